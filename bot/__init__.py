@@ -1,0 +1,1 @@
+"""Plangate: a coding bot for GitHub that plans, asks, and only then works."""

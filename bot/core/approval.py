@@ -1,0 +1,303 @@
+"""Who said yes, who may, and what counts: one pure function, `evaluate` (product.md, Approval; security.md A1-A5).
+
+Rules
+- Only this file can make an `ApprovedPlan`; an executor takes that value, never a flag.
+- What is not known is not approved: a failed look-up leaves the verdict pending.
+- Every candidate that does not count is named with its reason.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from bot.core.errors import Broken
+from bot.core.names import SHORT_DIGEST
+from bot.core.plan import PlanDocument
+
+
+class Role(IntEnum):
+    """A person's role on the repository, lowest first (GitHub's role_name; a custom role counts as its base role)."""
+
+    NONE = 0
+    READ = 1
+    TRIAGE = 2
+    WRITE = 3
+    MAINTAIN = 4
+    ADMIN = 5
+
+
+class ActorKind(StrEnum):
+    """What kind of account acted; only a user can approve (A2)."""
+
+    USER = "user"
+    BOT = "bot"
+    MANNEQUIN = "mannequin"
+    GONE = "gone"
+
+
+class Way(StrEnum):
+    """How an opinion was given."""
+
+    REACTION = "reaction"
+    TICK = "tick"
+    COMMAND = "command"
+    DASHBOARD = "dashboard"
+    TERMINAL = "terminal"
+
+
+class Opinion(StrEnum):
+    """What was said of the plan."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    REVISE = "revise"
+
+
+class Reason(StrEnum):
+    """Why a candidate, or a plan as a whole, does not count; core/comment.py has the sentence for each."""
+
+    NOT_A_USER = "not_a_user"
+    IS_THE_BOT = "is_the_bot"
+    ROLE_UNKNOWN = "role_unknown"
+    ROLE_TOO_LOW = "role_too_low"
+    FOUR_EYES = "four_eyes"
+    TOO_OLD = "too_old"
+    OTHER_PLAN = "other_plan"
+    NO_DIGEST = "no_digest"
+    COMMENT_EDITED = "comment_edited"
+    REVISION_ASKED = "revision_asked"
+    TOO_FEW = "too_few"
+    PLAN_CHANGED = "plan_changed"
+    PLAN_HIDDEN = "plan_hidden"
+    THREAD_CLOSED = "thread_closed"
+    SCOPE_DRIFTED = "scope_drifted"
+    PLAN_EXPIRED = "plan_expired"
+    LOOKUP_FAILED = "lookup_failed"
+    NOBODY = "nobody"
+
+
+class Outcome(StrEnum):
+    """What a verdict comes to."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    STALE = "stale"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """An account; matched by numeric id, never by login (A2)."""
+
+    id: int
+    login: str
+    kind: ActorKind = ActorKind.USER
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Somebody who said something of the plan, with what was looked up about them in the same snapshot."""
+
+    actor: Actor
+    way: Way
+    opinion: Opinion
+    at: datetime
+    role: Role | None
+    """Looked up live; None when the look-up failed."""
+    listed: bool = False
+    """Named in approve.users, or in a team of approve.teams."""
+    digest: str = ""
+    """The hex digits that came with a command; empty for none."""
+    edited: bool = False
+    """Whether anybody ever edited the comment that carried a command (A4a)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What people see of the plan now."""
+
+    since: datetime
+    """The later of the posting and the last edit of content (A2: lastEditedAt, not updated_at)."""
+    intact: bool = True
+    """It shows the stored document, and every edit it ever had is explained by a tick that was seen."""
+    hidden: bool = False
+    """Deleted or minimised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One live look at everything that decides (A1)."""
+
+    shown: Shown
+    candidates: tuple[Candidate, ...] = ()
+    open: bool = True
+    """The thread is neither closed nor transferred."""
+    drifted: tuple[str, ...] = ()
+    """Files of the plan's scope that changed on the base branch since the plan's base."""
+    complete: bool = True
+    """Every look-up and every page was read."""
+    requester: int = 0
+    plans: int = 1
+    """How many plan versions the request has had."""
+    approvers: int | None = None
+    """How many people may approve at all, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Who may approve, and how many must (interfaces.md, approve.*)."""
+
+    role: Role = Role.MAINTAIN
+    four_eyes: bool = False
+    high_needs: int = 2
+    bot: int = 0
+    """The numeric id of the bot's own account."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason, and whom it is about (None: the plan as a whole)."""
+
+    reason: Reason
+    actor: Actor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a snapshot comes to, always with reasons; `by` names those whose word decided."""
+
+    outcome: Outcome
+    by: tuple[Actor, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+class ApprovedPlan:
+    """The proof that exactly this document was approved; only `prove` makes one."""
+
+    __slots__ = ("_approvers", "_at", "_document")
+
+    def __init__(self, key: object, document: PlanDocument, approvers: tuple[Actor, ...], at: datetime) -> None:
+        if key is not _KEY:
+            raise Broken("an ApprovedPlan is made by approval.prove alone")
+        self._document, self._approvers, self._at = document, approvers, at
+
+    @property
+    def document(self) -> PlanDocument:
+        """The document that was approved."""
+        return self._document
+
+    @property
+    def approvers(self) -> tuple[Actor, ...]:
+        """Who approved it."""
+        return self._approvers
+
+    @property
+    def at(self) -> datetime:
+        """When the approval was evaluated."""
+        return self._at
+
+
+_KEY: Final = object()
+
+
+def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime) -> Verdict:
+    """Decide what one live snapshot says of one plan; the same input always gives the same verdict."""
+    blocked = _blocked(plan, snapshot, now)
+    if blocked is not None:
+        return blocked
+    judged = [(candidate, _objection(plan, snapshot, policy, candidate)) for candidate in snapshot.candidates]
+    findings = tuple(Finding(reason, candidate.actor) for candidate, reason in judged if reason is not None)
+    last_words = _last_words(candidate for candidate, reason in judged if reason is None)
+    against = tuple(word.actor for word in last_words if word.opinion is Opinion.REJECT)
+    if against:
+        return Verdict(Outcome.REJECTED, against, findings)
+    if any(word.opinion is Opinion.REVISE for word in last_words):
+        return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.REVISION_ASKED)))
+    approvals = tuple(word.actor for word in last_words if word.opinion is Opinion.APPROVE)
+    missing = _missing(len(approvals), _needed(plan, snapshot, policy))
+    if missing is not None:
+        return Verdict(Outcome.PENDING, (), (*findings, Finding(missing)))
+    return Verdict(Outcome.APPROVED, approvals, findings)
+
+
+def prove(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime) -> tuple[Verdict, ApprovedPlan | None]:
+    """Evaluate, and give the proof together with an approving verdict (None with every other)."""
+    verdict = evaluate(plan, snapshot, policy, now)
+    if verdict.outcome is not Outcome.APPROVED:
+        return verdict, None
+    return verdict, ApprovedPlan(_KEY, plan, verdict.by, now)
+
+
+def _blocked(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> Verdict | None:
+    """Give the verdict that holds whoever said what, if there is one."""
+    if now >= plan.expires:
+        return Verdict(Outcome.EXPIRED, (), (Finding(Reason.PLAN_EXPIRED),))
+    if snapshot.drifted:
+        return Verdict(Outcome.STALE, (), (Finding(Reason.SCOPE_DRIFTED),))
+    waits = {
+        Reason.LOOKUP_FAILED: not snapshot.complete,
+        Reason.THREAD_CLOSED: not snapshot.open,
+        Reason.PLAN_HIDDEN: snapshot.shown.hidden,
+        Reason.PLAN_CHANGED: not snapshot.shown.intact,
+    }
+    reasons = tuple(Finding(reason) for reason, holds in waits.items() if holds)
+    return Verdict(Outcome.PENDING, (), reasons) if reasons else None
+
+
+def _objection(plan: PlanDocument, snapshot: Snapshot, policy: Policy, word: Candidate) -> Reason | None:
+    """Say why a candidate's word does not count, or None when it does."""
+    return _objection_to_actor(snapshot, policy, word) or _objection_to_word(plan, snapshot, word)
+
+
+def _objection_to_actor(snapshot: Snapshot, policy: Policy, word: Candidate) -> Reason | None:
+    """Say why this account may not decide."""
+    if word.actor.id == policy.bot:
+        return Reason.IS_THE_BOT
+    if word.actor.kind is not ActorKind.USER:
+        return Reason.NOT_A_USER
+    if word.role is None:
+        return Reason.ROLE_UNKNOWN
+    if word.role < policy.role and not word.listed:
+        return Reason.ROLE_TOO_LOW
+    if policy.four_eyes and word.actor.id == snapshot.requester and word.opinion is Opinion.APPROVE:
+        return Reason.FOUR_EYES
+    return None
+
+
+def _objection_to_word(plan: PlanDocument, snapshot: Snapshot, word: Candidate) -> Reason | None:
+    """Say why what was said is not about this plan as it is shown now."""
+    if word.edited:
+        return Reason.COMMENT_EDITED
+    if word.at <= snapshot.shown.since:
+        return Reason.TOO_OLD
+    if word.digest:
+        exact = len(word.digest) >= SHORT_DIGEST and plan.digest.startswith(word.digest.lower())
+        return None if exact else Reason.OTHER_PLAN
+    if word.way is Way.COMMAND and snapshot.plans > 1 and word.opinion is Opinion.APPROVE:
+        return Reason.NO_DIGEST
+    return None
+
+
+def _last_words(words: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """Keep each person's newest word; at the same second a rejection outranks a revision, and that an approval."""
+    weight = {Opinion.APPROVE: 0, Opinion.REVISE: 1, Opinion.REJECT: 2}
+    ordered = sorted(words, key=lambda word: (word.at, weight[word.opinion]))
+    return tuple({word.actor.id: word for word in ordered}.values())
+
+
+def _missing(approvals: int, needed: int) -> Reason | None:
+    """Say what is missing from the approvals that hold, or None when they are enough."""
+    if approvals >= needed:
+        return None
+    return Reason.TOO_FEW if approvals else Reason.NOBODY
+
+
+def _needed(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> int:
+    """Give the number of approvers: tier high needs more, but never more than there are."""
+    if plan.tier != "high":
+        return 1
+    there = policy.high_needs if snapshot.approvers is None else snapshot.approvers
+    return max(1, min(policy.high_needs, there))

@@ -1,0 +1,92 @@
+"""Every error that Plangate raises on purpose.
+
+PlangateError
+ +-- Refused              a person asked for what is not allowed or not possible: told to that person
+ |    +-- Misconfigured   wrong usage or configuration                          exit code 2
+ |    +-- NotApproved     there is a plan and nobody approved it                exit code 3
+ |    +-- LimitReached    a budget or limit ended the work                      exit code 4
+ |    +-- OutOfScope      the work changed what its plan does not name
+ |    +-- NoSandbox       this machine cannot hold a sandbox (D1)               exit code 6
+ +-- Transient            try again later: the service, not the request, failed exit code 5
+ |    +-- Conflict        somebody else wrote first (E4)
+ +-- Broken               our own bug: loud
+      +-- IllegalEvent    the gate has no such move
+
+An error says what happened, where, and how to mend it, in one line: ``what (where): mend``.
+"""
+
+
+class PlangateError(Exception):
+    """The root: carries one line for people and the exit code of the command line (interfaces.md)."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.mend = mend
+
+    def __str__(self) -> str:
+        place = f" ({self.where})" if self.where else ""
+        cure = f": {self.mend}" if self.mend else ""
+        return f"{self.what}{place}{cure}"
+
+
+class Refused(PlangateError):
+    """A person asked for what is not allowed; the text becomes a comment or one line on stderr."""
+
+    exit_code = 2
+
+
+class Misconfigured(Refused):
+    """Wrong usage or configuration."""
+
+    exit_code = 2
+
+
+class NotApproved(Refused):
+    """There is a plan, and nobody who may has approved it."""
+
+    exit_code = 3
+
+
+class LimitReached(Refused):
+    """A budget of steps, time, tokens or dollars ended the work (L5)."""
+
+    exit_code = 4
+
+
+class OutOfScope(Refused):
+    """The work changed paths that its plan does not name: this becomes an amendment (product.md, Risk tiers)."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        shown = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
+        super().__init__(f"the work changed what the plan does not name: {shown}", mend="approve the amendment")
+        self.paths = paths
+
+
+class NoSandbox(Refused):
+    """This machine cannot hold a sandbox, so nothing runs (D1)."""
+
+    exit_code = 6
+
+
+class Transient(PlangateError):
+    """A service failed, not the request; the same request may succeed later."""
+
+    exit_code = 5
+
+
+class Conflict(Transient):
+    """An append or a push expected another position: somebody else wrote first (E4)."""
+
+
+class Broken(PlangateError):
+    """A state that the program promised could not be."""
+
+    exit_code = 1
+
+
+class IllegalEvent(Broken):
+    """The gate's table has no such move from this stage; nothing has changed."""

@@ -1,0 +1,250 @@
+"""The gate: the one table of all movement.
+
+1. All movement of a thread is in TRANSITIONS; nothing else changes a stage.
+2. The gate cannot wait, read, write or see a clock.
+3. Entering a stage asks for at most one effect (ON_ENTER); the shell performs it and answers with an event.
+4. An answer names the ask that it answers, so that a late or repeated answer changes nothing.
+
+``step(thread, event) -> (thread, effect | None)``, or IllegalEvent and nothing has changed. A thread's state is the
+fold of `step` over the accepted events of its journal. (thread, ask) is the idempotency key of every effect.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from bot.core.errors import IllegalEvent
+from bot.core.names import Digest
+
+
+class Stage(StrEnum):
+    """Where a thread stands; the same words in JSON, outputs, journal and labels (interfaces.md, Stages)."""
+
+    LISTENING = "listening"
+    PLANNING = "planning"
+    PROPOSING = "proposing"
+    AWAITING_APPROVAL = "awaiting_approval"
+    EXECUTING = "executing"
+    PUBLISHING = "publishing"
+    IN_REVIEW = "in_review"
+    ANSWERED = "answered"
+    ASKED = "asked"
+    DONE = "done"
+    REJECTED = "rejected"
+    STALE = "stale"
+    EXPIRED = "expired"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    LIMIT = "limit"
+
+
+class Effect(StrEnum):
+    """What entering a stage asks for; each is performed by the file of that name in bot/workflow."""
+
+    PLANNING = "planning"
+    PROPOSING = "proposing"
+    APPROVING = "approving"
+    EXECUTING = "executing"
+    PUBLISHING = "publishing"
+
+
+class Move(StrEnum):
+    """What can happen to a thread."""
+
+    REQUESTED = "requested"
+    NOTED = "noted"
+    PLANNED = "planned"
+    ANSWERED = "answered"
+    ASKED = "asked"
+    PROPOSED = "proposed"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    DRIFTED = "drifted"
+    EXPIRED = "expired"
+    EXECUTED = "executed"
+    OUTGREW = "outgrew"
+    WITHDRAWN = "withdrawn"
+    PUBLISHED = "published"
+    DELIVERED = "delivered"
+    CLOSED = "closed"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    LIMITED = "limited"
+    RETRIED = "retried"
+    RESUMED = "resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One move; answers to an effect name its ask, and those that concern a plan name its digest."""
+
+    move: Move
+    ask: int | None = None
+    digest: Digest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread's state: the fold of its journal."""
+
+    stage: Stage = Stage.LISTENING
+    ask: int = 0
+    """Counts the effects that were asked for."""
+    round: int = 1
+    plan: int = 0
+    """The number of the newest plan version."""
+    digest: Digest | None = None
+    """The plan that is, or was last, before the people."""
+    approved: Digest | None = None
+    kept: int = 0
+    """Turns that came while approved work ran, kept for afterwards (product.md, Turns)."""
+
+
+_REST: Final = {Move.REQUESTED: Stage.PLANNING}
+_ENDS: Final = {Move.STOPPED: Stage.STOPPED, Move.FAILED: Stage.FAILED, Move.LIMITED: Stage.LIMIT}
+_AGAIN: Final = {**_REST, Move.RETRIED: Stage.PLANNING, Move.RESUMED: Stage.EXECUTING}
+
+TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
+    {
+        Stage.LISTENING: {**_REST, Move.STOPPED: Stage.STOPPED},
+        Stage.PLANNING: {
+            Move.NOTED: Stage.PLANNING,
+            Move.PLANNED: Stage.PROPOSING,
+            Move.ANSWERED: Stage.ANSWERED,
+            Move.ASKED: Stage.ASKED,
+            **_ENDS,
+        },
+        Stage.PROPOSING: {
+            **_REST,
+            Move.PROPOSED: Stage.AWAITING_APPROVAL,
+            **_ENDS,
+        },
+        Stage.AWAITING_APPROVAL: {
+            **_REST,
+            Move.APPROVED: Stage.EXECUTING,
+            Move.REJECTED: Stage.REJECTED,
+            Move.DRIFTED: Stage.STALE,
+            Move.EXPIRED: Stage.EXPIRED,
+            **_ENDS,
+        },
+        Stage.EXECUTING: {
+            Move.NOTED: Stage.EXECUTING,
+            Move.EXECUTED: Stage.PUBLISHING,
+            Move.WITHDRAWN: Stage.AWAITING_APPROVAL,
+            Move.ASKED: Stage.ASKED,
+            **_ENDS,
+        },
+        Stage.PUBLISHING: {
+            Move.NOTED: Stage.PUBLISHING,
+            Move.OUTGREW: Stage.PROPOSING,
+            Move.WITHDRAWN: Stage.AWAITING_APPROVAL,
+            Move.PUBLISHED: Stage.IN_REVIEW,
+            Move.DELIVERED: Stage.DONE,
+            **_ENDS,
+        },
+        Stage.IN_REVIEW: {**_REST, Move.CLOSED: Stage.DONE, Move.STOPPED: Stage.STOPPED},
+        Stage.ANSWERED: {**_REST, Move.STOPPED: Stage.STOPPED},
+        Stage.ASKED: {**_AGAIN, Move.STOPPED: Stage.STOPPED, Move.EXPIRED: Stage.EXPIRED},
+        Stage.DONE: {**_REST, Move.STOPPED: Stage.STOPPED},
+        Stage.REJECTED: {**_REST, Move.STOPPED: Stage.STOPPED},
+        Stage.STALE: {**_REST, Move.RETRIED: Stage.PLANNING, Move.STOPPED: Stage.STOPPED},
+        Stage.EXPIRED: {**_REST, Move.RETRIED: Stage.PLANNING, Move.STOPPED: Stage.STOPPED},
+        Stage.STOPPED: {**_AGAIN, Move.STOPPED: Stage.STOPPED},
+        Stage.FAILED: {**_AGAIN, Move.STOPPED: Stage.STOPPED},
+        Stage.LIMIT: {**_AGAIN, Move.STOPPED: Stage.STOPPED},
+    }
+)
+
+ON_ENTER: Final[Mapping[Stage, Effect]] = MappingProxyType(
+    {
+        Stage.PLANNING: Effect.PLANNING,
+        Stage.PROPOSING: Effect.PROPOSING,
+        Stage.AWAITING_APPROVAL: Effect.APPROVING,
+        Stage.EXECUTING: Effect.EXECUTING,
+        Stage.PUBLISHING: Effect.PUBLISHING,
+    }
+)
+
+ANSWERS: Final = frozenset(
+    {
+        Move.PLANNED,
+        Move.ANSWERED,
+        Move.ASKED,
+        Move.PROPOSED,
+        Move.APPROVED,
+        Move.REJECTED,
+        Move.DRIFTED,
+        Move.EXPIRED,
+        Move.EXECUTED,
+        Move.OUTGREW,
+        Move.WITHDRAWN,
+        Move.PUBLISHED,
+        Move.DELIVERED,
+        Move.FAILED,
+        Move.LIMITED,
+    }
+)
+"""Moves that answer an effect: they must name the ask that is open."""
+
+_NEEDS_DIGEST: Final = frozenset({Move.PLANNED, Move.OUTGREW})
+_NEEDS_CURRENT: Final = frozenset({Move.PROPOSED, Move.APPROVED, Move.EXECUTED, Move.PUBLISHED, Move.DELIVERED})
+_NEW_ROUND: Final = frozenset({Stage.IN_REVIEW, Stage.DONE})
+
+
+def step(thread: Thread, event: Event) -> tuple[Thread, Effect | None]:
+    """Move a thread by one event; guarantees that the result differs only as the table says.
+
+    Raises IllegalEvent, and nothing has changed, when the table has no such move, when an answer names another ask,
+    or when a digest is not the one in force.
+    """
+    target = TRANSITIONS[thread.stage].get(event.move)
+    if target is None:
+        raise IllegalEvent(f"a thread that is {thread.stage} cannot be {event.move}")
+    _check(thread, event)
+    moved = replace(_carry(thread, event), stage=target)
+    effect = ON_ENTER.get(target)
+    if effect is None or event.move is Move.NOTED:
+        return moved, None
+    return replace(moved, ask=thread.ask + 1), effect
+
+
+def replay(events: Iterable[Event]) -> Thread:
+    """Fold a journal's accepted events into the state that they lead to."""
+    thread = Thread()
+    for event in events:
+        thread, _ = step(thread, event)
+    return thread
+
+
+def _check(thread: Thread, event: Event) -> None:
+    """Refuse late answers, digests that are not in force, and a resumption of what nobody approved."""
+    if event.move in ANSWERS and event.ask != thread.ask:
+        raise IllegalEvent(f"{event.move} answers ask {event.ask}, but ask {thread.ask} is open")
+    if event.move in _NEEDS_DIGEST and not event.digest:
+        raise IllegalEvent(f"{event.move} must name the digest of its plan")
+    if event.move in _NEEDS_CURRENT and event.digest != thread.digest:
+        raise IllegalEvent(f"{event.move} names another plan than the one in force")
+    if event.move in {Move.EXECUTED, Move.PUBLISHED, Move.DELIVERED, Move.RESUMED} and (
+        thread.approved is None or thread.approved != thread.digest
+    ):
+        raise IllegalEvent(f"{event.move} needs an approved plan")
+
+
+def _carry(thread: Thread, event: Event) -> Thread:
+    """Give the thread with what the event says of plans, approvals and rounds."""
+    match event.move:
+        case Move.PLANNED | Move.OUTGREW:
+            return replace(thread, plan=thread.plan + 1, digest=event.digest, approved=None)
+        case Move.APPROVED:
+            return replace(thread, approved=event.digest)
+        case Move.WITHDRAWN | Move.REJECTED | Move.DRIFTED | Move.EXPIRED | Move.RETRIED:
+            return replace(thread, approved=None)
+        case Move.REQUESTED:
+            started = replace(thread, approved=None, digest=None, kept=max(0, thread.kept - 1))
+            return replace(started, round=thread.round + 1) if thread.stage in _NEW_ROUND else started
+        case Move.NOTED if thread.stage is not Stage.PLANNING:
+            return replace(thread, kept=thread.kept + 1)
+        case _:
+            return thread

@@ -1,0 +1,61 @@
+"""Identifiers and the names that the outside sees: branches, refs, slugs (interfaces.md, Repository)."""
+
+import hashlib
+import re
+import unicodedata
+from typing import NewType
+
+RepositoryId = NewType("RepositoryId", int)
+ThreadNumber = NewType("ThreadNumber", int)
+CommitId = NewType("CommitId", str)
+Digest = NewType("Digest", str)
+SessionId = NewType("SessionId", str)
+AgentId = NewType("AgentId", str)
+ToolUseId = NewType("ToolUseId", str)
+
+SHORT_DIGEST = 12
+LOCAL_THREAD_BITS = 32
+
+_SLUG_LIMIT = 40
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+def slug(text: str) -> str:
+    """Turn any text into 1-40 characters of ``[a-z0-9-]``, safe in a branch name; "work" when nothing is left."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    cut = words[:_SLUG_LIMIT]
+    if len(words) > _SLUG_LIMIT and "-" in cut:
+        cut = cut.rpartition("-")[0]
+    return cut.strip("-") or "work"
+
+
+def run_branch(title: str, thread: ThreadNumber) -> str:
+    """Name the branch of a local run: ``plangate/run-<slug>-<8 hex>``."""
+    return f"plangate/run-{slug(title)}-{thread:08x}"
+
+
+def thread_branch(title: str, thread: ThreadNumber, round_: int) -> str:
+    """Name the branch of a thread on GitHub: ``plangate/<number>-<slug>``, with ``-r2`` from the second round on."""
+    return f"plangate/{thread}-{slug(title)}" + (f"-r{round_}" if round_ > 1 else "")
+
+
+def thread_ref(thread: ThreadNumber) -> str:
+    """Name the ref that keeps a thread's journal and transcripts."""
+    return f"refs/plangate/threads/{thread}"
+
+
+def local_thread(base: CommitId, prompt: str, ordinal: int) -> ThreadNumber:
+    """Number a local run so that the same command on the same commit finds the same thread again (32 bits)."""
+    seed = f"{base}\0{ordinal}\0{prompt}".encode()
+    return ThreadNumber(int.from_bytes(hashlib.sha256(seed).digest()[: LOCAL_THREAD_BITS // 8], "big"))
+
+
+def local_repository(location: str) -> RepositoryId:
+    """Number a repository that no forge numbered, from the real path of its git directory (63 bits)."""
+    return RepositoryId(int.from_bytes(hashlib.sha256(location.encode()).digest()[:8], "big") >> 1)
+
+
+def is_commit(text: str) -> bool:
+    """Tell whether a text is a full commit id (SHA-1 or SHA-256, lower-case hex): the only form that git is handed."""
+    return _COMMIT.fullmatch(text) is not None

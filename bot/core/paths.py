@@ -1,0 +1,166 @@
+"""What kind of file a path is, what changing it weighs, and whether a plan's scope reaches it (interfaces.md, G4).
+
+Rules
+- Spellings are compared after NFKC, case folding and path normalisation: `.GitHub\\Workflows/` is `.github/workflows`.
+- A glob reads as in .gitignore: without an inner slash it holds at any depth, a folder covers what is in it, `**` spans
+  folders, a leading `!` takes back. `{a,b}` is either; square brackets stand for themselves (`app/[id]/page.tsx`).
+- A file of tier high is reached only by a glob that is of tier high itself: a plan names it, a wildcard never does.
+"""
+
+import posixpath
+import unicodedata
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+
+class PathClass(StrEnum):
+    """What kind of file a path is."""
+
+    DOCS = "docs"
+    TESTS = "tests"
+    CODE = "code"
+    DEPENDENCIES = "dependencies"
+    AGENT = "agent"
+    OWNERSHIP = "ownership"
+    AUTOMATION = "automation"
+
+
+class Tier(StrEnum):
+    """What changing a file weighs, lightest first."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+# One row a class; the first row that matches decides, and a path that no row matches is code. A row holds globs over
+# normalised paths; here square brackets choose among characters: `/.*[*?[]*` is a glob that may hold a dot folder.
+_TABLE: tuple[tuple[PathClass, tuple[str, ...]], ...] = (
+    (PathClass.OWNERSHIP, tuple("codeowners /.github/settings.yml /.github/rulesets /.github/branch*".split())),
+    (
+        PathClass.AUTOMATION,
+        tuple(
+            "/.github/workflows /.github/actions action.yml action.yaml makefile gnumakefile *.mk justfile "
+            "taskfile.yml taskfile.yaml jenkinsfile .gitlab-ci.yml .travis.yml azure-pipelines.yml "
+            "bitbucket-pipelines.yml appveyor.yml .pre-commit-config.yaml .gitattributes .gitmodules .lfsconfig".split()
+        ),
+    ),
+    (
+        PathClass.AGENT,
+        tuple("claude.md claude.local.md agents.md .claude .mcp.json .plangate /.github /.*/** /.*[*?[]*".split()),
+    ),
+    (
+        PathClass.DEPENDENCIES,
+        tuple(
+            "pyproject.toml setup.py setup.cfg requirements*.txt requirements*.in constraints*.txt pipfile "
+            "poetry.toml *.lock *.lockfile pylock*.toml environment.yml environment.yaml conda-lock.yml package.json "
+            "package-lock.json npm-shrinkwrap.json pnpm-lock.yaml pnpm-workspace.yaml bun.lockb .npmrc .yarnrc "
+            ".yarnrc.yml deno.json deno.jsonc cargo.toml go.mod go.sum go.work go.work.sum gemfile *.gemspec "
+            "composer.json pom.xml build.gradle build.gradle.kts settings.gradle settings.gradle.kts *.csproj "
+            "packages.lock.json packages.config directory.packages.props nuget.config mix.exs pubspec.yaml "
+            "package.swift package.resolved flake.nix vcpkg.json conanfile.txt conanfile.py".split()
+        ),
+    ),
+    (
+        PathClass.TESTS,
+        tuple(
+            "tests test __tests__ spec testdata test_*.py conftest.py *_test.* *_spec.* *.test.* *.spec.* "
+            "*test.java *tests.java *tests.cs".split()
+        ),
+    ),
+    (PathClass.DOCS, tuple("docs *.md *.rst *.adoc".split())),
+)
+
+_TIERS = {PathClass.DOCS: Tier.LOW, PathClass.TESTS: Tier.LOW, PathClass.CODE: Tier.NORMAL}
+_WEIGHT = tuple(Tier)
+
+
+def classify(path: str) -> PathClass:
+    """Give the class of a path from the repository's top; a glob is classed by what it spells out."""
+    plain = normalised(path)
+    for kind, globs in _TABLE:
+        if any(_matches(plain, glob) for glob in globs):
+            return kind
+    return PathClass.CODE
+
+
+def tier_of(paths: Iterable[str], dependencies: Sequence[str] = ()) -> Tier:
+    """Give the highest tier among paths or globs; none at all is normal, as an empty scope leaves tier high out.
+
+    A manifest or lock file is normal when the plan names the dependencies it is about, and high when it names none.
+    """
+    found = [_tier(classify(path), dependencies) for path in paths]
+    return max(found, key=_WEIGHT.index, default=Tier.NORMAL)
+
+
+def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = ()) -> bool:
+    """Tell whether a plan's scope reaches a path; an empty scope reaches everything but tier high."""
+    plain = normalised(path)
+    if plain == ".." or plain.startswith("../"):
+        return False
+    high = tier_of([path], dependencies) is Tier.HIGH
+    if not globs:
+        return not high
+    reached = False
+    for glob in globs:
+        bare = glob.removeprefix("!")
+        if bare != glob:
+            reached = reached and not _reaches(plain, bare)
+        elif not high or tier_of([glob], dependencies) is Tier.HIGH:
+            reached = reached or _reaches(plain, bare)
+    return reached
+
+
+def normalised(path: str) -> str:
+    """Give the one spelling under which paths are compared: what two file systems may hold for one name is one name."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
+    seen = "".join(char for char in folded if unicodedata.category(char) != "Cf").replace("\\", "/")
+    segments = (part if part in {".", ".."} else part.rstrip(" .") for part in seen.split("/"))
+    return posixpath.normpath("/".join(part for part in segments if part) or ".")
+
+
+def _tier(kind: PathClass, dependencies: Sequence[str]) -> Tier:
+    """Give the tier of one class (interfaces.md, Path classes and tiers)."""
+    if kind is PathClass.DEPENDENCIES:
+        return Tier.NORMAL if dependencies else Tier.HIGH
+    return _TIERS.get(kind, Tier.HIGH)
+
+
+def _reaches(plain: str, glob: str) -> bool:
+    """Tell whether one glob of a plan reaches a normalised path."""
+    anchor = "/" if glob.startswith("/") else ""
+    bare = normalised(glob)
+    spelled = _braces(bare.replace("[", "[[]"))
+    return bare in {plain, "."} or any(_matches(plain, anchor + each) for each in spelled)
+
+
+def _braces(glob: str) -> tuple[str, ...]:
+    """Spell out the first ``{a,b}`` of a glob; several pairs, or one within another, stay as they are."""
+    head, opened, rest = glob.partition("{")
+    inner, closed, tail = rest.partition("}")
+    if not (opened and closed) or "{" in rest:
+        return (glob,)
+    return tuple(f"{head}{choice}{tail}" for choice in inner.split(","))
+
+
+@lru_cache(maxsize=4096)
+def _matches(plain: str, glob: str) -> bool:
+    """Tell whether a glob matches a path or a folder above it; time is bounded by the product of their lengths."""
+    pattern, parts = glob.strip("/").split("/"), plain.split("/")
+    if len(pattern) == 1 and not glob.startswith("/"):
+        return any(fnmatchcase(part, pattern[0]) for part in parts)
+    reachable = {0}
+    for step in pattern[:-1]:
+        reachable = _advance(reachable, step, parts)
+    # The last step takes a name, also when it is `**`: a folder is not in itself. What is below that name is covered.
+    last = "*" if pattern[-1] == "**" else pattern[-1]
+    return bool(_advance(reachable, last, parts))
+
+
+def _advance(reachable: set[int], step: str, parts: list[str]) -> set[int]:
+    """Give how many parts of a path may be used up after one more step of a pattern."""
+    if step == "**":
+        return set(range(min(reachable), len(parts) + 1)) if reachable else set()
+    return {at + 1 for at in reachable if at < len(parts) and fnmatchcase(parts[at], step)}

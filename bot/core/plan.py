@@ -1,0 +1,128 @@
+"""The plan document: one canonical form, one digest (PR5).
+
+What is stored, shown, approved and executed is this document and nothing else. Its canonical form is JSON in
+UTF-8 with sorted keys, no white space between tokens, no byte order mark and no final newline; newlines inside
+its texts are LF (interfaces.md, The plan document).
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from bot.core.errors import Refused
+from bot.core.names import SHORT_DIGEST, CommitId, Digest, RepositoryId, ThreadNumber
+
+FORMAT = 1
+MARKDOWN_LIMIT = 40_000
+"""Characters: a plan fits one comment, because nobody approves pages that nobody reads (product.md, The gate)."""
+
+_KEYS = frozenset(
+    "v repository thread plan base markdown scope commands hosts dependencies tier budget_usd expires".split()
+)
+_FOLDERS = r"(?:[\w.-]+/)+"
+_FILE = r"\.[A-Za-z]\w{0,7}"
+_PATH = re.compile(rf"(?<![\w/.:@-])({_FOLDERS}[\w.-]*\w{_FILE}|[\w.-]*\w\w{_FILE}|{_FOLDERS})(?![\w/.-]*[\w/])")
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What a plan binds its execution to: each field is shown to the person who decides."""
+
+    scope: tuple[str, ...] = ()
+    """Path globs that may change; empty means everything but the classes of tier high."""
+    commands: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDocument:
+    """One version of a plan, as it is stored, shown, approved and executed."""
+
+    repository: RepositoryId
+    thread: ThreadNumber
+    plan: int
+    """The number of the version, from 1."""
+    base: CommitId
+    markdown: str
+    contract: Contract
+    tier: str
+    budget_usd: float
+    expires: datetime
+
+    @property
+    def digest(self) -> Digest:
+        """The sha256 of the canonical form, in hex."""
+        return Digest(hashlib.sha256(canonical(self)).hexdigest())
+
+    @property
+    def short_digest(self) -> str:
+        """The first 12 hex digits of the digest, as people see and type it."""
+        return self.digest[:SHORT_DIGEST]
+
+
+def canonical(document: PlanDocument) -> bytes:
+    """Give the one byte form of a document; equal documents give equal bytes."""
+    return json.dumps(to_json(document), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def to_json(document: PlanDocument) -> dict[str, Any]:
+    """Give the document as the JSON object of interfaces.md."""
+    return {
+        "v": FORMAT,
+        "repository": document.repository,
+        "thread": document.thread,
+        "plan": document.plan,
+        "base": document.base,
+        "markdown": document.markdown,
+        "scope": list(document.contract.scope),
+        "commands": list(document.contract.commands),
+        "hosts": list(document.contract.hosts),
+        "dependencies": list(document.contract.dependencies),
+        "tier": document.tier,
+        "budget_usd": document.budget_usd,
+        "expires": document.expires.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def from_json(value: dict[str, Any]) -> PlanDocument:
+    """Read back what `to_json` gave; refuse another format or other keys."""
+    if value.get("v") != FORMAT or set(value) != _KEYS:
+        raise Refused("this is not a plan document of format 1", mend="make the plan again with this version")
+    lists = (tuple(value[key]) for key in ("scope", "commands", "hosts", "dependencies"))
+    return PlanDocument(
+        repository=RepositoryId(value["repository"]),
+        thread=ThreadNumber(value["thread"]),
+        plan=value["plan"],
+        base=CommitId(value["base"]),
+        markdown=value["markdown"],
+        contract=Contract(*lists),
+        tier=value["tier"],
+        budget_usd=value["budget_usd"],
+        expires=datetime.strptime(value["expires"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC),
+    )
+
+
+def normalise(markdown: str) -> str:
+    """Give a plan's text with LF newlines, no trailing space and no blank edge, or refuse it with what to change.
+
+    Text is made inert before it is hashed (interfaces.md), so what this returns is what the digest covers.
+    """
+    text = "\n".join(line.rstrip() for line in markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")).strip()
+    if not text:
+        raise Refused("the plan is empty", mend="hand in the plan as Markdown text")
+    if len(text) > MARKDOWN_LIMIT:
+        raise Refused(
+            f"the plan has {len(text):,} characters, the limit is {MARKDOWN_LIMIT:,}",
+            mend="shorten it: say what will change and why, not every line",
+        )
+    return text
+
+
+def named_paths(markdown: str) -> tuple[str, ...]:
+    """List the paths that a plan's text names, sorted, folders as ``folder/**``: the scope where none is given (P5)."""
+    found = {match.group(1) for match in _PATH.finditer(markdown)}
+    return tuple(sorted(f"{path}**" if path.endswith("/") else path for path in found))

@@ -1,0 +1,83 @@
+"""The transcript of one session: append-only lines of JSON, format 1 (L9).
+
+A line is an object ``{"v": 1, "at": time, "kind": ..., ...}``. Kinds:
+
+``opened``   the session's frozen parts, exactly as every request sends them: model, system, tools, agent type
+``message``  a message exactly as it was sent or received (key order, unknown blocks and empty thinking included),
+             with `usage` and `model` for an assistant message and `seen` (file stamps) for tool results
+``note``     something that happened and is never sent: a mode change, a retry, a fallback, an error, the end
+
+Rules: a line is never changed or removed; an assistant message that calls tools is written together with the message
+that carries all its results (one `append`), so a crash loses at most the message in flight; what is replayed is the
+stored object, never a rendering.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from bot.core.errors import Refused
+
+FORMAT = 1
+
+Json: TypeAlias = dict[str, Any]
+
+
+class LineKind(StrEnum):
+    """What a line of a transcript holds."""
+
+    OPENED = "opened"
+    MESSAGE = "message"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a transcript."""
+
+    kind: LineKind
+    at: datetime
+    body: Json = field(default_factory=dict)
+
+    def encode(self) -> str:
+        """Give the line as one line of JSON, key order kept, without a newline."""
+        head = {"v": FORMAT, "at": self.at.astimezone(UTC).isoformat(), "kind": str(self.kind)}
+        return json.dumps(head | self.body, separators=(",", ":"), ensure_ascii=False)
+
+
+def decode(text: str, number: int) -> Line:
+    """Read a line back; refuse another format, naming the line's number."""
+    try:
+        value = json.loads(text)
+        if value.pop("v") != FORMAT:
+            raise ValueError("another format")
+        return Line(LineKind(value.pop("kind")), datetime.fromisoformat(value.pop("at")), value)
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise Refused(f"not a transcript line of format {FORMAT}", where=f"line {number}", mend=str(error)) from error
+
+
+def messages(lines: Iterable[Line]) -> list[Json]:
+    """List the messages to send, as stored."""
+    return [line.body["message"] for line in lines if line.kind is LineKind.MESSAGE]
+
+
+def tool_calls(message: Json) -> list[Json]:
+    """List the tool_use blocks of an assistant message, in order (server tools are not among them)."""
+    content = message["content"]
+    return [block for block in content if block.get("type") == "tool_use"] if isinstance(content, list) else []
+
+
+def text_of(message: Json) -> str:
+    """Join the text blocks of a message."""
+    content = message["content"]
+    if isinstance(content, str):
+        return content
+    return "\n".join(block["text"] for block in content if block.get("type") == "text").strip()
+
+
+def pending_calls(history: Sequence[Json]) -> list[Json]:
+    """List the calls of the last message that nobody has answered: what a suspended session waits for (L8)."""
+    return tool_calls(history[-1]) if history and history[-1]["role"] == "assistant" else []

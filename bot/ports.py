@@ -1,0 +1,291 @@
+"""Every side effect that the bot can have, as Protocols; the adapters are joined to them in compose.py."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias
+
+from bot.core.approval import ApprovedPlan, Snapshot, Verdict
+from bot.core.names import CommitId, RepositoryId, SessionId, ThreadNumber
+from bot.core.plan import PlanDocument
+from bot.core.transcript import Json, Line
+from bot.core.turn import Turn
+
+
+class Clock(Protocol):
+    """Time; tests turn it by hand."""
+
+    def now(self) -> datetime:
+        """Give the time of day, aware, in UTC."""
+
+    def monotonic(self) -> float:
+        """Give seconds that never run backwards."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+# --- the model -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one response, or a sum of such (facts: Messages API, usage)."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    """The part of cache_write that was written for an hour."""
+
+    @property
+    def context(self) -> int:
+        """The size of the context after this response, in tokens."""
+        return self.input + self.output + self.cache_read + self.cache_write
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Sum two usages."""
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.cache_write_1h + other.cache_write_1h,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """What a session asks the model: frozen parts and history as stored; everything else follows from the model."""
+
+    model: str
+    system: tuple[Json, ...]
+    tools: tuple[Json, ...]
+    messages: Sequence[Json]
+    role: str = "main"
+    """main, subagent or light: decides effort and max_tokens (M6)."""
+    user_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of the answer as it streams; `kind` is text or thinking."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The response has begun: a cache entry that it writes can be read from now on (M4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the client did on its own: a retry, a stall, a fallback; what came of this answer so far is void."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A whole answer: message_stop was seen (M7). `message` is verbatim, `cost_usd` None for a model without prices."""
+
+    message: Json
+    stop_reason: str
+    usage: Usage
+    cost_usd: float | None
+    model: str
+
+
+ModelEvent: TypeAlias = Began | Delta | Notice | Completed
+
+
+class Model(Protocol):
+    """A model that answers one request at a time."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield the answer as it comes, ending with exactly one Completed.
+
+        Raises Transient when the service failed for good, Refused when it will never accept this request.
+        """
+
+
+# --- the sandboxed tools ---------------------------------------------------------------------------------------
+
+
+class Access(StrEnum):
+    """What a toolhost may do to its checkout."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What one operation of the toolhost gave; an error is an answer for the model, not an exception."""
+
+    text: str
+    is_error: bool = False
+    blocks: tuple[Json, ...] = ()
+    """Content blocks beside the text: images."""
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    """What files looked like after the operation: path -> stamp (T4: Edit demands that the file was read)."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Facts for the harness, not for the model: exit_code, seconds."""
+
+
+class Toolhost(Protocol):
+    """One sandboxed process that runs tools on one checkout (T3a)."""
+
+    async def call(
+        self, operation: str, arguments: Json, *, progress: Callable[[str], None] | None = None, timeout: float = 600.0
+    ) -> ToolOutput:
+        """Run one operation; cancelling it ends everything that it started. A dead toolhost answers with an error."""
+
+    async def close(self) -> None:
+        """End the process and everything in it."""
+
+
+# --- the workspace ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A work tree of its own; `shown_as` is where the model is told that it is."""
+
+    path: str
+    shown_as: str
+    base: CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the publisher made: a branch, its head, and the paths that changed."""
+
+    branch: str
+    commit: CommitId
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """What came of merging a sub-agent's checkout back: merged paths, and conflicts with their side of the change."""
+
+    merged: tuple[str, ...]
+    conflicts: Mapping[str, str]
+
+
+class Workspace(Protocol):
+    """A safe place to work in (security.md: principals, G)."""
+
+    async def checkout(self, name: str, base: CommitId) -> Checkout:
+        """Give the checkout of that name, made from `base` when it is not there yet, as it was left when it is."""
+
+    async def fork(self, checkout: Checkout, name: str) -> Checkout:
+        """Copy a checkout as it stands now into one of its own, inside a sandbox (S4)."""
+
+    async def merge(self, fork: Checkout, into: Checkout) -> Merge:
+        """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""
+
+    async def open(self, checkout: Checkout, access: Access) -> Toolhost:
+        """Start a toolhost on a checkout; raises NoSandbox where none can be had (D1)."""
+
+    async def publish(self, plan: ApprovedPlan, checkout: Checkout, commit: "CommitOrder") -> Published:
+        """Export the tree into a fresh clone, check scope, commit and push; the same order gives the same commit.
+
+        Raises Refused for what may not be published, Conflict when the branch holds something else.
+        """
+
+    async def discard(self, checkout: Checkout) -> None:
+        """Remove a checkout and everything in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOrder:
+    """What to commit, made by the harness (G3)."""
+
+    branch: str
+    message: str
+    at: datetime
+    requester: str = ""
+    """``Name <address>`` for Co-authored-by; empty for none."""
+
+
+# --- memory ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a thread's journal; `n` counts from 1."""
+
+    n: int
+    at: datetime
+    kind: str
+    body: Json = field(default_factory=dict)
+
+
+class Journal(Protocol):
+    """The append-only record of a thread: the truth that every state is a replay of."""
+
+    async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
+        """Read all entries of a thread, checked: chained, MACed, of this repository and thread.
+
+        An unreadable journal (another key, tampered with) raises Refused: it never reads as empty.
+        """
+
+    async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
+        """Add entries (kind, body) after position `expected` and give the new position; durable on return.
+
+        Raises Conflict, with nothing written, when the journal is not at `expected` (E4).
+        """
+
+    async def threads(self) -> tuple[ThreadNumber, ...]:
+        """List every thread that has a journal."""
+
+
+class Transcripts(Protocol):
+    """The transcripts of a thread's sessions, encrypted at rest (L9)."""
+
+    def append(self, session: SessionId, lines: Sequence[Line]) -> None:
+        """Add lines that belong together; on return a crash of this process cannot lose them."""
+
+    def load(self, session: SessionId) -> tuple[Line, ...]:
+        """Read a session's lines; a torn last append is dropped whole. Unknown session: no lines."""
+
+    async def save(self) -> None:
+        """Carry what was added since the last save to where the journal is."""
+
+
+# --- the people ------------------------------------------------------------------------------------------------
+
+
+class Dialogue(Protocol):
+    """The thread as a place where people talk: a GitHub thread, or a terminal."""
+
+    async def turns(self, after: str) -> Sequence[Turn]:
+        """List the turns after the one with that key ("" for all)."""
+
+    async def propose(self, plan: PlanDocument, ask: int) -> str:
+        """Show the plan (exactly once per ask, E1) and give the id under which it is shown."""
+
+    async def snapshot(self, plan: PlanDocument, shown: str) -> Snapshot:
+        """Take one live look at everything that decides about this plan (A1)."""
+
+    async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
+        """Say once why a verdict is not an approval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a thread lives, for everything that must name it."""
+
+    repository: RepositoryId
+    thread: ThreadNumber
+    title: str
+    base: CommitId
+    memory: str = ""
+    """Project memory: CLAUDE.md, else AGENTS.md, of the base."""
