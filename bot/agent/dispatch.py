@@ -1,0 +1,167 @@
+"""Runs the tool calls of one assistant message (T2, T3).
+
+One call goes: find the tool, validate its input, ask the gate, run with a timeout, make a tool_result. A fault at any
+stage becomes an error result that tells the model what to do differently; nothing a tool does ends the session.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+
+from bot.agent.events import AgentEvent, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
+from bot.agent.permissions import Decision, Kind
+from bot.agent.plan_mode import read_plan
+from bot.agent.scheduler import merged
+from bot.agent.session import Session, result_block
+from bot.agent.tools.tool import Progress, Tool, ToolInput
+from bot.core.errors import PlangateError, Refused
+from bot.core.names import ToolUseId
+from bot.core.transcript import Json
+from bot.ports import ToolOutput
+
+AT_ONCE: Final = 10
+CANCELLED: Final = "Cancelled before it finished."
+RESULT_LIMIT: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call that may run: its tool and validated input."""
+
+    call: Json
+    tool: Tool
+    given: ToolInput
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A call that may not run, and what the model is told."""
+
+    call: Json
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """A call that the session waits for (L8)."""
+
+    call: Json
+
+
+Prepared = Ready | Refusal | Suspension
+
+
+def prepare(session: Session, call: Json) -> Prepared:
+    """Find the tool, validate the input and ask the gate; never raises."""
+    tool = session.tools.get(call["name"])
+    if tool is None:
+        return Refusal(call, f"There is no tool {call['name']!r}. Tools: {', '.join(session.tools)}.")
+    try:
+        given = tool.input_model.model_validate(call["input"])
+    except ValidationError as error:
+        return Refusal(call, f"Invalid input for {tool.name}: {_explained(error)}. Correct it and call again.")
+    kind = tool.kind(given)
+    ruling = session.world.gate.decide(session.context.mode, kind, tool.name, call["input"])
+    match ruling.decision:
+        case Decision.ALLOW:
+            return Ready(call, tool, given)
+        case Decision.SUSPEND:
+            return _suspension(session, Ready(call, tool, given))
+        case Decision.ASK:
+            return Refusal(call, f"Denied: {ruling.why}, and nobody is at hand to give it. Do it another way.")
+        case Decision.DENY:
+            return Refusal(call, f"Denied: {ruling.why}")
+
+
+async def run(session: Session, prepared: Sequence[Prepared], results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
+    """Run calls in order, neighbours that are safe side by side, and fill `results` (call id -> tool_result)."""
+    for batch in _batches(prepared):
+        runs = [_one(session, each, results) for each in batch]
+        async for _, event in merged(runs, at_once=AT_ONCE):
+            yield event
+
+
+def collected(calls: Sequence[Json], results: dict[str, Json]) -> list[Json]:
+    """Give the results in the order of the calls; a call without one was cancelled (L6)."""
+    return [results.get(call["id"]) or result_block(call["id"], CANCELLED, is_error=True) for call in calls]
+
+
+def _suspension(session: Session, ready: Ready) -> Prepared:
+    """Hold a handed-in plan against its form; a sub-agent's plan goes to its parent instead (P5)."""
+    if session.context.is_subagent:
+        return ready
+    try:
+        read_plan(ready.call["input"])
+    except Refused as error:
+        return Refusal(ready.call, f"The plan was not handed in: {error}")
+    return Suspension(ready.call)
+
+
+def _batches(prepared: Sequence[Prepared]) -> list[list[Prepared]]:
+    """Group neighbours that may run side by side; every other call stands alone (T2)."""
+    batches: list[list[Prepared]] = []
+    for each in prepared:
+        safe = isinstance(each, Refusal) or (isinstance(each, Ready) and each.tool.concurrent(each.given))
+        if safe and batches and _all_safe(batches[-1]):
+            batches[-1].append(each)
+        else:
+            batches.append([each])
+    return batches
+
+
+def _all_safe(batch: Sequence[Prepared]) -> bool:
+    return all(
+        isinstance(each, Refusal) or (isinstance(each, Ready) and each.tool.concurrent(each.given)) for each in batch
+    )
+
+
+async def _one(session: Session, prepared: Prepared, results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
+    """Run one call to its result."""
+    call = prepared.call
+    ident = ToolUseId(call["id"])
+    yield ToolStarted(session.agent, ident, call["name"], call["input"])
+    output = ToolOutput(prepared.text, is_error=True) if isinstance(prepared, Refusal) else None
+    if isinstance(prepared, Ready):
+        async for step in _guarded(session, prepared):
+            match step:
+                case ToolOutput():
+                    output = step
+                case Progress():
+                    yield ToolProgressed(session.agent, ident, step.text)
+                case _:
+                    yield step
+        if prepared.tool.kind(prepared.given) is Kind.LIST:
+            yield TodosChanged(session.agent, tuple(session.context.todos))
+    output = _bounded(output or ToolOutput("The tool gave no result.", is_error=True))
+    results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
+    yield ToolFinished(session.agent, ident, call["name"], output.text, output.is_error)
+
+
+async def _guarded(session: Session, ready: Ready) -> AsyncIterator[AgentEvent | Progress | ToolOutput]:
+    """Run a tool with its timeout; what goes wrong becomes an error output."""
+    seconds = ready.tool.timeout(ready.given)
+    try:
+        async with asyncio.timeout(seconds):
+            async for step in ready.tool.call(ready.given, session.context):
+                yield step
+    except TimeoutError:
+        yield ToolOutput(f"{ready.tool.name} took longer than {seconds:.0f} s and was ended.", is_error=True)
+    except PlangateError as error:
+        yield ToolOutput(f"{ready.tool.name} failed: {error}", is_error=True)
+
+
+def _bounded(output: ToolOutput) -> ToolOutput:
+    """Cut a result above the cap, with a note (T5)."""
+    if len(output.text) <= RESULT_LIMIT:
+        return output
+    dropped = len(output.text) - RESULT_LIMIT
+    text = output.text[:RESULT_LIMIT] + f"\n[{dropped:,} more characters; ask for less at once]"
+    return ToolOutput(text, output.is_error, output.blocks, output.stamps, output.details)
+
+
+def _explained(error: ValidationError) -> str:
+    """Say which fields are wrong and why, without the library's links."""
+    return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'input'}: {item['msg']}" for item in error.errors())

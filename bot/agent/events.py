@@ -1,0 +1,156 @@
+"""What a session tells while it runs: typed events, never printed here (L1)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from bot.agent.modes import Mode
+from bot.core.names import AgentId, ToolUseId
+from bot.core.transcript import Json
+from bot.ports import Usage
+
+
+class End(StrEnum):
+    """Why a session rests."""
+
+    ANSWERED = "answered"
+    SUSPENDED = "suspended"
+    LIMIT = "limit"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+class Lifecycle(StrEnum):
+    """The states of a sub-agent (S5)."""
+
+    INITIALIZING = "initializing"
+    RUNNING = "running"
+    WAITING = "waiting"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStarted:
+    """A model request goes out."""
+
+    agent: AgentId
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A piece of text or thinking (`kind`) arrived; an Info of kind retry or fallback voids it."""
+
+    agent: AgentId
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A whole assistant message arrived."""
+
+    agent: AgentId
+    step: int
+    message: Json
+    usage: Usage
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool call begins to run."""
+
+    agent: AgentId
+    call: ToolUseId
+    name: str
+    input: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgressed:
+    """A running tool says how far it is."""
+
+    agent: AgentId
+    call: ToolUseId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """A tool call has its result."""
+
+    agent: AgentId
+    call: ToolUseId
+    name: str
+    text: str
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """Something the runtime did on its own: retry, fallback, reminder, recovery."""
+
+    agent: AgentId
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModeChanged:
+    """The permission mode changed, and who caused it (P8)."""
+
+    agent: AgentId
+    mode: Mode
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class TodosChanged:
+    """The todo list as it stands now: (content, status)."""
+
+    agent: AgentId
+    todos: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChanged:
+    """A sub-agent's row: where it stands and what it has used so far (S5, S12)."""
+
+    agent: AgentId
+    parent: AgentId
+    type: str
+    description: str
+    state: Lifecycle
+    steps: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    """The size of its context (S9)."""
+    cost_usd: float | None = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The session rests; `text` is the answer, the error or the limit that was reached."""
+
+    agent: AgentId
+    end: End
+    text: str
+
+
+AgentEvent: TypeAlias = (
+    RequestStarted
+    | Streamed
+    | Answered
+    | ToolStarted
+    | ToolProgressed
+    | ToolFinished
+    | Info
+    | ModeChanged
+    | TodosChanged
+    | AgentChanged
+    | Ended
+)

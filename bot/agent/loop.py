@@ -1,0 +1,174 @@
+"""The main loop: model request, tools, next request, until the session rests (L1).
+
+It rests when the model answers without a tool call, when a call suspends it, or at a limit; it yields typed events and
+never prints. Cancelling it leaves a history that is valid and saved: calls that did not finish are marked as cancelled,
+and a message of which no call finished is dropped, as after a crash, so that a resumed session asks again (L6, L9).
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Final
+
+from bot.agent import dispatch
+from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
+from bot.agent.session import Session
+from bot.core.errors import Broken, PlangateError
+from bot.core.transcript import Json, text_of, tool_calls
+from bot.ports import Began, Completed, Delta, ModelRequest, Notice
+
+NUDGES: Final = 3
+"""How often an empty or cut answer is asked to go on."""
+
+CUT: Final = "Your answer was cut at the output limit. Go on from where it stops, in smaller pieces."
+CUT_CALL: Final = (
+    "Your last answer was cut at the output limit in the middle of a tool call, which did not run. "
+    "Repeat it in smaller pieces."
+)
+EMPTY: Final = "Your last answer was empty. Go on with the work, or end with a summary."
+
+
+async def run(session: Session) -> AsyncGenerator[AgentEvent | Began, None]:
+    """Drive a session until it rests; the last event is Ended. `Began` passes through for prefix sharing (M4)."""
+    nudges = 0
+    while True:
+        if limit := _limit(session):
+            yield Ended(session.agent, End.LIMIT, limit)
+            return
+        completed = None
+        async for event in _request(session):
+            match event:
+                case Completed():
+                    completed = event
+                case Ended():
+                    yield event
+                    return
+                case _:
+                    yield event
+        if completed is None:
+            raise Broken("the model port ended without an answer or an error")
+        yield Answered(session.agent, session.steps, completed.message, completed.usage, completed.cost_usd)
+        async for reaction in _react(session, completed, may_nudge=nudges < NUDGES):
+            yield reaction
+            if isinstance(reaction, Ended):
+                return
+            nudges = nudges + 1 if isinstance(reaction, Info) and reaction.kind == "nudge" else 0
+
+
+async def _react(session: Session, completed: Completed, *, may_nudge: bool) -> AsyncIterator[AgentEvent]:
+    """Do what a whole answer asks for: run its calls, go on, ask to go on, or rest (M10)."""
+    match completed.stop_reason:
+        case "tool_use" if tool_calls(completed.message):
+            async with aclosing(_tools(session, completed)) as events:
+                async for event in events:
+                    yield event
+        case "max_tokens" | "end_turn" | "stop_sequence" if may_nudge and _nudge(session, completed):
+            what = "cut" if completed.stop_reason == "max_tokens" else "empty"
+            yield Info(session.agent, "nudge", f"the model's answer was {what}; asked to go on")
+        case "pause_turn":
+            session.commit(completed)
+        case _:
+            yield _rest(session, completed)
+
+
+async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Completed]:
+    """Make one model request and relay it; a failure for good is an Ended."""
+    session.steps += 1
+    yield RequestStarted(session.agent, session.steps)
+    frozen, world = session.frozen, session.world
+    request = ModelRequest(
+        frozen.model, frozen.system, frozen.tools, session.history, role=frozen.role, user_id=world.user_id
+    )
+    try:
+        async for event in world.model.stream(request):
+            match event:
+                case Delta():
+                    yield Streamed(session.agent, event.kind, event.text)
+                case Notice():
+                    session.note(event.kind, {"text": event.text})
+                    yield Info(session.agent, event.kind, event.text)
+                case Completed():
+                    world.ledger.add(session.agent, event.model, event.usage, event.cost_usd)
+                    session.last_context = event.usage.context
+                    yield event
+                case Began():
+                    yield event
+    except PlangateError as error:
+        session.note("failed", {"text": str(error)})
+        yield Ended(session.agent, End.FAILED, str(error))
+    finally:
+        world.ledger.settle(session.agent)
+
+
+async def _tools(session: Session, completed: Completed) -> AsyncGenerator[AgentEvent, None]:
+    """Run the calls of a message and commit it together with their results, or suspend."""
+    calls = tool_calls(completed.message)
+    prepared = [dispatch.prepare(session, call) for call in calls]
+    if any(isinstance(each, dispatch.Suspension) for each in prepared):
+        session.commit(completed)
+        yield Ended(session.agent, End.SUSPENDED, text_of(completed.message))
+        return
+    session.tool_calls += len(calls)
+    results: dict[str, Json] = {}
+    try:
+        async for event in dispatch.run(session, prepared, results):
+            yield event
+    except (asyncio.CancelledError, GeneratorExit):
+        if results:
+            session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results)})
+        raise
+    queued = [{"type": "text", "text": text} for text in session.queued]
+    session.queued.clear()
+    session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results) + queued})
+
+
+def _limit(session: Session) -> str | None:
+    """Name the limit that is reached, with used and allowed; None when the next request may go out (L5)."""
+    limits, world = session.limits, session.world
+    used = {
+        "steps": (session.steps, limits.steps),
+        "tool calls": (session.tool_calls, limits.tool_calls),
+        "tokens of context": (session.last_context, limits.context_tokens),
+        "seconds": (round(world.clock.monotonic() - session.started), limits.seconds),
+    }
+    for name, (value, allowed) in used.items():
+        if allowed is not None and value >= allowed:
+            return f"the limit of {allowed:,.0f} {name} was reached"
+    if not world.ledger.may_start(session.agent):
+        return f"the budget of ${world.ledger.budget_usd:.2f} was reached (${world.ledger.cost_usd:.2f} spent)"
+    return None
+
+
+def _nudge(session: Session, completed: Completed) -> bool:
+    """Ask a model whose answer was cut or empty to go on; False when the answer stands as it is."""
+    cut = completed.stop_reason == "max_tokens"
+    if cut and tool_calls(completed.message):
+        session.add(_user(CUT_CALL))
+    elif cut and text_of(completed.message):
+        session.commit(completed, _user(CUT))
+    elif not text_of(completed.message):
+        session.add(_user(CUT if cut else EMPTY))
+    else:
+        return False
+    return True
+
+
+def _rest(session: Session, completed: Completed) -> Ended:
+    """End with what the model's last message means (M10)."""
+    text = text_of(completed.message)
+    match completed.stop_reason:
+        case "end_turn" | "stop_sequence" if text:
+            session.commit(completed)
+            return Ended(session.agent, End.ANSWERED, text)
+        case "refusal":
+            return Ended(session.agent, End.REFUSED, text or "the model refused to answer")
+        case "model_context_window_exceeded":
+            return Ended(session.agent, End.LIMIT, "the model's context window is full")
+        case "end_turn" | "stop_sequence" | "max_tokens" | "tool_use":
+            return Ended(session.agent, End.FAILED, f"the model gave no usable answer ({completed.stop_reason})")
+        case other:
+            return Ended(session.agent, End.FAILED, f"the model stopped for an unknown reason: {other}")
+
+
+def _user(text: str) -> Json:
+    return {"role": "user", "content": [{"type": "text", "text": text}]}

@@ -1,0 +1,58 @@
+"""Tells what a failed model call means: try again, give the model up, or stop (M9, L4).
+
+The library's classes are not enough: an error event after a 200 arrives as a plain APIStatusError with status 200
+whose `type` says what it is, and a stall or a cut connection arrives as the transport's own error
+(https://platform.claude.com/docs/en/api/errors; measured with anthropic 2.12).
+"""
+
+from dataclasses import dataclass
+
+from bot.core.errors import PlangateError, Refused, Transient
+
+RETRYABLE_STATUS = frozenset({408, 409, 429})
+_OVERLOADED = frozenset({"overloaded_error"})
+_RETRYABLE_TYPES = frozenset({"overloaded_error", "api_error", "timeout_error", "rate_limit_error"})
+_CURES = {
+    401: "check ANTHROPIC_API_KEY",
+    402: "check the account's billing",
+    403: "check what the key may do",
+    404: "check the model's id and ANTHROPIC_BASE_URL",
+    413: "the request is too large: ask for less at once",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed call, as the retry rules see it."""
+
+    text: str
+    retryable: bool
+    overloaded: bool = False
+    retry_after: float | None = None
+    """Seconds that the server asked for."""
+    status: int = 0
+
+    def as_error(self) -> PlangateError:
+        """Give the error that ends the session."""
+        if self.retryable:
+            return Transient(self.text, where="the model", mend="try again later")
+        return Refused(self.text, where="the model", mend=_CURES.get(self.status, "see the message"))
+
+
+def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -> Failure:
+    """Classify an answer with an error in it: by its type where the status is 200, else by its status."""
+    after = _seconds(headers)
+    if status < 400:
+        return Failure(text, kind in _RETRYABLE_TYPES, kind in _OVERLOADED, after, status)
+    spend_cap = status == 429 and after is None and "spend" in text.lower()
+    retryable = (status in RETRYABLE_STATUS or status >= 500) and not spend_cap
+    return Failure(f"HTTP {status}: {text}", retryable, status == 529 or kind in _OVERLOADED, after, status)
+
+
+def _seconds(headers: dict[str, str]) -> float | None:
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            return float(headers[name]) * unit
+        except (KeyError, ValueError):
+            continue
+    return None

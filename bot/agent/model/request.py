@@ -1,0 +1,89 @@
+"""From a ModelRequest to the parameters of one call: pure functions of the model's spec (M4, M6).
+
+What a model refuses is never sent to it. Cache marks are set on an outgoing copy; stored messages are never touched.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from bot.agent.model.specs import ModelSpec
+from bot.core.transcript import Json
+from bot.ports import ModelRequest
+
+MARK: Final[Json] = {"type": "ephemeral"}
+TAIL_MARKS: Final = 2
+
+_MAX_TOKENS: Final = {"main": 64_000, "subagent": 32_000, "light": 4_096}
+_EFFORT: Final = {"main": "medium", "subagent": "medium", "light": "low"}
+_UNMARKABLE: Final = frozenset({"thinking", "redacted_thinking"})
+_THINKING_BUDGET: Final = 8_000
+
+
+def parameters(
+    request: ModelRequest, spec: ModelSpec, *, cap: int | None = None, extra: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Build the parameters of one Messages call; equal inputs give equal bytes.
+
+    `cap` bounds max_tokens (the operator's, or that of a non-streaming request); `extra` is added as extra_body.
+    """
+    wanted = _MAX_TOKENS[request.role]
+    limit = min(wanted, spec.max_output, cap or wanted)
+    built: dict[str, Any] = {
+        "model": spec.id,
+        "max_tokens": limit,
+        "system": marked_last(request.system),
+        "tools": list(request.tools),
+        "messages": marked(request.messages),
+        **_thinking(spec, limit),
+    }
+    if spec.efforts:
+        built["output_config"] = {"effort": _EFFORT[request.role]}
+    if request.user_id:
+        built["metadata"] = {"user_id": request.user_id}
+    if extra:
+        built["extra_body"] = dict(extra)
+    return built
+
+
+def marked(messages: Sequence[Json]) -> list[Json]:
+    """Mark the environment block and the last two user turns, so that the previous request's tail is a read point (M4).
+
+    With the mark at the end of `system` that makes the four breakpoints the API allows.
+    """
+    turns = [index for index, message in enumerate(messages) if message["role"] == "user"]
+    out = list(messages)
+    for index in turns[-TAIL_MARKS:]:
+        out[index] = _with_mark(out[index], -1)
+    if len(turns) > TAIL_MARKS or len(_blocks(messages[0])) > 1:
+        out[0] = _with_mark(out[0], 0)
+    return out
+
+
+def marked_last(blocks: Sequence[Json]) -> list[Json]:
+    """Mark the last of some text blocks."""
+    return [*blocks[:-1], {**blocks[-1], "cache_control": MARK}] if blocks else []
+
+
+def _with_mark(message: Json, position: int) -> Json:
+    """Copy a message with a mark on one block; a block that cannot carry one leaves the message as it is."""
+    blocks = list(_blocks(message))
+    if not blocks or blocks[position].get("type") in _UNMARKABLE:
+        return message
+    blocks[position] = {**blocks[position], "cache_control": MARK}
+    return {**message, "content": blocks}
+
+
+def _blocks(message: Json) -> list[Json]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _thinking(spec: ModelSpec, max_tokens: int) -> dict[str, Any]:
+    """Choose the thinking form: summaries are asked for, since text between tool calls comes as thinking now."""
+    match spec.thinking:
+        case "adaptive":
+            return {"thinking": {"type": "adaptive", "display": "summarized"}}
+        case "budget" if max_tokens > _THINKING_BUDGET:
+            return {"thinking": {"type": "enabled", "budget_tokens": _THINKING_BUDGET}}
+        case _:
+            return {}

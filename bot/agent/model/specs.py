@@ -1,0 +1,107 @@
+"""The ModelSpec table: what each model is, costs and accepts (M12).
+
+Source: the models and pricing pages of the Messages API documentation, as of 2026-11; prices in US dollars for a
+million tokens. An id that is not in the table is sent as it is, with the plainest request and no price.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from bot.ports import Usage
+
+WINDOW: Final = 1_000_000
+OUTPUT: Final = 128_000
+EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """US dollars for a million tokens; `above` holds for prompts longer than `threshold` tokens."""
+
+    input: float
+    output: float
+    write: float
+    write_1h: float
+    read: float
+    threshold: int = 0
+    above: "Prices | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """One model: limits in tokens, prices, and the request forms that it accepts."""
+
+    id: str
+    window: int = WINDOW
+    max_output: int = OUTPUT
+    prices: Prices | None = None
+    thinking: str = "adaptive"
+    """The form that a session asks for: adaptive, budget (a number of tokens), or none."""
+    may_disable: bool = False
+    """Whether thinking may be switched off (light calls do)."""
+    efforts: tuple[str, ...] = EFFORTS
+    min_cache: int = 1024
+    """The shortest prefix, in tokens, that is cached."""
+
+
+_HAIKU_LONG = Prices(0.50, 2.50, 0.625, 1.00, 0.05)
+_FABLE = Prices(10, 50, 12.50, 20, 0.25)
+_OPUS = Prices(5, 25, 6.25, 10, 0.50)
+_BUDGET = {"window": 200_000, "max_output": 64_000, "thinking": "budget", "may_disable": True, "efforts": ()}
+
+_SPECS = (
+    ModelSpec("claude-opus-5-5", prices=Prices(4, 20, 5, 8, 0.20), min_cache=512),
+    ModelSpec("claude-sonnet-5-5", prices=Prices(2, 10, 2.50, 4, 0.10), min_cache=512),
+    ModelSpec(
+        "claude-haiku-5-5",
+        prices=Prices(0.10, 0.50, 0.125, 0.20, 0.01, threshold=100_000, above=_HAIKU_LONG),
+        may_disable=True,
+        min_cache=512,
+    ),
+    ModelSpec("claude-fable-5-2", min_cache=512),
+    ModelSpec("claude-fable-5-1", prices=_FABLE, min_cache=512),
+    ModelSpec("claude-mythos-5-2", min_cache=512),
+    ModelSpec("claude-mythos-5-1", prices=_FABLE, min_cache=512),
+    ModelSpec("claude-opus-5", prices=_OPUS, may_disable=True, min_cache=512),
+    ModelSpec("claude-sonnet-5", prices=Prices(2, 10, 2.50, 4, 0.20), may_disable=True),
+    ModelSpec("claude-opus-4-8", prices=_OPUS, may_disable=True),
+    ModelSpec("claude-opus-4-7", prices=_OPUS, may_disable=True, min_cache=2048),
+    ModelSpec("claude-opus-4-6", prices=_OPUS, may_disable=True, efforts=EFFORTS[:3], min_cache=4096),
+    ModelSpec("claude-sonnet-4-6", prices=Prices(3, 15, 3.75, 6, 0.30), may_disable=True, efforts=EFFORTS[:3]),
+    ModelSpec("claude-haiku-4-5", prices=Prices(1, 5, 1.25, 2, 0.10), min_cache=4096, **_BUDGET),  # type: ignore[arg-type]
+)
+
+SPECS: Final[Mapping[str, ModelSpec]] = MappingProxyType({spec.id: spec for spec in _SPECS})
+ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "opus": "claude-opus-5-5",
+        "sonnet": "claude-sonnet-5-5",
+        "haiku": "claude-haiku-5-5",
+        "fable": "claude-fable-5-1",
+    }
+)
+
+
+def resolve(name: str) -> ModelSpec:
+    """Give the spec of an alias or an id; an unknown id gets a spec without prices, effort or thinking field."""
+    model = ALIASES.get(name, name)
+    return SPECS.get(model) or ModelSpec(model, max_output=32_000, thinking="none", efforts=())
+
+
+def cost_usd(spec: ModelSpec, usage: Usage) -> float | None:
+    """Price one response, in US dollars; None for a model without prices, never a guess (M12)."""
+    prices = spec.prices
+    if prices is None:
+        return None
+    if prices.above is not None and usage.input + usage.cache_read + usage.cache_write > prices.threshold:
+        prices = prices.above
+    parts = (
+        (usage.input, prices.input),
+        (usage.output, prices.output),
+        (usage.cache_read, prices.read),
+        (usage.cache_write - usage.cache_write_1h, prices.write),
+        (usage.cache_write_1h, prices.write_1h),
+    )
+    return sum(tokens * price for tokens, price in parts) / 1_000_000

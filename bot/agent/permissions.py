@@ -1,0 +1,166 @@
+"""The tool gate: may this call run, in this mode, under these rules? (P1, P4 layer 2, P7)
+
+Order: deny rules, ask rules, what the mode says, allow rules; nothing matches: no. In plan mode the mode's word is
+final: no rule widens it. `TABLE` is the whole of what modes say; the docs' table is generated from it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Final
+
+from bot.agent.modes import Mode
+from bot.core.errors import Misconfigured
+from bot.core.transcript import Json
+
+
+class Kind(StrEnum):
+    """What a call does, as far as permission is concerned."""
+
+    LOOK = "look"
+    """Reads the checkout."""
+    LIST = "list"
+    """Keeps the session's own notes."""
+    LOOK_COMMAND = "look_command"
+    """A shell command that the static check knows to be read-only."""
+    COMMAND = "command"
+    """Any other shell command."""
+    EDIT = "edit"
+    EXPLORE = "explore"
+    """A sub-agent that cannot write."""
+    DELEGATE = "delegate"
+    """A sub-agent that can."""
+    PROPOSE = "propose"
+    """Handing in a plan."""
+
+
+class Decision(StrEnum):
+    """What becomes of a call; SUSPEND is an ask that the session waits for (L8)."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+    SUSPEND = "suspend"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """A decision and what to tell the model where it is not ALLOW."""
+
+    decision: Decision
+    why: str = ""
+
+
+_NO_WRITE = Ruling(Decision.DENY, "plan mode is on: nothing may be changed. Hand in a plan with exit_plan_mode first.")
+_NO_COMMAND = Ruling(
+    Decision.DENY,
+    "plan mode is on and this command is not known to be read-only. Use Read, Grep, Glob or LS, or a plain read-only "
+    "command such as git log, ls or cat without redirection.",
+)
+_NO_DELEGATE = Ruling(Decision.DENY, "plan mode is on: only sub-agents that cannot write may run (explore, plan).")
+_NO_PLAN = Ruling(Decision.DENY, "you are not in plan mode: the plan is approved already. Do the work.")
+_YES = Ruling(Decision.ALLOW)
+_ASK = Ruling(Decision.ASK, "this needs a person's permission")
+_LOOKS = {Kind.LOOK: _YES, Kind.LIST: _YES, Kind.LOOK_COMMAND: _YES, Kind.EXPLORE: _YES}
+_WORK = {**_LOOKS, Kind.PROPOSE: _NO_PLAN, Kind.DELEGATE: _YES}
+
+TABLE: Final[Mapping[Mode, Mapping[Kind, Ruling]]] = MappingProxyType(
+    {
+        Mode.PLAN: {
+            **_LOOKS,
+            Kind.COMMAND: _NO_COMMAND,
+            Kind.EDIT: _NO_WRITE,
+            Kind.DELEGATE: _NO_DELEGATE,
+            Kind.PROPOSE: Ruling(Decision.SUSPEND),
+        },
+        Mode.DEFAULT: {**_WORK, Kind.COMMAND: _ASK, Kind.EDIT: _ASK},
+        Mode.ACCEPT_EDITS: {**_WORK, Kind.COMMAND: _YES, Kind.EDIT: _YES},
+        Mode.BYPASS: {**_WORK, Kind.COMMAND: _YES, Kind.EDIT: _YES},
+    }
+)
+"""acceptEdits allows commands because the sandbox holds them; without one they need an allow rule (see `decide`)."""
+
+_RULE = re.compile(r"(?P<tool>[A-Za-z_]+)(?:\((?P<pattern>.*)\))?")
+_SUBJECT: Final = {"Bash": "command", "Task": "subagent_type"}
+_PATH_KEYS: Final = ("file_path", "path", "notebook_path", "pattern")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One pattern such as ``Bash(git diff:*)`` or ``Read(docs/**)``; no pattern means every call of the tool."""
+
+    tool: str
+    pattern: str = "*"
+
+    def matches(self, tool: str, tool_input: Json) -> bool:
+        """Tell whether a call falls under this rule; ``prefix:*`` matches the words up to there and what follows."""
+        if tool != self.tool:
+            return False
+        subject = _subject(tool, tool_input)
+        prefix, colon, rest = self.pattern.rpartition(":")
+        if colon and rest == "*":
+            return subject == prefix or (subject.startswith(prefix + " ") and not _compound(subject))
+        return self.pattern in {"", "*"} or fnmatchcase(subject, self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The configured rules (tools.allow, tools.ask, tools.deny)."""
+
+    allow: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+
+
+def parse_rule(text: str) -> Rule:
+    """Read one rule; raises Misconfigured with the form it should have."""
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
+        raise Misconfigured(f"not a tool rule: {text!r}", where="tools", mend="write Tool or Tool(pattern)")
+    return Rule(match["tool"], match["pattern"] or "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Decides calls for one session."""
+
+    rules: Rules = Rules()
+    sandboxed: bool = True
+    """Where no sandbox holds a command, acceptEdits does not allow it by itself."""
+
+    def decide(self, mode: Mode, kind: Kind, tool: str, tool_input: Json) -> Ruling:
+        """Rule on one call; equal inputs give equal rulings, and every kind has a ruling in every mode."""
+
+        def hit(rules: tuple[Rule, ...]) -> Rule | None:
+            return next((rule for rule in rules if rule.matches(tool, tool_input)), None)
+
+        if rule := hit(self.rules.deny):
+            return Ruling(Decision.DENY, f"the project's configuration denies {rule.tool}({rule.pattern}).")
+        word = self._word(mode, kind)
+        if mode is Mode.PLAN:
+            return word
+        if hit(self.rules.ask) and word.decision is Decision.ALLOW:
+            return _ASK
+        if word.decision is Decision.ASK and hit(self.rules.allow):
+            return _YES
+        return word
+
+    def _word(self, mode: Mode, kind: Kind) -> Ruling:
+        word = TABLE[mode][kind]
+        held = self.sandboxed or mode is not Mode.ACCEPT_EDITS or kind is not Kind.COMMAND
+        return word if held else _ASK
+
+
+def _subject(tool: str, tool_input: Json) -> str:
+    """Give the part of a call's input that rules speak about."""
+    if key := _SUBJECT.get(tool):
+        return str(tool_input.get(key, "")).strip()
+    return next((str(tool_input[key]) for key in _PATH_KEYS if tool_input.get(key)), "")
+
+
+def _compound(command: str) -> bool:
+    """Tell whether a command line may hold more than one command: a prefix rule never covers those."""
+    return any(sign in command for sign in (";", "&", "|", "`", "$(", "<(", ">(", "\n", ">", "<"))

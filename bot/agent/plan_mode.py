@@ -1,0 +1,44 @@
+"""Plan mode: what the model is told when it begins, and what becomes of a plan that it hands in (P3, P5, P6)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from bot.agent.prompts import prompt
+from bot.core.plan import Contract, named_paths, normalise
+from bot.core.transcript import Json
+
+EXIT_PLAN_MODE: Final = "exit_plan_mode"
+
+HANDED_TO_PARENT: Final = (
+    "The agent that sent you has your plan now. Nobody has approved it. End with your report; change nothing."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HandedIn:
+    """A plan as the model handed it in: normalised text and its contract."""
+
+    markdown: str
+    contract: Contract
+
+
+def read_plan(tool_input: Json) -> HandedIn:
+    """Read the input of an exit_plan_mode call; what is left out is derived (P5). Raises Refused with the cure."""
+    markdown = normalise(tool_input["plan"])
+
+    def listed(key: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(tool_input.get(key) or ()))
+
+    scope = listed("scope") or named_paths(markdown)
+    return HandedIn(markdown, Contract(scope, listed("commands"), listed("hosts"), listed("dependencies")))
+
+
+def approved(words: str = "") -> str:
+    """Give the result of the pending call once a person has approved the plan (P6)."""
+    return prompt("approved") + (f"\nThe person adds: {words}" if words else "")
+
+
+def rejected(words: str = "") -> str:
+    """Give the result of the pending call when a person has rejected the plan; plan mode stays (P6)."""
+    said = f" The person says: {words}" if words else ""
+    return f"A person rejected your plan.{said} Plan mode is still on: nothing may be changed."

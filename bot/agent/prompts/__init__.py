@@ -1,0 +1,63 @@
+"""What the model is told, as files; each part is one small function of its inputs (M1, M2).
+
+`system` is the same bytes for every job of one version and agent type, so that jobs share a cached prefix. What varies
+stands in the first user message: environment and project memory as its first block, the task as a later one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from bot.core.transcript import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What varies from job to job and is the same for a whole session."""
+
+    folder: str
+    platform: str
+    date: str
+    repository: str
+    base: str
+    memory: str = ""
+    memory_name: str = ""
+
+
+def system(agent_type: str) -> tuple[Json, ...]:
+    """Give the frozen system blocks of an agent type: its identity, and the rules that all share."""
+    return (_text(prompt("identity")), _text(prompt(agent_type) + "\n" + prompt("rules")))
+
+
+def first_message(environment: Environment, task: str, reminders: Sequence[str] = ()) -> Json:
+    """Give a session's first user message: environment and memory, then the task, then reminders (M2, P3)."""
+    blocks = [_text(reminder(_environment(environment))), _text(task), *(_text(reminder(text)) for text in reminders)]
+    return {"role": "user", "content": blocks}
+
+
+def reminder(text: str) -> str:
+    """Wrap text as a reminder of the harness."""
+    return f"<system-reminder>\n{text.strip()}\n</system-reminder>"
+
+
+@cache
+def prompt(name: str) -> str:
+    """Read one prompt file of this folder."""
+    return files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8")
+
+
+def _environment(environment: Environment) -> str:
+    lines = [
+        f"Working directory: {environment.folder}",
+        f"Repository: {environment.repository} at commit {environment.base}",
+        f"Platform: {environment.platform}",
+        f"Today's date: {environment.date}",
+    ]
+    if environment.memory:
+        lines += ["", f"Project memory ({environment.memory_name}):", environment.memory.strip()]
+    return "\n".join(lines)
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text.strip()}

@@ -1,0 +1,64 @@
+"""Merges async generators with a bound on how many run at once (S6).
+
+Yields from whichever is ready and starts the next as one ends; one's failure does not stop the others: it is raised
+after all have ended. Closing the merged generator closes all of them.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Final, TypeVar
+
+Item = TypeVar("Item")
+
+_ENDED: Final = object()
+
+
+async def merged(sources: Sequence[AsyncIterator[Item]], *, at_once: int) -> AsyncGenerator[tuple[int, Item], None]:
+    """Yield (index of the source, value) as values come; a source's own values keep their order.
+
+    At most `at_once` sources run at a time, started in order. A source that raises ends alone; its error (the first,
+    by index) is raised when all others have ended.
+    """
+    queue: asyncio.Queue[tuple[int, object]] = asyncio.Queue(maxsize=max(at_once, 1))
+    failures: dict[int, Exception] = {}
+    places = asyncio.Semaphore(max(at_once, 1))
+    tasks = [asyncio.create_task(_pump(index, source, queue, places)) for index, source in enumerate(sources)]
+    left = len(tasks)
+    try:
+        while left:
+            index, value = await queue.get()
+            if value is _ENDED:
+                left -= 1
+            elif isinstance(value, _Failure):
+                failures[index] = value.error
+            else:
+                yield index, value  # type: ignore[misc]  # what _pump put is the source's own value
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if failures:
+        raise failures[min(failures)]
+
+
+class _Failure:
+    """A source's error on its way through the queue."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+async def _pump(
+    index: int, source: AsyncIterator[Item], queue: asyncio.Queue[tuple[int, object]], places: asyncio.Semaphore
+) -> None:
+    """Carry one source's values into the queue; always closes the source, also one that never started."""
+    try:
+        async with places:
+            async for value in source:
+                await queue.put((index, value))
+    except Exception as error:  # noqa: BLE001 - handed on to whoever reads the merged values
+        await queue.put((index, _Failure(error)))
+    finally:
+        if isinstance(source, AsyncGenerator):
+            await source.aclose()
+    await queue.put((index, _ENDED))

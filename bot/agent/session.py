@@ -1,0 +1,168 @@
+"""One session: its frozen parts, its append-only history, and how both are saved and come back (L8, L9).
+
+Rules: what is appended is never changed; an assistant message and the results of its calls are saved together, except
+where a call suspends the session; resuming replays the saved objects and never renders them again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.agent.events import ModeChanged
+from bot.agent.limits import Ledger, Limits
+from bot.agent.modes import Mode
+from bot.agent.permissions import Gate
+from bot.agent.tools.tool import Context, Tool
+from bot.core.errors import Refused
+from bot.core.names import AgentId, SessionId
+from bot.core.transcript import Json, Line, LineKind, messages, pending_calls
+from bot.ports import Clock, Completed, Model, Transcripts, Usage
+
+NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """What every request of a session sends unchanged (M1)."""
+
+    agent_type: str
+    model: str
+    system: tuple[Json, ...]
+    tools: tuple[Json, ...]
+    role: str = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What all sessions of one thread share."""
+
+    model: Model
+    transcripts: Transcripts
+    clock: Clock
+    gate: Gate
+    ledger: Ledger
+    user_id: str = ""
+
+
+@dataclass(slots=True)
+class Session:
+    """A conversation with the model that can be saved, suspended and resumed."""
+
+    id: SessionId
+    agent: AgentId
+    frozen: Frozen
+    world: World
+    tools: Mapping[str, Tool]
+    context: Context
+    limits: Limits = Limits()
+    history: list[Json] = field(default_factory=list)
+    queued: list[str] = field(default_factory=list)
+    """Text that people added while the session ran (L4a)."""
+    steps: int = 0
+    tool_calls: int = 0
+    last_context: int = 0
+    started: float = 0.0
+    """On the clock's monotonic scale."""
+
+    def __post_init__(self) -> None:
+        self.started = self.world.clock.monotonic()
+
+    def begin(self, first: Json) -> None:
+        """Save the frozen parts and the first user message."""
+        opened = {
+            "session": self.id,
+            "agent": self.agent,
+            "agent_type": self.frozen.agent_type,
+            "model": self.frozen.model,
+            "mode": str(self.context.mode),
+            "system": list(self.frozen.system),
+            "tools": list(self.frozen.tools),
+        }
+        self._save(self._line(LineKind.OPENED, opened), self._message(first))
+        self.history.append(first)
+
+    def commit(self, completed: Completed, results: Json | None = None) -> None:
+        """Append an assistant message, and the user message with the results of all its calls where it made any."""
+        facts = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
+        facts["stop_reason"] = completed.stop_reason
+        lines = [self._message(completed.message, facts)]
+        self.history.append(completed.message)
+        if results is not None:
+            lines.append(self._message(results, {"seen": dict(self.context.stamps)} if self.context.stamps else None))
+            self.history.append(results)
+        self._save(*lines)
+
+    def add(self, message: Json) -> None:
+        """Append one user message."""
+        self._save(self._message(message))
+        self.history.append(message)
+
+    def answer(self, call: str, text: str, *, is_error: bool = False, reminders: Sequence[str] = ()) -> None:
+        """Give a suspended session the result of its pending call; its neighbours are told they were not run.
+
+        Raises Refused when no such call is pending.
+        """
+        pending = pending_calls(self.history)
+        if call not in {block["id"] for block in pending}:
+            raise Refused("the session waits for no such call", where=f"session {self.id}", mend="start it again")
+        blocks = [
+            result_block(block["id"], text, is_error=is_error)
+            if block["id"] == call
+            else result_block(block["id"], NOT_RUN, is_error=True)
+            for block in pending
+        ]
+        blocks += [{"type": "text", "text": reminder} for reminder in reminders]
+        self.add({"role": "user", "content": blocks})
+
+    def set_mode(self, mode: Mode, by: str) -> ModeChanged:
+        """Change the permission mode and note who caused it (P8)."""
+        self.context.mode = mode
+        self.note("mode", {"mode": str(mode), "by": by})
+        return ModeChanged(self.agent, mode, by)
+
+    def note(self, what: str, facts: Json) -> None:
+        """Save something that happened and is never sent."""
+        self._save(self._line(LineKind.NOTE, {"note": what, **facts}))
+
+    def restore(self, lines: Sequence[Line]) -> None:
+        """Take over a saved transcript: history, file stamps, mode, steps and spend, exactly as they were."""
+        self.history[:] = messages(lines)
+        for line in lines:
+            self._recall(line)
+
+    def _recall(self, line: Line) -> None:
+        body = line.body
+        match line.kind:
+            case LineKind.MESSAGE if body["message"]["role"] == "assistant":
+                self.steps += 1
+                usage = Usage(**(body.get("usage") or {}))
+                self.last_context = usage.context
+                self.world.ledger.add(self.agent, body.get("model", self.frozen.model), usage, body.get("cost_usd"))
+            case LineKind.MESSAGE:
+                self.context.stamps.update(body.get("seen") or {})
+            case LineKind.NOTE if body.get("note") == "mode":
+                self.context.mode = Mode(body["mode"])
+            case _:
+                pass
+
+    def _message(self, message: Json, facts: Json | None = None) -> Line:
+        return self._line(LineKind.MESSAGE, {**(facts or {}), "message": message})
+
+    def _line(self, kind: LineKind, body: Json) -> Line:
+        return Line(kind, self.world.clock.now(), body)
+
+    def _save(self, *lines: Line) -> None:
+        self.world.transcripts.append(self.id, lines)
+
+
+def result_block(call: str, text: str, *, is_error: bool = False, blocks: Sequence[Json] = ()) -> Json:
+    """Make a tool_result block; an error always carries text, as the API demands."""
+    content: Any = text or ("failed without a message" if is_error else "(no output)")
+    if blocks:
+        content = [{"type": "text", "text": content}, *blocks]
+    made: Json = {"type": "tool_result", "tool_use_id": call, "content": content}
+    return {**made, "is_error": True} if is_error else made
+
+
+def _plain(usage: Usage) -> Json:
+    return {name: value for name in Usage.__slots__ if (value := getattr(usage, name))}

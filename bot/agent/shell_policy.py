@@ -1,0 +1,185 @@
+"""Is this shell line read-only? A real parser reads it; what it cannot read, or what is not listed here, is not (S10).
+
+Rules
+- Every command of the line is judged, inside substitutions and subshells too.
+- A command is PURE (whatever its arguments, it only reads) or CHECKED (its arguments must be literal, since an
+  expansion could smuggle in an option, and none may be a writing or executing option).
+- Assignments, functions, loops, here-documents and redirections to anything but /dev/null are not read-only.
+This is one of four layers (P4): the sandbox holds whatever slips through.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+LONGEST: Final = 10_000
+
+PURE: Final = frozenset(
+    "ls cat head tail wc echo printf pwd cd which type true false test [ stat basename dirname realpath readlink cut "
+    "tr cmp nl tac rev grep egrep fgrep du comm md5sum sha1sum sha256sum seq uname id".split()
+)
+
+_STRUCTURE: Final = frozenset(
+    "program list pipeline command command_name subshell negated_command redirected_statement file_redirect "
+    "file_descriptor word number string string_content raw_string concatenation command_substitution comment "
+    "test_command unary_expression binary_expression test_operator herestring_redirect".split()
+)
+_EXPANSIONS: Final = frozenset({"command_substitution", "concatenation"})
+_PLAIN_NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-[")
+_GLOB_START: Final = ("*", "?", "[", "{", "~")
+
+_GIT_READS: Final = frozenset(
+    "log show diff status blame annotate ls-files ls-tree rev-parse cat-file grep describe shortlog rev-list "
+    "merge-base name-rev for-each-ref show-ref whatchanged range-diff cherry count-objects diff-tree diff-index "
+    "check-ignore".split()
+)
+_GIT_LISTS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "branch": frozenset({"--list", "-l", "-a", "-r", "-v", "-vv", "--all", "--remotes", "--show-current"}),
+        "tag": frozenset({"--list", "-l", "-n"}),
+        "remote": frozenset({"-v", "--verbose"}),
+        "stash": frozenset({"list"}),
+        "worktree": frozenset({"list"}),
+    }
+)
+_GIT_NEEDS_WORD: Final = frozenset({"stash", "worktree"})
+
+
+def is_read_only(line: str) -> bool:
+    """Tell whether every command of a shell line is known to change nothing; False for all that is not understood."""
+    if len(line) > LONGEST or "\x00" in line:
+        return False
+    root = _parser().parse(line.encode()).root_node
+    return not root.has_error and all(_harmless(node) for node in _walk(root))
+
+
+@lru_cache(maxsize=1)
+def _parser() -> "Parser":
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def _walk(node: "Node") -> Iterator["Node"]:
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(current.named_children)
+
+
+def _harmless(node: "Node") -> bool:
+    """Judge one node of the syntax tree by itself."""
+    if node.type not in _STRUCTURE:
+        return False
+    match node.type:
+        case "command":
+            return _harmless_command(node)
+        case "file_redirect":
+            return _harmless_redirect(_text(node))
+        case _:
+            return not any(child.type == "&" for child in node.children)
+
+
+def _harmless_redirect(text: str) -> bool:
+    """Allow reading from a file, joining outputs, and /dev/null."""
+    plain = text.replace(" ", "").lstrip("0123456789")
+    return plain in {">&1", ">&2", ">/dev/null", "&>/dev/null", ">>/dev/null"} or (
+        plain.startswith("<") and not plain.startswith(("<>", "<&")) and "/dev/" not in plain
+    )
+
+
+def _harmless_command(node: "Node") -> bool:
+    name, arguments = _text(node.named_children[0]), node.named_children[1:]
+    if node.named_children[0].type != "command_name" or not set(name) <= _PLAIN_NAME:
+        return False
+    if name in PURE:
+        return True
+    judge = _CHECKED.get(name)
+    words = _literal(arguments)
+    return judge is not None and words is not None and judge(words)
+
+
+def _literal(arguments: Sequence["Node"]) -> list[str] | None:
+    """Give the arguments as the program gets them, or None where one is not plainly written."""
+    words = []
+    for node in arguments:
+        if node.type.endswith("redirect"):
+            continue
+        word = _literal_word(node)
+        if word is None:
+            return None
+        words.append(word)
+    return words
+
+
+def _literal_word(node: "Node") -> str | None:
+    """Give one argument without its quotes, or None where the shell would still change it."""
+    text = _text(node)
+    if any(inner.type in _EXPANSIONS for inner in _walk(node)):
+        return None
+    match node.type:
+        case "raw_string":
+            return text[1:-1]
+        case "string":
+            return None if "\\" in text or "$" in text or "`" in text else text[1:-1]
+        case "word" | "number":
+            return None if "\\" in text or "{" in text or text.startswith(_GLOB_START) else text
+        case _:
+            return None
+
+
+def _text(node: "Node") -> str:
+    return (node.text or b"").decode(errors="replace")
+
+
+def _without(*prefixes: str, letters: str = "") -> Callable[[list[str]], bool]:
+    """Make a judge that refuses options by prefix (long options may be abbreviated) and by letter in a cluster."""
+
+    def judge(words: list[str]) -> bool:
+        return not any(
+            word.startswith(prefixes) or (word.startswith("-") and word[1:2] != "-" and set(letters) & set(word))
+            for word in words
+        )
+
+    return judge
+
+
+def _sed(words: list[str]) -> bool:
+    """Allow printing lines by number: ``sed -n 3,9p file``."""
+    plain = [word for word in words if not word.startswith("-")]
+    options = {word for word in words if word.startswith("-")}
+    return options == {"-n"} and bool(plain) and set(plain[0]) <= set("0123456789,$p;") and plain[0].endswith("p")
+
+
+def _git(words: list[str]) -> bool:
+    """Allow git's reading subcommands, without options that write, run programs or open a pager."""
+    while words[:1] == ["-C"] or words[:1] == ["--no-pager"]:
+        words = words[2:] if words[0] == "-C" else words[1:]
+    if not words:
+        return False
+    subcommand, rest = words[0], words[1:]
+    if subcommand in _GIT_LISTS:
+        listing = all(word in _GIT_LISTS[subcommand] for word in rest)
+        return listing and (bool(rest) or subcommand not in _GIT_NEEDS_WORD)
+    refused = ("--ou", "--ext", "--textc", "--open", "--up", "-O", "--filters", "--exec")
+    return subcommand in _GIT_READS and not any(word.startswith(refused) for word in rest)
+
+
+_CHECKED: Final[Mapping[str, Callable[[list[str]], bool]]] = MappingProxyType(
+    {
+        "find": _without("-exec", "-ok", "-delete", "-fprint", "-fls"),
+        "rg": _without("--pre", "--hostname-bin", "--search-zip", "-z", letters="z"),
+        "sort": _without("--o", "--co", "--te", "-T", letters="oT"),
+        "uniq": lambda words: sum(not word.startswith("-") for word in words) <= 1,
+        "diff": _without("--pag", "-l", letters="l"),
+        "tree": _without("-o", "--output", letters="oR"),
+        "sed": _sed,
+        "git": _git,
+    }
+)

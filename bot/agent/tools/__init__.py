@@ -1,0 +1,1 @@
+"""The tools: one tool, one file; `registry` lists them."""

@@ -1,0 +1,40 @@
+"""Bash: one shell command in the sandbox."""
+
+from typing import Final
+
+from pydantic import Field
+
+from bot.agent.permissions import Kind
+from bot.agent.tools.tool import Tool, ToolInput, hosted
+
+LONGEST_MS: Final = 600_000
+DEFAULT_MS: Final = 120_000
+
+
+class BashInput(ToolInput):
+    """Input of Bash; `timeout` in milliseconds."""
+
+    command: str = Field(min_length=1)
+    timeout: int | None = Field(default=None, ge=1, le=LONGEST_MS)
+    description: str | None = None
+
+
+def _kind(given: BashInput) -> Kind:
+    from bot.agent.shell_policy import is_read_only
+
+    return Kind.LOOK_COMMAND if is_read_only(given.command) else Kind.COMMAND
+
+
+BASH = Tool(
+    name="Bash",
+    description=(
+        "Run a shell command in the sandbox (no network); the working directory is kept between calls. Timeout 120 s "
+        "unless `timeout` (ms) says otherwise. In plan mode only read-only commands. Do not use it to read or search "
+        "files; there are tools for that."
+    ),
+    input_model=BashInput,
+    call=lambda given, context: hosted(given, context, operation="Bash"),
+    kind=_kind,
+    concurrent=lambda given: _kind(given) is Kind.LOOK_COMMAND,
+    timeout=lambda given: (given.timeout or DEFAULT_MS) / 1000 + 10,
+)

@@ -1,0 +1,47 @@
+"""Edit and MultiEdit: exact replacements in one file."""
+
+from pydantic import Field
+
+from bot.agent.permissions import Kind
+from bot.agent.tools.tool import Tool, ToolInput, hosted
+
+
+class Replacement(ToolInput):
+    """One replacement; `old_string` must be unique in the file unless `replace_all`."""
+
+    old_string: str
+    new_string: str
+    replace_all: bool = False
+
+
+class EditInput(Replacement):
+    """Input of Edit."""
+
+    file_path: str = Field(min_length=1)
+
+
+class MultiEditInput(ToolInput):
+    """Input of MultiEdit: replacements in order, all or none."""
+
+    file_path: str = Field(min_length=1)
+    edits: list[Replacement] = Field(min_length=1)
+
+
+EDIT = Tool(
+    name="Edit",
+    description=(
+        "Replace `old_string` by `new_string` in a file that was read before. The text must match exactly (without the "
+        "line numbers of Read) and be unique, unless `replace_all`."
+    ),
+    input_model=EditInput,
+    call=lambda given, context: hosted(given, context, operation="Edit", stamp="file_path"),
+    kind=lambda _: Kind.EDIT,
+)
+
+MULTI_EDIT = Tool(
+    name="MultiEdit",
+    description="Make several replacements in one file, in order; either all are made or none. Rules as for Edit.",
+    input_model=MultiEditInput,
+    call=lambda given, context: hosted(given, context, operation="MultiEdit", stamp="file_path"),
+    kind=lambda _: Kind.EDIT,
+)

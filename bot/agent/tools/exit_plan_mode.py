@@ -1,0 +1,38 @@
+"""exit_plan_mode: hands in the plan (P5). Called by the main agent it suspends the session; nothing here approves."""
+
+from collections.abc import AsyncIterator
+
+from pydantic import Field
+
+from bot.agent.permissions import Kind
+from bot.agent.plan_mode import EXIT_PLAN_MODE, HANDED_TO_PARENT
+from bot.agent.tools.tool import Context, Step, Tool, ToolInput
+from bot.ports import ToolOutput
+
+
+class PlanInput(ToolInput):
+    """Input of exit_plan_mode; what is left out is derived from the plan's text."""
+
+    plan: str = Field(min_length=1)
+    scope: list[str] | None = None
+    commands: list[str] | None = None
+    hosts: list[str] | None = None
+    dependencies: list[str] | None = None
+
+
+async def _call(_: PlanInput, context: Context) -> AsyncIterator[Step]:
+    """Answer a sub-agent; the main agent's call never gets here, since it suspends the session."""
+    yield ToolOutput(HANDED_TO_PARENT, is_error=not context.is_subagent)
+
+
+PLAN = Tool(
+    name=EXIT_PLAN_MODE,
+    description=(
+        "Hand in your plan for approval, for tasks that change the repository (never for questions). `plan`: concise "
+        "Markdown. `scope`: globs of every path that will change. `commands`: commands that prove the work. `hosts`, "
+        "`dependencies`: network hosts and new dependencies that are needed. Call it alone."
+    ),
+    input_model=PlanInput,
+    call=_call,
+    kind=lambda _: Kind.PROPOSE,
+)

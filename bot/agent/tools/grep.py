@@ -1,0 +1,38 @@
+"""Grep: ripgrep over the checkout."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from bot.agent.permissions import Kind
+from bot.agent.tools.tool import Tool, ToolInput, hosted
+
+
+class GrepInput(ToolInput):
+    """Input of Grep, named as ripgrep's options."""
+
+    pattern: str = Field(min_length=1)
+    path: str | None = None
+    glob: str | None = None
+    type: str | None = None
+    output_mode: Literal["content", "files_with_matches", "count"] = "files_with_matches"
+    after: int | None = Field(default=None, alias="-A", ge=0)
+    before: int | None = Field(default=None, alias="-B", ge=0)
+    around: int | None = Field(default=None, alias="-C", ge=0)
+    numbered: bool | None = Field(default=None, alias="-n")
+    ignore_case: bool | None = Field(default=None, alias="-i")
+    multiline: bool | None = None
+    head_limit: int | None = Field(default=None, ge=0)
+
+
+GREP = Tool(
+    name="Grep",
+    description=(
+        "Search file contents with a ripgrep regular expression. output_mode: files_with_matches (default), content "
+        "(with -A, -B, -C lines of context) or count. Filter by `glob` or `type`."
+    ),
+    input_model=GrepInput,
+    call=lambda given, context: hosted(given, context, operation="Grep"),
+    kind=lambda _: Kind.LOOK,
+    concurrent=lambda _: True,
+)

@@ -1,0 +1,54 @@
+"""All tools, by name, and their schemas as the model gets them (M5)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bot.agent.tools.bash import BASH
+from bot.agent.tools.edit import EDIT, MULTI_EDIT
+from bot.agent.tools.exit_plan_mode import PLAN
+from bot.agent.tools.grep import GREP
+from bot.agent.tools.look import GLOB, LS
+from bot.agent.tools.read import READ
+from bot.agent.tools.todo import TODO_READ, TODO_WRITE
+from bot.agent.tools.tool import Tool
+from bot.agent.tools.write import WRITE
+from bot.core.transcript import Json
+
+LOOKING = (READ, LS, GLOB, GREP, BASH)
+EDITING = (WRITE, EDIT, MULTI_EDIT)
+LISTING = (TODO_READ, TODO_WRITE)
+ALL = (*LOOKING, *EDITING, *LISTING, PLAN)
+
+
+def by_name(tools: Iterable[Tool]) -> Mapping[str, Tool]:
+    """Index tools by name, sorted: the order in which the model sees them."""
+    return dict(sorted((tool.name, tool) for tool in tools))
+
+
+def schemas(tools: Mapping[str, Tool]) -> tuple[Json, ...]:
+    """Give the tool definitions for a request; equal tools give equal bytes."""
+    return tuple(
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": _plain(tool.input_model.model_json_schema()),
+        }
+        for tool in tools.values()
+    )
+
+
+def _plain(schema: Any) -> Any:
+    """Drop titles, docstrings, defaults and null alternatives from a schema: the model does not need them, and each
+    prompt pays for them."""
+    if isinstance(schema, list):
+        return [_plain(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: value for key, value in schema.items() if key not in {"title", "description", "default"}}
+    options = [option for option in kept.pop("anyOf", []) if option != {"type": "null"}]
+    if options:
+        kept |= options[0] if len(options) == 1 else {"anyOf": options}
+    return {
+        key: {name: _plain(inner) for name, inner in value.items()} if key in {"properties", "$defs"} else _plain(value)
+        for key, value in kept.items()
+    }

@@ -1,0 +1,58 @@
+"""TodoWrite and TodoRead: the session's list, which people watch."""
+
+from collections.abc import AsyncIterator
+from typing import Literal
+
+from pydantic import Field
+
+from bot.agent.permissions import Kind
+from bot.agent.tools.tool import Context, Step, Tool, ToolInput
+from bot.ports import ToolOutput
+
+_BOXES = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
+
+
+class Todo(ToolInput):
+    """One item."""
+
+    content: str = Field(min_length=1)
+    status: Literal["pending", "in_progress", "completed"]
+    activeForm: str | None = None  # noqa: N815 - the field's name in the field
+
+
+class TodoWriteInput(ToolInput):
+    """Input of TodoWrite: the whole list."""
+
+    todos: list[Todo]
+
+
+class TodoReadInput(ToolInput):
+    """Input of TodoRead: nothing."""
+
+
+async def _write(given: TodoWriteInput, context: Context) -> AsyncIterator[Step]:
+    context.todos[:] = [(todo.content, todo.status) for todo in given.todos]
+    yield ToolOutput(f"Todo list of {len(context.todos)} items saved. Go on with the item in progress.")
+
+
+async def _read(_: TodoReadInput, context: Context) -> AsyncIterator[Step]:
+    lines = [f"{_BOXES[status]} {content}" for content, status in context.todos]
+    yield ToolOutput("\n".join(lines) or "The todo list is empty.")
+
+
+TODO_WRITE = Tool(
+    name="TodoWrite",
+    description="Replace the todo list that people watch. One item in progress at a time; tick items as you go.",
+    input_model=TodoWriteInput,
+    call=_write,
+    kind=lambda _: Kind.LIST,
+)
+
+TODO_READ = Tool(
+    name="TodoRead",
+    description="Read the todo list.",
+    input_model=TodoReadInput,
+    call=_read,
+    kind=lambda _: Kind.LIST,
+    concurrent=lambda _: True,
+)

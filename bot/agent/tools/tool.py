@@ -1,0 +1,112 @@
+"""What a tool is (T1), and how one that lives in the toolhost is called (T3a)."""
+
+import asyncio
+import posixpath
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from bot.agent.events import AgentEvent
+from bot.agent.modes import Mode
+from bot.agent.permissions import Kind
+from bot.core.transcript import Json
+from bot.ports import Toolhost, ToolOutput
+
+
+class ToolInput(BaseModel):
+    """The base of every tool's input: unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
+
+    def arguments(self) -> Json:
+        """Give the fields that were set, under the names that the model uses."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A running tool says how far it is."""
+
+    text: str
+
+
+class Delegate(Protocol):
+    """Runs a sub-agent; given to the Task tool by the session's owner."""
+
+    def __call__(self, agent_type: str, description: str, brief: str, /) -> AsyncIterator["AgentEvent | ToolOutput"]:
+        """Yield the sub-agent's events, then exactly one ToolOutput: its report."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What a tool may use while it runs."""
+
+    host: Toolhost
+    folder: str
+    mode: Mode
+    stamps: dict[str, str] = field(default_factory=dict)
+    """The files read in this session: path -> stamp (T4)."""
+    todos: list[tuple[str, str]] = field(default_factory=list)
+    delegate: Delegate | None = None
+    is_subagent: bool = False
+
+
+Step: TypeAlias = AgentEvent | Progress | ToolOutput
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool as the loop knows it; everything that depends on the input is a function of the validated input."""
+
+    name: str
+    description: str
+    input_model: type[ToolInput]
+    call: Callable[[Any, Context], AsyncIterator[Step]]
+    """Yields progress and events, then exactly one ToolOutput."""
+    kind: Callable[[Any], Kind]
+    concurrent: Callable[[Any], bool] = lambda _: False
+    """Whether the call may run beside its neighbours (T2)."""
+    timeout: Callable[[Any], float] = lambda _: 600.0
+    """Seconds after which the call is cancelled."""
+
+
+def hosted(tool_input: ToolInput, context: Context, *, operation: str, stamp: str | None = None) -> AsyncIterator[Step]:
+    """Run an operation in the toolhost; `stamp` names the input field whose file must have been read before."""
+    arguments = tool_input.arguments()
+    if stamp is not None:
+        arguments["stamp"] = context.stamps.get(relative(arguments[stamp], context.folder), "")
+    return _relayed(context, operation, arguments)
+
+
+def relative(path: str, folder: str) -> str:
+    """Give a path relative to the working directory, lexically: the key under which stamps are kept."""
+    full = posixpath.normpath(posixpath.join(folder, path))
+    return posixpath.relpath(full, folder)
+
+
+async def _relayed(context: Context, operation: str, arguments: Json) -> AsyncIterator[Step]:
+    """Relay a toolhost call's progress as it comes, and keep the stamps of its result."""
+    queue: asyncio.Queue[str | None] = asyncio.Queue()
+    task = asyncio.ensure_future(
+        _finishing(context.host.call(operation, arguments, progress=queue.put_nowait), queue.put_nowait)
+    )
+    try:
+        while (text := await queue.get()) is not None:
+            yield Progress(text)
+        output = await task
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+    context.stamps.update({relative(path, context.folder): stamp for path, stamp in output.stamps.items()})
+    yield output
+
+
+async def _finishing(call: Awaitable[ToolOutput], put: Callable[[None], None]) -> ToolOutput:
+    """Await a call and mark the end of its progress, whatever came of it."""
+    try:
+        return await call
+    finally:
+        put(None)
