@@ -1,0 +1,139 @@
+"""One session of N steps (two reads of 80 lines to one grep), beside the floor and any other commands, interleaved.
+
+The model is simulated, over real HTTP on loopback and without latency, so that what is left is each program's own work.
+Usage: python benchmarks/agent.py [--steps 30] [--runs 5] [--repo DIR] ['NAME=COMMAND with {repo} and {prompt}' ...]
+
+Columns: wall seconds; seconds to the first request; own milliseconds a step (from the end of an answer to the next
+request); CPU seconds; peak memory of the program's process; requests; uncached, read and written tokens; dollars.
+"""
+
+import argparse
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.testing.model.host import hosted
+from bot.testing.model.reply import call, say
+from bot.testing.model.routes import application
+from bot.testing.model.server import ScriptedModel
+
+HERE = Path(__file__).parent
+PROMPT = "Read around in this repository and tell what it is."
+
+
+@dataclass
+class Timed:
+    """An ASGI application that notes when each request came in and when its answer was out."""
+
+    app: object
+    spans: list = field(default_factory=list)
+
+    async def __call__(self, scope, receive, send):
+        """Pass through."""
+        began = time.monotonic()
+        await self.app(scope, receive, send)
+        if scope["type"] == "http" and scope["path"].endswith("/messages"):
+            self.spans.append((began, time.monotonic()))
+
+
+def policy(files, steps):
+    """Make the script: each third step greps, the others read 80 lines of one file after another."""
+
+    def answer(request):
+        step = request.step
+        if step >= steps:
+            return say("It is a repository of Python code.")
+        if step % 3 == 2:
+            return call("Grep", pattern=f"def .*{'abcdefghij'[step % 10]}", output_mode="content")
+        return call("Read", file_path=files[step % len(files)], offset=1 + 20 * (step % 5), limit=80)
+
+    return answer
+
+
+def measure(command, files, steps):
+    """Run one command once against a fresh server and give its figures."""
+    with ScriptedModel(policy(files, steps)) as model:
+        timed = Timed(application(model))
+        with hosted(timed) as address, tempfile.TemporaryDirectory() as data:
+            env = os.environ | {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "none", "PLANGATE_DATA_DIR": data}
+            began = time.monotonic()
+            process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            said = process.stderr.read()
+            _, status, used = os.wait4(process.pid, 0)
+            wall = time.monotonic() - began
+        if status or len(timed.spans) != steps + 1:
+            sys.exit(f"{command[0]} failed ({len(timed.spans)} of {steps + 1} requests): {said.decode()[-2000:]}")
+        gaps = [later[0] - earlier[1] for earlier, later in zip(timed.spans, timed.spans[1:], strict=False)]
+        totals = model.usage
+        return {
+            "wall s": wall,
+            "first s": timed.spans[0][0] - began,
+            "own ms/step": 1000 * statistics.mean(gaps),
+            "cpu s": used.ru_utime + used.ru_stime,
+            "peak MB": used.ru_maxrss / 1024,
+            "requests": len(timed.spans),
+            "uncached": totals.input_tokens,
+            "read": totals.cache_read_input_tokens,
+            "written": totals.cache_creation_input_tokens,
+            "dollars": totals.cost_usd,
+        }
+
+
+def main():
+    """Measure all, interleaved, and print medians and ratios to the floor."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--repo", type=Path, default=HERE.parent)
+    parser.add_argument("others", nargs="*", metavar="NAME=COMMAND")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        repo = Path(folder) / "repo"
+        subprocess.run(["git", "clone", "--quiet", "--no-local", given.repo, repo], check=True)
+        files = sorted(str(path.relative_to(repo)) for path in (repo / "bot").rglob("*.py")) or sorted(
+            str(path.relative_to(repo)) for path in repo.rglob("*.py")
+        )
+        commands = _commands(given.others, repo)
+        figures = {name: [] for name in commands}
+        for turn in range(given.runs):
+            for name, command in commands.items():
+                print(f"run {turn + 1} of {given.runs}: {name}", file=sys.stderr)
+                figures[name].append(measure(command, files, given.steps))
+    _print(figures, given)
+
+
+def _commands(others, repo):
+    scripts = Path(sys.executable).parent
+    commands = {
+        "floor": [sys.executable, str(HERE / "floor.py"), str(repo), PROMPT],
+        "plangate": [str(scripts / "plangate"), "run", "--repo", str(repo), "--prompt", PROMPT, "--json"],
+    }
+    for other in others:
+        name, _, text = other.partition("=")
+        commands[name] = [part.format(repo=repo, prompt=PROMPT) for part in shlex.split(text)]
+    return commands
+
+
+def _print(figures, given):
+    medians = {
+        name: {key: statistics.median(run[key] for run in runs) for key in runs[0]} for name, runs in figures.items()
+    }
+    print(f"\n{given.steps} steps, medians of {given.runs} interleaved runs")
+    print("| | " + " | ".join(medians["floor"]) + " |")
+    print("|---" * (len(medians["floor"]) + 1) + "|")
+    for name, row in medians.items():
+        print(f"| {name} | " + " | ".join(f"{value:,.3f}".rstrip("0").rstrip(".") for value in row.values()) + " |")
+    for name, row in medians.items():
+        if name != "floor":
+            shown = [f"{row[key] / value:.2f}" if value else "-" for key, value in medians["floor"].items()]
+            print(f"| {name} ÷ floor | " + " | ".join(shown) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""The command line: parses, calls, renders. SHELL: no rules live here; heavy things are imported by the command that
+needs them.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from bot.core.errors import Misconfigured, PlangateError
+
+if TYPE_CHECKING:
+    from bot.compose import LocalRun
+
+INTERRUPTED: Final = 130
+_EXITS: Final = {"done": 0, "answered": 0, "limit": 4, "failed": 5}
+NOT_APPROVED: Final = 3
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code (interfaces.md); errors are one line on stderr, unless --debug."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(_COMMANDS[arguments.command](arguments))
+    except PlangateError as error:
+        if arguments.debug:
+            raise
+        print(f"plangate: {error}", file=sys.stderr)
+        return error.exit_code
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("\nplangate: interrupted; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="plangate",
+        description="A coding bot that plans first and works only after a person has approved the plan.",
+    )
+    parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="one request from the terminal: plan, approval, work, branch")
+    run.add_argument("--repo", type=Path, required=True, metavar="DIR", help="a local git repository, at HEAD")
+    run.add_argument("--prompt", required=True, metavar="TEXT", help="what to do; - reads it from standard input")
+    run.add_argument("--yes", action="store_true", help="approve the plan without asking")
+    run.add_argument("--dry-run", action="store_true", help="stop after the plan")
+    run.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    run.add_argument("--model", metavar="ID", help="the model for everything: an alias or an id")
+    run.add_argument("--max-cost-usd", type=_dollars, metavar="X", help="stop at this cost")
+    run.add_argument("--unsafe-no-sandbox", action="store_true", help="run tools without a sandbox (own code only)")
+    demo = commands.add_parser("demo", help="the whole way on a sample repository, without a key")
+    demo.add_argument("--headless", action="store_true", help="play the story by itself")
+    demo.add_argument("--dir", type=Path, metavar="DIR", help="where to keep it (a temporary folder)")
+    demo.add_argument("--real-model", action="store_true", help="use the model of ANTHROPIC_API_KEY")
+    replay = commands.add_parser("replay", help="show a transcript or journal as a tree")
+    replay.add_argument("file", type=Path, metavar="FILE")
+    doctor = commands.add_parser("doctor", help="check sandbox, tools and model, each finding with its cure")
+    doctor.add_argument("--fix", action="store_true", help="install what is missing, where that is possible")
+    commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
+    commands.add_parser("version", help="print the version")
+    return parser
+
+
+def _dollars(text: str) -> float:
+    """Read a positive amount."""
+    value = float(text)
+    if not value > 0:
+        raise ValueError(text)
+    return value
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from bot.compose import RunOptions, run_local
+    from bot.config import settings
+
+    if arguments.unsafe_no_sandbox:
+        print("plangate: no sandbox: the model's commands run with your rights", file=sys.stderr)
+    options = RunOptions(
+        arguments.repo,
+        _prompt(arguments.prompt),
+        yes=arguments.yes,
+        dry_run=arguments.dry_run,
+        model=arguments.model,
+        max_cost_usd=arguments.max_cost_usd,
+        unsafe=arguments.unsafe_no_sandbox,
+    )
+    out = sys.stderr if arguments.json else sys.stdout
+    began = time.monotonic()
+    made = asyncio.run(run_local(options, settings(), out))
+    _tell(made, out)
+    if arguments.json:
+        print(json.dumps(_result(made, time.monotonic() - began)))
+    return _exit_code(made, dry_run=arguments.dry_run)
+
+
+def _prompt(text: str) -> str:
+    """Give the prompt, from standard input for ``-``."""
+    words = (sys.stdin.read() if text == "-" else text).strip()
+    if not words:
+        raise Misconfigured("the prompt is empty", where="--prompt", mend="say what to do")
+    return words
+
+
+def _tell(made: "LocalRun", out: TextIO) -> None:
+    """Say how the run ended, with the checks, and what it cost."""
+    from bot.core.comment import outcome
+
+    last = made.record
+    print(last.fact("answer") if last.stage == "answered" else last.fact("summary"), file=out)
+    for check in _checks(made):
+        print(f"{'✓' if check['exit_code'] == 0 else '✗ FAILED'} {check['command']}", file=out)
+    if made.uncommitted:
+        print(f"Left alone: {made.uncommitted} uncommitted changes, which the work did not see.", file=out)
+    ledger = made.ledger
+    cost = f"${ledger.cost_usd:.4f}" if ledger.priced else "cost unknown: a model without prices was used"
+    ending = outcome(last.stage, branch=last.fact("branch"), detail=last.fact("detail"))
+    print(f"{ending} {made.story.steps} steps, {cost}", file=out)
+
+
+def _checks(made: "LocalRun") -> list[dict[str, Any]]:
+    from bot.core.gate import Move
+
+    return made.record.last(Move.EXECUTED).body["checks"] if made.record.has(Move.EXECUTED) else []
+
+
+def _result(made: "LocalRun", seconds: float) -> dict[str, Any]:
+    """Give the object that --json prints (interfaces.md)."""
+    from bot.core.gate import Move
+
+    last, ledger = made.record, made.ledger
+    plan = last.plan if last.has(Move.PLANNED) else None
+    rows = made.story.rows.values()
+    return {
+        "stage": str(last.stage),
+        "answer": last.fact("answer") or last.fact("summary") or None,
+        "plan": plan.markdown if plan else None,
+        "plan_digest": plan.digest if plan else None,
+        "branch": last.fact("branch") or None,
+        "commit": last.fact("commit") or None,
+        "steps": made.story.steps,
+        "subagents": [
+            {
+                "id": row.agent,
+                "type": row.type,
+                "description": row.description,
+                "state": str(row.state),
+                "steps": row.steps,
+                "tokens": row.tokens,
+                "cost_usd": row.cost_usd,
+                "seconds": row.seconds,
+            }
+            for row in rows
+        ],
+        "checks": _checks(made),
+        "usage": {name: getattr(ledger.usage, name) for name in ("input", "output", "cache_read", "cache_write")},
+        "cost_usd": round(ledger.cost_usd, 6) if ledger.priced else None,
+        "seconds": round(seconds, 3),
+        "detail": last.fact("detail") or None,
+    }
+
+
+def _exit_code(made: "LocalRun", *, dry_run: bool) -> int:
+    waits = made.record.stage == "awaiting_approval"
+    return 0 if dry_run and waits else _EXITS.get(made.record.stage, NOT_APPROVED)
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from bot.demo import play
+
+    return play(arguments.dir, headless=arguments.headless, real_model=arguments.real_model)
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from bot.replay import show
+
+    return show(arguments.file, sys.stdout)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from bot.doctor import examine
+
+    return examine(sys.stdout, fix=arguments.fix)
+
+
+def _schema(_: argparse.Namespace) -> int:
+    from bot.configuration import Configuration
+
+    print(json.dumps(Configuration.model_json_schema(), indent=2))
+    return 0
+
+
+def _version(_: argparse.Namespace) -> int:
+    from importlib.metadata import version
+
+    print(f"plangate {version('plangate')}")
+    return 0
+
+
+_COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
+    "run": _run,
+    "demo": _demo,
+    "replay": _replay,
+    "doctor": _doctor,
+    "schema": _schema,
+    "version": _version,
+}

@@ -1,0 +1,219 @@
+"""Builds the adapters and joins them to the ports: the only file that knows everybody."""
+
+import asyncio
+import platform
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from bot.agent.limits import Ledger, Limits
+from bot.agent.modes import Mode
+from bot.agent.permissions import Gate, Rules, parse_rule
+from bot.agent.prompts import Environment
+from bot.agent.session import World
+from bot.clock import SystemClock
+from bot.config import PATH, Settings, configuration
+from bot.core.approval import Policy, Role
+from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
+from bot.ports import Access, Clock, Journal, Place
+from bot.store.git_journal import GitJournal
+from bot.store.keys import StateKey, key_file
+from bot.store.thread_refs import Remote, ThreadRefs
+from bot.store.transcripts import SpooledTranscripts
+from bot.terminal import Story, Terminal
+from bot.workflow.desk import Desk, Orders
+from bot.workflow.engine import look
+from bot.workflow.record import SHOWN, Record, record
+from bot.workspace.mirror import Mirror
+from bot.workspace.repository import LocalRepository
+from bot.workspace.workspace import Limits as Bounds
+from bot.workspace.workspace import LocalWorkspace
+
+if TYPE_CHECKING:
+    from bot.agent.model.client import AnthropicModel
+    from bot.configuration import Configuration
+
+MEMORIES = ("CLAUDE.md", "AGENTS.md")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """One `plangate run` on a local repository, as the command line gives it."""
+
+    folder: Path
+    prompt: str
+    yes: bool = False
+    dry_run: bool = False
+    model: str | None = None
+    max_cost_usd: float | None = None
+    unsafe: bool = False
+
+
+@dataclass(slots=True)
+class LocalRun:
+    """What a run came to."""
+
+    record: Record
+    ledger: Ledger
+    story: Story
+    uncommitted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A local repository with what is needed to work on it."""
+
+    settings: Settings
+    source: LocalRepository
+    mirror: Mirror
+    clock: Clock = field(default_factory=SystemClock)
+
+    @property
+    def number(self) -> RepositoryId:
+        """The number that stands for this repository in plan documents and journals."""
+        return local_repository(self.source.location)
+
+    @property
+    def key(self) -> StateKey:
+        """The state key: the operator's, else a key file in the data directory."""
+        given = self.settings.state_key
+        return StateKey.of(given.reveal()) if given else key_file(self.settings.data_dir / "state.key")
+
+    def refs(self) -> ThreadRefs:
+        """The threads of the repository; git programs that run inside of it run in a sandbox."""
+        remote = Remote(self.source.location, self.source.upload_pack, self.source.receive_pack)
+        return ThreadRefs(remote, self.settings.data_dir / "state" / f"{self.number}.git", self.clock)
+
+    async def read(self, path: str) -> str | None:
+        """Read a text file of HEAD, or None."""
+        content = await self.mirror.read(self.source.head, path)
+        return content.decode(errors="replace") if content is not None else None
+
+
+async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> LocalRun:
+    """Carry one request on a local repository as far as it goes; a run that was interrupted goes on (interfaces.md)."""
+    model = _model(settings)
+    warming = asyncio.ensure_future(asyncio.to_thread(model.warm))
+    try:
+        source = await LocalRepository.open(options.folder, unsafe=options.unsafe)
+        local = Local(settings, source, Mirror.of(source, settings.data_dir / "mirrors"))
+        await local.mirror.ensure(source.head)
+        keys = await _configuration(local)
+        model.fallback = keys.models.fallback
+        async with _desk(options, local, keys=keys, model=model, out=out) as (desk, story):
+            await warming
+            final = await look(desk)
+            await desk.journal.append(desk.place.thread, final.position, [(SHOWN, {})])
+            return LocalRun(final, desk.world.ledger, story, source.uncommitted)
+    finally:
+        await asyncio.gather(warming, return_exceptions=True)
+        await model.close()
+
+
+async def checked(folder: Path, commit: CommitId, command: str, settings: Settings) -> int | None:
+    """Run a command on a commit of a local repository, in a sandbox; gives its exit code (None: it did not run)."""
+    source = await LocalRepository.open(folder)
+    workspace = LocalWorkspace.on(source, settings.data_dir)
+    checkout = await workspace.checkout(f"check-{commit}", commit)
+    host = await workspace.open(checkout, Access.WRITE)
+    try:
+        code = (await host.call("Bash", {"command": command})).details.get("exit_code")
+    finally:
+        await workspace.discard(checkout)
+    return code if isinstance(code, int) else None
+
+
+@asynccontextmanager
+async def _desk(
+    options: RunOptions, local: Local, *, keys: "Configuration", model: "AnthropicModel", out: TextIO
+) -> AsyncIterator[tuple[Desk, Story]]:
+    """Join everything for one run."""
+    refs, clock, key = local.refs(), local.clock, local.key
+    journal = GitJournal(refs, local.number, key=key, clock=clock)
+    thread = await _thread(journal, local, options.prompt)
+    spool = local.settings.data_dir / "transcripts"
+    transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=spool)
+    orders = _orders(options, keys)
+    world = World(model, transcripts, clock, _gate(options, keys), Ledger(orders.budget_usd), user_id=f"{thread:08x}")
+    workspace = LocalWorkspace.on(local.source, local.settings.data_dir, _bounds(keys))
+    checkout = await workspace.checkout(f"{local.number}-{thread}", local.source.head)
+    place = Place(local.number, thread, options.prompt, local.source.head)
+    dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
+    story = Story(out)
+    policy = Policy(role=Role.READ, high_needs=1)
+    environment = await _environment(local, checkout.shown_as)
+    yield (
+        Desk(place, environment, journal, dialogue, workspace, world, checkout, orders, policy, story.take),
+        story,
+    )
+
+
+async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:
+    """Find the thread of this request on this commit: the one that is not finished, else a new one."""
+    for ordinal in count():
+        thread = local_thread(local.source.head, prompt, ordinal)
+        if not record(await journal.read(thread)).finished:
+            return thread
+    raise AssertionError("count() never ends")
+
+
+async def _configuration(local: Local) -> "Configuration":
+    return configuration(await local.read(PATH) or "")
+
+
+async def _environment(local: Local, folder: str) -> Environment:
+    memory, name = "", ""
+    for name in MEMORIES:
+        if memory := await local.read(name) or "":
+            break
+    return Environment(
+        folder=folder,
+        platform=platform.system(),
+        date=f"{local.clock.now():%Y-%m-%d}",
+        repository=Path(folder).name,
+        base=local.source.head[:12],
+        memory=memory,
+        memory_name=name if memory else "",
+    )
+
+
+def _orders(options: RunOptions, keys: "Configuration") -> Orders:
+    execution = keys.execution
+    return Orders(
+        model=options.model or keys.models.main,
+        subagent_model=options.model or keys.models.subagent,
+        limits=Limits(keys.budget.steps, keys.budget.minutes * 60),
+        budget_usd=options.max_cost_usd or keys.budget.session_usd,
+        expires_days=keys.approve.expires_days,
+        mode=Mode(execution.mode),
+        at_once=execution.subagents.at_once,
+        in_all=execution.subagents.in_all,
+        verify=tuple(execution.verify),
+        command_minutes=keys.sandbox.minutes,
+    )
+
+
+def _bounds(keys: "Configuration") -> Bounds:
+    sandbox = keys.sandbox
+    return Bounds(sandbox.memory_mb, sandbox.minutes * 60, mounts=tuple(sandbox.mounts))
+
+
+def _gate(options: RunOptions, keys: "Configuration") -> Gate:
+    tools = keys.tools
+    parsed = (tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny))
+    return Gate(Rules(*parsed), sandboxed=not options.unsafe)
+
+
+def _model(settings: Settings) -> "AnthropicModel":
+    from bot.agent.model.client import AnthropicModel
+
+    return AnthropicModel(
+        SystemClock(),
+        settings.api_key.reveal(),
+        base_url=settings.base_url,
+        output_cap=settings.output_cap,
+        extra_body=settings.extra_body,
+    )

@@ -1,0 +1,219 @@
+"""The keys of .github/plangate.yml (interfaces.md, Configuration keys): strict, with the place of every mistake.
+
+YAML is read with bounds on size and depth, and without aliases (X4).
+"""
+
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bot.core.errors import Misconfigured
+
+LARGEST: Final = 256 * 1024
+DEEPEST: Final = 20
+
+Role = Literal["read", "triage", "write", "maintain", "admin"]
+
+
+class Part(BaseModel):
+    """The base of every part: unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Ask(Part):
+    """Who may ask."""
+
+    roles: list[Role] = ["write", "maintain", "admin"]
+    users: list[str] = []
+    bots: list[int] = []
+    per_day: int = Field(default=20, ge=1)
+    untrusted_context: bool = True
+
+
+class Approve(Part):
+    """Who may approve."""
+
+    roles: list[Role] = ["maintain", "admin"]
+    users: list[str] = []
+    teams: list[str] = []
+    four_eyes: bool = False
+    expires_days: float = Field(default=7, gt=0, le=90)
+    high_needs: int = Field(default=2, ge=1)
+
+
+class Models(Part):
+    """Which models; aliases or full ids."""
+
+    main: str = "claude-opus-5-5"
+    subagent: str = "claude-sonnet-5-5"
+    light: str = "claude-haiku-5-5"
+    fallback: str | None = "claude-opus-5"
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+
+
+class Budget(Part):
+    """What work may cost."""
+
+    session_usd: float = Field(default=5, gt=0)
+    thread_usd: float = Field(default=10, gt=0)
+    repository_day_usd: float = Field(default=50, gt=0)
+    minutes: float = Field(default=45, gt=0)
+    steps: int = Field(default=200, ge=1)
+
+
+class Subagents(Part):
+    """How many sub-agents."""
+
+    at_once: int = Field(default=3, ge=1, le=10)
+    in_all: int = Field(default=20, ge=0)
+
+
+class Execution(Part):
+    """How approved work runs."""
+
+    mode: Literal["default", "acceptEdits", "bypassPermissions"] = "acceptEdits"
+    parallel_tasks: int = Field(default=1, ge=1, le=10)
+    subagents: Subagents = Subagents()
+    verify: list[str] = []
+
+
+class Sandbox(Part):
+    """What the sandbox holds."""
+
+    setup: list[str] = []
+    hosts: list[str] = []
+    mounts: list[str] = []
+    memory_mb: int = Field(default=4096, ge=64)
+    minutes: float = Field(default=10, gt=0)
+
+
+class Tools(Part):
+    """Rules such as Bash(git diff:*)."""
+
+    allow: list[str] = []
+    ask: list[str] = []
+    deny: list[str] = []
+
+
+class PlanPart(Part):
+    """What the planner may run."""
+
+    commands: list[str] = []
+
+
+class Paths(Part):
+    """Further globs for path classes: class -> globs."""
+
+    classes: dict[str, list[str]] = {}
+
+
+class PullRequest(Part):
+    """How pull requests are made."""
+
+    draft: bool = False
+    labels: list[str] = []
+    reviewers: Literal["approver", "none"] | list[str] = "approver"
+    fix_checks: Literal["off", "plan"] = "off"
+
+
+class Maintenance(Part):
+    """One scheduled task."""
+
+    name: str
+    cron: str
+    prompt: str
+    paths: list[str] = []
+    budget_usd: float | None = None
+    approval: Literal["required", "standing"] = "required"
+
+
+class Configuration(Part):
+    """The whole file; every key has a default."""
+
+    mention: str = "@plangate"
+    language: str = "thread"
+    ask: Ask = Ask()
+    approve: Approve = Approve()
+    models: Models = Models()
+    budget: Budget = Budget()
+    execution: Execution = Execution()
+    sandbox: Sandbox = Sandbox()
+    tools: Tools = Tools()
+    plan: PlanPart = PlanPart()
+    paths: Paths = Paths()
+    pull_request: PullRequest = PullRequest()
+    maintenance: list[Maintenance] = []
+
+
+def parse(text: str, where: str) -> Configuration:
+    """Read a configuration; raises Misconfigured with line, column and, for an unknown key, the nearest one."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError
+
+    _bounded(text, where)
+    try:
+        value = YAML(typ="rt").load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"{where}:{mark.line + 1}:{mark.column + 1}" if mark else where
+        raise Misconfigured(f"not YAML: {error.problem}", where=place, mend="correct the line") from error
+    try:
+        return Configuration.model_validate(value if value is not None else {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _mistake(first["type"], first["msg"], first["loc"], value=value, where=where) from error
+
+
+def _bounded(text: str, where: str) -> None:
+    """Refuse what is too large, too deep, or refers to itself, before anything is built from it."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError
+    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
+
+    if len(text) > LARGEST:
+        raise Misconfigured(f"larger than {LARGEST // 1024} KiB", where=where, mend="shorten it")
+    depth = 0
+    try:
+        for event in YAML(typ="rt").parse(text):
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+            if depth > DEEPEST or isinstance(event, AliasEvent):
+                raise Misconfigured("nested too deeply or with aliases", where=where, mend="write it out plainly")
+    except MarkedYAMLError:
+        return  # the reader says it better
+
+
+def _mistake(kind: str, said: str, path: tuple[int | str, ...], *, value: Any, where: str) -> Misconfigured:
+    """Name the place of a mistake, and for an unknown key the nearest one that there is."""
+    name = ".".join(map(str, path))
+    place = where + _position(value, path)
+    if kind != "extra_forbidden":
+        return Misconfigured(f"{name or 'the file'}: {said}", where=place, mend="correct it")
+    nearest = _nearest(path)
+    return Misconfigured(
+        f"unknown key {name!r}", where=place, mend=f"did you mean {nearest!r}?" if nearest else "remove it"
+    )
+
+
+def _position(value: Any, path: tuple[int | str, ...]) -> str:
+    """Give ``:line:column`` of the innermost key of a path that stands in the file."""
+    found = ""
+    for key in path:
+        try:
+            line, column = value.lc.key(key) if isinstance(key, str) else value.lc.item(key)
+            value = value[key]
+        except (AttributeError, KeyError, IndexError, TypeError):
+            break
+        found = f":{line + 1}:{column + 1}"
+    return found
+
+
+def _nearest(path: tuple[int | str, ...]) -> str:
+    """Give the known key that is most like an unknown one, with the path to it."""
+    from rapidfuzz import process
+
+    part: Any = Configuration
+    for key in path[:-1]:
+        part = part.model_fields[key].annotation if isinstance(key, str) else Maintenance
+    best = process.extractOne(str(path[-1]), list(part.model_fields), score_cutoff=60)
+    return ".".join([*map(str, path[:-1]), best[0]]) if best else ""

@@ -1,0 +1,104 @@
+"""Checks what Plangate needs on this machine; each finding comes with its cure. SHELL."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TextIO
+
+from bot.config import Settings, settings
+from bot.core.errors import NoSandbox, PlangateError
+
+_PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "git": "git"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: whether it is good, what was seen, how to mend it, and the exit code it means."""
+
+    good: bool
+    what: str
+    cure: str = ""
+    exit_code: int = 2
+
+
+def examine(out: TextIO, *, fix: bool) -> int:
+    """Print every finding and give 0 when all is good, else the exit code of the first that is not."""
+    if fix:
+        _install(out)
+    code = 0
+    for finding in findings(settings()):
+        sign = "✓" if finding.good else "✗"
+        cure = "" if finding.good else f"\n  → {finding.cure}"
+        print(f"{sign} {finding.what}{cure}", file=out, flush=True)
+        code = code or (0 if finding.good else finding.exit_code)
+    return code
+
+
+def findings(given: Settings) -> Iterator[Finding]:
+    """Look at programs, sandbox, data directory and model, one after another."""
+    for program, package in _PACKAGES.items():
+        found = shutil.which(program)
+        cure = f"install the package {package} (apt-get install {package}), or run plangate doctor --fix"
+        yield Finding(found is not None, f"{program}: {found or 'not found'}", cure, 6 if program == "bwrap" else 2)
+    yield _sandbox()
+    yield _data_dir(given)
+    yield asyncio.run(_model(given))
+
+
+def _sandbox() -> Finding:
+    from bot.workspace.sandbox import probe
+
+    try:
+        probe()
+    except NoSandbox as error:
+        return Finding(False, f"sandbox: {error.what}", error.mend, error.exit_code)
+    return Finding(True, "sandbox: works")
+
+
+def _data_dir(given: Settings) -> Finding:
+    where = given.data_dir
+    try:
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        return Finding(
+            False, f"data directory: {where}: {error.strerror}", "set PLANGATE_DATA_DIR to a folder of yours"
+        )
+    good = os.access(where, os.W_OK)
+    return Finding(good, f"data directory: {where}", "set PLANGATE_DATA_DIR to a folder that you can write to")
+
+
+async def _model(given: Settings) -> Finding:
+    """Ask the models endpoint for the default model: it costs nothing and needs a valid key."""
+    from bot.agent.model.client import AnthropicModel
+    from bot.clock import SystemClock
+    from bot.configuration import Models
+
+    if not given.api_key:
+        return Finding(False, "model: no key", "set ANTHROPIC_API_KEY")
+    model = AnthropicModel(SystemClock(), given.api_key.reveal(), base_url=given.base_url)
+    try:
+        name = await model.known(Models().main)
+    except PlangateError as error:
+        return Finding(
+            False, f"model: {error.what}", error.mend or "check the key and ANTHROPIC_BASE_URL", error.exit_code
+        )
+    finally:
+        await model.close()
+    return Finding(True, f"model: {name} answers")
+
+
+def _install(out: TextIO) -> None:
+    """Install missing programs from the distribution, where this user may."""
+    missing = [package for program, package in _PACKAGES.items() if shutil.which(program) is None]
+    if not missing:
+        return
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        print(f"cannot install {', '.join(missing)} here: run apt-get install as root", file=out)
+        return
+    for arguments in (["update", "-qq"], ["install", "-y", "-qq", *missing]):
+        subprocess.run([apt, *arguments], check=False, stdout=sys.stderr)

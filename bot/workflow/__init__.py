@@ -1,0 +1,1 @@
+"""Verbs: each stage of the gate that asks for an effect has the file of that name (house.md)."""

@@ -1,0 +1,56 @@
+"""What every verb works with: the thread's place, the ports, the settings; joined in compose.py."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bot.agent.events import AgentEvent
+from bot.agent.limits import Limits
+from bot.agent.modes import Mode
+from bot.agent.prompts import Environment
+from bot.agent.session import World
+from bot.core.approval import Policy
+from bot.core.gate import Move
+from bot.core.names import Digest
+from bot.core.transcript import Json
+from bot.ports import Checkout, Dialogue, Journal, Place, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """The settings that shape the work (interfaces.md, configuration keys)."""
+
+    model: str = "claude-opus-5-5"
+    subagent_model: str = "claude-sonnet-5-5"
+    limits: Limits = Limits()
+    budget_usd: float = 5.0
+    expires_days: float = 7.0
+    mode: Mode = Mode.ACCEPT_EDITS
+    at_once: int = 3
+    in_all: int = 20
+    verify: tuple[str, ...] = ()
+    command_minutes: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A verb's answer: the move it amounts to, and the facts to journal with it."""
+
+    move: Move
+    facts: Json = field(default_factory=dict)
+    digest: Digest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Everything a verb may use for one thread."""
+
+    place: Place
+    environment: Environment
+    journal: Journal
+    dialogue: Dialogue
+    workspace: Workspace
+    world: World
+    checkout: Checkout
+    orders: Orders = Orders()
+    policy: Policy = Policy()
+    listener: Callable[[AgentEvent], None] = lambda _: None
