@@ -1,0 +1,161 @@
+"""One job: turn a policy's reply into the message that the API answers with.
+
+It gives ids, signs thinking and leaves it out where the request asks for that, cuts what exceeds max_tokens or the
+window, and adds the usage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from bot.testing.model.binding import chained, seal
+from bot.testing.model.cache import BYTES_PER_TOKEN, Accounting, tokens
+from bot.testing.model.models import Model
+from bot.testing.model.reply import Block, Call, Reply, Text, Thought, Verbatim
+from bot.testing.model.subject import Subject
+from bot.testing.model.wire import Json, canonical, digest
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that passed every rule: its body as the model sees it, and what it does with the cache."""
+
+    body: Json
+    model: Model
+    accounting: Accounting
+    transformations: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete message; `malformed` has, by the index of its block, the tool input to stream instead of its JSON."""
+
+    message: Json
+    malformed: Mapping[int, str]
+
+
+def compose(reply: Reply, admitted: Admitted, *, serial: int) -> Answer:
+    """The message for a reply; `serial` makes its id unique on this server."""
+    if admitted.body.get("compaction") is not None:
+        return Answer(_compacted(reply, admitted, serial), {})
+    wanted = tuple(block for block in reply.blocks if not isinstance(block, Thought) or _thinks(admitted))
+    kept, cut = _within_limits(wanted, admitted)
+    content = list(_content(kept, admitted))
+    thinking = sum(_tokens(block) for block in kept if isinstance(block, Thought))
+    usage: Json = {
+        **admitted.accounting.usage(),
+        "output_tokens": sum(_tokens(block) for block in kept),
+        "output_tokens_details": {"thinking_tokens": thinking},
+        "service_tier": "standard",
+        **reply.usage,
+    }
+    reason = cut or reply.stop_reason or ("tool_use" if any(isinstance(b, Call) for b in kept) else "end_turn")
+    message = _message(content, reason, usage, admitted=admitted, serial=serial)
+    if reason == reply.stop_reason:
+        message["stop_details"] = reply.stop_details
+    return Answer(message, {i: b.malformed for i, b in enumerate(kept) if isinstance(b, Call) and b.malformed})
+
+
+def _message(content: list[Json], reason: str, usage: Json, *, admitted: Admitted, serial: int) -> Json:
+    body = admitted.body
+    message: Json = {
+        "id": f"msg_{digest(str(serial), canonical(body['messages']))[:24]}",
+        "type": "message",
+        "role": "assistant",
+        "model": admitted.model.id,
+        "content": content,
+        "stop_reason": reason,
+        "stop_sequence": (body.get("stop_sequences") or [None])[0] if reason == "stop_sequence" else None,
+        "stop_details": None,
+        "usage": usage,
+    }
+    if body.get("context_management") is not None:
+        message["context_management"] = {"applied_edits": []}
+    if admitted.transformations:
+        message["input_transformations"] = list(admitted.transformations)
+    return message
+
+
+def _thinks(admitted: Admitted) -> bool:
+    return Subject(admitted.body, admitted.model).thinking != "disabled"
+
+
+def _content(kept: tuple[Block, ...], admitted: Admitted) -> Iterator[Json]:
+    conversation = digest(canonical(admitted.body["messages"]))
+    bound = seal(admitted.body, admitted.model)
+    for index, block in enumerate(kept):
+        match block:
+            case Text(text):
+                yield {"type": "text", "text": text}
+            case Thought(text):
+                shown = text if _shows(admitted) else ""
+                signature = bound.sign(shown)
+                bound = chained(bound, signature)
+                yield {"type": "thinking", "thinking": shown, "signature": signature}
+            case Call(name, arguments):
+                call_id = f"toolu_{digest(conversation, str(index))[:24]}"
+                direct = {"type": "direct"}
+                yield {"type": "tool_use", "id": call_id, "name": name, "input": dict(arguments), "caller": direct}
+            case Verbatim(raw):
+                yield raw
+            case _:
+                assert_never(block)
+
+
+def _shows(admitted: Admitted) -> bool:
+    config = admitted.body.get("thinking") or {}
+    display = config.get("display") or ("summarized" if admitted.model.shows_thinking else "omitted")
+    return display != "omitted" or config.get("type") == "between_tools"
+
+
+def _within_limits(blocks: tuple[Block, ...], admitted: Admitted) -> tuple[tuple[Block, ...], str | None]:
+    """The blocks that fit into the output, the last one cut, and the stop reason if one had to be cut."""
+    window = admitted.model.window - admitted.accounting.prompt
+    limit = min(admitted.body["max_tokens"], window)
+    reason = "max_tokens" if limit < window else "model_context_window_exceeded"
+    kept: list[Block] = []
+    for block in blocks:
+        if _tokens(block) > limit:
+            return (*kept, *_shortened(block, limit)), reason
+        limit -= _tokens(block)
+        kept.append(block)
+    return tuple(kept), None
+
+
+def _shortened(block: Block, limit: int) -> tuple[Block, ...]:
+    match block:
+        case Text(text):
+            start = text.encode()[: int(limit * BYTES_PER_TOKEN)].decode(errors="ignore")
+            return (Text(start),) if start.strip() else ()
+        case Call(name):
+            # The client's lenient parser shows what had arrived of the input; here that is nothing.
+            return (Call(name, {}),)
+        case Thought() | Verbatim():
+            return ()
+        case _:
+            assert_never(block)
+
+
+def _tokens(block: Block) -> int:
+    match block:
+        case Text(text) | Thought(text):
+            return max(1, math.ceil(len(text.encode()) / BYTES_PER_TOKEN))
+        case Call(name, arguments):
+            return tokens([name, dict(arguments)])
+        case Verbatim(raw):
+            return tokens(raw)
+        case _:
+            assert_never(block)
+
+
+def _compacted(reply: Reply, admitted: Admitted, serial: int) -> Json:
+    summary = "\n".join(block.text for block in reply.blocks if isinstance(block, Text))
+    signature = seal(admitted.body, admitted.model).sign(summary)
+    block = {"type": "compaction", "content": summary, "signature": signature, "tool_changes": []}
+    # The top-level counts leave the summary's own call out: the bill is the sum over the iterations.
+    spent = {**admitted.accounting.usage(), "output_tokens": tokens(summary), **reply.usage, "type": "compaction"}
+    usage = {"input_tokens": 0, "output_tokens": 0, "iterations": [spent], "service_tier": "standard"}
+    return _message([block], "compaction", usage, admitted=admitted, serial=serial)

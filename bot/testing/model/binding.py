@@ -1,0 +1,170 @@
+"""One job: preserved thinking: sign each thinking block, and judge the blocks that come back.
+
+A block is bound to the system prompt, the tools and all earlier messages, cache markers left out, and to the thinking
+block before it. Thinking may be left out from the start, from the end or as a whole, never from the middle. The
+signature carries what it binds, so that the server remembers nothing and a restarted one judges the same.
+https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from bot.testing.model.error import ApiError, invalid
+from bot.testing.model.models import Model
+from bot.testing.model.wire import THINKING, Json, blocks, canonical, digest, unmarked
+
+_KEY = b"simulated messages api"
+_DROP_HINT = (
+    "The block is bound to a different conversation. Remove the block, or set `thinking.block_binding."
+    'prefix_mismatch_behavior` to "drop_block". That setting requires the `thinking-binding-controls-2026-08-01` '
+    "value in the `anthropic-beta` header."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What a signature binds: digests of everything before the block, and the model that thought."""
+
+    model: str
+    system: str
+    tools: str
+    messages: str
+    previous: str
+
+    def sign(self, text: str) -> str:
+        """The signature of a block with this text."""
+        payload = base64.b64encode(json.dumps(asdict(self)).encode()).decode()
+        return f"{payload}.{_mac(payload, text)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A thinking block that the API does not take: where it is and why, and the reason code of the drop report."""
+
+    message: int
+    block: int
+    why: str
+    reason: str = "prefix_binding_mismatch"
+    droppable: bool = True
+
+    @property
+    def place(self) -> str:
+        """The place in the request, as errors name it."""
+        return f"messages.{self.message}.content.{self.block}"
+
+    def error(self) -> ApiError:
+        """The 400 that the API answers with."""
+        hint = f" {_DROP_HINT} {self.why}" if self.droppable else ""
+        return invalid(f"{self.place}: Invalid `signature` in `thinking` block.{hint}")
+
+
+def open_seal(signature: object, text: str) -> Seal | None:
+    """What a signature binds, None where it was not made by this API for this text."""
+    payload, _, mac = str(signature).partition(".")
+    if not mac or not hmac.compare_digest(mac, _mac(payload, text)):
+        return None
+    return Seal(**json.loads(base64.b64decode(payload)))
+
+
+def _mac(payload: str, text: str) -> str:
+    return hmac.new(_KEY, f"{payload}.{text}".encode(), hashlib.sha256).hexdigest()
+
+
+def seal(body: Json, model: Model) -> Seal:
+    """The seal of a block that is produced as the next one after this request."""
+    state = _Walk(body, model)
+    for _ in state.thinking():
+        pass
+    return state.seal()
+
+
+def chained(bound: Seal, signature: str) -> Seal:
+    """The seal of the block that follows a block with this signature in the same answer."""
+    return Seal(bound.model, bound.system, bound.tools, bound.messages, digest(signature))
+
+
+def mismatches(body: Json, model: Model) -> Iterator[Mismatch]:
+    """Every thinking block of a request that this model does not take, in order.
+
+    Blocks of another model are not judged: the API drops those that it cannot read, and bills nothing for them.
+    """
+    state, first = _Walk(body, model), True
+    for index, position, block in state.thinking():
+        if block["type"] != "thinking":
+            continue
+        found = open_seal(block["signature"], block["thinking"])
+        if found is None:
+            yield Mismatch(index, position, "", droppable=False)
+        elif found.model == model.id and model.preserved_thinking:
+            why = _difference(found, state.seal(), first=first)
+            if why:
+                yield Mismatch(index, position, why)
+        first = False
+
+
+def summary_error(body: Json) -> ApiError | None:
+    """The error for a signed compaction block that was edited or does not come first; None where all is well."""
+    for index, message in enumerate(body["messages"]):
+        for position, block in enumerate(blocks(message["content"])):
+            if block["type"] != "compaction" or block.get("signature") is None:
+                continue
+            place = f"messages.{index}.content.{position}"
+            if (index, position) != (0, 0):
+                return invalid(f"{place}: a compaction block comes first", code="compaction_block_misplaced")
+            if open_seal(block["signature"], str(block.get("content"))) is None:
+                return invalid(f"{place}: Invalid `signature` in compaction", code="compaction_signature_invalid")
+    return None
+
+
+def _difference(made: Seal, now: Seal, *, first: bool) -> str:
+    if made.system != now.system:
+        return "The `system` prompt differs from the one this block was created with."
+    if made.tools != now.tools:
+        return "The `tools` differ from the ones this block was created with."
+    if made.messages != now.messages:
+        return "The messages before it differ from the ones this block was created with."
+    if made.previous != now.previous and not first:
+        return "The `thinking` block that preceded this one when it was created is missing from this request."
+    return ""
+
+
+class _Walk:
+    """A walk along the messages that knows, at each thinking block, the seal which that place has."""
+
+    def __init__(self, body: Json, model: Model) -> None:
+        self._body, self._model = body, model
+        self._system = digest(canonical([unmarked(block) for block in blocks(body.get("system"))]))
+        # The order of tools is free, and deferred ones are not part of the prompt.
+        tools = [unmarked(tool) for tool in blocks(body.get("tools")) if not tool.get("defer_loading")]
+        self._tools = digest(*sorted(canonical(tool) for tool in tools))
+        self._messages = ""
+        self._previous = ""
+
+    def seal(self) -> Seal:
+        return Seal(self._model.id, self._system, self._tools, self._messages, self._previous)
+
+    def thinking(self) -> Iterator[tuple[int, int, Json]]:
+        for index, message in enumerate(self._body["messages"]):
+            content = blocks(message["content"])
+            for position, block in enumerate(content):
+                if block["type"] in THINKING:
+                    yield index, position, block
+                    self._previous = digest(str(block.get("signature", "")))
+            self._pass(message, content)
+
+    def _pass(self, message: Json, content: list[Json]) -> None:
+        if content and content[0]["type"] == "compaction":
+            # A summary stands for the messages before it: what follows is bound to those.
+            summarized = open_seal(content[0].get("signature"), str(content[0].get("content")))
+            if summarized is not None:
+                self._messages, self._previous = summarized.messages, summarized.previous
+                return
+        rest = [unmarked(block) for block in content if block["type"] not in THINKING]
+        kept = {**message, "content": rest}
+        self._messages = digest(self._messages, canonical(kept))

@@ -1,0 +1,98 @@
+"""One job: serve an ASGI application on a free port of 127.0.0.1 from a thread of its own.
+
+It is up within milliseconds and down at once, whatever is still open. It leaves the process's logging alone, since
+the demo runs it beside the real service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+    from uvicorn import Server
+
+STARTUP_SECONDS = 10
+BACKLOG = 1024
+
+
+@contextmanager
+def hosted(app: ASGIApp) -> Iterator[str]:
+    """Serves the application while the context is open; yields its base address."""
+    # asyncio turns off Nagle's algorithm only where the protocol is given; with it every answer takes 40 ms.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(BACKLOG)
+        host = _Host(app, listener)
+        thread = threading.Thread(target=host.run, name="simulated-server", daemon=True)
+        thread.start()
+        if not host.ready.wait(STARTUP_SECONDS):
+            raise TimeoutError(f"the simulated server did not start within {STARTUP_SECONDS} s")
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            host.stop()
+            thread.join()
+
+
+@dataclass(slots=True)
+class _Host:
+    app: ASGIApp
+    listener: socket.socket
+    ready: threading.Event = field(default_factory=threading.Event)
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+
+    async def _serve(self) -> None:
+        server = _quiet_server(self.app)
+        await server.startup(sockets=[self.listener])
+        # Sets the default headers, which the main loop of uvicorn would do; that loop only looks ten times a second
+        # whether to stop.
+        await server.on_tick(0)
+        self.ready.set()
+        await self._stopping.wait()
+        for listening in server.servers:
+            listening.close()
+        for connection in list(server.server_state.connections):
+            connection.transport.abort()
+        for task in list(server.server_state.tasks):
+            task.cancel()
+        await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
+        await asyncio.sleep(0)
+
+
+def _quiet_server(app: ASGIApp) -> Server:
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    log = logging.getLogger(__name__)
+    # Answers that are cut on purpose are no news; the application reports its own errors.
+    log.setLevel(logging.CRITICAL)
+
+    class QuietProtocol(H11Protocol):
+        """HTTP without a log."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.logger = log
+            self.access_log = False
+
+    config = uvicorn.Config(app, http=QuietProtocol, ws="none", lifespan="off", log_config=None, log_level=None)
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    return server

@@ -1,0 +1,53 @@
+"""One job: the models as GET /v1/models shows them, with their capabilities.
+
+https://platform.claude.com/docs/en/api/models-list
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bot.testing.model.models import ALL_EFFORTS, Model
+from bot.testing.model.wire import Json
+
+THINKING_FORMS = ("adaptive", "between_tools", "disabled", "enabled")
+
+
+def model_info(model: Model) -> Json:
+    """One model as the API describes it."""
+    words = model.id.removeprefix("claude-").split("-")
+    return {
+        "type": "model",
+        "id": model.id,
+        "display_name": f"Claude {words[0].title()} {'.'.join(words[1:3])}",
+        "created_at": "2026-01-01T00:00:00Z",
+        "lifecycle": "active",
+        "deprecated_at": None,
+        "retires_at": None,
+        "line": model.line,
+        "max_input_tokens": model.window,
+        "max_tokens": model.max_output,
+        "capabilities": _capabilities(model),
+    }
+
+
+def model_list(models: Mapping[str, Model]) -> Json:
+    """All models on one page."""
+    data = [model_info(model) for model in models.values()]
+    return {"data": data, "has_more": False, "first_id": data[0]["id"], "last_id": data[-1]["id"]}
+
+
+def _capabilities(model: Model) -> Json:
+    yes, no = {"supported": True}, {"supported": False}
+    effort = {level: yes if level in model.efforts else no for level in ALL_EFFORTS}
+    forms = {form: yes if form in model.thinking else no for form in THINKING_FORMS}
+    edits = dict.fromkeys(("clear_tool_uses_20250919", "clear_thinking_20251015", "compact_20260112"), yes)
+    plain = ("batch", "citations", "code_execution", "image_input", "pdf_input", "structured_outputs")
+    return {
+        **dict.fromkeys(plain, yes),
+        "compaction": {"supported": model.preserved_thinking, "summarize": yes if model.preserved_thinking else no},
+        "context_management": {"supported": True, **edits},
+        "effort": {"supported": bool(model.efforts), **effort},
+        "server_tools": {"supported": True, "code_execution": yes, "web_search": yes},
+        "thinking": {"supported": True, "types": forms},
+    }

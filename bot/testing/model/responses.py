@@ -1,0 +1,100 @@
+"""One job: put answers on the wire, whole or with the fault that was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from bot.testing.model.error import ApiError
+from bot.testing.model.reply import Fault
+from bot.testing.model.stream import frame
+from bot.testing.model.wire import Json
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A JSON object with status 200; `cut` drops the connection in the middle of it."""
+
+    body: Json
+    cut: bool = False
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Sends it, as an ASGI application."""
+        data = json.dumps(self.body, ensure_ascii=False).encode()
+        await _start(send, 200, {"content-type": "application/json", "content-length": str(len(data))})
+        if self.cut:
+            # An application that returns in the middle of its body makes the server close the connection.
+            await send({"type": "http.response.body", "body": data[: len(data) // 2], "more_body": True})
+        else:
+            await send({"type": "http.response.body", "body": data})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error with its status; `retry_after` is in seconds."""
+
+    error: ApiError
+    retry_after: float | None = None
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Sends it, as an ASGI application."""
+        request_id = _request_id()
+        data = json.dumps(self.error.body(request_id)).encode()
+        headers = {"content-type": "application/json", "content-length": str(len(data))}
+        if self.retry_after is not None:
+            headers["retry-after"] = f"{self.retry_after:g}"
+        await _start(send, self.error.status, headers, request_id=request_id)
+        await send({"type": "http.response.body", "body": data})
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Server-sent events, `pace` seconds apart, up to the fault if there is one."""
+
+    events: tuple[Json, ...]
+    pace: float = 0.0
+    fault: Fault | None = None
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Sends them, as an ASGI application."""
+        await _start(send, 200, {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"})
+        async for data in self._frames():
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+        if self.fault is None or self.fault.kind != "disconnect":
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _frames(self) -> AsyncIterator[bytes]:
+        # A fault strikes before message_stop at the latest.
+        strikes = len(self.events) if self.fault is None else min(self.fault.after, len(self.events) - 1)
+        for index, event in enumerate(self.events):
+            if self.fault is not None and index == strikes:
+                match self.fault.kind:
+                    case "stall":
+                        await asyncio.sleep(self.fault.seconds)
+                    case "error_event":
+                        yield frame(ApiError(200, "scripted error", self.fault.error_type).body(_request_id()))
+                        return
+                    case _:
+                        return
+            await asyncio.sleep(self.pace)
+            yield frame(event)
+
+
+Response: TypeAlias = Plain | Refusal | Stream
+
+
+async def _start(send: Send, status: int, headers: dict[str, str], *, request_id: str = "") -> None:
+    named = {"request-id": request_id or _request_id(), **headers}
+    pairs = [(name.encode(), value.encode()) for name, value in named.items()]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+
+
+def _request_id() -> str:
+    return f"req_{secrets.token_hex(12)}"

@@ -1,0 +1,60 @@
+"""One job: say what the API would refuse in a request, with its own words and the place.
+
+A rule is a generator of findings over a Subject; the first finding of the first rule that has one is the answer. The
+order matters: each rule may rely on what those before it have checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bot.testing.model.error import ApiError, invalid
+from bot.testing.model.models import MODELS, Model
+from bot.testing.model.rules_blocks import message_shapes, text_blocks
+from bot.testing.model.rules_cache import cache_markers
+from bot.testing.model.rules_messages import first_message, prefill, system_messages
+from bot.testing.model.rules_pairing import pairing
+from bot.testing.model.rules_parameters import compaction, efforts, fields, max_tokens, output_format, prewarm, thinking
+from bot.testing.model.rules_tools import strictness, tool_choice, tools
+from bot.testing.model.subject import Rule, Subject
+from bot.testing.model.wire import Json
+
+RULES: tuple[Rule, ...] = (
+    fields,
+    message_shapes,
+    thinking,
+    efforts,
+    max_tokens,
+    tools,
+    tool_choice,
+    output_format,
+    strictness,
+    first_message,
+    system_messages,
+    text_blocks,
+    compaction,
+    pairing,
+    prefill,
+    cache_markers,
+    prewarm,
+)
+
+
+def violations(
+    body: Json,
+    *,
+    betas: frozenset[str] = frozenset(),
+    models: Mapping[str, Model] = MODELS,
+    counting: bool = False,
+) -> ApiError | None:
+    """The error that the API answers a request body with, None for a request that it accepts."""
+    name = body.get("model")
+    if not isinstance(name, str):
+        return invalid("model: Field required")
+    if name not in models:
+        return ApiError(404, f"model: {name}")
+    subject = Subject(body, models[name], betas, counting)
+    for rule in RULES:
+        for finding in rule(subject):
+            return finding if isinstance(finding, ApiError) else invalid(finding)
+    return None

@@ -1,0 +1,73 @@
+"""One job: the rules on tool_use and tool_result: each call is answered at once, once, and before any text.
+
+https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from bot.testing.model.subject import Finding, Subject
+from bot.testing.model.wire import Json, blocks
+
+
+def pairing(subject: Subject) -> Iterator[Finding]:
+    """Calls have unique ids and all their results lead the next message; each result has a call before it."""
+    yield from _unique_calls(subject.messages)
+    calls: list[str] = []
+    for index, message in enumerate(subject.messages):
+        if message["role"] == "user":
+            yield from _results(message, index, calls)
+        calls = _calls(message)
+        yield from _answered(subject, index, calls)
+
+
+def _calls(message: Json) -> list[str]:
+    if message["role"] != "assistant":
+        return []
+    return [block["id"] for block in blocks(message["content"]) if block["type"] == "tool_use"]
+
+
+def _unique_calls(messages: list[Json]) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for index, message in enumerate(messages):
+        for position, block in enumerate(blocks(message["content"])):
+            if block["type"] == "tool_use" and block["id"] in seen:
+                yield f"messages.{index}.content.{position}: `tool_use` ids must be unique"
+            if block["type"] == "tool_use":
+                seen.add(block["id"])
+
+
+def _results(message: Json, index: int, calls: list[str]) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for position, block in enumerate(blocks(message["content"])):
+        if block["type"] != "tool_result":
+            continue
+        place, call_id = f"messages.{index}.content.{position}", block["tool_use_id"]
+        if call_id not in calls:
+            yield (
+                f"{place}: unexpected `tool_use_id` found in `tool_result` blocks: {call_id}. Each `tool_result` block "
+                "must have a corresponding `tool_use` block in the previous message."
+            )
+        if call_id in seen:
+            yield (
+                f"{place}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: "
+                f"{call_id}"
+            )
+        seen.add(call_id)
+
+
+def _answered(subject: Subject, index: int, calls: list[str]) -> Iterator[Finding]:
+    following = subject.messages[index + 1] if index + 1 < len(subject.messages) else {"role": "", "content": ""}
+    content = blocks(following["content"]) if following["role"] == "user" else []
+    # A result behind a text does not count: results come first.
+    leading = takewhile(lambda block: block["type"] == "tool_result", content)
+    answered = {block["tool_use_id"] for block in leading}
+    missing = [call_id for call_id in calls if call_id not in answered]
+    if missing:
+        yield (
+            f"messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
+            "message."
+        )

@@ -1,0 +1,88 @@
+"""One job: the part of JSON Schema that strict tools and structured outputs are compiled from, and its limits.
+
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations; the same part is
+what the client library's `transform_schema` leaves in a schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from bot.testing.model.subject import Finding
+from bot.testing.model.wire import Json
+
+MAX_OPTIONAL = 24
+MAX_UNIONS = 16
+REFUSED = {
+    "string": frozenset({"minLength", "maxLength"}),
+    "integer": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+    "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+    "array": frozenset({"maxItems", "uniqueItems"}),
+    "object": frozenset({"minProperties", "maxProperties", "patternProperties"}),
+}
+MAX_MIN_ITEMS = 1
+
+
+def _schemas(schema: object) -> Iterator[Json]:
+    """The schema and all schemas inside of it."""
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    named = [schema.get(word) for word in ("properties", "$defs", "definitions")]
+    listed = [schema.get(word) for word in ("anyOf", "oneOf", "allOf")]
+    for inner in chain(
+        *(v.values() for v in named if isinstance(v, dict)), *(v for v in listed if isinstance(v, list))
+    ):
+        yield from _schemas(inner)
+    yield from _schemas(schema.get("items"))
+    yield from _schemas(schema.get("additionalProperties"))
+
+
+def well_formed(schema: Json, place: str) -> Iterator[Finding]:
+    """Every schema inside has properties by name and a list of the required names."""
+    for inner in _schemas(schema):
+        required = inner.get("required", [])
+        named = isinstance(required, list) and all(isinstance(name, str) for name in required)
+        if not named or not isinstance(inner.get("properties", {}), dict):
+            yield f"{place}: JSON schema is invalid. It must match JSON Schema draft 2020-12"
+
+
+def closed_world(schema: Json, place: str) -> Iterator[Finding]:
+    """Every object in the schema says that it takes no other properties."""
+    for inner in _schemas(schema):
+        if inner.get("type") == "object" and inner.get("additionalProperties") is not False:
+            yield f"{place}: For 'object' type, 'additionalProperties' must be explicitly set to false"
+
+
+def unsupported(schema: Json, place: str) -> Iterator[Finding]:
+    """No keyword is used that the grammar cannot express."""
+    for inner in _schemas(schema):
+        kind = str(inner.get("type"))
+        found = sorted(REFUSED.get(kind, frozenset()) & inner.keys())
+        if found:
+            word = "property" if len(found) == 1 else "properties"
+            verb = "is" if len(found) == 1 else "are"
+            yield f"{place}: For '{kind}' type, {word} {', '.join(found)} {verb} not supported"
+        if kind == "array" and inner.get("minItems", 0) > MAX_MIN_ITEMS:
+            yield f"{place}: For 'array' type, 'minItems' values other than 0 or 1 are not supported"
+        if "oneOf" in inner:
+            yield f"{place}: Schema type 'oneOf' is not supported"
+
+
+def complexity(schemas: list[Json]) -> Iterator[Finding]:
+    """All strict schemas of a request together stay within the limits on optional and on union-typed parameters."""
+    every = [inner for schema in schemas for inner in _schemas(schema)]
+    optional = sum(len(set(inner.get("properties") or {}) - set(inner.get("required") or [])) for inner in every)
+    if optional > MAX_OPTIONAL:
+        yield (
+            f"Schemas contains too many optional parameters ({optional}), which would make grammar compilation "
+            f"inefficient. Reduce the number of optional parameters in your tool schemas (limit: {MAX_OPTIONAL})."
+        )
+    unions = sum("anyOf" in inner or isinstance(inner.get("type"), list) for inner in every)
+    if unions > MAX_UNIONS:
+        yield (
+            f"Schemas contains too many parameters with union types ({unions} parameters with type arrays or anyOf), "
+            "which would cause exponential compilation cost. Reduce the number of nullable or union-typed parameters "
+            f"(limit: {MAX_UNIONS} parameters with unions)."
+        )

@@ -1,0 +1,105 @@
+"""One job: the rules on tool definitions and on tool_choice.
+
+https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from bot.testing.model.rules_schema import closed_world, complexity, unsupported, well_formed
+from bot.testing.model.subject import Finding, Subject, extra_fields, missing_fields
+from bot.testing.model.wire import Json, blocks
+
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+MAX_STRICT = 20
+FIELDS = frozenset(
+    "allowed_callers cache_control defer_loading description eager_input_streaming input_examples input_schema name "
+    "strict type".split()
+)
+# Tools that the API defines are named by a type with a date; their own fields are not checked here.
+SERVED = re.compile(
+    r"(bash|text_editor|memory|web_search|web_fetch|code_execution|computer|computer_toolset|browser_toolset|advisor"
+    r"|tool_search_tool_bm25|tool_search_tool_regex)_\d{8}|mcp_toolset"
+)
+
+
+def tools(subject: Subject) -> Iterator[Finding]:
+    """Each tool is well formed, names are unique, and not all are deferred."""
+    declared = subject.body.get("tools")
+    if declared is not None and not isinstance(declared, list):
+        yield "tools: Input should be a valid list"
+        return
+    for index, tool in enumerate(declared or []):
+        if not isinstance(tool, dict):
+            yield f"tools.{index}: Input should be an object"
+        elif tool.get("type") in (None, "custom"):
+            yield from _custom(tool, f"tools.{index}.custom")
+        elif not SERVED.fullmatch(str(tool["type"])):
+            kind = tool["type"]
+            yield f"tools.{index}: Input tag '{kind}' found using 'type' does not match any of the expected tags"
+    names = [str(tool["name"]) for tool in declared or [] if "name" in tool]
+    if len(set(names)) < len(names):
+        yield "tools: Tool names must be unique."
+    if declared and all(tool.get("defer_loading") for tool in declared):
+        yield "All tools have defer_loading set. At least one tool must be non-deferred."
+
+
+def _custom(tool: Json, place: str) -> Iterator[Finding]:
+    yield from extra_fields(tool, FIELDS, f"{place}.")
+    yield from missing_fields(tool, ("name", "input_schema"), f"{place}.")
+    if not isinstance(tool["name"], str) or not NAME.fullmatch(tool["name"]):
+        yield f"{place}.name: String should match pattern '^{NAME.pattern}$'"
+    schema = tool["input_schema"]
+    if not isinstance(schema, dict):
+        yield f"{place}.input_schema: Input should be an object"
+    elif schema.get("type") != "object":
+        yield f"{place}.input_schema.type: Input should be 'object'"
+    elif any(schema.get(word) for word in ("anyOf", "oneOf", "allOf")):
+        yield f"{place}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
+    else:
+        yield from well_formed(schema, f"{place}.input_schema")
+    if not isinstance(tool.get("description", ""), str):
+        yield f"{place}.description: Input should be a valid string"
+
+
+# https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use
+def strictness(subject: Subject) -> Iterator[Finding]:
+    """Strict schemas, and that of the output format, can be compiled to one grammar of bounded size."""
+    strict = [
+        (f"tools.{i}.custom", tool) for i, tool in enumerate(blocks(subject.body.get("tools"))) if tool.get("strict")
+    ]
+    if len(strict) > MAX_STRICT:
+        yield (
+            f"Too many strict tools ({len(strict)}). The maximum number of strict tools supported is {MAX_STRICT}. "
+            "Try reducing the number of tools marked as strict."
+        )
+    schemas = [(place, tool["input_schema"]) for place, tool in strict if "input_schema" in tool]
+    for place, schema in schemas:
+        yield from closed_world(schema, place)
+        yield from unsupported(schema, place)
+    wanted = (subject.body.get("output_config") or {}).get("format")
+    if wanted is not None:
+        yield from closed_world(wanted["schema"], "output_config.format.schema")
+        schemas.append(("", wanted["schema"]))
+    yield from complexity([schema for _, schema in schemas])
+
+
+def tool_choice(subject: Subject) -> Iterator[Finding]:
+    """A choice needs tools, and a forced one needs a model and a form of thinking that allow it."""
+    choice = subject.body.get("tool_choice")
+    if choice is None:
+        return
+    kind = choice.get("type") if isinstance(choice, dict) else None
+    declared = blocks(subject.body.get("tools"))
+    if kind not in ("auto", "any", "tool", "none"):
+        yield f"tool_choice: Input tag '{kind}' found using 'type' does not match any of the expected tags"
+    elif not declared:
+        yield "tool_choice: tool_choice may only be specified while providing tools."
+    elif kind == "tool" and choice.get("name") not in [tool.get("name") for tool in declared]:
+        yield f"tool_choice.name: Tool '{choice.get('name')}' not found in provided tools"
+    if kind in ("any", "tool") and not subject.model.forced_tool_choice:
+        yield f'tool_choice: "{kind}" is not supported for this model. Use "auto" instead.'
+    if kind in ("any", "tool") and subject.thinking == "enabled":
+        yield "tool_choice: Thinking may not be enabled when tool_choice forces tool use."

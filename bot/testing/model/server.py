@@ -1,0 +1,160 @@
+"""One job: the simulated Messages API as a context manager: it asks the policy and keeps what it saw.
+
+A policy decides what the model says; everything else (validation, thinking signatures, prompt cache, usage, the
+stream of events) is done as the real service does it. A policy that raises is a broken script: the client gets a 500
+and the context manager raises the error when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Self, assert_never
+
+from bot.testing.model.answer import Admitted
+from bot.testing.model.error import TYPES, ApiError
+from bot.testing.model.host import hosted
+from bot.testing.model.models import MODELS, Model
+from bot.testing.model.reply import Fault, Policy, Reply, stop
+from bot.testing.model.request import ModelRequest
+from bot.testing.model.responses import Plain, Refusal, Response, Stream
+from bot.testing.model.routes import application
+from bot.testing.model.service import Service, Totals, parsed
+from bot.testing.model.stream import events
+
+POLICY_THREADS = 64
+
+
+class ScriptedModel:
+    """A Messages API on 127.0.0.1 whose model is a policy; `with ScriptedModel(policy) as model: model.base_url`.
+
+    `latency` is the seconds before each answer begins; `clock` gives the seconds that cache lifetimes count by;
+    `models` is the table that is served.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        latency: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        models: Mapping[str, Model] = MODELS,
+    ) -> None:
+        self.models = models
+        self._policy, self._latency = policy, latency
+        self._service = Service(models, clock)
+        self._requests: list[ModelRequest] = []
+        self._refusals: list[ApiError] = []
+        self._errors: list[BaseException] = []
+        self._open = ExitStack()
+        self._base_url = ""
+
+    def __enter__(self) -> Self:
+        self._threads = ThreadPoolExecutor(POLICY_THREADS, thread_name_prefix="policy")
+        self._open.callback(self._threads.shutdown, wait=False, cancel_futures=True)
+        self._base_url = self._open.enter_context(hosted(application(self)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+        if error is None and self._errors:
+            raise self._errors[0]
+
+    @property
+    def base_url(self) -> str:
+        """The address for the client library."""
+        return self._base_url
+
+    @property
+    def requests(self) -> tuple[ModelRequest, ...]:
+        """All requests for messages as they came in, in order, also those that were refused."""
+        return tuple(self._requests)
+
+    @property
+    def refusals(self) -> tuple[ApiError, ...]:
+        """The errors that requests for messages were refused with because they broke a rule, in order."""
+        return tuple(self._refusals)
+
+    @property
+    def usage(self) -> Totals:
+        """What all answers so far used and cost."""
+        return self._service.totals
+
+    async def create(self, raw: bytes, headers: Mapping[str, str]) -> Response:
+        """The response to POST /v1/messages."""
+        request = parsed(raw, headers)
+        if isinstance(request, ApiError):
+            return self._refuse(request)
+        self._requests.append(request)
+        admitted = self._service.admit(request)
+        if isinstance(admitted, ApiError):
+            return self._refuse(admitted)
+        await asyncio.sleep(self._latency)
+        if request.max_tokens == 0:
+            return self._respond(stop("max_tokens"), admitted, request)
+        outcome = await self._ask(request)
+        match outcome:
+            case Reply():
+                return self._respond(outcome, admitted, request)
+            case Fault():
+                return await self._fail(outcome, admitted, request)
+            case ApiError():
+                return Refusal(outcome)
+            case _:
+                assert_never(outcome)
+
+    def count(self, raw: bytes, headers: Mapping[str, str]) -> Response:
+        """The response to POST /v1/messages/count_tokens."""
+        request = parsed(raw, headers)
+        admitted = request if isinstance(request, ApiError) else self._service.admit(request, counting=True)
+        if isinstance(admitted, ApiError):
+            return Refusal(admitted)
+        return Plain({"input_tokens": admitted.accounting.prompt})
+
+    def broke(self, error: BaseException) -> None:
+        """Keeps an error of the script or of this server, to be raised when the context ends."""
+        self._errors.append(error)
+
+    def _refuse(self, error: ApiError) -> Response:
+        self._refusals.append(error)
+        return Refusal(error)
+
+    async def _ask(self, request: ModelRequest) -> Reply | Fault | ApiError:
+        asked = asyncio.wrap_future(self._threads.submit(self._policy, request))
+        await asyncio.wait([asked])
+        error = asked.exception()
+        if error is None:
+            return asked.result()
+        self.broke(error)
+        return ApiError(500, f"the policy raised {error!r}")
+
+    def _respond(self, reply: Reply, admitted: Admitted, request: ModelRequest) -> Plain | Stream:
+        answer = self._service.answer(reply, admitted)
+        if not request.stream:
+            return Plain(answer.message)
+        return Stream(tuple(events(answer, pings=reply.pings)), pace=reply.pace)
+
+    async def _fail(self, fault: Fault, admitted: Admitted, request: ModelRequest) -> Response:
+        if fault.kind == "status":
+            return Refusal(ApiError(fault.code, f"scripted {fault.code}"), retry_after=fault.retry_after)
+        if fault.kind == "error_event" and not request.stream:
+            status = next((code for code, name in TYPES.items() if name == fault.error_type), 500)
+            return Refusal(ApiError(status, "scripted error", fault.error_type))
+        response = self._respond(fault.reply, admitted, request)
+        match response:
+            case Stream():
+                return replace(response, fault=fault)
+            case Plain() if fault.kind == "stall":
+                await asyncio.sleep(fault.seconds)
+                return response
+            case Plain():
+                return replace(response, cut=True)
+            case _:
+                assert_never(response)

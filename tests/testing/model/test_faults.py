@@ -1,0 +1,104 @@
+"""Faults as the library shows them: statuses, errors in mid-stream, silence, and streams that end too early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+from anthropic import APIConnectionError, APIStatusError, InternalServerError, OverloadedError, RateLimitError
+
+from bot.testing.model.reply import Fault, call, say, sequence
+
+HELLO: list[Any] = [{"role": "user", "content": "Hello"}]
+ASKED: dict[str, Any] = {"model": "claude-opus-5-5", "max_tokens": 99, "messages": HELLO}
+
+
+@pytest.mark.req("M9")
+def test_overloaded(serve: Callable[..., Any]) -> None:
+    """A 529 is the library's OverloadedError; the next request is answered."""
+    client = serve(sequence(Fault.status(529), say("hi"))).client
+    with pytest.raises(OverloadedError) as error:
+        client.messages.create(**ASKED)
+    assert error.value.type == "overloaded_error"
+    assert client.messages.create(**ASKED).content[0].text == "hi"
+
+
+@pytest.mark.req("M9")
+def test_rate_limits(serve: Callable[..., Any]) -> None:
+    """A 429 carries retry-after where it was asked for, and else does not."""
+    client = serve(sequence(Fault.status(429, retry_after=1.5), Fault.status(429))).client
+    for expected in ("1.5", None):
+        with pytest.raises(RateLimitError) as error:
+            client.messages.create(**ASKED)
+        assert error.value.response.headers.get("retry-after") == expected
+
+
+@pytest.mark.req("M9")
+def test_an_error_in_mid_stream(serve: Callable[..., Any]) -> None:
+    """An SSE error comes after a 200 and some text; only its type tells what it is."""
+    client = serve(lambda request: Fault.error_event("overloaded_error", reply=say("one two three"), after=5)).client
+    with client.messages.stream(**ASKED) as stream:
+        with pytest.raises(APIStatusError) as error:
+            stream.until_done()
+        assert stream.current_message_snapshot.content[0].text
+    assert (error.value.status_code, error.value.type) == (200, "overloaded_error")
+    assert not isinstance(error.value, OverloadedError)
+
+
+def test_an_error_without_streaming(serve: Callable[..., Any]) -> None:
+    """Without a stream, the same fault is the status of its type."""
+    client = serve(sequence(Fault.error_event("overloaded_error"), Fault.error_event("odd_error"))).client
+    with pytest.raises(OverloadedError):
+        client.messages.create(**ASKED)
+    with pytest.raises(InternalServerError) as error:
+        client.messages.create(**ASKED)
+    assert (error.value.status_code, error.value.type) == (500, "odd_error")
+
+
+@pytest.mark.req("M7")
+def test_a_stall(serve: Callable[..., Any]) -> None:
+    """Silence on the wire ends in the read timeout of the transport, which is no error of the library."""
+    client = serve(lambda request: Fault.stall(3600)).client
+    quick = client.with_options(timeout=httpx2.Timeout(5, read=0.05))
+    with quick.messages.stream(**ASKED) as stream, pytest.raises(httpx2.ReadTimeout):
+        stream.until_done()
+    with pytest.raises(APIConnectionError):
+        quick.messages.create(**ASKED)
+
+
+def test_a_short_stall_goes_on(serve: Callable[..., Any]) -> None:
+    """After its silence a stalled answer is finished."""
+    client = serve(lambda request: Fault.stall(0.01, reply=say("late"))).client
+    with client.messages.stream(**ASKED) as stream:
+        assert stream.get_final_text() == "late"
+    assert client.messages.create(**ASKED).content[0].text == "late"
+
+
+@pytest.mark.req("M7")
+@pytest.mark.parametrize("after", (2, 5, 1000))
+def test_a_stream_without_its_end(serve: Callable[..., Any], after: int) -> None:
+    """A stream that ends without message_stop raises nothing: only the missing stop reason, or event, tells."""
+    client = serve(lambda request: Fault.truncate(reply=call("Read", file_path="a"), after=after)).client
+    kinds = []
+    with client.messages.stream(**ASKED) as stream:
+        kinds += [event.type for event in stream]
+    assert "message_start" in kinds
+    assert "message_stop" not in kinds
+
+
+@pytest.mark.req("M8")
+@pytest.mark.parametrize("fault", (Fault.truncate(), Fault.disconnect()), ids=["truncate", "disconnect"])
+def test_a_cut_answer(serve: Callable[..., Any], fault: Fault) -> None:
+    """Without streaming, an answer that is cut is a failed connection."""
+    client = serve(lambda request: fault).client
+    with pytest.raises((APIConnectionError, httpx2.RemoteProtocolError)):
+        client.messages.create(**ASKED)
+
+
+def test_a_cut_stream(serve: Callable[..., Any]) -> None:
+    """A connection that is cut in mid-stream is an error of the transport."""
+    client = serve(lambda request: Fault.disconnect(reply=say("one two three"))).client
+    with client.messages.stream(**ASKED) as stream, pytest.raises(httpx2.RemoteProtocolError):
+        stream.until_done()

@@ -1,0 +1,287 @@
+"""Each rule on tools and on cache markers: the good request passes, its bad twin gets the API's 400."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from anthropic import BadRequestError
+
+Json = dict[str, Any]
+
+OPUS, OPUS_5, OPUS_4_6 = "claude-opus-5-5", "claude-opus-5", "claude-opus-4-6"
+SONNET, HAIKU_4_5 = "claude-sonnet-5-5", "claude-haiku-4-5"
+SHORT: Json = {"type": "ephemeral"}
+LONG: Json = {"type": "ephemeral", "ttl": "1h"}
+CLOSED: Json = {"type": "object", "additionalProperties": False}
+
+
+def body(model: str = OPUS, **fields: Any) -> Json:
+    return {"model": model, "max_tokens": 2000, "messages": [{"role": "user", "content": "a"}], **fields}
+
+
+def tool(name: str = "Read", **fields: Any) -> Json:
+    return {"name": name, "input_schema": {"type": "object", "properties": {}}, **fields}
+
+
+def strict(name: str = "Read", **schema: Any) -> Json:
+    return {"name": name, "strict": True, "input_schema": {**CLOSED, **schema}}
+
+
+def prop(**schema: Any) -> Json:
+    return {"properties": {"x": schema}, "required": ["x"]}
+
+
+def fields(count: int, **schema: Any) -> Json:
+    return {f"p{number}": schema for number in range(count)}
+
+
+def marked(*markers: Json | None) -> list[Json]:
+    blocks: list[Json] = [{"type": "text", "text": "a"} for _ in markers]
+    for block, marker in zip(blocks, markers, strict=True):
+        if marker is not None:
+            block["cache_control"] = marker
+    return [{"role": "user", "content": blocks}]
+
+
+def thinking(form: str, **more: Any) -> Json:
+    return {"type": form, **more}
+
+
+def called(**more: Any) -> list[Json]:
+    result = {"type": "tool_result", "tool_use_id": "a", **more}
+    call = {"type": "tool_use", "id": "a", "name": "Read", "input": {}}
+    return [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+    ]
+
+
+OPEN = "tools.0.custom: For 'object' type, 'additionalProperties' must be explicitly set to false"
+
+TOOLS: dict[str, tuple[Json, Json, str]] = {
+    "known fields": (
+        body(tools=[tool(description="d", eager_input_streaming=True, input_examples=[{}])]),
+        body(tools=[tool(read_only=True)]),
+        "tools.0.custom.read_only: Extra inputs are not permitted",
+    ),
+    "tools are a list": (body(tools=[tool()]), body(tools={}), "tools: Input should be a valid list"),
+    "a tool is an object": (body(tools=[tool()]), body(tools=["Read"]), "tools.0: Input should be an object"),
+    "a schema is an object": (
+        body(tools=[tool()]),
+        body(tools=[tool(input_schema="object")]),
+        "tools.0.custom.input_schema: Input should be an object",
+    ),
+    "a schema is a JSON schema": (
+        body(tools=[tool(input_schema={"type": "object", "properties": {"x": {}}, "required": ["x"]})]),
+        body(tools=[tool(input_schema={"type": "object", "properties": {"x": {}}, "required": True})]),
+        "tools.0.custom.input_schema: JSON schema is invalid.",
+    ),
+    "a description is text": (
+        body(tools=[tool(description="d")]),
+        body(tools=[tool(description=["d"])]),
+        "tools.0.custom.description: Input should be a valid string",
+    ),
+    "strict schemas have no oneOf": (
+        body(tools=[strict(**prop(anyOf=[{"type": "string"}, {"type": "null"}]))]),
+        body(tools=[strict(**prop(oneOf=[{"type": "string"}, {"type": "null"}]))]),
+        "tools.0.custom: Schema type 'oneOf' is not supported",
+    ),
+    "known choices": (
+        body(tools=[tool()], tool_choice={"type": "none"}),
+        body(tools=[tool()], tool_choice={"type": "some"}),
+        "tool_choice: Input tag 'some' found using 'type'",
+    ),
+    "a tool has a name": (body(tools=[tool()]), body(tools=[{"input_schema": {}}]), "tools.0.custom.name: Field requi"),
+    "a tool has a schema": (
+        body(tools=[tool()]),
+        body(tools=[{"name": "x"}]),
+        "tools.0.custom.input_schema: Field required",
+    ),
+    "plain names": (
+        body(tools=[tool("mcp__a-b__" + "c" * 54)]),
+        body(tools=[tool("mcp__a-b__" + "c" * 55)]),
+        "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,64}$'",
+    ),
+    "unique names": (
+        body(tools=[tool("A"), tool("B")]),
+        body(tools=[tool("A"), tool("A")]),
+        "tools: Tool names must be unique.",
+    ),
+    "inputs are objects": (
+        body(tools=[tool()]),
+        body(tools=[{"name": "x", "input_schema": {"type": "array"}}]),
+        "tools.0.custom.input_schema.type: Input should be 'object'",
+    ),
+    "no alternatives at the top": (
+        body(tools=[tool()]),
+        body(tools=[tool(input_schema={"type": "object", "anyOf": [{"type": "object"}]})]),
+        "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
+    ),
+    "known served tools": (
+        body(tools=[{"type": "web_search_20260318", "name": "web_search"}]),
+        body(tools=[{"type": "web_search", "name": "web_search"}]),
+        "tools.0: Input tag 'web_search' found using 'type'",
+    ),
+    "not all deferred": (
+        body(tools=[tool("A"), tool("B", defer_loading=True)]),
+        body(tools=[tool("B", defer_loading=True)]),
+        "All tools have defer_loading set.",
+    ),
+    "twenty strict tools": (
+        body(tools=[strict(f"t{n}") for n in range(20)]),
+        body(tools=[strict(f"t{n}") for n in range(21)]),
+        "Too many strict tools (21). The maximum number of strict tools supported is 20.",
+    ),
+    "strict objects are closed": (
+        body(tools=[strict()]),
+        body(tools=[strict(additionalProperties=True)]),
+        OPEN,
+    ),
+    "strict objects are closed inside": (
+        body(tools=[strict(**prop(type="array", items=CLOSED))]),
+        body(tools=[strict(**prop(type="array", items={"type": "object"}))]),
+        OPEN,
+    ),
+    "strict text has no length": (
+        body(tools=[strict(**prop(type="string")), tool("B", input_schema={"type": "object", **prop(maxLength=3)})]),
+        body(tools=[strict(**prop(type="string", maxLength=3))]),
+        "tools.0.custom: For 'string' type, property maxLength is not supported",
+    ),
+    "strict lists have one item at least": (
+        body(tools=[strict(**prop(type="array", items={"type": "string"}, minItems=1))]),
+        body(tools=[strict(**prop(type="array", items={"type": "string"}, minItems=2))]),
+        "tools.0.custom: For 'array' type, 'minItems' values other than 0 or 1 are not supported",
+    ),
+    "24 optional parameters in all": (
+        body(tools=[strict("A", properties=fields(12)), strict("B", properties=fields(12))]),
+        body(tools=[strict("A", properties=fields(12)), strict("B", properties=fields(13))]),
+        "Schemas contains too many optional parameters (25), which would make grammar compilation inefficient.",
+    ),
+    "16 unions in all": (
+        body(
+            tools=[strict(properties=fields(16, anyOf=[{"type": "string"}, {"type": "null"}]), required=[*fields(16)])]
+        ),
+        body(tools=[strict(properties=fields(17, type=["string", "null"]), required=[*fields(17)])]),
+        "Schemas contains too many parameters with union types (17 parameters with type arrays or anyOf)",
+    ),
+    "5.5 is not forced to call": (
+        body(tools=[tool()], tool_choice={"type": "auto"}),
+        body(tools=[tool()], tool_choice={"type": "any"}),
+        'tool_choice: "any" is not supported for this model.',
+    ),
+    "5.5 is not forced to call one tool": (
+        body(OPUS_5, tools=[tool()], tool_choice={"type": "tool", "name": "Read"}),
+        body(SONNET, tools=[tool()], tool_choice={"type": "tool", "name": "Read"}),
+        'tool_choice: "tool" is not supported for this model.',
+    ),
+    "forced calls leave no thought": (
+        body(OPUS_4_6, thinking=thinking("adaptive"), tools=[tool()], tool_choice={"type": "any"}),
+        body(HAIKU_4_5, thinking=thinking("enabled", budget_tokens=1024), tools=[tool()], tool_choice={"type": "any"}),
+        "tool_choice: Thinking may not be enabled when tool_choice forces tool use.",
+    ),
+    "a choice needs tools": (
+        body(tools=[tool()], tool_choice={"type": "none"}),
+        body(tool_choice={"type": "auto"}),
+        "tool_choice: tool_choice may only be specified while providing tools.",
+    ),
+    "the chosen tool is there": (
+        body(OPUS_5, tools=[tool()], tool_choice={"type": "tool", "name": "Read"}),
+        body(OPUS_5, tools=[tool()], tool_choice={"type": "tool", "name": "Write"}),
+        "tool_choice.name: Tool 'Write' not found in provided tools",
+    ),
+}
+
+MARKERS: dict[str, tuple[Json, Json, str]] = {
+    "four markers": (
+        body(messages=marked(SHORT, SHORT, SHORT, SHORT)),
+        body(messages=marked(SHORT, SHORT, SHORT, SHORT, SHORT)),
+        "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+    ),
+    "the automatic one counts": (
+        body(messages=marked(SHORT, SHORT, SHORT, None), cache_control=SHORT),
+        body(messages=marked(SHORT, SHORT, SHORT, SHORT, None), cache_control=SHORT),
+        "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+    ),
+    "the automatic one on a marked block is none": (
+        body(messages=marked(SHORT, SHORT, SHORT, SHORT), cache_control=SHORT),
+        body(messages=marked(None, SHORT), cache_control=LONG),
+        "cache_control: the last cacheable block already has a cache_control with a different ttl",
+    ),
+    "markers on tools and system count": (
+        body(tools=[tool(cache_control=SHORT)], messages=marked(SHORT, SHORT, SHORT)),
+        body(
+            tools=[tool(cache_control=SHORT)],
+            system=[{"type": "text", "text": "s", "cache_control": SHORT}],
+            messages=marked(SHORT, SHORT, SHORT),
+        ),
+        "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+    ),
+    "one kind of marker": (
+        body(messages=marked(SHORT)),
+        body(messages=marked({"type": "lasting"})),
+        "messages.0.content.0.cache_control.type: Input should be 'ephemeral'",
+    ),
+    "two lifetimes": (
+        body(messages=marked(LONG)),
+        body(messages=marked({"type": "ephemeral", "ttl": "1d"})),
+        "messages.0.content.0.cache_control.ttl: Input should be '5m' or '1h'",
+    ),
+    "long before short": (
+        body(messages=marked(LONG, SHORT)),
+        body(messages=marked(SHORT, LONG)),
+        "messages.0.content.1.cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m'",
+    ),
+    "long in front of short across sections": (
+        body(system=[{"type": "text", "text": "s", "cache_control": LONG}], messages=marked(SHORT)),
+        body(tools=[tool(cache_control=SHORT)], system=[{"type": "text", "text": "s", "cache_control": LONG}]),
+        "system.0.cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m'",
+    ),
+    "not on thinking": (
+        body(messages=marked(SHORT)),
+        body(
+            messages=[
+                {"role": "user", "content": "a"},
+                {
+                    "role": "assistant",
+                    "content": [{"type": "thinking", "thinking": "", "signature": "", "cache_control": SHORT}],
+                },
+                {"role": "user", "content": "b"},
+            ]
+        ),
+        "messages.1.content.0.thinking.cache_control: Extra inputs are not permitted",
+    ),
+    "not on empty text": (
+        body(messages=marked(SHORT)),
+        body(messages=[{"role": "user", "content": [{"type": "text", "text": "", "cache_control": SHORT}]}]),
+        "messages.0.content.0.text.cache_control: cache_control cannot be set for empty text blocks",
+    ),
+    "not inside of a result": (
+        body(messages=called(content=[{"type": "text", "text": "x"}], cache_control=SHORT)),
+        body(messages=called(content=[{"type": "text", "text": "x", "cache_control": SHORT}])),
+        "messages.2.content.0.tool_result.content.0.cache_control: cache_control cannot be set on sub-blocks",
+    ),
+}
+
+
+def refused(ok: Any, good: Json, bad: Json) -> str:
+    assert ok.send(good)["type"] == "message"
+    with pytest.raises(BadRequestError) as error:
+        ok.send(bad)
+    assert error.value.type == "invalid_request_error"
+    return error.value.api_message or ""
+
+
+@pytest.mark.parametrize(("good", "bad", "message"), list(TOOLS.values()), ids=list(TOOLS))
+@pytest.mark.req("M5")
+def test_tool(ok: Any, good: Json, bad: Json, message: str) -> None:
+    """The good request is answered, the bad one refused with this message."""
+    assert refused(ok, good, bad).startswith(message)
+
+
+@pytest.mark.parametrize(("good", "bad", "message"), list(MARKERS.values()), ids=list(MARKERS))
+@pytest.mark.req("M4")
+def test_marker(ok: Any, good: Json, bad: Json, message: str) -> None:
+    """The good request is answered, the bad one refused with this message."""
+    assert refused(ok, good, bad).startswith(message)
