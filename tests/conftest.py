@@ -1,0 +1,23 @@
+"""The same ground for every test on every machine: no keys, no proxies, no git configuration of its owner."""
+
+import os
+
+from hypothesis import settings
+
+_OF_THE_MACHINE = ("ANTHROPIC_", "CLAUDE_", "GH_", "GIT_", "GITHUB_", "OTEL_", "PLANGATE_")
+_PROXIES = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}
+
+
+def pytest_configure() -> None:
+    """Clear what would let a test reach a real service, and what would make git behave as it does only here."""
+    for name in tuple(os.environ):
+        if name.startswith(_OF_THE_MACHINE) or name.lower() in _PROXIES:
+            del os.environ[name]
+    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+
+
+# Every day the same examples, so that a red build is red for everybody; a campaign draws new ones and says how to
+# draw them again. No deadline: a slow machine is no bug.
+settings.register_profile("every-day", derandomize=True, deadline=None)
+settings.register_profile("soak", max_examples=10_000, deadline=None, print_blob=True)
+settings.load_profile("every-day")

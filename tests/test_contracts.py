@@ -1,0 +1,153 @@
+"""The import contracts of pyproject.toml: the tree keeps them, and each of them catches what it forbids.
+
+Every contract has a planted violation below. All are planted in one copy of the tree, which is linted once; a
+plant counts as caught only if the report names its very import under its very contract.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """An import that breaks a contract: ``importer -> imported`` is how the report writes it."""
+
+    contract: str
+    importer: str
+    imported: str
+
+    @property
+    def edge(self) -> str:
+        return f" {self.importer} -> {self.imported} ("
+
+    def put(self, tree: Path) -> None:
+        """Append the import, lazily as most heavy imports here are, to the importer's file."""
+        if self.imported.startswith(("bot.", "webhooks.")):
+            file_of(self.imported, tree).touch()
+        with file_of(self.importer, tree).open("a") as out:
+            out.write(f"\n\ndef _planted() -> None:\n    import {self.imported}\n")
+
+
+def file_of(module: str, tree: Path) -> Path:
+    """Find a module's file in a tree; for a module that is not there yet, its folders are made."""
+    place = tree.joinpath(*module.split("."))
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for folder in file.relative_to(tree).parents[:-1]:
+        (tree / folder / "__init__.py").touch()
+    return file
+
+
+PURE = "core imports core and the pure part of the standard library"
+SHELLS = "shells stand on compose and know no other shell, but for the command line"
+REACH = "shells reach rooms through compose, but for what they read and show"
+SERVERS = "web servers are imported by testing and webhooks alone"
+TOOLHOST = "toolhost imports core.names and opens no socket"
+PLANTS = (
+    Plant(PURE, "bot.core.gate", "os"),
+    Plant(PURE, "bot.core.gate", "time"),
+    Plant(PURE, "bot.core.gate", "asyncio"),
+    Plant(PURE, "bot.core.gate", "logging"),
+    Plant(PURE, "bot.core.gate", "random"),
+    Plant(PURE, "bot.core.gate", "pydantic"),
+    Plant(PURE, "bot.core.gate", "bot.ports"),
+    Plant("ports imports core", "bot.ports", "bot.store"),
+    Plant("agent imports core and ports", "bot.agent", "bot.github.client"),
+    Plant(TOOLHOST, "bot.toolhost", "bot.core.gate"),
+    Plant(TOOLHOST, "bot.toolhost", "socket"),
+    Plant("github imports core and ports", "bot.github.client", "bot.workflow"),
+    Plant("workspace imports core and ports", "bot.workspace", "bot.agent"),
+    Plant("store imports core and ports", "bot.store", "bot.config"),
+    Plant("testing imports core and ports", "bot.testing", "bot.agent"),
+    Plant("workflow imports core, ports and agent", "bot.workflow", "bot.workspace"),
+    Plant("clock and terminal import core, ports and agent.events", "bot.clock", "bot.config"),
+    Plant("clock and terminal import core, ports and agent.events", "bot.terminal", "bot.agent.loop"),
+    Plant("config and configuration import core", "bot.configuration", "bot.ports"),
+    Plant(SHELLS, "webhooks", "bot.demo"),
+    Plant(SHELLS, "bot.config", "bot.compose"),
+    Plant(REACH, "bot.cli", "bot.workflow.engine"),
+    Plant(REACH, "webhooks", "bot.github.client"),
+    Plant("testing is imported by the demo alone", "bot.compose", "bot.testing"),
+    Plant("anthropic is imported by agent.model alone", "bot.agent", "anthropic"),
+    Plant("PyGithub is imported by github alone", "bot.workflow", "github"),
+    Plant("GitPython is imported by workspace and testing alone", "bot.store", "git"),
+    Plant(SERVERS, "bot.demo", "uvicorn"),
+    Plant(SERVERS, "bot.cli", "fastapi"),
+)
+ALLOWED = (
+    Plant("agent imports core and ports", "bot.agent.planted", "bot.core.plan"),
+    Plant("anthropic is imported by agent.model alone", "bot.agent.model.planted", "anthropic"),
+    Plant(TOOLHOST, "bot.toolhost.planted", "bot.core.names"),
+    Plant(REACH, "webhooks.planted", "bot.github.deliveries"),
+    Plant(SERVERS, "webhooks.planted", "fastapi"),
+)
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run import-linter on the packages of a folder with this repository's contracts."""
+    program = Path(sys.executable).with_name("lint-imports")
+    return subprocess.run(
+        [program, "--no-logo", "--no-cache", "--config", ROOT / "pyproject.toml"],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Lint a copy of the tree with every plant in it: the report of each broken contract, by the contract's name."""
+    tree = tmp_path_factory.mktemp("planted")
+    for source in (*ROOT.glob("bot/**/*.py"), *ROOT.glob("webhooks/**/*.py")):
+        copy = tree / source.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(source.read_bytes())
+    for plant in (*PLANTS, *ALLOWED):
+        plant.put(tree)
+    report = lint(tree)
+    assert report.returncode == 1, report.stdout + report.stderr
+    names = "|".join(re.escape(contract["name"]) for contract in CONTRACTS)
+    _, *sections = re.split(rf"^({names})\n-+\n", report.stdout, flags=re.MULTILINE)
+    return dict(zip(sections[::2], sections[1::2], strict=True))
+
+
+def test_the_tree_keeps_its_contracts() -> None:
+    """Nothing in the repository imports what its room may not."""
+    report = lint(ROOT)
+    assert report.returncode == 0, report.stdout + report.stderr
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.importer}-{plant.imported}")
+def test_a_planted_import_breaks_its_contract(plant: Plant, planted: dict[str, str]) -> None:
+    """The forbidden import is reported under the contract that forbids it."""
+    assert plant.edge in planted[plant.contract]
+
+
+@pytest.mark.parametrize("plant", ALLOWED, ids=lambda plant: f"{plant.importer}-{plant.imported}")
+def test_an_allowed_import_breaks_nothing(plant: Plant, planted: dict[str, str]) -> None:
+    """What a contract lets through is reported under no contract."""
+    assert not [name for name, report in planted.items() if plant.edge in report]
+
+
+def test_every_contract_has_a_plant() -> None:
+    """No contract goes without proof that it can fail."""
+    assert {contract["name"] for contract in CONTRACTS} == {plant.contract for plant in PLANTS}
+
+
+def test_every_room_has_a_contract() -> None:
+    """A new folder or file at the top of ``bot`` is the subject of a contract before it can import anything."""
+    subjects = re.findall(r"bot\.(\w+)", str([[c.get("source_modules"), c.get("layers")] for c in CONTRACTS]))
+    rooms = {file.stem for file in ROOT.glob("bot/*") if file.suffix == ".py" or (file / "__init__.py").exists()}
+    assert rooms - {"__init__"} <= set(subjects)

@@ -1,0 +1,101 @@
+"""The house rules that no tool holds: table and picture, files and sizes, doors and names."""
+
+import ast
+import re
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from bot.agent.modes import Mode
+from bot.agent.permissions import TABLE, Kind
+from bot.agent.tools.registry import ALL
+from bot.core.diagram import mermaid
+from bot.core.gate import ON_ENTER
+from bot.workflow.engine import VERBS
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "bot").rglob("*.py")) + sorted((ROOT / "webhooks").rglob("*.py"))
+README = (ROOT / "README.md").read_text()
+
+
+def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    tree = ast.parse(path.read_text())
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def test_the_readme_shows_the_gate() -> None:
+    """The diagram is the one that is generated from the table."""
+    assert f"```mermaid\n{mermaid()}\n```" in README
+
+
+def test_every_stage_with_an_effect_has_its_file() -> None:
+    """An effect, its verb and the verb's file have one name."""
+    assert set(VERBS) == set(ON_ENTER.values())
+    for effect, verb in VERBS.items():
+        assert verb.__module__ == f"bot.workflow.{effect}"
+
+
+def test_every_command_stands_in_help_and_readme() -> None:
+    """Who reads either of them learns of every command."""
+    shown = subprocess.run(
+        [sys.executable, "-c", "from bot.cli import main; main(['--help'])"], capture_output=True, text=True, check=True
+    ).stdout
+    for command in ("run", "demo", "doctor"):
+        assert re.search(rf"^\s+{command}\b", shown, re.MULTILINE)
+        assert f"plangate {command}" in README or f"make {command}" in README
+
+
+def test_every_tool_has_a_decision_for_every_mode() -> None:
+    """The table is complete: no kind of call falls through in any mode."""
+    assert all(kind in TABLE[mode] for mode, kind in product(Mode, Kind))
+    assert len({tool.name for tool in ALL}) == len(ALL)
+
+
+def test_only_approval_makes_an_approved_plan() -> None:
+    """Nobody else names the constructor (house.md: a proof, not a flag)."""
+    makers = [path for path in SOURCES if re.search(r"\bApprovedPlan\(", path.read_text())]
+    assert makers == [ROOT / "bot/core/approval.py"]
+
+
+def test_importing_the_package_does_nothing() -> None:
+    """`import bot` loads no module of ours and nothing heavy."""
+    script = "import sys; before = set(sys.modules); import bot; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert loaded.split() == ["bot"]
+
+
+def test_the_configuration_alone_reads_the_environment() -> None:
+    """os.environ is read in one place; the sandboxed process and the simulated world have their own arguments."""
+    readers = [path for path in SOURCES if re.search(r"os\.(environ|getenv)\b(?!\.get\(\"PATH\")", path.read_text())]
+    assert [str(path.relative_to(ROOT)) for path in readers] == ["bot/config.py"]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_and_functions_stay_small(path: Path) -> None:
+    """At most 400 lines a file and 40 a function; every module says its one job."""
+    text = path.read_text()
+    assert text.count("\n") <= 400
+    assert ast.get_docstring(ast.parse(text)), "a module says its one job"
+    long = [f"{node.name} ({node.end_lineno})" for node in functions(path) if _length(node) > 40]
+    assert not long
+
+
+def test_nothing_is_left_for_later() -> None:
+    """No marker of unfinished work, and no file whose name says nothing."""
+    marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+    assert not [path for path in SOURCES if marks.search(path.read_text())]
+    assert not [path for path in SOURCES if path.stem in {"utils", "helpers", "common", "manager", "base"}]
+
+
+def test_tests_patch_nothing() -> None:
+    """Where a test wants a patch, a seam is missing."""
+    patches = re.compile(r"MagicMock|AsyncMock|\bpatch\(|monkeypatch\.setattr|mocker\.")
+    others = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
+    assert not [path for path in others if patches.search(path.read_text())]
+
+
+def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1

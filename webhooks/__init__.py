@@ -1,0 +1,1 @@
+"""The webhook service's shell."""
