@@ -9,16 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Final
 
 from bot.core.errors import Misconfigured, PlangateError
 
-if TYPE_CHECKING:
-    from bot.compose import LocalRun
-
 INTERRUPTED: Final = 130
-_EXITS: Final = {"done": 0, "answered": 0, "limit": 4, "failed": 5}
-NOT_APPROVED: Final = 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,6 +71,7 @@ def _dollars(text: str) -> float:
 def _run(arguments: argparse.Namespace) -> int:
     from bot.compose import RunOptions, run_local
     from bot.config import settings
+    from bot.summary import exit_code, lines, result
 
     if arguments.unsafe_no_sandbox:
         print("plangate: no sandbox: the model's commands run with your rights", file=sys.stderr)
@@ -91,10 +87,10 @@ def _run(arguments: argparse.Namespace) -> int:
     out = sys.stderr if arguments.json else sys.stdout
     began = time.monotonic()
     made = asyncio.run(run_local(options, settings(), out))
-    _tell(made, out)
+    print("\n".join(lines(made)), file=out)
     if arguments.json:
-        print(json.dumps(_result(made, time.monotonic() - began)))
-    return _exit_code(made, dry_run=arguments.dry_run)
+        print(json.dumps(result(made, time.monotonic() - began)))
+    return exit_code(made, dry_run=arguments.dry_run)
 
 
 def _prompt(text: str) -> str:
@@ -103,69 +99,6 @@ def _prompt(text: str) -> str:
     if not words:
         raise Misconfigured("the prompt is empty", where="--prompt", mend="say what to do")
     return words
-
-
-def _tell(made: "LocalRun", out: TextIO) -> None:
-    """Say how the run ended, with the checks, and what it cost."""
-    from bot.core.comment import outcome
-
-    last = made.record
-    print(last.fact("answer") if last.stage == "answered" else last.fact("summary"), file=out)
-    for check in _checks(made):
-        print(f"{'✓' if check['exit_code'] == 0 else '✗ FAILED'} {check['command']}", file=out)
-    if made.uncommitted:
-        print(f"Left alone: {made.uncommitted} uncommitted changes, which the work did not see.", file=out)
-    ledger = made.ledger
-    cost = f"${ledger.cost_usd:.4f}" if ledger.priced else "cost unknown: a model without prices was used"
-    ending = outcome(last.stage, branch=last.fact("branch"), detail=last.fact("detail"))
-    print(f"{ending} {made.story.steps} steps, {cost}", file=out)
-
-
-def _checks(made: "LocalRun") -> list[dict[str, Any]]:
-    from bot.core.gate import Move
-
-    return made.record.last(Move.EXECUTED).body["checks"] if made.record.has(Move.EXECUTED) else []
-
-
-def _result(made: "LocalRun", seconds: float) -> dict[str, Any]:
-    """Give the object that --json prints (interfaces.md)."""
-    from bot.core.gate import Move
-
-    last, ledger = made.record, made.ledger
-    plan = last.plan if last.has(Move.PLANNED) else None
-    rows = made.story.rows.values()
-    return {
-        "stage": str(last.stage),
-        "answer": last.fact("answer") or last.fact("summary") or None,
-        "plan": plan.markdown if plan else None,
-        "plan_digest": plan.digest if plan else None,
-        "branch": last.fact("branch") or None,
-        "commit": last.fact("commit") or None,
-        "steps": made.story.steps,
-        "subagents": [
-            {
-                "id": row.agent,
-                "type": row.type,
-                "description": row.description,
-                "state": str(row.state),
-                "steps": row.steps,
-                "tokens": row.tokens,
-                "cost_usd": row.cost_usd,
-                "seconds": row.seconds,
-            }
-            for row in rows
-        ],
-        "checks": _checks(made),
-        "usage": {name: getattr(ledger.usage, name) for name in ("input", "output", "cache_read", "cache_write")},
-        "cost_usd": round(ledger.cost_usd, 6) if ledger.priced else None,
-        "seconds": round(seconds, 3),
-        "detail": last.fact("detail") or None,
-    }
-
-
-def _exit_code(made: "LocalRun", *, dry_run: bool) -> int:
-    waits = made.record.stage == "awaiting_approval"
-    return 0 if dry_run and waits else _EXITS.get(made.record.stage, NOT_APPROVED)
 
 
 def _demo(arguments: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from bot.agent.session import World
 from bot.clock import SystemClock
 from bot.config import PATH, Settings, configuration
 from bot.core.approval import Policy, Role
+from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
 from bot.ports import Access, Clock, Journal, Place
 from bot.store.git_journal import GitJournal
@@ -27,6 +28,7 @@ from bot.terminal import Story, Terminal
 from bot.workflow.desk import Desk, Orders
 from bot.workflow.engine import look
 from bot.workflow.record import SHOWN, Record, record
+from bot.workspace import sandbox
 from bot.workspace.mirror import Mirror
 from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import Limits as Bounds
@@ -126,6 +128,22 @@ async def checked(folder: Path, commit: CommitId, command: str, settings: Settin
     return code if isinstance(code, int) else None
 
 
+def try_sandbox() -> None:
+    """Start a sandbox and end it; raises NoSandbox with the cure."""
+    sandbox.probe()
+
+
+async def try_model(settings: Settings) -> str:
+    """Ask the server for the default model and give its id; raises Transient or Refused with the cure."""
+    from bot.configuration import Models
+
+    model = _model(settings)
+    try:
+        return await model.known(Models().main)
+    finally:
+        await model.close()
+
+
 @asynccontextmanager
 async def _desk(
     options: RunOptions, local: Local, *, keys: "Configuration", model: "AnthropicModel", out: TextIO
@@ -152,10 +170,17 @@ async def _desk(
 
 
 async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:
-    """Find the thread of this request on this commit: the one that is not finished, else a new one."""
+    """Find the thread of this request on this commit: the one that is not finished, else a new one.
+
+    A journal that another key wrote is left alone: a changed key costs what was stored (interfaces.md).
+    """
     for ordinal in count():
         thread = local_thread(local.source.head, prompt, ordinal)
-        if not record(await journal.read(thread)).finished:
+        try:
+            finished = record(await journal.read(thread)).finished
+        except Refused:
+            continue
+        if not finished:
             return thread
     raise AssertionError("count() never ends")
 
@@ -197,8 +222,8 @@ def _orders(options: RunOptions, keys: "Configuration") -> Orders:
 
 
 def _bounds(keys: "Configuration") -> Bounds:
-    sandbox = keys.sandbox
-    return Bounds(sandbox.memory_mb, sandbox.minutes * 60, mounts=tuple(sandbox.mounts))
+    wanted = keys.sandbox
+    return Bounds(wanted.memory_mb, wanted.minutes * 60, mounts=tuple(wanted.mounts))
 
 
 def _gate(options: RunOptions, keys: "Configuration") -> Gate:

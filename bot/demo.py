@@ -18,6 +18,7 @@ from bot.compose import RunOptions, checked, run_local
 from bot.config import Secret, Settings, settings
 from bot.core.errors import Misconfigured
 from bot.core.names import CommitId
+from bot.summary import exit_code, lines
 from bot.testing.sample import CHECK, REQUEST, make
 from bot.workflow.record import Record
 
@@ -31,9 +32,9 @@ def play(folder: Path | None, *, headless: bool, real_model: bool) -> int:
         sample = make(next(each for n in count(1) if not (each := kept / f"sample-{n}").exists()))
         print(f"● A sample repository in {sample}\n● Somebody asks: {REQUEST}\n", flush=True)
         made = asyncio.run(run_local(RunOptions(sample, REQUEST, yes=headless), with_model, sys.stdout))
+        print("\n".join(lines(made)))
         if not made.record.fact("branch"):
-            print(f"\n✗ The story ended without a branch: {made.record.stage} {made.record.fact('detail')}")
-            return 3 if made.record.stage == "awaiting_approval" else 1
+            return exit_code(made, dry_run=False)
         return _proven(sample, made.record, with_model)
 
 

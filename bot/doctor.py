@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
+from bot.compose import try_model, try_sandbox
 from bot.config import Settings, settings
 from bot.core.errors import NoSandbox, PlangateError
 
@@ -46,14 +47,12 @@ def findings(given: Settings) -> Iterator[Finding]:
         yield Finding(found is not None, f"{program}: {found or 'not found'}", cure, 6 if program == "bwrap" else 2)
     yield _sandbox()
     yield _data_dir(given)
-    yield asyncio.run(_model(given))
+    yield _model(given)
 
 
 def _sandbox() -> Finding:
-    from bot.workspace.sandbox import probe
-
     try:
-        probe()
+        try_sandbox()
     except NoSandbox as error:
         return Finding(False, f"sandbox: {error.what}", error.mend, error.exit_code)
     return Finding(True, "sandbox: works")
@@ -71,23 +70,15 @@ def _data_dir(given: Settings) -> Finding:
     return Finding(good, f"data directory: {where}", "set PLANGATE_DATA_DIR to a folder that you can write to")
 
 
-async def _model(given: Settings) -> Finding:
-    """Ask the models endpoint for the default model: it costs nothing and needs a valid key."""
-    from bot.agent.model.client import AnthropicModel
-    from bot.clock import SystemClock
-    from bot.configuration import Models
-
+def _model(given: Settings) -> Finding:
+    """Ask for the default model: it costs nothing and needs a valid key."""
     if not given.api_key:
         return Finding(False, "model: no key", "set ANTHROPIC_API_KEY")
-    model = AnthropicModel(SystemClock(), given.api_key.reveal(), base_url=given.base_url)
     try:
-        name = await model.known(Models().main)
+        name = asyncio.run(try_model(given))
     except PlangateError as error:
-        return Finding(
-            False, f"model: {error.what}", error.mend or "check the key and ANTHROPIC_BASE_URL", error.exit_code
-        )
-    finally:
-        await model.close()
+        cure = error.mend or "check the key and ANTHROPIC_BASE_URL"
+        return Finding(False, f"model: {error.what}", cure, error.exit_code)
     return Finding(True, f"model: {name} answers")
 
 

@@ -58,7 +58,7 @@ async def run(session: Session) -> AsyncGenerator[AgentEvent | Began, None]:
 async def _react(session: Session, completed: Completed, *, may_nudge: bool) -> AsyncIterator[AgentEvent]:
     """Do what a whole answer asks for: run its calls, go on, ask to go on, or rest (M10)."""
     match completed.stop_reason:
-        case "tool_use" if tool_calls(completed.message):
+        case "tool_use" | "end_turn" | "stop_sequence" if tool_calls(completed.message):
             async with aclosing(_tools(session, completed)) as events:
                 async for event in events:
                     yield event

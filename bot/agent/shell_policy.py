@@ -5,9 +5,13 @@ Rules
 - A command is PURE (whatever its arguments, it only reads) or CHECKED (its arguments must be literal, since an
   expansion could smuggle in an option, and none may be a writing or executing option).
 - Assignments, functions, loops, here-documents and redirections to anything but /dev/null are not read-only.
+- What the parser and bash divide into words in different ways is not read-only: control characters (bash divides at
+  space, tab and newline alone) and a backslash at the end of a line (bash joins what the parser takes for two words).
 This is one of four layers (P4): the sandbox holds whatever slips through.
 """
 
+import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 LONGEST: Final = 10_000
 
 PURE: Final = frozenset(
-    "ls cat head tail wc echo printf pwd cd which type true false test [ stat basename dirname realpath readlink cut "
+    "ls cat head tail wc echo pwd cd which type true false stat basename dirname realpath readlink cut "
     "tr cmp nl tac rev grep egrep fgrep du comm md5sum sha1sum sha256sum seq uname id".split()
 )
 
@@ -30,7 +34,11 @@ _STRUCTURE: Final = frozenset(
 )
 _EXPANSIONS: Final = frozenset({"command_substitution", "concatenation"})
 _PLAIN_NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-[")
+_GLOB: Final = frozenset("*?[")
 _GLOB_START: Final = ("*", "?", "[", "{", "~")
+_MAY_BE_OPTION: Final = frozenset(["", *"-$`\\*?[{~<"])
+"""How an argument may begin that is `-v` once bash has read it: printf -v evaluates the subscript of its variable."""
+_FILE: Final = re.compile(r"<\s*[\w./+@%,:=-]+")
 
 _GIT_READS: Final = frozenset(
     "log show diff status blame annotate ls-files ls-tree rev-parse cat-file grep describe shortlog rev-list "
@@ -46,15 +54,22 @@ _GIT_LISTS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "worktree": frozenset({"list"}),
     }
 )
+_GIT_REFUSED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"cat-file": ("--fi", "--t")})
+"""Options that run the programs of the repository's configuration, as short as git takes them."""
 _GIT_NEEDS_WORD: Final = frozenset({"stash", "worktree"})
 
 
 def is_read_only(line: str) -> bool:
     """Tell whether every command of a shell line is known to change nothing; False for all that is not understood."""
-    if len(line) > LONGEST or "\x00" in line:
+    if len(line) > LONGEST or "\\\n" in line or any(_divides(sign) for sign in line):
         return False
     root = _parser().parse(line.encode()).root_node
     return not root.has_error and all(_harmless(node) for node in _walk(root))
+
+
+def _divides(sign: str) -> bool:
+    """Tell whether a character means another thing to the parser than to bash, or is none (a lone surrogate)."""
+    return sign not in " \t\n" and (sign.isspace() or unicodedata.category(sign) in {"Cc", "Cf", "Cs"})
 
 
 @lru_cache(maxsize=1)
@@ -82,16 +97,20 @@ def _harmless(node: "Node") -> bool:
             return _harmless_command(node)
         case "file_redirect":
             return _harmless_redirect(_text(node))
+        case "test_command":
+            # bash evaluates a subscript, and with it what is substituted there, even of a quoted operand.
+            return not set("$`\\") & set(_text(node))
         case _:
             return not any(child.type == "&" for child in node.children)
 
 
 def _harmless_redirect(text: str) -> bool:
-    """Allow reading from a file, joining outputs, and /dev/null."""
+    """Allow reading from a file that is plainly named, joining outputs, and /dev/null."""
     plain = text.replace(" ", "").lstrip("0123456789")
-    return plain in {">&1", ">&2", ">/dev/null", "&>/dev/null", ">>/dev/null"} or (
-        plain.startswith("<") and not plain.startswith(("<>", "<&")) and "/dev/" not in plain
-    )
+    if plain in {">&1", ">&2", ">/dev/null", "&>/dev/null", ">>/dev/null"}:
+        return True
+    # bash opens sockets for /dev/tcp and /dev/udp itself (bash(1), REDIRECTION).
+    return _FILE.fullmatch(plain) is not None and ("/dev/" not in plain or plain == "</dev/null")
 
 
 def _harmless_command(node: "Node") -> bool:
@@ -100,6 +119,8 @@ def _harmless_command(node: "Node") -> bool:
         return False
     if name in PURE:
         return True
+    if name == "printf":
+        return not arguments or _text(arguments[0]).lstrip("'\"")[:1] not in _MAY_BE_OPTION
     judge = _CHECKED.get(name)
     words = _literal(arguments)
     return judge is not None and words is not None and judge(words)
@@ -129,7 +150,9 @@ def _literal_word(node: "Node") -> str | None:
         case "string":
             return None if "\\" in text or "$" in text or "`" in text else text[1:-1]
         case "word" | "number":
-            return None if "\\" in text or "{" in text or text.startswith(_GLOB_START) else text
+            # A file may be called as an option is: a pattern must not begin as one.
+            smuggles = text.startswith("-") and _GLOB & set(text)
+            return None if "\\" in text or "{" in text or smuggles or text.startswith(_GLOB_START) else text
         case _:
             return None
 
@@ -167,16 +190,28 @@ def _git(words: list[str]) -> bool:
     if subcommand in _GIT_LISTS:
         listing = all(word in _GIT_LISTS[subcommand] for word in rest)
         return listing and (bool(rest) or subcommand not in _GIT_NEEDS_WORD)
-    refused = ("--ou", "--ext", "--textc", "--open", "--up", "-O", "--filters", "--exec")
-    return subcommand in _GIT_READS and not any(word.startswith(refused) for word in rest)
+    refused = _without("--ou", "--ext", "--textc", "--op", "--up", "--exec", *_GIT_REFUSED.get(subcommand, ()))
+    return subcommand in _GIT_READS and refused(rest) and not any(_orders(word) for word in rest)
+
+
+def _orders(word: str) -> bool:
+    """Tell whether a short option, also in a cluster, may be -O: git grep opens a pager with it."""
+    return word.startswith("-") and word[1:2] != "-" and "O" in word
+
+
+def _uniq(words: list[str]) -> bool:
+    """Allow one file at most: uniq writes to the second one."""
+    files = [word for word in words if word == "-" or not word.startswith("-")]
+    return "--" not in words and len(files) <= 1 and not any(_GLOB & set(word) for word in files)
 
 
 _CHECKED: Final[Mapping[str, Callable[[list[str]], bool]]] = MappingProxyType(
     {
         "find": _without("-exec", "-ok", "-delete", "-fprint", "-fls"),
         "rg": _without("--pre", "--hostname-bin", "--search-zip", "-z", letters="z"),
-        "sort": _without("--o", "--co", "--te", "-T", letters="oT"),
-        "uniq": lambda words: sum(not word.startswith("-") for word in words) <= 1,
+        "sort": _without("--o", "--co", "--t", letters="oT"),
+        "test": _without("-v", "-R"),
+        "uniq": _uniq,
         "diff": _without("--pag", "-l", letters="l"),
         "tree": _without("-o", "--output", letters="oR"),
         "sed": _sed,

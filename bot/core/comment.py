@@ -1,12 +1,14 @@
 """Every sentence that the bot says, made by pure functions (house.md). Markdown; the terminal shows the same text."""
 
+import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC
 from types import MappingProxyType
 from typing import Final
 
 from bot.core.approval import Reason, Verdict
 from bot.core.gate import Stage
-from bot.core.plan import PlanDocument
+from bot.core.plan import PlanDocument, inert
 
 REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
     {
@@ -40,7 +42,7 @@ def heading(plan: PlanDocument) -> str:
 def plan_text(plan: PlanDocument, how: str) -> str:
     """Render a plan document: the plan, its contract, its base, how to decide, when it expires."""
     parts = [f"## {heading(plan)}", inert(plan.markdown), "### What it may do", contract(plan), how]
-    parts.append(f"Made for commit {plan.base[:12]}. Expires {plan.expires:%Y-%m-%d %H:%M} UTC.")
+    parts.append(f"Made for commit {plan.base[:12]}. Expires {plan.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
     return "\n\n".join(parts) + "\n"
 
 
@@ -55,11 +57,6 @@ def contract(plan: PlanDocument) -> str:
         ("Risk tier", plan.tier),
     )
     return "\n".join(f"- {name}: {value}" for name, value in rows)
-
-
-def inert(markdown: str) -> str:
-    """Give the model's text without anything that acts: its task-list boxes are shown as signs (interfaces.md)."""
-    return markdown.replace("[ ]", "☐").replace("[x]", "☑").replace("[X]", "☑")
 
 
 def reasons(verdict: Verdict) -> str:
@@ -81,7 +78,7 @@ def commit_message(title: str, plan: PlanDocument, summary: str) -> str:
 
 def amendment(plan: PlanDocument, paths: Sequence[str]) -> str:
     """Give the text of a plan that was outgrown: the plan as approved, and what the work changed beyond it."""
-    listed = "\n".join(f"- `{path}`" for path in paths)
+    listed = "\n".join(f"- {code(path)}" for path in paths)
     return (
         f"{plan.markdown}\n\n## Amendment\n\nThe work is done. It also changed what the plan did not name:\n\n{listed}"
     )
@@ -108,5 +105,12 @@ def outcome(stage: Stage, *, branch: str = "", detail: str = "") -> str:
             return f"{stage}. {detail}".strip()
 
 
+def code(value: str) -> str:
+    """Quote a value as a code span that nothing in it can leave; what does not print is shown as ‹U+XXXX›."""
+    shown = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in value)
+    fence = "`" * (max(map(len, re.findall("`+", shown)), default=0) + 1)
+    return f"{fence} {shown} {fence}" if "`" in shown else f"{fence}{shown}{fence}"
+
+
 def _codes(values: Sequence[str]) -> str:
-    return ", ".join(f"`{value}`" for value in values)
+    return ", ".join(map(code, values))

@@ -106,9 +106,11 @@ _REST: Final = {Move.REQUESTED: Stage.PLANNING}
 _ENDS: Final = {Move.STOPPED: Stage.STOPPED, Move.FAILED: Stage.FAILED, Move.LIMITED: Stage.LIMIT}
 _AGAIN: Final = {**_REST, Move.RETRIED: Stage.PLANNING, Move.RESUMED: Stage.EXECUTING}
 
+# Stopping what never began or is done leaves it there: what is stopped can be retried or resumed, and that would plan
+# what nobody asked, or do again, under a spent approval, what was done.
 TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
     {
-        Stage.LISTENING: {**_REST, Move.STOPPED: Stage.STOPPED},
+        Stage.LISTENING: {**_REST, Move.STOPPED: Stage.LISTENING},
         Stage.PLANNING: {
             Move.NOTED: Stage.PLANNING,
             Move.PLANNED: Stage.PROPOSING,
@@ -147,7 +149,7 @@ TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
         Stage.IN_REVIEW: {**_REST, Move.CLOSED: Stage.DONE, Move.STOPPED: Stage.STOPPED},
         Stage.ANSWERED: {**_REST, Move.STOPPED: Stage.STOPPED},
         Stage.ASKED: {**_AGAIN, Move.STOPPED: Stage.STOPPED, Move.EXPIRED: Stage.EXPIRED},
-        Stage.DONE: {**_REST, Move.STOPPED: Stage.STOPPED},
+        Stage.DONE: {**_REST, Move.STOPPED: Stage.DONE},
         Stage.REJECTED: {**_REST, Move.STOPPED: Stage.STOPPED},
         Stage.STALE: {**_REST, Move.RETRIED: Stage.PLANNING, Move.STOPPED: Stage.STOPPED},
         Stage.EXPIRED: {**_REST, Move.RETRIED: Stage.PLANNING, Move.STOPPED: Stage.STOPPED},

@@ -47,13 +47,14 @@ def thread_ref(thread: ThreadNumber) -> str:
 
 def local_thread(base: CommitId, prompt: str, ordinal: int) -> ThreadNumber:
     """Number a local run so that the same command on the same commit finds the same thread again (32 bits)."""
-    seed = f"{base}\0{ordinal}\0{prompt}".encode()
+    seed = f"{base}\0{ordinal}\0{prompt}".encode(errors="surrogatepass")
     return ThreadNumber(int.from_bytes(hashlib.sha256(seed).digest()[: LOCAL_THREAD_BITS // 8], "big"))
 
 
 def local_repository(location: str) -> RepositoryId:
     """Number a repository that no forge numbered, from the real path of its git directory (63 bits)."""
-    return RepositoryId(int.from_bytes(hashlib.sha256(location.encode()).digest()[:8], "big") >> 1)
+    name = location.encode(errors="surrogatepass")  # a path need not be UTF-8; Python writes what is not as surrogates
+    return RepositoryId(int.from_bytes(hashlib.sha256(name).digest()[:8], "big") >> 1)
 
 
 def is_commit(text: str) -> bool:

@@ -25,6 +25,11 @@ _KEYS = frozenset(
 _FOLDERS = r"(?:[\w.-]+/)+"
 _FILE = r"\.[A-Za-z]\w{0,7}"
 _PATH = re.compile(rf"(?<![\w/.:@-])({_FOLDERS}[\w.-]*\w{_FILE}|[\w.-]*\w\w{_FILE}|{_FOLDERS})(?![\w/.-]*[\w/])")
+# A task-list box: a list marker, white space, the box, white space (GitHub Flavored Markdown, 5.3).
+# https://github.github.com/gfm/#task-list-items-extension-
+_BOX = re.compile(r"(?<![^\s>])((?:[-*+]|\d{1,9}[.)])[\s>]+)\[([\sxX])\](?!\S)")
+# What a terminal obeys instead of showing it, what turns text around, and what is no character at all (X2).
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
         "hosts": list(document.contract.hosts),
         "dependencies": list(document.contract.dependencies),
         "tier": document.tier,
-        "budget_usd": document.budget_usd,
+        "budget_usd": float(document.budget_usd),
         "expires": document.expires.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
 
@@ -111,7 +116,8 @@ def normalise(markdown: str) -> str:
 
     Text is made inert before it is hashed (interfaces.md), so what this returns is what the digest covers.
     """
-    text = "\n".join(line.rstrip() for line in markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")).strip()
+    lines = inert(markdown.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
+    text = "\n".join(line.rstrip() for line in lines).strip()
     if not text:
         raise Refused("the plan is empty", mend="hand in the plan as Markdown text")
     if len(text) > MARKDOWN_LIMIT:
@@ -120,6 +126,12 @@ def normalise(markdown: str) -> str:
             mend="shorten it: say what will change and why, not every line",
         )
     return text
+
+
+def inert(markdown: str) -> str:
+    """Give a text without what acts instead of being read: task-list boxes as ☐ and ☑, control characters as ‹U+XXXX›."""
+    seen = _UNSEEN.sub(lambda found: f"‹U+{ord(found.group()):04X}›", markdown)
+    return _BOX.sub(lambda found: found.group(1) + ("☐" if found.group(2).isspace() else "☑"), seen)
 
 
 def named_paths(markdown: str) -> tuple[str, ...]:

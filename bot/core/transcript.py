@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from bot.core.errors import Refused
+from bot.core.errors import Broken, Refused
 
 FORMAT = 1
 
@@ -43,8 +43,10 @@ class Line:
     body: Json = field(default_factory=dict)
 
     def encode(self) -> str:
-        """Give the line as one line of JSON, key order kept, without a newline."""
+        """Give the line as one line of JSON, key order kept, without a newline; a body may not hold the head's keys."""
         head = {"v": FORMAT, "at": self.at.astimezone(UTC).isoformat(), "kind": str(self.kind)}
+        if taken := sorted(head.keys() & self.body.keys()):
+            raise Broken(f"a line's body may not hold {', '.join(taken)}", where=str(self.kind))
         return json.dumps(head | self.body, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -35,7 +35,7 @@ async def opened(desk: Desk, ident: SessionId, access: Access, task: str) -> Asy
         session = Session(ident, MAIN, frozen, desk.world, tools, context, Limits(limits.steps, limits.seconds))
         context.delegate = _crew(desk, session).delegate
         if lines:
-            session.restore(lines)
+            _restored(session, lines)
         else:
             session.begin(first_message(desk.environment, task, [prompt("plan_mode")]))
         yield session
@@ -53,6 +53,15 @@ async def driven(desk: Desk, session: Session) -> Ended:
             if isinstance(event, Ended):
                 return event
     raise Broken("a session ended without saying why")
+
+
+def _restored(session: Session, lines: tuple[Line, ...]) -> None:
+    """Take a saved session over; what this process has booked for it already is not booked a second time."""
+    ledger = session.world.ledger
+    booked = dict(ledger.rows)
+    session.restore(lines)
+    if any(agent == session.agent for agent, _ in booked):
+        ledger.rows = booked
 
 
 def _frozen(lines: tuple[Line, ...]) -> Frozen | None:
