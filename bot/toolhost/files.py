@@ -1,0 +1,177 @@
+"""Read: a slice of a file as numbered lines, or an image.
+
+Rules: never more than a slice is held, whatever the size of the file or of a line; no more is counted than needed.
+"""
+
+import base64
+import io
+import os
+from typing import BinaryIO, NamedTuple
+
+from bot.toolhost import stamps
+from bot.toolhost.operation import Arguments, Call, Host
+from bot.toolhost.paths import Place, missing, opened
+from bot.toolhost.protocol import Answer, Failure
+
+BOM = b"\xef\xbb\xbf"
+LINES = 2000
+LINE_CHARACTERS = 2000
+RESULT_BYTES = 100_000
+IMAGE_BYTES = 5_000_000
+_MAGIC = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+_PROBE = 8192
+_PIECE = 1 << 18
+_LINE_BYTES = LINE_CHARACTERS * 4 + 4
+
+
+class Slice(NamedTuple):
+    """Some lines of a file, each without its line end; `more` tells that others follow, `crlf` how they end."""
+
+    lines: list[bytes]
+    more: bool
+    crlf: bool
+
+
+def read(host: Host, _call: Call, arguments: Arguments) -> Answer:
+    """Show a slice of a file, an image, or say why not."""
+    place = host.root.place(arguments["file_path"])
+    if os.path.isdir(place.real):
+        raise Failure(f"{place.name} is a folder: use LS to list it.")
+    try:
+        descriptor = opened(host.root, place)
+    except (FileNotFoundError, NotADirectoryError):
+        raise Failure(missing(host.root, place)) from None
+    with open(descriptor, "rb", buffering=0) as file:
+        size = os.fstat(descriptor).st_size
+        content = stamps.read_all(descriptor, stamps.HASHED) if size <= stamps.HASHED else None
+        probe = os.pread(descriptor, _PROBE, 0) if content is None else content[:_PROBE]
+        stamp = {place.name: stamps.of_file(descriptor, content)}
+        if media_type := _image(probe):
+            return _picture(place, media_type, content, stamp)
+        if b"\0" in probe:
+            raise Failure(f"{place.name} is a binary file of {size:,} bytes: it cannot be shown as text.")
+        if not size:
+            return Answer(f"({place.name} is empty)", stamps=stamp)
+        source: BinaryIO = file if content is None else io.BytesIO(content)
+        first, limit = max(1, arguments.get("offset") or 1), max(1, arguments.get("limit") or LINES)
+        found = slice_of(source, first, limit)
+    latin = content is not None and not is_utf8(content)
+    return Answer(_numbered(found, first, latin=latin), stamps=stamp)
+
+
+def slice_of(file: BinaryIO, first: int, limit: int) -> Slice:
+    """Cut `limit` lines from line `first` (counted from 1) out of a file; raises Failure when it is shorter."""
+    piece = _skip(file, first - 1)
+    lines: list[bytes] = []
+    line, total, crlf = b"", 0, False
+    while piece or (piece := file.read(_PIECE)):
+        *whole, rest = piece.split(b"\n")
+        for n, end in enumerate(whole, 1):
+            crlf = crlf or end.endswith(b"\r")
+            lines.append((line + end)[:_LINE_BYTES].removesuffix(b"\r"))
+            total += min(len(lines[-1]), LINE_CHARACTERS) + 7
+            line = b""
+            if len(lines) >= limit or total > RESULT_BYTES:
+                return Slice(lines, n < len(whole) or bool(rest or file.read(1)), crlf)
+        line = (line + rest)[:_LINE_BYTES]
+        piece = b""
+    if not lines and not line:
+        raise _past_end(first - 1)
+    return Slice([*lines, line] if line else lines, more=False, crlf=crlf)
+
+
+def _skip(file: BinaryIO, lines: int) -> bytes:
+    """Pass over lines and give what was read of the ones after them; raises Failure when the file has no more."""
+    passed, last = 0, b"\n"
+    while passed < lines:
+        piece = file.read(_PIECE)
+        if not piece:
+            raise _past_end(passed + (last != b"\n"))
+        last = piece[-1:]
+        count = piece.count(b"\n")
+        if passed + count >= lines:
+            at = 0
+            for _ in range(lines - passed):
+                at = piece.index(b"\n", at) + 1
+            return piece[at:]
+        passed += count
+    return b""
+
+
+def _past_end(lines: int) -> Failure:
+    """Say that a file has no more than so many lines."""
+    return Failure(f"The file has only {lines} line{'s' if lines != 1 else ''}: the offset is past its end.")
+
+
+def _numbered(found: Slice, first: int, *, latin: bool) -> str:
+    """Write a slice as ``cat -n`` does, within the size of a result, with notes on what is not to be seen."""
+    raw = [_whole_characters(line) for line in found.lines]
+    if first == 1:
+        raw[0] = raw[0].removeprefix(BOM)
+    latin = latin or not is_utf8(b"\n".join(raw))
+    shown: list[str] = []
+    size = 0
+    for n, line in enumerate(raw, first):
+        text = f"{n:6d}\t{_cut(line.decode('latin-1' if latin else 'utf-8'))}"
+        size += len(text.encode()) + 1
+        if size > RESULT_BYTES and shown:
+            break
+        shown.append(text)
+    notes = []
+    if found.more or len(shown) < len(raw):
+        notes.append(f"more lines follow: read on with offset={first + len(shown)}")
+    if latin:
+        notes.append("the file is not UTF-8: it is shown as Latin-1")
+    if found.crlf:
+        notes.append("lines end with CRLF; Edit keeps that")
+    return "\n".join([*shown, *(f"({note})" for note in notes)])
+
+
+def _cut(text: str) -> str:
+    """Cut a line that is too long to be shown, and say so."""
+    if len(text) <= LINE_CHARACTERS:
+        return text
+    return f"{text[:LINE_CHARACTERS]} [cut: the line is longer than {LINE_CHARACTERS:,} characters]"
+
+
+def _whole_characters(line: bytes) -> bytes:
+    """Drop a UTF-8 character that was cut in two at the end of a long line."""
+    if len(line) < _LINE_BYTES:
+        return line
+    end = len(line) - 1
+    while end > len(line) - 4 and line[end] & 0xC0 == 0x80:
+        end -= 1
+    return line[:end]
+
+
+def is_utf8(content: bytes) -> bool:
+    """Tell whether bytes are UTF-8."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _image(beginning: bytes) -> str | None:
+    """Name the media type of an image from its first bytes, whatever its name says; None for anything else."""
+    if beginning.startswith(b"RIFF") and beginning[8:12] == b"WEBP":
+        return "image/webp"
+    for magic, media_type in _MAGIC.items():
+        if beginning.startswith(magic):
+            return media_type
+    return None
+
+
+def _picture(place: Place, media_type: str, content: bytes | None, stamp: dict[str, str]) -> Answer:
+    """Answer with an image block."""
+    if content is None or len(content) > IMAGE_BYTES:
+        raise Failure(f"{place.name} is an image of more than {IMAGE_BYTES:,} bytes: too large to be shown.")
+    source = {"type": "base64", "media_type": media_type, "data": base64.b64encode(content).decode()}
+    text = f"{place.name}: {media_type}, {len(content):,} bytes"
+    return Answer(text, blocks=({"type": "image", "source": source},), stamps=stamp)

@@ -1,0 +1,126 @@
+"""The program: reads requests from the pipe, runs each in a thread of its own, writes the answers.
+
+Rules: nothing that a tool prints can reach the pipe; when the pipe closes, everything that was started is ended.
+"""
+
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from bot.toolhost.edits import edit, multi_edit, write
+from bot.toolhost.files import read
+from bot.toolhost.kernel import harden
+from bot.toolhost.listing import glob, ls
+from bot.toolhost.merge import merge
+from bot.toolhost.operation import Call, Host, Operation
+from bot.toolhost.protocol import Answer, Config, Failure, Oversized, Writer, decoded, lines
+from bot.toolhost.search import grep
+from bot.toolhost.shell import bash
+
+OPERATIONS: dict[str, Operation] = {
+    "Read": read,
+    "Write": write,
+    "Edit": edit,
+    "MultiEdit": multi_edit,
+    "LS": ls,
+    "Glob": glob,
+    "Grep": grep,
+    "Bash": bash,
+    "Merge": merge,
+}
+_AT_ONCE = 10
+
+
+class Desk:
+    """Where requests become answers."""
+
+    def __init__(self, host: Host, writer: Writer) -> None:
+        self._host = host
+        self._writer = writer
+        self._places = threading.Semaphore(_AT_ONCE)
+        self._calls: dict[int, Call] = {}
+
+    def take(self, line: bytes | Oversized) -> None:
+        """Take one line; whatever it holds, this returns at once and raises nothing."""
+        match decoded(line):
+            case {"cancel": int(id_)}:
+                if call := self._calls.get(id_):
+                    call.cancelled.set()
+            case {"id": int(id_), "op": str(name), "args": dict(arguments)} if name in OPERATIONS:
+                call = self._calls[id_] = Call(id_, self._writer, threading.Event())
+                threading.Thread(target=self._run, args=(call, name, arguments), daemon=True).start()
+            case {"id": int(id_), "op": str(name)}:
+                self._writer.answer(id_, Answer(f"The toolhost has no operation {name!r} of this form.", is_error=True))
+            case Oversized(id_):
+                self._writer.answer(id_, Answer("The request is longer than 16 MiB.", is_error=True))
+            case _:
+                self._writer.answer(None, Answer("This line is not a request.", is_error=True))
+
+    def _run(self, call: Call, name: str, arguments: dict[str, Any]) -> None:
+        """Run one operation and write its answer: the outermost shell, where every fault becomes an answer."""
+        with self._places:
+            answer = self._answer(call, name, arguments)
+        self._calls.pop(call.id, None)
+        try:
+            self._writer.answer(call.id, answer)
+        except OSError:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _answer(self, call: Call, name: str, arguments: dict[str, Any]) -> Answer:
+        """Run one operation unless it was cancelled while it waited for its turn."""
+        if call.cancelled.is_set():
+            return Answer("Cancelled.", is_error=True)
+        try:
+            return OPERATIONS[name](self._host, call, arguments)
+        except Failure as failure:
+            return Answer(str(failure), is_error=True)
+        except OSError as error:
+            return Answer(f"{name} failed: {error.strerror or error}", is_error=True)
+        except Exception as error:  # noqa: BLE001 - the outermost shell
+            return Answer(f"{name} failed in the toolhost: {type(error).__name__}: {error}", is_error=True)
+
+
+def main() -> None:
+    """Serve one checkout until standard input ends."""
+    source, target = _private_pipes()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    writer = Writer(target)
+    incoming = lines(source)
+    harden()
+    try:
+        host = _host(next(incoming, b""))
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        writer.send({"ready": False, "text": f"bad configuration: {type(error).__name__}: {error}"})
+        sys.exit(1)
+    desk = Desk(host, writer)
+    try:
+        writer.send({"ready": True, "pid": os.getpid()})
+        for line in incoming:
+            desk.take(line)
+    except BrokenPipeError:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        host.children.end_all()
+        os._exit(0)
+
+
+def _private_pipes() -> tuple[int, int]:
+    """Move the pipe away from where programs look for it: their input, output and errors are /dev/null."""
+    source, target = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)
+    return source, target
+
+
+def _host(line: bytes | Oversized) -> Host:
+    """Make the host that the first line describes; raises ValueError, KeyError, TypeError or OSError."""
+    if isinstance(line, Oversized):
+        raise TypeError("the configuration is too long")
+    config = Config.parse(line)
+    os.chdir(config.root)
+    return Host(config)

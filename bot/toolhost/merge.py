@@ -1,0 +1,133 @@
+"""Merge: brings what changed in a fork of the checkout back into it, three ways, path by path.
+
+Rules: content and executable bit are merged apart; a path that cannot be merged stays as it is in the checkout and is
+reported with the fork's change; nothing is written through a symlink; git's own folder is never touched.
+"""
+
+from typing import NamedTuple
+
+from bot.toolhost.operation import Arguments, Call, Host
+from bot.toolhost.protocol import Answer, Failure
+from bot.toolhost.trees import Entry, File, Tree
+
+DIFF_CHARACTERS = 20_000
+ALL_DIFFS_CHARACTERS = 1_000_000
+_SHORTEST = 200
+_LARGEST = 64 * 1024 * 1024
+_GIT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+
+
+class Trees(NamedTuple):
+    """The fork as it was, the fork as it is, and the checkout that takes its changes."""
+
+    host: Host
+    base: Tree
+    theirs: Tree
+    into: Tree
+
+    def sides(self) -> tuple[Tree, Tree, Tree]:
+        """Give the three trees."""
+        return self.base, self.theirs, self.into
+
+
+class Conflict(Exception):
+    """A path cannot be merged; the text says why."""
+
+
+def merge(host: Host, call: Call, arguments: Arguments) -> Answer:
+    """Merge every path that differs between base and theirs; what was taken and what was not stands in the details."""
+    if not host.config.writable:
+        raise Failure("The checkout is read-only: nothing can be merged into it.")
+    trees = Trees(host, *(Tree(arguments[name]) for name in ("base", "theirs", "into")))
+    merged: list[str] = []
+    conflicts: dict[str, str] = {}
+    room = ALL_DIFFS_CHARACTERS
+    for path in _differing(trees):
+        if call.cancelled.is_set():
+            raise Failure("Cancelled.")
+        try:
+            _merge_path(trees, path)
+            merged.append(path)
+        except (Conflict, OSError) as reason:
+            conflicts[path] = _report(trees, path, reason)[: max(room, _SHORTEST)]
+            room -= len(conflicts[path])
+    details = {"merged": sorted(merged), "conflicts": dict(sorted(conflicts.items()))}
+    return Answer(f"{len(merged)} merged, {len(conflicts)} in conflict", details=details)
+
+
+def _differing(trees: Trees) -> list[str]:
+    """List the paths that the fork changed: deletions first, so that they make room for what takes their place."""
+    base, theirs = trees.base.paths(), trees.theirs.paths()
+    gone = sorted(base - theirs, reverse=True)
+    return gone + sorted(path for path in theirs if path not in base or trees.base[path] != trees.theirs[path])
+
+
+def _merge_path(trees: Trees, path: str) -> None:
+    """Merge one path; raises Conflict, with nothing changed, when that cannot be done."""
+    base, theirs, into = (tree[path] for tree in trees.sides())
+    match base, theirs, into:
+        case _ if into == theirs:
+            return
+        case _ if into == base:
+            trees.into.take(path, theirs, trees.theirs)
+        case File(), File(), File():
+            executable = theirs.executable if theirs.executable != base.executable else into.executable
+            if theirs.content == base.content:
+                trees.into.take(path, into._replace(executable=executable), trees.into)
+            elif into.content in {base.content, theirs.content}:
+                trees.into.take(path, theirs._replace(executable=executable), trees.theirs)
+            else:
+                trees.into.write(path, _merged_text(trees, path), executable=executable)
+        case _:
+            raise Conflict("both sides changed it")
+
+
+def _merged_text(trees: Trees, path: str) -> bytes:
+    """Merge three texts; raises Conflict where they cannot be. https://git-scm.com/docs/git-merge-file"""
+    files = [tree.full(path) for tree in (trees.into, trees.base, trees.theirs)]
+    if any(tree.size(path) > _LARGEST or tree.is_binary(path) for tree in trees.sides()):
+        raise Conflict("both sides changed it, and it is not text")
+    code, text = _git(trees.host, ["merge-file", "-p", "-q", *files])
+    if code:
+        raise Conflict("both sides changed the same lines")
+    return text
+
+
+def _report(trees: Trees, path: str, reason: Exception) -> str:
+    """Describe the fork's change of a path that stays as it is in the checkout, as a unified diff where it is text."""
+    base, theirs = trees.base[path], trees.theirs[path]
+    text = f"# {reason}\n--- {'a/' + path if base else '/dev/null'}\n+++ {'b/' + path if theirs else '/dev/null'}\n"
+    if isinstance(base, File | None) and isinstance(theirs, File | None):
+        text += _diff(trees, path, base, theirs)
+    else:
+        text += f"{_kind(base)} became {_kind(theirs)}\n"
+    if len(text) <= DIFF_CHARACTERS:
+        return text
+    note = f"\n[... {len(text) - DIFF_CHARACTERS:,} characters left out]"
+    return text[: DIFF_CHARACTERS - len(note) - 8] + note
+
+
+def _diff(trees: Trees, path: str, base: File | None, theirs: File | None) -> str:
+    """Diff the two sides of a fork's change, without its header."""
+    sides = ((trees.base, base), (trees.theirs, theirs))
+    if any(side and (tree.size(path) > _LARGEST or tree.is_binary(path)) for tree, side in sides):
+        return f"binary: {_kind(base)} became {_kind(theirs)}\n"
+    files = [tree.full(path) if side else "/dev/null" for tree, side in sides]
+    _, text = _git(trees.host, ["diff", "--no-index", "--no-ext-diff", "--no-textconv", "--no-color", "--", *files])
+    at = text.find(b"\n@@") + 1
+    return text[at:].decode("utf-8", "replace") if at else f"{_kind(base)} became {_kind(theirs)}\n"
+
+
+def _git(host: Host, arguments: list[str]) -> tuple[int, bytes]:
+    """Run git on files alone, in no repository; give its exit code and output."""
+    child = host.children.search(["git", *arguments], cwd="/", env=_GIT)
+    try:
+        output, _ = child.communicate()
+    finally:
+        host.children.forget(child)
+    return child.returncode, output
+
+
+def _kind(entry: Entry) -> str:
+    """Name what stands at a path."""
+    return entry.describe() if entry else "nothing"

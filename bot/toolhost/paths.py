@@ -1,0 +1,118 @@
+"""Paths inside of the checkout: how the model names them, and where they really lie.
+
+Rules: a path is absolute inside of the root (as the model is told it) or relative to it; what leads outside, by ``..``
+or by a symlink, is refused; a file that was opened is checked once more to lie where it was found, so that a symlink
+put there in between gains nothing.
+"""
+
+import os
+import stat
+from typing import NamedTuple
+
+from bot.toolhost.protocol import Failure
+
+
+class Place(NamedTuple):
+    """A path inside of the root: `name` is relative, as the model knows it; `real` is free of symlinks."""
+
+    name: str
+    real: str
+
+
+class Root:
+    """The checkout."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = os.path.normpath(shown)
+        self.real = os.path.realpath(shown)
+
+    def place(self, path: str) -> Place:
+        """Find where a path leads; it need not exist. Raises Failure when that is outside of the root."""
+        name = self._relative(path)
+        real = os.path.realpath(os.path.join(self.real, name))
+        if not self.holds(real):
+            raise Failure(f"{path} is a symlink that leads outside of the checkout ({self.shown}): it is not followed.")
+        return Place(name, real)
+
+    def holds(self, real: str) -> bool:
+        """Tell whether a real path is the root or lies in it."""
+        return real == self.real or real.startswith(self.real.rstrip("/") + "/")
+
+    def name(self, real: str) -> str:
+        """Name a real path inside of the root as the model knows it."""
+        return os.path.relpath(real, self.real)
+
+    def _relative(self, path: str) -> str:
+        """Bring a path into its shortest form relative to the root."""
+        if "\0" in path or not _encodable(path):
+            raise Failure("The path holds characters that no file name can have.")
+        plain = os.path.normpath(path)
+        if plain.startswith("/"):
+            plain = "/" + plain.lstrip("/")
+            for top in (self.shown, self.real):
+                if plain == top or plain.startswith(top.rstrip("/") + "/"):
+                    return os.path.relpath(plain, top)
+        elif plain != ".." and not plain.startswith("../"):
+            return plain
+        raise Failure(
+            f"{path} is outside of the checkout. Paths are absolute inside of {self.shown}, or relative to it."
+        )
+
+
+def opened(root: Root, place: Place, flags: int = os.O_RDONLY) -> int:
+    """Open a regular file and give its descriptor; raises Failure for anything else, OSError when it is not there."""
+    file = os.open(place.real, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise Failure(f"{place.name} is not a regular file.")
+        if not root.holds(os.readlink(f"/proc/self/fd/{file}").removesuffix(" (deleted)")):
+            raise Failure(f"{place.name} was moved outside of the checkout while it was opened.")
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def folder(root: Root, path: str) -> Place:
+    """Find a folder; raises Failure with a hint when there is none."""
+    place = root.place(path)
+    if os.path.isdir(place.real):
+        return place
+    if os.path.lexists(place.real):
+        raise Failure(f"{place.name} is a file, not a folder.")
+    raise Failure(missing(root, place))
+
+
+def missing(root: Root, place: Place) -> str:
+    """Say that a path does not exist, and name up to three that are near."""
+    import difflib  # late: needed for mistakes alone
+
+    above, wanted = os.path.split(place.real)
+    while not os.path.isdir(above):
+        above, wanted = os.path.split(above)
+    try:
+        names = {name.lower(): name for name in sorted(os.listdir(above))}
+    except OSError:
+        names = {}
+    near = difflib.get_close_matches(wanted.lower(), names, n=3, cutoff=0.6)
+    hint = ", ".join(quoted(root.name(os.path.join(above, names[name]))) for name in near)
+    return f"{place.name} does not exist." + (f" Near names: {hint}" if hint else "")
+
+
+def quoted(name: str) -> str:
+    """Write a file name so that it takes one line, whatever characters it holds."""
+    return name if name.isprintable() else '"' + "".join(map(_escaped, name)) + '"'
+
+
+def _escaped(character: str) -> str:
+    """Write one character of a name as it would stand in a string."""
+    return character if character.isprintable() else ascii(character)[1:-1]
+
+
+def _encodable(path: str) -> bool:
+    """Tell whether a text can be a path at all."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,192 @@
+"""The processes that tools start, and everything that those start in turn.
+
+Rules: whatever a command leaves behind is found and ended, whatever session or parent it has taken: orphans are
+re-parented to this process, which is the subreaper of all of them (kernel.py). An orphan belongs to the command whose
+mark its environment bears, and one that hides its mark to the next command that ends while no other runs.
+"""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+Child: TypeAlias = "subprocess.Popen[bytes]"
+
+MARK = "PLANGATE_CALL"
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PIECE = 1 << 20
+_PATIENCE = 5.0
+
+
+class Process(NamedTuple):
+    """One row of the process table; `rss` in bytes."""
+
+    pid: int
+    parent: int
+    ended: bool
+    rss: int
+
+
+def table() -> dict[int, Process]:
+    """Take one look at the process table."""
+    rows = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (row := _row(int(name))):
+            rows[row.pid] = row
+    return rows
+
+
+def _row(pid: int) -> Process | None:
+    """Read one process; None when it has gone. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html"""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return Process(pid, int(fields[1]), fields[0] in {b"Z", b"X"}, int(fields[21]) * _PAGE)
+
+
+def descendants(rows: Mapping[int, Process], tops: Iterable[int]) -> list[Process]:
+    """List the processes below the given ones, themselves included, that have not ended."""
+    below: dict[int, list[int]] = {}
+    for row in rows.values():
+        below.setdefault(row.parent, []).append(row.pid)
+    found, queue = [], list(tops)
+    while queue:
+        pid = queue.pop()
+        queue += below.get(pid, ())
+        if pid in rows and not rows[pid].ended:
+            found.append(rows[pid])
+    return found
+
+
+def below_self(rows: Mapping[int, Process] | None = None) -> list[Process]:
+    """List everything below this process."""
+    own = os.getpid()
+    return [row for row in descendants(table() if rows is None else rows, [own]) if row.pid != own]
+
+
+class Children:
+    """The children of this process: those that tools started, by pid with their marks, and the orphans it adopted."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._started: dict[int, str] = {}
+
+    def search(self, command: list[str], *, cwd: str, env: Mapping[str, str]) -> Child:
+        """Start a program that leaves nothing behind; its errors come on a pipe of their own."""
+        return self._start(command, "", cwd=cwd, env=env, stderr=subprocess.PIPE)
+
+    def command(self, command: list[str], mark: str, *, cwd: str, env: Mapping[str, str], keep: int) -> Child:
+        """Start a program that may leave anything behind; its outputs are one pipe, descriptor `keep` stays open."""
+        return self._start(command, mark, cwd=cwd, env={**env, MARK: mark}, pass_fds=(keep,), stderr=subprocess.STDOUT)
+
+    def _start(self, command: list[str], mark: str, **options: Any) -> Child:
+        """Start a program in a session of its own, without input, and remember it at once."""
+        with self._lock:
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, bufsize=0, **options
+            )
+            self._started[child.pid] = mark
+        if child.stdout:
+            _widen(child.stdout.fileno())
+        return child
+
+    def family(self, child: Child, rows: Mapping[int, Process] | None = None) -> list[Process]:
+        """List what a child and its descendants are now, adopted ones included; orphans that have ended are reaped."""
+        with self._lock:
+            rows = table() if rows is None else rows
+            mark = self._started.get(child.pid)
+            alone = self.commands() <= 1
+            tops = [pid for pid in self._adopted(rows) if alone or _mark(pid) == mark]
+        return descendants(rows, [child.pid, *tops])
+
+    def commands(self) -> int:
+        """Tell how many commands are running."""
+        return sum(1 for mark in self._started.values() if mark)
+
+    def terminate(self, child: Child) -> None:
+        """Ask a child's whole family to end."""
+        for row in self.family(child):
+            _signal(row.pid, signal.SIGTERM)
+
+    def kill(self, child: Child) -> None:
+        """End whatever is left of a child's family, for certain."""
+        if child.returncode is None:
+            _kill_group(child.pid)
+        _kill(lambda: self.family(child))
+
+    def forget(self, child: Child) -> None:
+        """Let go of a child; one that still runs is killed."""
+        child.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_PATIENCE)
+        with self._lock:
+            self._started.pop(child.pid, None)
+        for pipe in (child.stdout, child.stderr):
+            if pipe:
+                pipe.close()
+
+    def end_all(self) -> None:
+        """End everything below this process, for certain."""
+        _kill(below_self)
+
+    def _adopted(self, rows: Mapping[int, Process]) -> list[int]:
+        """List the children that this process did not start; reap those that have ended."""
+        mine = [row for row in rows.values() if row.parent == os.getpid() and row.pid not in self._started]
+        for row in mine:
+            if row.ended:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(row.pid, os.WNOHANG)
+        return [row.pid for row in mine if not row.ended]
+
+
+def _widen(pipe: int) -> None:
+    """Let a pipe hold more, so that it takes fewer turns to read; a kernel that refuses loses time alone."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIECE)
+
+
+def read_some(child: Child, seconds: float) -> bytes | None:
+    """Read what a child has written; b"" at the end of its output, None when nothing came within `seconds`."""
+    pipe = child.stdout.fileno() if child.stdout else -1
+    ready, _, _ = select.select([pipe], [], [], seconds)
+    return os.read(pipe, _PIECE) if ready else None
+
+
+def _mark(pid: int) -> str | None:
+    """Read the mark in a process's first environment; None when it has none or has gone."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = file.read(1 << 20).split(b"\0")
+    except OSError:
+        return None
+    prefix = MARK.encode() + b"="
+    return next((line.removeprefix(prefix).decode() for line in variables if line.startswith(prefix)), None)
+
+
+def _kill(find: Callable[[], list[Process]]) -> None:
+    """Kill what `find` finds until it finds nothing: what forks while it is being killed included."""
+    end = time.monotonic() + _PATIENCE
+    while (rows := find()) and time.monotonic() < end:
+        for row in rows:
+            _signal(row.pid, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+def _signal(pid: int, number: int) -> None:
+    """Signal a process that may have gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _kill_group(group: int) -> None:
+    """Kill a process group that may have gone: all of it at one instant, which stops what forks without end."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)

@@ -1,0 +1,118 @@
+"""The language of the pipe: one JSON object a line, in both directions.
+
+In:  the configuration once, then ``{"id": n, "op": name, "args": {...}}`` or ``{"cancel": n}``.
+Out: ``{"ready": true, "pid": n}`` once, then for each request any number of ``{"id": n, "progress": text}`` and one
+     ``{"id": n, "text": text, "is_error": bool, "blocks": [...], "stamps": {path: stamp}, "details": {...}}``.
+
+Rules: a line is written whole or not at all; a line that comes in is at most 16 MiB long; text that goes out is valid
+Unicode.
+"""
+
+import json
+import os
+import re
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+LONGEST_LINE = 16 * 1024 * 1024
+_PIECE = 1 << 16
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,18})')
+
+
+class Failure(Exception):
+    """A tool could not do what was asked; its text tells the model what to do differently."""
+
+
+class Answer(NamedTuple):
+    """What an operation gave; see the module's docstring for the fields."""
+
+    text: str
+    is_error: bool = False
+    blocks: tuple[dict[str, Any], ...] = ()
+    stamps: dict[str, str] = {}  # noqa: RUF012 - a tuple's default that nobody writes to
+    details: dict[str, Any] = {}  # noqa: RUF012
+
+
+class Config(NamedTuple):
+    """The first line: where the checkout is, what may be done to it, and what a command may use."""
+
+    root: str
+    writable: bool
+    memory_mb: int
+    seconds: float
+    rg: str
+    env: dict[str, str]
+
+    @classmethod
+    def parse(cls, line: bytes) -> "Config":
+        """Read the first line; raises ValueError, KeyError or TypeError when it is not one."""
+        raw = json.loads(line)
+        return cls(
+            root=str(raw["root"]),
+            writable=bool(raw["writable"]),
+            memory_mb=int(raw.get("memory_mb", 0)),
+            seconds=float(raw.get("seconds", 600)),
+            rg=str(raw.get("rg", "rg")),
+            env={str(name): str(value) for name, value in raw.get("env", {}).items()},
+        )
+
+
+class Oversized(NamedTuple):
+    """A line that was too long and was thrown away; `id` is that of its request where its beginning tells."""
+
+    id: int | None
+
+
+def lines(source: int) -> Iterator[bytes | Oversized]:
+    """Yield the lines of a file descriptor until its end, each without its newline; a torn last line is dropped."""
+    pieces: list[bytes] = []
+    length = 0
+    while piece := os.read(source, _PIECE):
+        *whole, rest = piece.split(b"\n")
+        for end in whole:
+            yield _line(pieces, end, length)
+            pieces, length = [], 0
+        length += len(rest)
+        if rest and (length <= LONGEST_LINE or not pieces):
+            pieces.append(rest)
+
+
+def _line(pieces: list[bytes], end: bytes, length: int) -> bytes | Oversized:
+    """Join the pieces of one line, or say that it was too long."""
+    if length + len(end) <= LONGEST_LINE:
+        return b"".join((*pieces, end))
+    found = _ID.search(b"".join(pieces[:2]))
+    return Oversized(int(found[1]) if found else None)
+
+
+def decoded(line: bytes | Oversized) -> Any:
+    """Decode a line; None when it is no JSON."""
+    try:
+        return line if isinstance(line, Oversized) else json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+class Writer:
+    """The way out: each message is one line, written whole by whichever thread has it."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._lock = threading.Lock()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write one message; raises OSError when nobody listens any more."""
+        left = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        with self._lock:
+            while left:
+                left = left[os.write(self._target, left) :]
+
+    def answer(self, request: int | None, answer: Answer) -> None:
+        """Write the answer of a request."""
+        self.send({"id": request} | answer._asdict() | {"text": printable(answer.text)})
+
+
+def printable(text: str) -> str:
+    """Make text that every reader of JSON takes: no halves of characters, no NUL."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,0 +1,130 @@
+"""Replacing a text in the bytes of a file.
+
+Rules: the bytes around it stay as they are: line ends (a text with LF is found in lines that end with CRLF, and what
+takes its place ends its lines as they do), a byte order mark, Latin-1, a missing newline at the end.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+from bot.toolhost.files import is_utf8
+from bot.toolhost.protocol import Failure
+
+Span: TypeAlias = tuple[int, int]
+Finder: TypeAlias = Callable[[int], Span | None]
+
+
+class Change(NamedTuple):
+    """What a replacement did: how often, where it began in the new bytes, and how many line ends it put there."""
+
+    times: int
+    start: int
+    lines: int
+
+
+def apply_edit(content: bytes | None, edit: dict[str, Any], name: str) -> tuple[bytes, Change]:
+    """Make one edit of a file's content (None when there is no file); raises Failure when it cannot be made."""
+    old, new = edit["old_string"], edit["new_string"]
+    if old == new:
+        raise Failure("old_string and new_string are the same: nothing would change.")
+    if not old:
+        return _created(content, new, name)
+    if content is None:
+        raise Failure(f"{name} does not exist. To create it, leave old_string empty.")
+    encoding = _encoding(content, old, new)
+    target, replacement = old.encode(encoding), new.encode(encoding)
+    spans = list(_spans(_finder(content, target)))
+    if not spans:
+        raise _not_found(content, target, replacement)
+    if len(spans) > 1 and not edit.get("replace_all"):
+        raise Failure(
+            f"old_string is there {len(spans)} times. Add lines around it until it is unique, or set replace_all."
+        )
+    if not edit.get("replace_all") and _finder(content, target)(spans[0][0] + 1):
+        raise Failure("old_string is there 2 times, overlapping. Add lines around it until it is unique.")
+    return _replaced(content, spans, replacement)
+
+
+def _created(content: bytes | None, new: str, name: str) -> tuple[bytes, Change]:
+    """Fill a file that does not exist, or is empty."""
+    if content:
+        raise Failure(f"{name} exists and is not empty: give the old_string to replace.")
+    try:
+        made = new.encode()
+    except UnicodeEncodeError:
+        raise Failure("new_string holds a surrogate, which is no character: write the character itself.") from None
+    return made, Change(1, 0, made.count(b"\n"))
+
+
+def _encoding(content: bytes, old: str, new: str) -> str:
+    """Choose the encoding in which both texts can stand in this file: UTF-8, or Latin-1 where the file is not."""
+    try:
+        utf8 = old.encode()
+        new.encode()
+    except UnicodeEncodeError:
+        raise Failure("The texts hold a surrogate, which is no character: write the character itself.") from None
+    if is_utf8(content) or (not old.isascii() and utf8 in content):
+        return "utf-8"
+    try:
+        (old + new).encode("latin-1")
+    except UnicodeEncodeError:
+        raise Failure("The file is Latin-1, and the texts hold characters that Latin-1 does not have.") from None
+    return "latin-1"
+
+
+def _finder(content: bytes, target: bytes) -> Finder:
+    """Make a function that finds the target from a position on; line ends match whichever way the file writes them."""
+    if b"\r\n" not in content:
+        return lambda start: _found(content.find(target, start), len(target))
+    lines = target.replace(b"\r\n", b"\n").split(b"\n")
+    pattern = re.compile(rb"\r?\n".join(map(re.escape, lines)))
+    return lambda start: match.span() if (match := pattern.search(content, start)) else None
+
+
+def _found(start: int, length: int) -> Span | None:
+    """Make a span of what bytes.find gives."""
+    return (start, start + length) if start >= 0 else None
+
+
+def _spans(find: Finder) -> Iterator[Span]:
+    """Yield the places where the target stands, none overlapping."""
+    at = 0
+    while span := find(at):
+        yield span
+        at = span[1]
+
+
+def _replaced(content: bytes, spans: list[Span], replacement: bytes) -> tuple[bytes, Change]:
+    """Put the replacement in the place of each span."""
+    pieces, at = [], 0
+    for start, end in spans:
+        pieces += [content[at:start], _with_line_ends(replacement, content, start, end)]
+        at = end
+    made = b"".join([*pieces, content[at:]])
+    return made, Change(len(spans), spans[0][0], pieces[1].count(b"\n"))
+
+
+def _with_line_ends(replacement: bytes, content: bytes, start: int, end: int) -> bytes:
+    """End the lines of a replacement as those that it replaces end; within one line, as that one ends."""
+    lines = replacement.replace(b"\r\n", b"\n")
+    if lines.count(b"\n") == 0 or b"\r\n" not in content:
+        return replacement
+    newline = content.find(b"\n", start)
+    if newline < 0:
+        newline = content.rfind(b"\n", 0, end)
+    return lines.replace(b"\n", b"\r\n") if content[:newline].endswith(b"\r") else lines
+
+
+def _not_found(content: bytes, target: bytes, replacement: bytes) -> Failure:
+    """Say why a text may not have been found."""
+    if replacement.strip() and _finder(content, replacement)(0):
+        return Failure("old_string is not in the file, but new_string is: the edit may already have been made.")
+    loose = re.compile(rb"\s+".join(map(re.escape, target.split()[:200])))
+    near = loose.search(content) if target.strip() else None
+    if near:
+        line = content.count(b"\n", 0, near.start()) + 1
+        return Failure(
+            f"old_string is not in the file. Line {line} differs from it in white space alone: read it again."
+        )
+    return Failure("old_string is not in the file. It must be exact, white space included, without line numbers.")

@@ -1,0 +1,62 @@
+"""One run of ripgrep: read in bounded pieces, ended when enough was read or the call is cancelled."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from bot.toolhost.operation import Call, Host
+from bot.toolhost.processes import read_some
+from bot.toolhost.protocol import Failure
+
+_TICK = 0.2
+_LONGEST_RECORD = 1 << 16
+_LONGEST_ERROR = 4000
+_FOUND_NOTHING = 1
+
+
+class Ripgrep:
+    """A context in which ripgrep runs; afterwards `error` is what it complained about, "" when it did not."""
+
+    def __init__(self, host: Host, call: Call, options: list[str], *, cwd: str) -> None:
+        self._host, self._call = host, call
+        self._command = [host.config.rg, "--no-config", "--color=never", *options]
+        self._cwd = cwd
+        self.error = ""
+
+    def __enter__(self) -> Self:
+        try:
+            self._child = self._host.children.search(self._command, cwd=self._cwd, env=self._host.config.env)
+        except FileNotFoundError:
+            raise Failure("ripgrep (rg) is not installed where the tools run.") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._host.children.forget(self._child)
+
+    def records(self, end: bytes) -> Iterator[bytes]:
+        """Yield what it writes, record by record; one longer than 64 KiB is cut. Raises Failure when cancelled."""
+        rest = b""
+        while piece := self._read():
+            *whole, rest = (rest + piece).split(end)
+            yield from whole
+            rest = rest[:_LONGEST_RECORD]
+        if rest:
+            yield rest
+        self._finish()
+
+    def _read(self) -> bytes:
+        """Wait for the next piece; b"" at the end."""
+        piece = None
+        while piece is None:
+            if self._call.cancelled.is_set():
+                raise Failure("Cancelled.")
+            piece = read_some(self._child, _TICK)
+        return piece
+
+    def _finish(self) -> None:
+        """Note what it complained about, when it ended with an error."""
+        complaint = self._child.stderr.read(_LONGEST_ERROR) if self._child.stderr else b""
+        if self._child.wait() > _FOUND_NOTHING:
+            self.error = complaint.decode("utf-8", "replace").strip() or f"ripgrep ended with {self._child.returncode}"

@@ -1,0 +1,195 @@
+"""Bash: one command in a session of its own.
+
+Rules: its output is bounded while it is read; nothing that it starts outlives it; the working directory is kept for
+the next command as long as it lies in the checkout.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import time
+
+from bot.toolhost.limits import Excess, excess
+from bot.toolhost.operation import Arguments, Call, Host
+from bot.toolhost.output import Output
+from bot.toolhost.processes import Child, read_some
+from bot.toolhost.protocol import Answer, Failure
+
+DEFAULT_SECONDS = 120.0
+_GRACE = 2.0
+_TICK = 0.1
+_CHECK = 0.25
+_PROGRESS = 1.0
+_SETTLING = 0.2
+_DRAINING = 0.5
+_HIGH = 200
+"""From here on file descriptors are out of the way of those that scripts use."""
+
+
+def bash(host: Host, call: Call, arguments: Arguments) -> Answer:
+    """Run one command; an exit code other than 0 is an error."""
+    milliseconds = arguments.get("timeout")
+    wanted = DEFAULT_SECONDS if milliseconds is None else max(1, milliseconds) / 1000
+    run = _Run(host, call, min(wanted, host.config.seconds))
+    run.through(arguments["command"])
+    return run.answer()
+
+
+class _Run:
+    """One command from its start to its answer."""
+
+    def __init__(self, host: Host, call: Call, seconds: float) -> None:
+        self._host, self._call, self._seconds = host, call, seconds
+        self._output = Output()
+        self._verdict = ""
+        self._notes: list[str] = []
+        self._code: int | None = None
+        self._cwd = host.cwd if os.path.isdir(host.cwd) else host.root.real
+        self._began = time.monotonic()
+        self._next_check = self._began
+        self._next_progress = self._began + _PROGRESS
+
+    def through(self, command: str) -> None:
+        """Run the command to its end, or end it; afterwards nothing of it is left."""
+        reader, writer = _high_pipe()
+        with open(reader, "rb", buffering=0) as cwd_pipe:
+            try:
+                child = self._start(command, writer)
+            finally:
+                os.close(writer)
+            try:
+                self._watch(child)
+                self._settle(child)
+                self._host.children.kill(child)
+                self._drain(child)
+            finally:
+                self._host.children.forget(child)
+            self._code = child.returncode
+            self._keep_cwd(cwd_pipe.read(1 << 16))
+
+    def _start(self, command: str, cwd_fd: int) -> Child:
+        """Start bash; at its end it tells its working directory on `cwd_fd`."""
+        processor_seconds = int(self._seconds * (os.cpu_count() or 1)) + 1
+        prelude = (
+            f"ulimit -t {processor_seconds} 2>/dev/null; trap '{{ builtin pwd -P >&{cwd_fd}; }} 2>/dev/null' EXIT; "
+        )
+        line = ["bash", "-c", prelude + command]
+        try:
+            return self._host.children.command(
+                line, str(self._call.id), cwd=self._cwd, env=self._host.config.env, keep=cwd_fd
+            )
+        except FileNotFoundError:
+            raise Failure("bash is not installed where the tools run.") from None
+        except (OSError, ValueError) as error:
+            raise Failure(f"The command cannot be started ({error}). A long one goes into a file first.") from None
+
+    def _watch(self, child: Child) -> None:
+        """Read until the command has ended, or there is a reason to end it."""
+        listening = True
+        while child.poll() is None and not self._verdict:
+            if listening:
+                listening = self._listen(child)
+            else:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(_TICK)
+            self._verdict = self._judge(child)
+
+    def _listen(self, child: Child) -> bool:
+        """Take what the command has written since; False at the end of its output."""
+        piece = read_some(child, _TICK)
+        if piece:
+            self._output.add(piece)
+        return piece != b""
+
+    def _judge(self, child: Child) -> str:
+        """Give the reason why the command must end now, or ""; tell how it goes once a second."""
+        now = time.monotonic()
+        if self._call.cancelled.is_set():
+            return "cancelled"
+        if now > self._began + self._seconds:
+            return "timeout"
+        if now >= self._next_progress:
+            self._next_progress = now + _PROGRESS
+            if line := self._output.last_line():
+                self._call.progress(line)
+        if now >= self._next_check:
+            self._next_check = now + _CHECK
+            return excess(self._host, child).value
+        return ""
+
+    def _settle(self, child: Child) -> None:
+        """Let the command's processes end by themselves for a moment; ask them to when its time is over."""
+        children = self._host.children
+        if self._verdict in {"timeout", "cancelled"}:
+            children.terminate(child)
+        elif self._verdict:
+            return
+        end = time.monotonic() + (_GRACE if self._verdict else _SETTLING)
+        listening = True
+        while (left := children.family(child)) and time.monotonic() < end:
+            listening = listening and self._listen(child)
+            time.sleep(0.01)
+        if left and not self._verdict:
+            self._notes.append(f"left {len(left)} background process{'es' if len(left) > 1 else ''}, ended")
+
+    def _drain(self, child: Child) -> None:
+        """Take what is still in the pipe; a moment is enough, for nobody writes any more."""
+        end = time.monotonic() + _DRAINING
+        while time.monotonic() < end and self._listen(child):
+            pass
+        self._output.add(b"", final=True)
+
+    def _keep_cwd(self, told: bytes) -> None:
+        """Remember where the command ended for the next one, unless that is outside of the checkout."""
+        if not told:
+            return
+        ended_in = os.path.realpath(os.fsdecode(told.removesuffix(b"\n")))
+        if ended_in == self._cwd:
+            return
+        if not self._host.root.holds(ended_in) or not os.path.isdir(ended_in):
+            here = self._host.root.name(self._cwd)
+            self._notes.append(f"the working directory stays {here}: the command ended outside of the checkout")
+            return
+        self._host.cwd = ended_in
+        self._notes.append(f"the working directory is now {self._host.root.name(ended_in)}")
+
+    def answer(self) -> Answer:
+        """Tell what the command wrote and how it ended."""
+        failed = bool(self._verdict) or self._code != 0
+        text = self._output.text().rstrip("\n")
+        ending = self._ending() if failed else ""
+        notes = [f"({note})" for note in self._notes]
+        parts = [text or ("" if failed else "(no output)"), *notes, ending]
+        details = {
+            "exit_code": None if self._verdict else self._code,
+            "seconds": round(time.monotonic() - self._began, 3),
+            "ended": self._verdict,
+        }
+        return Answer("\n".join(part for part in parts if part), is_error=failed, details=details)
+
+    def _ending(self) -> str:
+        """Say in one line why the command is an error."""
+        match self._verdict:
+            case "timeout":
+                most = int(self._host.config.seconds * 1000)
+                return f"timed out after {self._seconds:g} s: all of it was ended (timeout can be at most {most} ms)"
+            case "cancelled":
+                return "cancelled: all of it was ended"
+            case Excess.MEMORY.value:
+                return f"used more than {self._host.config.memory_mb} MB of memory: all of it was ended"
+            case Excess.PROCESSES.value:
+                return "started too many processes: all of it was ended"
+            case _:
+                code = self._code or 0
+        return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}: exit code {128 - code}"
+
+
+def _high_pipe() -> tuple[int, int]:
+    """Make a pipe that never blocks its reader; its writing end is out of the way of scripts."""
+    reader, low = os.pipe()
+    os.set_blocking(reader, False)
+    writer = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    os.close(low)
+    return reader, writer

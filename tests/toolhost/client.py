@@ -1,0 +1,105 @@
+"""A client of the toolhost: the real program, over real pipes."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from bot.toolhost.main import main; main()"
+PROGRAM = (sys.executable, "-I", "-S", "-c", START)
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """One answer."""
+
+    text: str
+    is_error: bool
+    blocks: list[dict[str, Any]]
+    stamps: dict[str, str]
+    details: dict[str, Any]
+    progress: list[str] = field(default_factory=list)
+
+
+class Client:
+    """Speaks to one toolhost; answers are taken by id, whatever their order."""
+
+    def __init__(self, root: Path, prefix: Sequence[str] = (), **config: Any) -> None:
+        self.root = root
+        self.process = subprocess.Popen([*prefix, *PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._ids = itertools.count(1)
+        self._arrived = threading.Condition()
+        self._answers: dict[int | None, Got] = {}
+        self._progress: dict[int | None, list[str]] = {}
+        self.unexpected: list[bytes] = []
+        env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+        self.send({"root": str(root), "writable": True, "memory_mb": 0, "seconds": 30, "rg": "rg", "env": env} | config)
+        assert self.process.stdout
+        self.ready: dict[str, Any] = json.loads(self.process.stdout.readline())
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def send(self, message: dict[str, Any] | bytes) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def start(self, operation: str, **arguments: Any) -> int:
+        """Send a request; names of options such as ``-A`` come in a dict named `options`."""
+        id_ = next(self._ids)
+        arguments |= arguments.pop("options", {})
+        self.send({"id": id_, "op": operation, "args": arguments})
+        return id_
+
+    def wait(self, id_: int | None) -> Got:
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: id_ in self._answers, 30), "no answer"
+            return self._answers.pop(id_)
+
+    def wait_progress(self, id_: int) -> str:
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: self._progress.get(id_), 30), "no progress"
+            return self._progress[id_][-1]
+
+    def call(self, operation: str, **arguments: Any) -> Got:
+        return self.wait(self.start(operation, **arguments))
+
+    def bash(self, command: str, **arguments: Any) -> Got:
+        return self.call("Bash", command=command, **arguments)
+
+    def stamp(self, path: str) -> str:
+        (stamp,) = self.call("Read", file_path=path).stamps.values()
+        return stamp
+
+    def close(self) -> int:
+        """Close the pipe and give the exit code."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.close()
+        code = self.process.wait(20)
+        if hasattr(self, "_reader"):
+            self._reader.join(20)
+        self.process.stdout.close()
+        return code
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            message = json.loads(line)
+            with self._arrived:
+                match message:
+                    case {"id": id_, "progress": str(text)}:
+                        self._progress.setdefault(id_, []).append(text)
+                    case {"id": id_, "text": _}:
+                        progress = self._progress.get(message.pop("id"), [])
+                        self._answers[id_] = Got(**message, progress=progress)
+                    case _:
+                        self.unexpected.append(line)
+                self._arrived.notify_all()

@@ -1,0 +1,126 @@
+"""The pipe: what is answered to what, and how it ends."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.toolhost.client import Client
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process runs."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.req("T3a")
+def test_ready(host: Client) -> None:
+    """The first line says that it is ready, and who it is."""
+    assert host.ready == {"ready": True, "pid": host.process.pid}
+
+
+@pytest.mark.parametrize("config", ({"where": Path("/no/such/folder")}, {"memory_mb": "much"}, {"env": 7}))
+def test_bad_configuration(open_host: Callable[..., Client], config: dict[str, Any]) -> None:
+    """A configuration that is none is said to be so, and ends the process."""
+    host = open_host(**config)
+    assert host.ready["ready"] is False
+    assert "bad configuration" in host.ready["text"]
+    assert host.process.wait(20) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    (
+        (b"nonsense\n", "not a request"),
+        (b"[1, 2]\n", "not a request"),
+        (b'{"id": true}\n', "not a request"),
+        (b"[" * 200_000 + b"\n", "not a request"),
+        (b"\xff\xfe\n", "not a request"),
+        (b'{"id": 7, "op": "Format", "args": {}}\n', "no operation 'Format'"),
+        (b'{"id": 7, "op": "Read", "args": []}\n', "no operation 'Read' of this form"),
+        (b'{"id": 7, "op": "Read", "args": {}}\n', "KeyError"),
+        (b'{"id": 7, "op": "Read", "args": {"file_path": 7}}\n', "TypeError"),
+        (b'{"id": 7, "op": "Write", "args": {"content": "' + b"x" * (17 << 20) + b'"}}\n', "longer than 16 MiB"),
+    ),
+    ids=lambda value: value[:40] if isinstance(value, str) else "line",
+)
+def test_bad_lines(host: Client, line: bytes, words: str) -> None:
+    """Whatever comes in is answered, under its id where it has one, and the next request works."""
+    host.send(line)
+    got = host.wait(7 if b'"id": 7' in line else None)
+    assert got.is_error
+    assert words in got.text
+    assert host.bash("echo on").text == "on"
+
+
+def test_long_lines(host: Client, root: Path) -> None:
+    """A request of almost 16 MiB works."""
+    content = "x" * (15 << 20)
+    assert not host.call("Write", file_path="f", content=content).is_error
+    assert (root / "f").stat().st_size == len(content)
+
+
+@pytest.mark.req("T2")
+def test_side_by_side(host: Client, root: Path) -> None:
+    """A request does not wait for the one before it; ten run at once and the others follow."""
+    (root / "f").write_text("x")
+    os.mkfifo(root / "gate")
+    slow = [host.start("Bash", command="read < gate; echo through") for _ in range(9)]
+    assert host.call("Read", file_path="f").text == "     1\tx"
+    more = [host.start("Read", file_path="f") for _ in range(30)]
+    assert all(not host.wait(id_).is_error for id_ in more)
+    (root / "gate").write_text("go\n" * 9)
+    for id_ in slow:
+        host.send({"cancel": id_})
+    assert all(host.wait(id_).text for id_ in slow)
+
+
+def test_cancelled_while_waiting(host: Client, root: Path) -> None:
+    """A request that is cancelled before its turn does not run."""
+    slow = [host.start("Bash", command="sleep 60") for _ in range(10)]
+    waiting = host.start("Write", file_path="f", content="x")
+    for id_ in (waiting, *slow):
+        host.send({"cancel": id_})
+    assert host.wait(waiting).text == "Cancelled."
+    assert not (root / "f").exists()
+
+
+def test_unknown_cancel(host: Client) -> None:
+    """Cancelling what has ended, or never was, is nothing."""
+    host.send({"cancel": 4711})
+    assert host.bash("echo on").text == "on"
+
+
+@pytest.mark.req("T3a")
+@pytest.mark.parametrize("end", ("eof", "term"))
+def test_everything_ends_with_it(host: Client, root: Path, end: str) -> None:
+    """When the pipe closes or it is told to end, so does everything that was started."""
+    host.start("Bash", command="echo $$ > pids; setsid sleep 300 & echo $! >> pids; echo; sleep 1; sleep 300")
+    while not (root / "pids").exists() or len((root / "pids").read_text().split()) < 2:
+        time.sleep(0.01)
+    pids = [int(pid) for pid in (root / "pids").read_text().split()]
+    if end == "term":
+        os.kill(host.process.pid, signal.SIGTERM)
+        assert host.process.wait(20) == 0
+    else:
+        assert host.close() == 0
+    assert not any(map(alive, pids))
+
+
+def test_own_descriptors(host: Client) -> None:
+    """A command inherits the pipe neither as its input nor under any other number."""
+    assert host.bash("cat; ls /proc/self/fd | wc -l").text in {"4", "5"}
+
+
+@pytest.mark.req("T3a")
+def test_private_environment(host: Client) -> None:
+    """A command sees the configured environment and the mark of its call, nothing of this process's."""
+    names = {line.partition("=")[0] for line in host.bash("env").text.split("\n")}
+    assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == {"PATH", "HOME", "LC_ALL", "PLANGATE_CALL"}

@@ -1,0 +1,209 @@
+"""Read: what a slice of a file looks like, and what is refused."""
+
+import base64
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.toolhost.client import Client
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+@pytest.mark.req("T4")
+@pytest.mark.parametrize(
+    ("content", "arguments", "shown"),
+    (
+        (b"one\ntwo\n", {}, "     1\tone\n     2\ttwo"),
+        (b"one\ntwo", {}, "     1\tone\n     2\ttwo"),
+        (b"one\n\n", {}, "     1\tone\n     2\t"),
+        (b"\n", {}, "     1\t"),
+        (b"a\nb\nc\n", {"offset": 2}, "     2\tb\n     3\tc"),
+        (b"a\nb\nc\n", {"offset": 2, "limit": 1}, "     2\tb\n(more lines follow: read on with offset=3)"),
+        (b"a\nb\nc", {"limit": 3}, "     1\ta\n     2\tb\n     3\tc"),
+        (b"a\nb\nc", {"limit": 2}, "     1\ta\n     2\tb\n(more lines follow: read on with offset=3)"),
+        (b"a\r\nb\r\n", {}, "     1\ta\n     2\tb\n(lines end with CRLF; Edit keeps that)"),
+        (b"\xef\xbb\xbfa\n", {}, "     1\ta"),
+        ("ж€😀\n".encode(), {}, "     1\tж€😀"),
+        (b"caf\xe9\n", {}, "     1\tcafé\n(the file is not UTF-8: it is shown as Latin-1)"),
+        (b"a\rb\n", {}, "     1\ta\rb"),
+        (b"", {}, "(f is empty)"),
+        (b"x" * 2000 + b"\ny\n", {}, "     1\t" + "x" * 2000 + "\n     2\ty"),
+        (
+            b"x" * 2001 + b"\ny\n",
+            {},
+            "     1\t" + "x" * 2000 + " [cut: the line is longer than 2,000 characters]\n     2\ty",
+        ),
+        (
+            "€".encode() * 9000,
+            {},
+            "     1\t" + "€" * 2000 + " [cut: the line is longer than 2,000 characters]",
+        ),
+        (
+            ("x" + "😀" * 9000).encode(),
+            {},
+            "     1\tx" + "😀" * 1999 + " [cut: the line is longer than 2,000 characters]",
+        ),
+    ),
+)
+def test_slices(host: Client, root: Path, content: bytes, arguments: dict[str, int], shown: str) -> None:
+    """A slice is numbered as by ``cat -n``, with notes on what cannot be seen; the bytes decide nothing else."""
+    (root / "f").write_bytes(content)
+    got = host.call("Read", file_path="f", **arguments)
+    assert (got.text, got.is_error) == (shown, False)
+
+
+@pytest.mark.req("T5")
+def test_default_limit(host: Client, root: Path) -> None:
+    """Without a limit 2,000 lines are shown, and how to read on."""
+    (root / "f").write_text("".join(f"{n}\n" for n in range(1, 5001)))
+    lines = host.call("Read", file_path="f").text.split("\n")
+    assert lines[1999] == "  2000\t2000"
+    assert lines[2000:] == ["(more lines follow: read on with offset=2001)"]
+
+
+@pytest.mark.req("T5")
+def test_result_cap(host: Client, root: Path) -> None:
+    """A result has at most 100,000 bytes of lines; reading on from what the note says misses nothing."""
+    wanted = [f"{n}" + "ж" * 700 for n in range(200)]
+    (root / "f").write_text("\n".join(wanted))
+    seen: list[str] = []
+    offset = 1
+    while offset:
+        text = host.call("Read", file_path="f", offset=offset).text
+        assert len(text.encode()) < 100_100
+        *lines, last = text.split("\n")
+        offset = int(last.rpartition("=")[2].rstrip(")")) if last.startswith("(more") else 0
+        seen += [line.partition("\t")[2] for line in (lines if offset else [*lines, last])]
+    assert seen == wanted
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "words"),
+    (
+        (b"a\nb\n", {"offset": 3}, "only 2 lines"),
+        (b"a\nb", {"offset": 9}, "only 2 lines"),
+        (b"a", {"offset": 2}, "only 1 line:"),
+        (b"PK\x03\x04\0\0", {}, "binary file of 6 bytes"),
+        (PNG + bytes(5_000_000), {}, "too large"),
+    ),
+)
+def test_refusals(host: Client, root: Path, content: bytes, arguments: dict[str, int], words: str) -> None:
+    """What cannot be shown is an error that says why."""
+    (root / "f").write_bytes(content)
+    got = host.call("Read", file_path="f", **arguments)
+    assert got.is_error
+    assert words in got.text
+
+
+def test_missing_file(host: Client, root: Path) -> None:
+    """A missing file is answered with names that are near it."""
+    (root / "src").mkdir()
+    (root / "src/Parser.py").touch()
+    assert (
+        host.call("Read", file_path="src/parser.py").text == "src/parser.py does not exist. Near names: src/Parser.py"
+    )
+    assert "Near names: src" in host.call("Read", file_path="srx/deep/x.py").text
+    assert host.call("Read", file_path="src/Parser.py/x").is_error
+
+
+def test_folder_and_pipe(host: Client, root: Path) -> None:
+    """A folder is for LS; a named pipe does not block."""
+    os.mkfifo(root / "pipe")
+    assert "use LS" in host.call("Read", file_path=".").text
+    assert host.call("Read", file_path="pipe").text == "pipe is not a regular file."
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type"),
+    (
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0" + bytes(9), "image/jpeg"),
+        (b"GIF89a" + bytes(9), "image/gif"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
+    ),
+)
+def test_images(host: Client, root: Path, content: bytes, media_type: str) -> None:
+    """An image is known by its bytes, not its name, and comes as a block."""
+    (root / "picture.txt").write_bytes(content)
+    (block,) = host.call("Read", file_path="picture.txt").blocks
+    assert block["source"]["media_type"] == media_type
+    assert base64.b64decode(block["source"]["data"]) == content
+
+
+@pytest.mark.parametrize("name", ("a b", 'it\'s "x"', "two\nlines", "-n", "ж", "$(x)", "[a]*?"))
+def test_odd_names(host: Client, root: Path, name: str) -> None:
+    """A file is read whatever its name."""
+    (root / name).write_text("inside")
+    got = host.call("Read", file_path=name)
+    assert got.text == "     1\tinside"
+    assert list(got.stamps) == [name]
+
+
+@pytest.mark.req("T4")
+@pytest.mark.parametrize("path", ("d/f", "./d//f", "d/../d/f", "{root}/d/f", "{root}/./d/f", "//{root}/d/f"))
+def test_ways_to_name_a_file(host: Client, root: Path, path: str) -> None:
+    """Absolute inside of the root or relative to it: the stamp always stands under the shortest relative name."""
+    (root / "d").mkdir()
+    (root / "d/f").write_text("x")
+    got = host.call("Read", file_path=path.format(root=root))
+    assert got.stamps == {"d/f": "1-" + hashlib.blake2b(b"x", digest_size=16).hexdigest()}
+
+
+@pytest.mark.parametrize("path", ("../secret", "d/../../secret", "/etc/passwd", "{root}/../secret", "{root}x", "a\0b"))
+def test_ways_out(host: Client, root: Path, path: str) -> None:
+    """No path leads out of the root."""
+    (root / "../secret").write_text("secret")
+    got = host.call("Read", file_path=path.format(root=root))
+    assert got.is_error
+    assert "outside" in got.text or "characters" in got.text
+
+
+@pytest.mark.parametrize("link", ("../secret", "/etc/passwd", "loop", "folder-out/secret"))
+def test_symlinks_out(host: Client, root: Path, link: str) -> None:
+    """No symlink leads out of the root, however it is reached."""
+    (root / "../secret").write_text("secret")
+    (root / "folder-out").symlink_to("..")
+    (root / "loop").symlink_to("loop")
+    (root / "link").symlink_to(link)
+    got = host.call("Read", file_path="link")
+    assert got.is_error
+    assert "root:" not in got.text
+    assert host.call("Read", file_path="folder-out/secret").is_error
+
+
+def test_symlinks_inside(host: Client, root: Path) -> None:
+    """Symlinks that stay inside are followed; the stamp stands under the name that was asked for."""
+    (root / "f").write_text("x")
+    (root / "link").symlink_to(root / "f")
+    got = host.call("Read", file_path="link")
+    assert got.text == "     1\tx"
+    assert got.stamps == {"link": host.call("Read", file_path="f").stamps["f"]}
+
+
+def test_root_reached_by_a_symlink(open_host: Callable[..., Client], root: Path) -> None:
+    """The root may be shown by a name that is a symlink."""
+    (root / "f").write_text("x")
+    shown = root.parent / "shown"
+    shown.symlink_to(root)
+    host = open_host(shown)
+    assert not host.call("Read", file_path=f"{shown}/f").is_error
+    assert not host.call("Read", file_path=f"{root}/f").is_error
+    assert not host.bash("cd .. ; cd checkout; cat f").is_error
+
+
+@pytest.mark.req("T5")
+def test_huge_file(host: Client, root: Path) -> None:
+    """A slice at the beginning of a huge file, even one without lines, is neither loaded nor counted."""
+    with open(root / "huge", "wb") as file:
+        file.write(b"first\n" + b"x" * 100_000)
+        file.truncate(8 << 30)
+    got = host.call("Read", file_path="huge", limit=1)
+    assert got.text == "     1\tfirst\n(more lines follow: read on with offset=2)"
+    status = (root / "huge").stat()
+    assert got.stamps == {"huge": f"{status.st_size}-{status.st_mtime_ns}"}
+    peak = Path(f"/proc/{host.process.pid}/status").read_text().partition("VmHWM:")[2].split()[0]
+    assert int(peak) < 50_000

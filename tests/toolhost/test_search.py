@@ -1,0 +1,202 @@
+"""LS, Glob and Grep: what is found, in which order, and how much of it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.toolhost.client import Client
+
+TREE = {
+    "src/a.py": "import os\nneedle = 1\nlast\n",
+    "src/deep/b.py": "Needle\n",
+    "src/deep/c.ts": "needle needle\nneedle\n",
+    "src/.hidden/d.py": "x\n",
+    "top.py": "start\nend\n",
+    "with space.txt": "needle\n",
+    ".git/config.py": "needle\n",
+    "ignored/e.py": "needle\n",
+    ".gitignore": "ignored/\n",
+    ".git/HEAD": "",
+}
+
+
+@pytest.fixture
+def tree(root: Path) -> Path:
+    """A small repository; each file is older than the one before it."""
+    for n, (name, text) in enumerate(TREE.items()):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+        os.utime(root / name, ns=(10**18, 10**18 - n * 10**9))
+    return root
+
+
+def test_ls(host: Client, tree: Path) -> None:
+    """One level, sorted, folders with a slash, symlinks with their target, hidden files included."""
+    (tree / "link").symlink_to("top.py")
+    (tree / "two\nlines").touch()
+    names = [".git/", ".gitignore", "ignored/", "link -> top.py", "src/", "top.py", '"two\\nlines"', "with space.txt"]
+    assert host.call("LS", path=".").text.split("\n") == names
+    assert host.call("LS", path=str(tree / "src"), ignore=["*.py", ".h*"]).text == "deep/"
+
+
+def test_ls_bounds(host: Client, root: Path) -> None:
+    """A thousand entries at most, with a note; an empty folder says so; what is no folder is an error."""
+    (root / "empty").mkdir()
+    (root / "many").mkdir()
+    for n in range(1003):
+        (root / f"many/{n:04}").touch()
+    lines = host.call("LS", path="many").text.split("\n")
+    assert (lines[0], lines[999], len(lines)) == ("0000", "0999", 1001)
+    assert "3 more" in lines[1000]
+    assert host.call("LS", path="empty").text == "(empty is empty)"
+    assert "is a file" in host.call("LS", path="many/0001").text
+    assert "Near names: many" in host.call("LS", path="mani").text
+    assert host.call("LS", path="..").is_error
+
+
+@pytest.mark.req("T4")
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    (
+        ({"pattern": "*.py"}, ["top.py"]),
+        ({"pattern": "./*.py"}, ["top.py"]),
+        ({"pattern": "**/*.py"}, ["src/a.py", "src/deep/b.py", "src/.hidden/d.py", "top.py", "ignored/e.py"]),
+        ({"pattern": "src/**"}, ["src/a.py", "src/deep/b.py", "src/deep/c.ts", "src/.hidden/d.py"]),
+        ({"pattern": "**/*.{ts,txt}"}, ["src/deep/c.ts", "with space.txt"]),
+        ({"pattern": "**/[bc].*"}, ["src/deep/b.py", "src/deep/c.ts"]),
+        ({"pattern": "*", "path": "src/deep"}, ["src/deep/b.py", "src/deep/c.ts"]),
+        ({"pattern": "{root}/src/*.py"}, ["src/a.py"]),
+        ({"pattern": ".git/*"}, ["No files found"]),
+        ({"pattern": "../*"}, ["No files found"]),
+        ({"pattern": "-x"}, ["No files found"]),
+    ),
+)
+def test_glob(host: Client, tree: Path, arguments: dict[str, str], found: list[str]) -> None:
+    """Patterns are anchored at the folder; the newest comes first; hidden files are seen, git's own are not."""
+    got = host.call("Glob", **{name: value.replace("{root}", str(tree)) for name, value in arguments.items()})
+    assert got.text.split("\n") == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    (
+        ({"pattern": "a[b"}, "not valid"),
+        ({"pattern": "/etc/*"}, "outside"),
+        ({"pattern": "*", "path": ".."}, "outside"),
+    ),
+)
+def test_glob_errors(host: Client, tree: Path, arguments: dict[str, str], words: str) -> None:
+    """A bad pattern, and one that leads outside, are errors."""
+    got = host.call("Glob", **arguments)
+    assert got.is_error
+    assert words in got.text
+
+
+def test_glob_bounds(host: Client, root: Path) -> None:
+    """A hundred files at most, with a count of the others; a name takes one line."""
+    for n in range(130):
+        (root / f"{n}").touch()
+    (root / "new\nest").touch()
+    os.utime(root / "new\nest", (2**32, 2**32))
+    lines = host.call("Glob", pattern="*").text.split("\n")
+    assert lines[0] == '"new\\nest"'
+    assert len(lines) == 101
+    assert "31 more" in lines[100]
+
+
+def test_symlinks_are_not_followed(host: Client, root: Path) -> None:
+    """Neither Glob nor Grep leaves the root by a symlink."""
+    (root.parent / "secret.py").write_text("needle")
+    (root / "out").symlink_to("..")
+    (root / "file-out.py").symlink_to("../secret.py")
+    assert host.call("Glob", pattern="**/*.py").text == "No files found"
+    assert host.call("Grep", pattern="needle").text == "No matches found"
+    assert host.call("Grep", pattern="needle", path="out").is_error
+    assert host.call("Grep", pattern="needle", path="file-out.py").is_error
+
+
+@pytest.mark.req("T4")
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    (
+        ({"pattern": "needle"}, "src/a.py\nsrc/deep/c.ts\nwith space.txt"),
+        ({"pattern": "needle", "-i": True}, "src/a.py\nsrc/deep/b.py\nsrc/deep/c.ts\nwith space.txt"),
+        ({"pattern": "needle", "type": "py"}, "src/a.py"),
+        ({"pattern": "needle", "glob": "*.{ts,txt}"}, "src/deep/c.ts\nwith space.txt"),
+        ({"pattern": "needle", "glob": "!*.py"}, "src/deep/c.ts\nwith space.txt"),
+        ({"pattern": "needle", "path": "src/deep"}, "src/deep/c.ts"),
+        ({"pattern": "needle", "output_mode": "count"}, "src/a.py:1\nsrc/deep/c.ts:2\nwith space.txt:1"),
+        ({"pattern": "needle", "path": "src/a.py", "output_mode": "content"}, "src/a.py:2:needle = 1"),
+        ({"pattern": "needle", "path": "src/a.py", "output_mode": "content", "-n": False}, "src/a.py:needle = 1"),
+        (
+            {"pattern": "needle", "path": "src/a.py", "output_mode": "content", "-C": 1},
+            "src/a.py-1-import os\nsrc/a.py:2:needle = 1\nsrc/a.py-3-last",
+        ),
+        (
+            {"pattern": "needle", "path": "src/a.py", "output_mode": "content", "-A": 1, "-B": 0},
+            "src/a.py:2:needle = 1\nsrc/a.py-3-last",
+        ),
+        ({"pattern": "start.end", "multiline": True}, "top.py"),
+        ({"pattern": "start.end"}, "No matches found"),
+        ({"pattern": "-e"}, "No matches found"),
+        ({"pattern": "--files"}, "No matches found"),
+        ({"pattern": "needle", "glob": ".git/**"}, "No matches found"),
+        ({"pattern": "needle", "head_limit": 1}, "src/a.py\n(more follow: read on with offset=1, or search for less)"),
+        ({"pattern": "needle", "head_limit": 2, "offset": 1}, "src/deep/c.ts\nwith space.txt"),
+        ({"pattern": "needle", "offset": 9}, "No matches found after the first 9"),
+        ({"pattern": "needle", "head_limit": 0}, "src/a.py\nsrc/deep/c.ts\nwith space.txt"),
+    ),
+)
+def test_grep(host: Client, tree: Path, arguments: dict[str, Any], found: str) -> None:
+    """Ripgrep's modes, filters and context; ordered by path; git's own files and ignored ones left out."""
+    got = host.call("Grep", options=arguments)
+    assert (got.text, got.is_error) == (found, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    (
+        ({"pattern": "a(b"}, "unclosed group"),
+        ({"pattern": "(?=x)"}, "look-around"),
+        ({"pattern": "x", "type": "nonsense"}, "unrecognized file type"),
+        ({"pattern": "x", "path": "nowhere"}, "does not exist"),
+        ({"pattern": "x", "path": "../.."}, "outside"),
+        ({"pattern": "x", "output_mode": "nonsense"}, "output_mode is one of"),
+    ),
+)
+def test_grep_errors(host: Client, tree: Path, arguments: dict[str, str], words: str) -> None:
+    """What ripgrep refuses comes back in its own words."""
+    got = host.call("Grep", **arguments)
+    assert got.is_error
+    assert words in got.text
+
+
+@pytest.mark.req("T5", "X4")
+def test_grep_bounds(host: Client, root: Path) -> None:
+    """250 lines, 500 characters a line and 100 kB: whatever is searched, the answer stays small."""
+    (root / "lines").write_text("needle\n" * 100_000)
+    (root / "long").write_text("needle" + "x" * 1_000_000)
+    default = host.call("Grep", pattern="needle", output_mode="content", path="lines").text.split("\n")
+    assert len(default) == 251
+    assert default[-1] == "(more follow: read on with offset=250, or search for less)"
+    assert len(host.call("Grep", pattern="needle", output_mode="content", path="long").text) < 700
+    every = host.call("Grep", pattern="needle", output_mode="content", path="lines", head_limit=0).text
+    assert 80_000 < len(every) < 110_000
+    assert "more follow" in every
+
+
+def test_grep_is_deterministic(host: Client, root: Path) -> None:
+    """Equal searches of a large tree give equal answers."""
+    for n in range(300):
+        (root / f"{n % 7}").mkdir(exist_ok=True)
+        (root / f"{n % 7}/{n}").write_text("needle\n" * (n % 5))
+    answers = {host.call("Grep", pattern="needle", output_mode="content", head_limit=50).text for _ in range(5)}
+    assert len(answers) == 1
+
+
+def test_without_ripgrep(open_host: Callable[..., Client]) -> None:
+    """Where ripgrep is missing the error says so."""
+    assert "not installed" in open_host(rg="no-such-program").call("Grep", pattern="x").text
