@@ -115,10 +115,15 @@ def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = ()) 
 
 def normalised(path: str) -> str:
     """Give the one spelling under which paths are compared: what two file systems may hold for one name is one name."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
-    seen = "".join(char for char in folded if unicodedata.category(char) != "Cf").replace("\\", "/")
+    seen = (path.lower() if path.isascii() else _folded(path)).replace("\\", "/")
     segments = (part if part in {".", ".."} else part.rstrip(" .") for part in seen.split("/"))
     return posixpath.normpath("/".join(part for part in segments if part) or ".")
+
+
+def _folded(path: str) -> str:
+    """Fold case and compatibility forms, and drop what nobody sees."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
+    return "".join(char for char in folded if unicodedata.category(char) != "Cf")
 
 
 def _tier(kind: PathClass, dependencies: Sequence[str]) -> Tier:

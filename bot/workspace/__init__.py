@@ -1,0 +1,1 @@
+"""A safe place to work in: mirror, checkouts, sandbox, clean-room publishing."""

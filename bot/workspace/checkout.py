@@ -1,0 +1,158 @@
+"""Checkouts: a work tree with a git directory of its own for each session (security.md G2; agent.md S4).
+
+Layout of one, in the folder of checkouts: ``<name>/tree`` (what a sandbox sees), ``<name>/base`` (the commit), and for
+a fork ``<name>/origin``, the tree as it was when the fork was made; ``<name>.lock`` beside it.
+
+Rules
+- A checkout is made under another name and renamed when it is whole: a half-made one is never taken for whole.
+- git runs in a tree only before a sandbox has seen it; whatever comes later runs inside of one.
+- One process at a time works with a name; the lock dies with it.
+"""
+
+import asyncio
+import hashlib
+import os
+import re
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.core.errors import Broken, Refused
+from bot.core.names import CommitId
+from bot.ports import Checkout
+from bot.workspace import run
+from bot.workspace.locks import Lock
+from bot.workspace.mirror import Mirror
+from bot.workspace.sandbox import Mount, Profile
+
+_SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_COPY = ("cp", "-a", "--reflink=auto", "--no-target-directory")
+
+# A sandbox shows another owner than the index was made with, so that only size and time tell whether a file changed.
+_CONFIG = """[core]
+	repositoryformatversion = 0
+	filemode = true
+	bare = false
+	checkStat = minimal
+[i18n]
+	commitEncoding = UTF-8
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkouts:
+    """All checkouts of one mirror; `shown_as` is where their trees are shown to the model."""
+
+    folder: Path
+    mirror: Mirror
+    shown_as: str
+    unsafe: bool = False
+    _locks: dict[str, Lock] = field(default_factory=dict)
+
+    async def get(self, name: str, base: CommitId) -> Checkout:
+        """Give the checkout of that name as it was left, or made from `base`; raises Conflict when it is taken."""
+        place = self._take(name)
+        if not (place / "base").exists():
+            await self.mirror.ensure(base)
+            making = await self._begin(place)
+            await self._populate(making / "tree", base)
+            (making / "base").write_text(base)
+            os.rename(making, place)
+        return self._found(place)
+
+    async def fork(self, checkout: Checkout, name: str) -> Checkout:
+        """Copy a checkout as it stands, twice: to work in, and to know what it began with."""
+        place = self._take(name)
+        if not (place / "base").exists():
+            making = await self._begin(place)
+            mounts = (Mount(checkout.path, checkout.path), Mount(str(making), str(making), writable=True))
+            for copy in ("tree", "origin"):
+                await self._confined(mounts, [*_COPY, "--", checkout.path, str(making / copy)])
+            (making / "base").write_text(checkout.base)
+            os.rename(making, place)
+        return self._found(place)
+
+    async def discard(self, checkout: Checkout) -> None:
+        """Remove a checkout and everything in it; one that is gone already is no error."""
+        place = self.place(checkout)
+        if place.exists():
+            await self._remove(place)
+        if lock := self._locks.pop(place.name, None):
+            lock.release()
+
+    def place(self, checkout: Checkout) -> Path:
+        """Give the folder of a checkout; raises Broken for a path that this program did not make."""
+        place = Path(checkout.path).parent
+        if place.parent != self.folder or _SAFE_NAME.fullmatch(place.name) is None:
+            raise Broken("this is no checkout of this workspace", where=checkout.path)
+        return place
+
+    def origin(self, fork: Checkout) -> Path:
+        """Give the tree that a fork began with; raises Refused for a checkout that is no fork."""
+        origin = self.place(fork) / "origin"
+        if not origin.is_dir():
+            raise Refused("this checkout is no fork", where=fork.path, mend="merge forks only")
+        return origin
+
+    def _take(self, name: str) -> Path:
+        """Take the lock of a name and give its folder."""
+        safe = safe_name(name)
+        lock = self._locks.setdefault(safe, Lock(self.folder / f"{safe}.lock"))
+        lock.take()
+        return self.folder / safe
+
+    def _found(self, place: Path) -> Checkout:
+        """Describe a checkout that is whole."""
+        tree = str(place / "tree")
+        base = CommitId((place / "base").read_text())
+        return Checkout(path=tree, shown_as=tree if self.unsafe else self.shown_as, base=base)
+
+    async def _begin(self, place: Path) -> Path:
+        """Give an empty folder to make a checkout in; what an earlier try left there is removed."""
+        making = place.with_name(f"{place.name}~making")
+        for left in (making, place):
+            if left.exists():
+                await self._remove(left)
+        making.mkdir(parents=True)
+        return making
+
+    async def _populate(self, tree: Path, base: CommitId) -> None:
+        """Fill a tree from the mirror: its own git directory, objects borrowed, no branch, no hooks, no modules."""
+        start_repository(tree, self.mirror, head=base)
+        await run.git(tree, "read-tree", "-u", "--reset", "--no-recurse-submodules", base)
+
+    async def _remove(self, place: Path) -> None:
+        """Remove a folder, whatever the modes in it are."""
+        try:
+            await asyncio.to_thread(shutil.rmtree, place)
+        except PermissionError:
+            mounts = (Mount(str(place), str(place), writable=True),)
+            await self._confined(mounts, ["chmod", "-R", "u+rwx", "--", str(place)])
+            await asyncio.to_thread(shutil.rmtree, place)
+
+    async def _confined(self, mounts: tuple[Mount, ...], command: list[str]) -> None:
+        """Run one command on checkouts in a sandbox of its own; raises Transient when it fails."""
+        profile = Profile(directory=mounts[0].target, mounts=mounts)
+        answer = await run.confined(profile, command, unsafe=self.unsafe)
+        if answer.code != 0:
+            raise run.failed(command[0], mounts[-1].source, answer)
+
+
+def start_repository(tree: Path, mirror: Mirror, *, head: CommitId) -> None:
+    """Make an empty repository that borrows a mirror's objects and stands on a commit (gitrepository-layout(5))."""
+    git_dir = tree / ".git"
+    (git_dir / "refs" / "heads").mkdir(parents=True)
+    (git_dir / "objects" / "info").mkdir(parents=True)
+    (git_dir / "objects" / "info" / "alternates").write_text(f"{mirror.objects}\n")
+    (git_dir / "config").write_text(_CONFIG)
+    (git_dir / "HEAD").write_text(f"{head}\n")
+    with suppress(FileNotFoundError):
+        shutil.copyfile(mirror.path / "shallow", git_dir / "shallow")
+
+
+def safe_name(name: str) -> str:
+    """Give a file name for any name of a checkout: itself when it is plain, else a digest of it."""
+    if _SAFE_NAME.fullmatch(name):
+        return name
+    return f"x-{hashlib.sha256(name.encode()).hexdigest()[:32]}"

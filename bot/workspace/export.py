@@ -1,0 +1,178 @@
+"""Carrying a tree that an attacker wrote into a fresh clone, as data (security.md G1, PUBLISHER).
+
+The fresh clone has a git directory of this program's making and borrows the mirror's objects. Only what differs from
+the base is copied into it, folder by folder from the top; git there decides what is ignored and how text is stored.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from bot.core.errors import Refused
+from bot.core.paths import normalised
+from bot.workspace import run
+from bot.workspace.tree import TREE_LIMIT, Content, Kind, Listed, UntrustedTree, escapes, fault
+
+_RULES = frozenset({".gitignore", ".gitattributes"})
+_SHOWN = 20
+
+
+@dataclass(slots=True)
+class Export:
+    """One export: from a tree that nothing writes any more, into a fresh clone whose index holds the base."""
+
+    tree: UntrustedTree
+    clone: Path
+    base: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Path -> mode and id of the base commit."""
+    _folders: set[str] = field(default_factory=set)
+    _seen: set[str] = field(default_factory=set)
+    _changed: list[str] = field(default_factory=list)
+    _links: dict[str, str] = field(default_factory=dict)
+    _faults: dict[str, str] = field(default_factory=dict)
+    _bytes: int = 0
+
+    async def run(self) -> None:
+        """Bring the clone's index to what the tree holds; raises Refused and names what may not be published."""
+        await self._read_base()
+        level = [""]
+        while level:
+            level = await self._level(level)
+        self._judge()
+        # What is gone goes first: a folder may stand where a file was.
+        await self._update(self._deleted(), "--force-remove")
+        await self._update(self._changed, "--add", "--replace")
+
+    async def _update(self, paths: list[str], *options: str) -> None:
+        """Bring some paths of the clone's index up to its work tree."""
+        if paths:
+            stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+            await run.git(self.clone, "update-index", *options, "-z", "--stdin", stdin=stdin)
+
+    async def _read_base(self) -> None:
+        """Learn what the base holds."""
+        out = (await run.git(self.clone, "ls-files", "--stage", "-z")).out
+        for record in out.split(b"\0")[:-1]:
+            about, _, name = record.partition(b"\t")
+            mode, oid, _ = about.decode().split(" ")
+            path = os.fsdecode(name)
+            self.base[path] = (mode, oid)
+            while (path := os.path.dirname(path)) and path not in self._folders:
+                self._folders.add(path)
+
+    async def _level(self, folders: list[str]) -> list[str]:
+        """Take in all folders of one depth, and give the folders below them that count."""
+        listed = await asyncio.to_thread(lambda: [entry for folder in folders for entry in self.tree.folder(folder)])
+        await asyncio.to_thread(self._lay_rules, listed)
+        ignored = await self._ignored([entry for entry in listed if self._is_new(entry)])
+        kept = [entry for entry in listed if entry.path not in ignored and not self._has_fault(entry)]
+        await asyncio.to_thread(self._take, kept)
+        return [entry.path for entry in kept if entry.what == "folder"]
+
+    def _is_new(self, entry: Listed) -> bool:
+        """Tell whether the base has nothing of that name."""
+        return entry.path not in (self._folders if entry.what == "folder" else self.base)
+
+    def _has_fault(self, entry: Listed) -> bool:
+        """Tell whether an entry may not be published, and remember why."""
+        why = fault(entry.path, is_new=self._is_new(entry))
+        if entry.what == "special":
+            why = "it is a socket, a pipe or a device"
+        if self.base.get(entry.path, ("", ""))[0] == Kind.MODULE:
+            # What is in a submodule is no part of this repository; git keeps the commit that the base names.
+            return True
+        if why:
+            self._faults[entry.path] = why
+        return bool(why)
+
+    async def _ignored(self, entries: list[Listed]) -> set[str]:
+        """Ask git in the clone which of these new entries the tree's own .gitignore leaves out."""
+        asked = [entry for entry in entries if not fault(entry.path, is_new=False)]
+        if not asked:
+            return set()
+        for entry in asked:
+            if entry.what == "folder":
+                (self.clone / entry.path).mkdir(parents=True, exist_ok=True)
+        stdin = b"".join(b"./" + os.fsencode(entry.path) + b"\0" for entry in asked)
+        answer = await run.git(self.clone, "check-ignore", "-z", "--stdin", stdin=stdin, check=False)
+        if answer.code not in {0, 1}:
+            raise run.failed("check-ignore", self.clone, answer)
+        return {os.fsdecode(path)[2:] for path in answer.out.split(b"\0") if path}
+
+    def _lay_rules(self, entries: list[Listed]) -> None:
+        """Lay the files by which git judges into the clone, so that it can judge the names beside them."""
+        rules = [entry for entry in entries if entry.what == "file" and os.path.basename(entry.path) in _RULES]
+        for path, content in self._contents(rules):
+            self._write(self.clone / path, content)
+
+    def _take(self, entries: list[Listed]) -> None:
+        """Take in files and links: copy what differs from the base."""
+        for path, content in self._contents([entry for entry in entries if entry.what in {"file", "link"}]):
+            self._take_one(path, content)
+
+    def _contents(self, entries: list[Listed]) -> Iterator[tuple[str, Content]]:
+        """Read files and links; those of one folder stand together."""
+        for _, group in groupby(entries, key=lambda entry: os.path.dirname(entry.path)):
+            yield from self.tree.content(list(group))
+
+    def _take_one(self, path: str, content: Content) -> None:
+        """Take in one file or link."""
+        self._seen.add(path)
+        if content.kind is Kind.LINK:
+            self._links[path] = os.fsdecode(content.data or b"")
+        if self.base.get(path) == (content.kind, content.oid):
+            return
+        if content.data is None:
+            self._faults[path] = "it is larger than 50 MB"
+            return
+        self._changed.append(path)
+        self._bytes += len(content.data)
+        if self._bytes > TREE_LIMIT:
+            raise Refused("the work is larger than 1 GB", mend="add what is built to .gitignore")
+        self._write(self.clone / path, content)
+
+    @staticmethod
+    def _write(target: Path, content: Content) -> None:
+        """Write a file or link into the clone, where every folder is of this program's making."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if content.data is None:
+            return
+        if content.kind is Kind.LINK:
+            os.symlink(content.data, os.fsencode(target))
+            return
+        target.write_bytes(content.data)
+        target.chmod(0o755 if content.kind is Kind.PROGRAM else 0o644)
+
+    def _judge(self) -> None:
+        """Refuse what was found, all of it at once."""
+        for path in self._changed:
+            if path in self._links and escapes(path, self._links):
+                self._faults[path] = "it is a link that leads out of the repository"
+        self._judge_spellings(set(self._changed) - set(self.base))
+        if self._faults:
+            shown = [f"{printable(path)}: {why}" for path, why in sorted(self._faults.items())]
+            more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+            raise Refused(
+                "this may not be published: " + "; ".join(shown[:_SHOWN]) + more,
+                mend="remove it, or add it to .gitignore",
+            )
+
+    def _judge_spellings(self, new: set[str]) -> None:
+        """Find new names that are the same as another one where case or form does not count."""
+        spelled: dict[str, str] = {}
+        for path in sorted(self._seen if new else ()):
+            other = spelled.setdefault(normalised(path), path)
+            if other != path and (path in new or other in new):
+                self._faults[path] = f"{other} is the same name on other systems"
+
+    def _deleted(self) -> list[str]:
+        """List what the base has and the tree has no more; a submodule's commit stays."""
+        return [path for path, (mode, _) in self.base.items() if path not in self._seen and mode != Kind.MODULE]
+
+
+def printable(path: str) -> str:
+    """Give a path as one line of valid text."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in path)

@@ -1,0 +1,50 @@
+"""Locks between processes: each dies with the process that holds it."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bot.core.errors import Conflict
+
+
+class Lock:
+    """A file that one process at a time holds (flock(2)); it stays where it is when it is let go."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = -1
+
+    def take(self) -> None:
+        """Take the lock, or keep it; raises Conflict at once when another holder has it."""
+        if self._descriptor >= 0:
+            return
+        descriptor = self._open()
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise Conflict("another process works here", where=self._path.stem, mend="wait for it to end") from error
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let go of the lock; one that is not held stays so."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Hold the lock for a while, after whoever has it; blocks the thread."""
+        descriptor = self._open()
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _open(self) -> int:
+        """Open the lock's file; no child inherits it."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

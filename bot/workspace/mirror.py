@@ -1,0 +1,132 @@
+"""The mirror: one bare repository for each repository worked on, written by this program alone (security.md, G2).
+
+Checkouts borrow its objects read-only, and the publisher clones from it. It keeps each commit that was asked for under
+``refs/plangate/commits/<commit>``, so that nothing of it is ever collected.
+"""
+
+import asyncio
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.core.errors import Misconfigured, PlangateError, Refused
+from bot.core.names import CommitId, is_commit
+from bot.workspace import run
+from bot.workspace.locks import Lock
+from bot.workspace.repository import LocalRepository
+
+READ_LIMIT = 1 << 20
+"""Bytes of a file that `read` gives."""
+
+# git-config(1), fetch.fsck.*: faults that old histories are full of and that do no harm. All else stays an error,
+# above all names that mean .git, bad .gitmodules, and trees with doubled or unsorted entries.
+_HARMLESS = tuple(
+    "zeroPaddedFilemode missingSpaceBeforeDate zeroPaddedDate badTimezone badDateOverflow badDate missingEmail "
+    "badEmail badName missingNameBeforeEmail missingSpaceBeforeEmail missingTaggerEntry badTagName nulInCommit "
+    "multipleAuthors extraHeaderEntry".split()
+)
+_FSCK = {"fetch.fsckObjects": "true"} | {f"fetch.fsck.{fault}": "ignore" for fault in _HARMLESS}
+_FILE_KINDS = frozenset({b"blob"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """The mirror of a local repository; `ensure` makes it and brings it up to a commit."""
+
+    path: Path
+    source: LocalRepository
+
+    @classmethod
+    def of(cls, source: LocalRepository, folder: Path) -> "Mirror":
+        """Name the mirror of a repository in the folder of mirrors."""
+        key = hashlib.sha256(source.location.encode()).hexdigest()[:16]
+        return cls(folder / f"{key}.git", source)
+
+    @property
+    def objects(self) -> Path:
+        """The folder whose objects checkouts borrow."""
+        return self.path / "objects"
+
+    async def ensure(self, commit: CommitId) -> None:
+        """Have a commit and all its history; quick when it is there. Raises Refused for what is dangerous to fetch."""
+        if not is_commit(commit):
+            raise Refused("this is no commit id", where=commit[:80], mend="name the full commit id")
+        if await self._has(commit):
+            return
+        lock = Lock(self.path.with_suffix(".lock"))
+        holding = lock.waiting()
+        await asyncio.to_thread(holding.__enter__)
+        try:
+            await self._make()
+            if not await self._has(commit):
+                await self._fetch(commit)
+        finally:
+            holding.__exit__(None, None, None)
+
+    async def read(self, commit: CommitId, path: str, *, limit: int = READ_LIMIT) -> bytes | None:
+        """Give a file of a commit, links followed within the repository; None when there is none or it is too long."""
+        if "\n" in path:
+            return None
+        asked = f"{commit}:{path}\n".encode()
+        found = await run.git(self.path, "cat-file", "--batch-check", "--follow-symlinks", stdin=asked, check=False)
+        oid, kind, size = (*found.out.split(), b"", b"", b"")[:3]
+        if kind not in _FILE_KINDS or not size.isdigit() or int(size) > limit:
+            return None
+        return (await run.git(self.path, "cat-file", "blob", oid.decode())).out
+
+    async def changed(self, old: CommitId, new: CommitId) -> tuple[str, ...]:
+        """List the paths that differ between two commits, sorted."""
+        out = (await run.git(self.path, "diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)).out
+        return _paths(out)
+
+    async def paths(self, commit: CommitId) -> tuple[str, ...]:
+        """List the paths of a commit, sorted."""
+        return _paths((await run.git(self.path, "ls-tree", "-r", "-z", "--name-only", commit)).out)
+
+    async def _has(self, commit: CommitId) -> bool:
+        """Tell whether a commit was fetched whole: its ref is written last."""
+        return await asyncio.to_thread((self.path / _ref(commit)).exists)
+
+    async def _make(self) -> None:
+        """Make the bare repository; one that was half made is made again."""
+        if self.path.exists():
+            return
+        making = self.path.with_suffix(".making")
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir(parents=True)
+        await run.git(making, "init", "--quiet", "--bare")
+        os.rename(making, self.path)
+
+    async def _fetch(self, commit: CommitId) -> None:
+        """Fetch one commit with its history; the program that reads the person's repository runs in a sandbox."""
+        answer = await run.git(
+            self.path,
+            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow"),
+            *(f"--upload-pack={self.source.upload_pack}", "--", self.source.location, f"+{commit}:{_ref(commit)}"),
+            settings=_FSCK,
+            check=False,
+        )
+        if answer.code != 0:
+            raise _unfetched(self.source, commit, answer)
+
+
+def _ref(commit: CommitId) -> str:
+    """Name the ref that keeps a commit."""
+    return f"refs/plangate/commits/{commit}"
+
+
+def _paths(out: bytes) -> tuple[str, ...]:
+    """Read a list of paths that NULs end; bytes that are no UTF-8 become escapes."""
+    return tuple(sorted(path.decode(errors="backslashreplace") for path in out.split(b"\0") if path))
+
+
+def _unfetched(source: LocalRepository, commit: CommitId, answer: run.Answer) -> PlangateError:
+    """Give the error for a fetch that failed, with the cure for what is known to happen."""
+    said = " ".join(answer.error.split())[-400:]
+    if "fsck error" in answer.error:
+        return Refused(f"the history holds a dangerous object: {said}", where=source.location, mend="remove it")
+    if "not our ref" in answer.error or "upload-pack: not" in answer.error:
+        return Misconfigured(f"the repository has no commit {commit}", where=source.location, mend="name one it has")
+    return run.failed("fetch", source.location, answer)

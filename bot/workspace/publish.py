@@ -1,0 +1,153 @@
+"""The publisher: from a checkout to a branch of the person's repository (security.md, PUBLISHER; G1, G3, G4).
+
+Rules
+- It works in a fresh clone and never runs git in the checkout; the person's work tree, index and HEAD stay untouched.
+- Nothing outside of the approved plan's scope is committed; author, date, branch and message are the harness's.
+- The same order gives the same commit; a branch that holds something else is a Conflict, never overwritten.
+- GitPython is used here alone, in a clone of this program's making, without an argument that others shape.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
+from typing import Final
+
+from bot.core.approval import ApprovedPlan
+from bot.core.errors import Conflict, PlangateError, Refused
+from bot.core.names import CommitId
+from bot.core.paths import in_scope
+from bot.core.plan import Contract
+from bot.ports import Checkout, CommitOrder, Published
+from bot.workspace import run
+from bot.workspace.checkout import start_repository
+from bot.workspace.export import Export, printable
+from bot.workspace.mirror import Mirror
+from bot.workspace.tree import UntrustedTree
+
+AUTHOR: Final = ("Plangate", "plangate@users.noreply.github.com")
+
+_BRANCH = re.compile(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)|@\{))[A-Za-z0-9][A-Za-z0-9._/-]{0,200}(?<![./])")
+_PERSON = re.compile(r"[^<>\x00-\x1f\x7f]+ <[^<>\s\x00-\x1f\x7f]+>")
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Publishes to the local repository that a mirror is of."""
+
+    folder: Path
+    """Where fresh clones are made; each is removed afterwards."""
+    mirror: Mirror
+
+    async def publish(self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> Published:
+        """Publish a checkout that nothing writes any more; raises Refused or Conflict, and then nothing was pushed."""
+        _check(plan, checkout, order)
+        clone = Path(await asyncio.to_thread(self._clone_folder))
+        try:
+            paths = await self._export(clone, checkout, plan.document.contract)
+            commit = await self._commit(clone, checkout.base, order)
+            await self._push(clone, commit, order.branch)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, clone.parent, ignore_errors=True)
+        return Published(order.branch, commit, paths)
+
+    def _clone_folder(self) -> str:
+        """Name a folder that is not there yet in a private one that is."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return os.path.join(tempfile.mkdtemp(dir=self.folder), "clone")
+
+    async def _export(self, clone: Path, checkout: Checkout, contract: Contract) -> tuple[str, ...]:
+        """Bring the work into a fresh clone's index, and give the changed paths; all of them are in scope."""
+        start_repository(clone, self.mirror, head=checkout.base)
+        await run.git(clone, "read-tree", checkout.base)
+        await Export(UntrustedTree(checkout.path), clone).run()
+        names = ("diff-index", "--cached", "--name-only", "--no-renames", "-z", checkout.base, "--")
+        out = (await run.git(clone, *names)).out
+        paths = tuple(sorted(os.fsdecode(path) for path in out.split(b"\0") if path))
+        if not paths:
+            raise Refused("the work changed nothing", mend="say what should be different")
+        outside = [path for path in paths if not in_scope(path, contract.scope, contract.dependencies)]
+        if outside:
+            more = f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else ""
+            raise Refused(
+                "the work changed files outside of the plan's scope",
+                where=", ".join(printable(path) for path in outside[:_SHOWN]) + more,
+                mend="leave them as they were, or ask for a plan that names them",
+            )
+        return paths
+
+    async def _commit(self, clone: Path, base: CommitId, order: CommitOrder) -> CommitId:
+        """Commit the index on top of the base."""
+        tree = (await run.git(clone, "write-tree")).out.decode().strip()
+        return await asyncio.to_thread(_commit_tree, clone, base, tree, order)
+
+    async def _push(self, clone: Path, commit: CommitId, branch: str) -> None:
+        """Make the branch in the person's repository, if there is none or it is this commit already."""
+        source, ref = self.mirror.source, f"refs/heads/{branch}"
+        answer = await run.git(
+            clone,
+            *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"),
+            *(f"--receive-pack={source.receive_pack}", f"--force-with-lease={ref}:"),
+            *("--", source.location, f"{commit}:{ref}"),
+            check=False,
+        )
+        if answer.code != 0:
+            raise _unpushed(source.location, branch, answer)
+
+
+def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
+    """Refuse an order that the harness should not have given."""
+    if plan.document.base != checkout.base:
+        raise Refused(
+            "the checkout was made from another commit than the plan", where=checkout.base, mend="start the work again"
+        )
+    if not _BRANCH.fullmatch(order.branch):
+        raise Refused("this is no safe branch name", where=printable(order.branch[:80]), mend="use letters and digits")
+    if order.requester and not _PERSON.fullmatch(order.requester):
+        raise Refused("this is no co-author", where=printable(order.requester[:80]), mend="use `Name <address>`")
+    if not order.message.strip() or "\0" in order.message:
+        raise Refused("the commit message is empty or binary", mend="give a message")
+
+
+def _commit_tree(clone: Path, base: CommitId, tree: str, order: CommitOrder) -> CommitId:
+    """Write the commit object; each of its parts follows from the order, so that the same order gives the same id."""
+    from git import Actor, Commit, Repo, Tree
+
+    trailer = f"\n\nCo-authored-by: {order.requester}" if order.requester else ""
+    message = "\n".join(order.message.replace("\r\n", "\n").strip().splitlines()) + trailer + "\n"
+    author, at = Actor(*AUTHOR), order.at.astimezone(UTC).replace(microsecond=0)
+    with Repo(clone) as repo:
+        commit = Commit.create_from_tree(
+            repo,
+            Tree(repo, bytes.fromhex(tree)),
+            message,
+            parent_commits=[Commit(repo, bytes.fromhex(base))],
+            author=author,
+            committer=author,
+            author_date=at,
+            commit_date=at,
+        )
+        return CommitId(commit.hexsha)
+
+
+def _unpushed(location: str, branch: str, answer: run.Answer) -> PlangateError:
+    """Give the error for a push that failed, with the cure for what is known to happen."""
+    said = " ".join((answer.out.decode(errors="replace") + " " + answer.error).split())[-600:]
+    if "stale info" in said or "fetch first" in said or "non-fast-forward" in said:
+        return Conflict("the branch holds something else", where=branch, mend="delete or rename that branch")
+    if "proc-receive" in said:
+        return Refused(
+            "the repository hands pushes to a hook, which is not run",
+            where=location,
+            mend="git config --unset-all receive.procReceiveRefs",
+        )
+    if "cannot lock ref" in said or "refname conflict" in said:
+        return Refused(f"the branch cannot be made: {said}", where=branch, mend="rename the branch that is in its way")
+    if "ermission denied" in said or "insufficient permission" in said or "Read-only file system" in said:
+        return Refused(f"the repository cannot be written: {said}", where=location, mend="run as the user who owns it")
+    return run.failed("push", location, answer)

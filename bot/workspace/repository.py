@@ -1,0 +1,214 @@
+"""A person's local repository: where it is, what it is at, and how to talk to it.
+
+Its configuration, hooks and attributes are not ours: every git that runs in it is confined to a sandbox without
+network and keys, where its hooks are switched off as well (security.md, G1).
+"""
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bot.core.errors import Misconfigured, PlangateError
+from bot.core.names import CommitId, is_commit
+from bot.workspace import run, sandbox
+from bot.workspace.sandbox import Mount, Profile
+
+_SETTINGS = {
+    "safe.directory": "*",  # whoever owns it: it is in a sandbox
+    "uploadpack.allowAnySHA1InWant": "true",
+    "core.alternateRefsCommand": "true",
+    "receive.denyCurrentBranch": "refuse",
+    "receive.fsckObjects": "false",
+}
+_POINTER_LIMIT = 4096
+_SHA1_LENGTH: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a repository is; found without running git."""
+
+    top: Path
+    """The work tree, or the repository itself when it is bare."""
+    git_dir: Path
+    common_dir: Path
+    """Differs from git_dir in a linked work tree."""
+    objects: tuple[Path, ...] = ()
+    """Object folders that it borrows from."""
+
+    @property
+    def bare(self) -> bool:
+        """Whether there is no work tree."""
+        return self.top == self.git_dir
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRepository:
+    """A local repository as it was when it was opened."""
+
+    place: Place
+    head: CommitId
+    branch: str
+    """The name of the branch that is checked out; empty for none."""
+    uncommitted: int
+    """How many files differ from HEAD; they are left alone."""
+    unsafe: bool = False
+
+    @classmethod
+    async def open(cls, folder: Path, *, unsafe: bool = False) -> "LocalRepository":
+        """Open the repository that a folder is in; raises Misconfigured with the cure when that cannot be."""
+        place = find(folder)
+        head, branch, uncommitted = await _look(place, unsafe=unsafe)
+        _check(place, head)
+        return cls(place, CommitId(head), branch, uncommitted, unsafe)
+
+    @property
+    def location(self) -> str:
+        """The path that names this repository: the same in all of its work trees."""
+        return str(self.place.common_dir)
+
+    @property
+    def upload_pack(self) -> str:
+        """The command line, for git's ``--upload-pack``, that reads from this repository in a sandbox."""
+        return self._command("upload-pack", writable=False)
+
+    @property
+    def receive_pack(self) -> str:
+        """The command line, for git's ``--receive-pack``, that writes to this repository in a sandbox."""
+        return self._command("receive-pack", writable=True)
+
+    def _command(self, program: str, *, writable: bool) -> str:
+        """Give the command line of a git program that serves this repository."""
+        if self.unsafe:
+            return f"git {program}"
+        return shlex.join([*sandbox.argv(_profile(self.place, writable=writable, tree=False)), "git", program])
+
+
+def find(folder: Path) -> Place:
+    """Find the repository that a folder is in, as git would, by looking at files alone; raises Misconfigured."""
+    start = Path(os.path.realpath(folder))
+    for candidate in (start, *start.parents):
+        pointed = _git_dir(candidate)
+        if pointed is None:
+            continue
+        common = _follow(pointed, pointed / "commondir", "")
+        if candidate == Path("/"):
+            break
+        return Place(candidate, pointed, common or pointed, _borrowed((common or pointed) / "objects"))
+    raise Misconfigured(
+        "no git repository here", where=str(start), mend="name one with --repo, or make one: git init, add, commit"
+    )
+
+
+def _git_dir(candidate: Path) -> Path | None:
+    """Give the git directory of a folder, if it has or is one."""
+    inner = candidate / ".git"
+    if inner.is_dir():
+        return inner.resolve()
+    if inner.is_file():
+        return _follow(candidate, inner, "gitdir: ")
+    bare = (candidate / "HEAD").is_file() and (candidate / "objects").is_dir() and (candidate / "refs").is_dir()
+    return candidate if bare else None
+
+
+def _follow(origin: Path, pointer: Path, prefix: str) -> Path | None:
+    """Follow a file that holds the path of a folder (gitrepository-layout(5): gitfile, commondir)."""
+    try:
+        with pointer.open("rb") as file:
+            text = file.read(_POINTER_LIMIT).decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+    target = Path(os.path.realpath(origin / text.removeprefix(prefix).strip()))
+    return target if text.startswith(prefix) and (target / "HEAD").is_file() else None
+
+
+def _borrowed(objects: Path) -> tuple[Path, ...]:
+    """List the object folders that a repository borrows from; only what looks like one (gitrepository-layout(5))."""
+    try:
+        with (objects / "info" / "alternates").open("rb") as file:
+            lines = file.read(_POINTER_LIMIT).decode(errors="replace").splitlines()
+    except OSError:
+        return ()
+    found = (Path(os.path.realpath(objects / line)) for line in lines if line and not line.startswith(("#", '"')))
+    return tuple(path for path in found if path.name == "objects" and (path / "pack").is_dir())
+
+
+def _profile(place: Place, *, writable: bool, tree: bool) -> Profile:
+    """Give the sandbox for a git in this repository: its folders at their own paths, and nothing else."""
+    folders = dict.fromkeys(([place.top] if tree else []) + [place.common_dir, place.git_dir])
+    mounts = [Mount(str(folder), str(folder), writable) for folder in folders]
+    borrowed = [Mount(str(folder), str(folder)) for folder in place.objects]
+    return Profile(
+        directory=str(place.top if tree else place.git_dir),
+        mounts=(*mounts, *borrowed),
+        environment={**run.git_environment(_SETTINGS), **({} if writable else {"GIT_PROTOCOL": "version=2"})},
+    )
+
+
+async def _look(place: Place, *, unsafe: bool) -> tuple[str, str, int]:
+    """Ask git for the commit, the branch and the number of files that differ."""
+    if place.bare:
+        names = ["for-each-ref", "--format=%(HEAD) %(objectname) %(refname:short)", "refs/heads"]
+        return _bare((await _ask(place, names, unsafe=unsafe)).out)
+    status = ["status", "--porcelain=v2", "--branch", "-z", "--ignore-submodules=all", "--no-renames"]
+    answer = await _ask(place, status, unsafe=unsafe, check=False)
+    if answer.code == 0:
+        return _status(answer.out)
+    # A filter of the repository did not run, such as one whose program the sandbox lacks: look without contents.
+    head = (
+        (await _ask(place, ["rev-parse", "HEAD", "--symbolic-full-name", "HEAD"], unsafe=unsafe)).out.decode().split()
+    )
+    differing = (await _ask(place, ["diff-files", "--name-only", "-z"], unsafe=unsafe)).out.count(b"\0")
+    return head[0], head[1].removeprefix("refs/heads/") if head[1] != "HEAD" else "", differing
+
+
+async def _ask(place: Place, arguments: list[str], *, unsafe: bool, check: bool = True) -> run.Answer:
+    """Run git in the repository, in a sandbox; raises Misconfigured when it fails and `check` is set."""
+    answer = await run.confined(_profile(place, writable=False, tree=True), ["git", *arguments], unsafe=unsafe)
+    if check and answer.code != 0:
+        raise _unreadable(place, answer.error)
+    return answer
+
+
+def _status(out: bytes) -> tuple[str, str, int]:
+    """Read ``git status --porcelain=v2 --branch -z`` (git-status(1))."""
+    records = [record for record in out.decode(errors="replace").split("\0") if record]
+    heads = dict(record[2:].split(" ", 1) for record in records if record.startswith("# branch."))
+    branch = heads.get("branch.head", "")
+    count = sum(not record.startswith("# ") for record in records)
+    return heads.get("branch.oid", ""), "" if branch == "(detached)" else branch, count
+
+
+def _bare(out: bytes) -> tuple[str, str, int]:
+    """Read the list of branches of a bare repository: the one that HEAD names is marked with a star."""
+    for line in out.decode(errors="replace").splitlines():
+        if line.startswith("* "):
+            _, head, branch = line.split(" ", 2)
+            return head, branch, 0
+    return "", "", 0
+
+
+def _check(place: Place, head: str) -> None:
+    """Refuse a HEAD that cannot be worked from."""
+    if not is_commit(head):
+        raise Misconfigured(
+            "the repository has no commit yet", where=str(place.top), mend="commit something: git add -A && git commit"
+        )
+    if len(head) != _SHA1_LENGTH:
+        raise Misconfigured(
+            "the repository names its objects by SHA-256, which is not supported",
+            where=str(place.top),
+            mend="use a repository of the SHA-1 format",
+        )
+
+
+def _unreadable(place: Place, said: str) -> PlangateError:
+    """Give the error for a repository that git does not read."""
+    short = " ".join(said.split())[-400:]
+    if "ermission denied" in said:
+        return Misconfigured(
+            f"the repository cannot be read: {short}", where=str(place.top), mend="run as the user who owns it"
+        )
+    return Misconfigured(f"git does not read the repository: {short}", where=str(place.top), mend="mend what it says")

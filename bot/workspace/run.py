@@ -1,0 +1,188 @@
+"""Running programs: git with an environment of its own, and single commands in a sandbox.
+
+Rules
+- Everything is bounded: time, and the bytes that are kept of an answer.
+- git reads no configuration but its repository's and what is set here; nobody is asked for a password.
+- `git` is privileged: it runs only where nothing but this program has written (G1), in mirrors, fresh clones and
+  checkouts that are being made. Everything else is `confined`.
+"""
+
+import asyncio
+import ctypes
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bot.core.errors import Refused, Transient
+from bot.workspace import sandbox
+from bot.workspace.sandbox import Profile
+
+OUTPUT_LIMIT: Final = 64 << 20
+"""Bytes of an answer: the file list of a repository of some hundred thousand files."""
+
+TIMEOUT: Final = 600.0
+"""Seconds: the first fetch of a large repository."""
+
+# git-config(1), GIT_CONFIG_COUNT: what is set this way outranks the configuration of the repository.
+_SETTINGS = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
+    "core.quotePath": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "receive.autogc": "false",
+    "protocol.version": "2",
+    "advice.detachedHead": "false",
+    "init.defaultBranch": "main",
+}
+_KEYCTL = {"x86_64": 250, "aarch64": 219}
+_JOIN_SESSION_KEYRING = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a program said, and how it ended."""
+
+    code: int
+    out: bytes
+    error: str
+
+
+def git_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Give git's share of an environment: no configuration but the repository's own, outranked by what is set here."""
+    merged = _SETTINGS | dict(settings or {})
+    numbered = {"GIT_CONFIG_COUNT": str(len(merged))}
+    for number, (key, value) in enumerate(merged.items()):
+        numbered |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": "file:https:http",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TEMPLATE_DIR": "",
+        **numbered,
+    }
+
+
+async def git(
+    where: Path, *arguments: str, stdin: bytes = b"", settings: Mapping[str, str] | None = None, check: bool = True
+) -> Answer:
+    """Run privileged git in a folder that only this program writes; raises Transient when it fails, if `check`."""
+    places = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LANG": "C.UTF-8"}
+    answer = await execute(["git", *arguments], where, stdin=stdin, environment=places | git_environment(settings))
+    if check and answer.code != 0:
+        raise failed(arguments[0], where, answer)
+    return answer
+
+
+def failed(what: str, where: Path | str, answer: Answer) -> Transient:
+    """Give the error for a git that failed: its own words, shortened."""
+    said = " ".join(answer.error.split())[-600:] or f"exit code {answer.code}"
+    return Transient(f"git {what} failed: {said}", where=str(where), mend="mend what the message names, then try again")
+
+
+async def confined(profile: Profile, command: Sequence[str], *, unsafe: bool = False) -> Answer:
+    """Run one command in a sandbox of its own; raises NoSandbox where none can be had.
+
+    `unsafe` runs it bare, which asks for mounts at their own paths.
+    """
+    if unsafe:
+        return await execute(command, Path(profile.directory), environment=sandbox.environment(profile))
+    answer = await execute([*sandbox.argv(profile), *command], Path("/"), environment={"PATH": os.defpath})
+    if answer.code != 0 and answer.error.startswith("bwrap: "):
+        await asyncio.to_thread(sandbox.probe)
+    return answer
+
+
+async def execute(command: Sequence[str], where: Path, *, environment: Mapping[str, str], stdin: bytes = b"") -> Answer:
+    """Run a program to its end and give what it said; cancelling, running out of time or of bounds kills its group."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=where,
+        env=dict(environment),
+        stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            return await _converse(process, stdin)
+    except TimeoutError as error:
+        raise Transient(f"{command[0]} took longer than {TIMEOUT:.0f} s", where=str(where), mend="try again") from error
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await ended(process)
+
+
+async def ended(process: asyncio.subprocess.Process) -> None:
+    """Wait for a killed program: asyncio sees its end only when what it has written is read (cpython 119710)."""
+    left = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+    reading = [asyncio.ensure_future(_forget(stream)) for stream in left]
+    await process.wait()
+    for task in reading:
+        task.cancel()
+
+
+async def _forget(stream: asyncio.StreamReader) -> None:
+    """Read a stream to its end."""
+    while await stream.read(1 << 18):
+        pass
+
+
+async def _converse(process: asyncio.subprocess.Process, stdin: bytes) -> Answer:
+    """Feed a program and read both of its outputs at a time, each within bounds."""
+    feeding = asyncio.ensure_future(_feed(process.stdin, stdin))
+    reading = [asyncio.ensure_future(_bounded(stream)) for stream in (process.stdout, process.stderr)]
+    try:
+        out, error = await asyncio.gather(*reading)
+        await feeding
+    finally:
+        for task in (feeding, *reading):
+            task.cancel()
+        await asyncio.wait([feeding, *reading])
+    return Answer(await process.wait(), out, error.decode(errors="replace"))
+
+
+async def _feed(stream: asyncio.StreamWriter | None, stdin: bytes) -> None:
+    """Write a program's input; one that does not want all of it is no error."""
+    if stream is None:
+        return
+    with suppress(BrokenPipeError, ConnectionResetError):
+        stream.write(stdin)
+        await stream.drain()
+    stream.close()
+
+
+async def _bounded(stream: asyncio.StreamReader | None) -> bytes:
+    """Read a stream to its end; raises Refused beyond OUTPUT_LIMIT."""
+    pieces: list[bytes] = []
+    size = 0
+    while stream is not None and (piece := await stream.read(1 << 18)):
+        size += len(piece)
+        if size > OUTPUT_LIMIT:
+            raise Refused(f"a program said more than {OUTPUT_LIMIT:,} bytes", mend="use a smaller repository")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def leave_keyring() -> None:
+    """Give this thread and what it starts a session keyring of its own: bubblewrap would hand ours on (TOOLHOST).
+
+    keyctl(2), KEYCTL_JOIN_SESSION_KEYRING; where the kernel has no keyrings there is nothing to leave.
+    """
+    number = _KEYCTL.get(os.uname().machine)
+    if number is not None:
+        ctypes.CDLL(None, use_errno=True).syscall(number, _JOIN_SESSION_KEYRING, None)

@@ -1,0 +1,178 @@
+"""The sandbox: which namespaces, mounts and environment a program of the repository gets (security.md, TOOLHOST; D1).
+
+Rules
+- Nothing of the machine is visible but a read-only runtime, a private /tmp, and the mounts that a profile names.
+- The environment is an allow-list; no key is in it, no file descriptor but the standard ones passes.
+- Everything in a sandbox dies with its first process, and that one with the process that started it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from bot.core.errors import NoSandbox
+
+FALLBACK: Final = "/workspace"
+"""Where a checkout is shown when its repository's own path cannot be."""
+
+PACKAGE: Final = "/opt/plangate"
+"""Where the program's own package and the mirror are shown."""
+
+HOME: Final = "/tmp/home"  # noqa: S108 - /tmp is the sandbox's own
+_ETC = Path(__file__).parent / "etc"
+_BOT = Path(__file__).parent.parent
+_OWN_ETC = ("passwd", "group", "hosts", "nsswitch.conf")
+_HOST_ETC = tuple(
+    "ld.so.cache ld.so.conf ld.so.conf.d alternatives ssl/certs ssl/openssl.cnf ca-certificates pki/tls/certs "
+    "pki/ca-trust localtime os-release mime.types services protocols".split()
+)
+_FORBIDDEN = tuple(f"/{name}" for name in "usr etc proc dev sys bin sbin lib lib32 lib64 libx32 boot run".split())
+_SHM_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder of the machine, and where the sandbox shows it."""
+
+    source: str
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What one sandbox may see and do; there is no network in any."""
+
+    directory: str
+    """The working directory, as shown inside."""
+    mounts: tuple[Mount, ...] = ()
+    """In this order: a later mount lies over an earlier one."""
+    tmp_mb: int = 1024
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def argv(profile: Profile) -> list[str]:
+    """Give the bubblewrap command line of a profile, up to the program to run; raises NoSandbox without bubblewrap."""
+    binds = [
+        part
+        for mount in profile.mounts
+        for part in ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
+    ]
+    variables = [part for name, value in environment(profile).items() for part in ("--setenv", name, value)]
+    return [
+        # bubblewrap stays as the first process of the sandbox, where its own environment could be read in /proc/1.
+        *("env", "-i", _bubblewrap()),
+        *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"),
+        *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox"),
+        *_runtime(),
+        # Real root owns /proc/sys in any user namespace, so that writing is refused by the mount.
+        *("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
+        *("--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"),  # noqa: S108 - /dev/shm is the sandbox's own
+        *("--size", str(profile.tmp_mb << 20), "--tmpfs", "/tmp", "--dir", HOME),  # noqa: S108
+        *binds,
+        *("--remount-ro", "/", "--chdir", profile.directory),
+        *variables,
+        "--",
+    ]
+
+
+def environment(profile: Profile) -> dict[str, str]:
+    """Give the whole environment of a sandboxed program: an allow-list of harmless values, and the profile's own."""
+    places = dict.fromkeys([f"{sys.base_prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin"])
+    return {
+        "PATH": ":".join(places),
+        "HOME": HOME,
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp",  # noqa: S108 - /tmp is the sandbox's own
+        "TERM": "dumb",
+        "CI": "true",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "GIT_AUTHOR_NAME": "Plangate",
+        "GIT_AUTHOR_EMAIL": "plangate@users.noreply.github.com",
+        "GIT_COMMITTER_NAME": "Plangate",
+        "GIT_COMMITTER_EMAIL": "plangate@users.noreply.github.com",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        **profile.environment,
+    }
+
+
+def python() -> str:
+    """Give the interpreter that a sandbox has: the one under any virtual environment."""
+    return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+
+
+def shown_path(path: str, hidden: tuple[str, ...] = ()) -> str:
+    """Give where a checkout of the repository at `path` is shown: there, or at FALLBACK if that would hide the runtime.
+
+    `hidden` names further paths that are mounted, such as configured ones.
+    """
+    plain = PurePosixPath(os.path.normpath(path))
+    if not plain.is_absolute() or any(plain.is_relative_to(taken) for taken in (*_FORBIDDEN, PACKAGE, HOME)):
+        return FALLBACK
+    below = ("/root", sys.base_prefix, PACKAGE, HOME, *hidden)
+    covers = any(PurePosixPath(taken).is_relative_to(plain) for taken in below)
+    return FALLBACK if covers or plain.is_relative_to(sys.base_prefix) else str(plain)
+
+
+def probe() -> None:
+    """Return when a sandbox works on this machine; raise NoSandbox, which says why not and how to mend it."""
+    command = [*argv(Profile(directory="/tmp")), "true"]  # noqa: S108 - /tmp is the sandbox's own
+    try:
+        tried = subprocess.run(command, capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoSandbox("bubblewrap does not run", where=str(error), mend="reinstall bubblewrap") from error
+    if tried.returncode != 0:
+        said = tried.stderr.decode(errors="replace").strip()
+        raise NoSandbox("a sandbox cannot be made here", where=said, mend=cure(said))
+
+
+def cure(said: str) -> str:
+    """Say how to mend what bubblewrap complained about."""
+    if "Unknown option" in said or "unknown option" in said:
+        return "install bubblewrap 0.8 or newer"
+    if "ermission denied" in said and Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").exists():
+        return "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for bwrap with `userns,`"
+    if "ermi" in said or "No space left" in said:
+        return (
+            "let this user make user namespaces: sysctl kernel.unprivileged_userns_clone=1 and "
+            "user.max_user_namespaces=10000; in a container allow the system calls unshare and mount"
+        )
+    return "run `bwrap --unshare-all --ro-bind / / true` by hand and mend what it says"
+
+
+@lru_cache(maxsize=1)
+def _bubblewrap() -> str:
+    """Find bubblewrap."""
+    found = shutil.which("bwrap")
+    if found is None:
+        raise NoSandbox("bubblewrap is missing", where="bwrap on PATH", mend="apt-get install bubblewrap")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _runtime() -> tuple[str, ...]:
+    """Give the mounts of the read-only runtime: programs, libraries, a minimal /etc, Python and this package."""
+    links = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+    parts = ["--ro-bind", "/usr", "/usr"]
+    for place in links:
+        if os.path.islink(place):
+            parts += ["--symlink", os.readlink(place), place]
+        elif os.path.isdir(place):
+            parts += ["--ro-bind", place, place]
+    for name in _HOST_ETC:
+        parts += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    for name in _OWN_ETC:
+        parts += ["--ro-bind", str(_ETC / name), f"/etc/{name}"]
+    if not PurePosixPath(sys.base_prefix).is_relative_to("/usr"):
+        parts += ["--ro-bind", sys.base_prefix, sys.base_prefix]
+    return (*parts, "--ro-bind", str(_BOT), f"{PACKAGE}/bot")

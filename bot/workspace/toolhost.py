@@ -1,0 +1,260 @@
+"""The client of a toolhost: one sandboxed process, spoken to in JSON lines over a pipe (agent.md T3a).
+
+Rules
+- What comes out of a sandbox is data of the attacker: every answer is checked and bounded before it is passed on.
+- A call that is cancelled ends what it started; a toolhost that does not obey is killed with all it holds.
+- A dead toolhost answers every call with an error; it raises nothing.
+"""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from bot.core.errors import Broken, NoSandbox
+from bot.core.transcript import Json
+from bot.ports import ToolOutput
+
+LINE_LIMIT: Final = 32 << 20
+"""Bytes of one answer: an image of 5 MB in base64 is the longest that a toolhost means to send."""
+
+TEXT_LIMIT: Final = 1_000_000
+_START_SECONDS = 20.0
+_OBEY_SECONDS = 3.0
+_CLOSE_SECONDS = 1.0
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_PROGRAM = "import sys; sys.path.insert(0, {place!r}); from bot.toolhost.main import main; main()"
+
+Progress = Callable[[str], None]
+
+
+def program(python: str, place: str) -> list[str]:
+    """Give the command that starts the toolhost from the package in `place`: isolated, without site packages."""
+    return [python, "-I", "-S", "-c", _PROGRAM.format(place=place)]
+
+
+class SandboxedToolhost:
+    """A running toolhost; made by `start`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._answers: dict[int, asyncio.Future[ToolOutput]] = {}
+        self._progress: dict[int, Progress] = {}
+        self._last = 0
+        self._closed = False
+        self._listening: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(
+        cls, command: Sequence[str], config: Json, *, environment: Mapping[str, str]
+    ) -> "SandboxedToolhost":
+        """Start a toolhost and wait until it is ready; raises NoSandbox when it does not come up."""
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd="/",
+            env=dict(environment),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=LINE_LIMIT,
+            start_new_session=True,
+        )
+        host = cls(process)
+        try:
+            await host._greet(config)
+        except BaseException:
+            await host.close()
+            raise
+        host._listening = asyncio.create_task(host._listen())
+        return host
+
+    async def call(
+        self, operation: str, arguments: Json, *, progress: Progress | None = None, timeout: float = 600.0
+    ) -> ToolOutput:
+        """Run one operation; cancelling it, or running out of time, ends everything that it started."""
+        if self._gone:
+            return _dead()
+        self._last += 1
+        number = self._last
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        if progress is not None:
+            self._progress[number] = progress
+        try:
+            await self._send({"id": number, "op": operation, "args": arguments})
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(answer)
+        except TimeoutError:
+            await self._stop(number, answer)
+            return ToolOutput(f"{operation} did not end within {timeout:g} s and was stopped.", is_error=True)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._stop(number, answer))
+            raise
+        finally:
+            self._answers.pop(number, None)
+            self._progress.pop(number, None)
+
+    async def close(self) -> None:
+        """End the process and everything in its sandbox, within 2 seconds; closing again does nothing."""
+        self._closed = True
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._process.wait()
+        await self._kill()
+        if self._listening is not None:
+            await asyncio.wait([self._listening])
+        self._bury()
+
+    @property
+    def _gone(self) -> bool:
+        """Whether nobody is there to answer."""
+        return (
+            self._closed
+            or self._process.returncode is not None
+            or (self._listening is not None and self._listening.done())
+        )
+
+    async def _greet(self, config: Json) -> None:
+        """Send the configuration and wait for the toolhost's first line."""
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await self._send(config)
+                line = await self._line()
+        except TimeoutError:
+            line = b""
+        hello = _decoded(line)
+        if hello.get("ready") is True:
+            return
+        said = str(hello.get("text") or await self._complaint())
+        if line:
+            raise Broken(f"the toolhost refused its configuration: {said[:500]}")
+        raise NoSandbox("the sandbox did not start", where=said[:500], mend="run `plangate doctor`")
+
+    async def _complaint(self) -> str:
+        """Kill a toolhost that did not come up, and give what was said on its standard error."""
+        await self._kill()
+        errors = self._process.stderr
+        return (await errors.read(4096)).decode(errors="replace").strip() if errors is not None else ""
+
+    async def _send(self, message: Json) -> None:
+        """Write one line; a closed pipe shows as a dead toolhost to whoever waits for the answer."""
+        stream = self._process.stdin
+        with suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
+            if stream is not None:
+                stream.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+                await stream.drain()
+
+    async def _line(self) -> bytes:
+        """Read one line; empty at the end of the pipe, and for a line that is too long."""
+        stream = self._process.stdout
+        try:
+            return await stream.readline() if stream is not None else b""
+        except ValueError:
+            return b""
+
+    async def _listen(self) -> None:
+        """Hand each answer to whoever waits for it, until the pipe ends."""
+        errors = asyncio.ensure_future(_drain(self._process.stderr))
+        while line := await self._line():
+            self._take(_decoded(line))
+        # Its end is seen only when what it has written is read.
+        await asyncio.gather(self._kill(), _drain(self._process.stdout))
+        errors.cancel()
+        self._bury()
+
+    def _take(self, message: Json) -> None:
+        """Take one message; one that nobody waits for is dropped."""
+        number = message.get("id")
+        if not isinstance(number, int):
+            return
+        waiting = self._answers.get(number)
+        if waiting is None or waiting.done():
+            return
+        if isinstance(said := message.get("progress"), str):
+            if hear := self._progress.get(number):
+                hear(said[:TEXT_LIMIT])
+            return
+        waiting.set_result(_output(message))
+
+    async def _stop(self, number: int, answer: "asyncio.Future[ToolOutput]") -> None:
+        """End one call: by asking, and if that does not help by ending the toolhost."""
+        await self._send({"cancel": number})
+        done, _ = await asyncio.wait([answer], timeout=_OBEY_SECONDS)
+        if not done:
+            await self._kill()
+
+    async def _kill(self) -> None:
+        """Kill the sandbox: its first process takes all others along, and only then bubblewrap ends."""
+        if self._process.returncode is not None:
+            return
+        for pid in _children(self._process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS / 2):
+                await self._process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+
+    def _bury(self) -> None:
+        """Answer everybody who still waits."""
+        for waiting in self._answers.values():
+            if not waiting.done():
+                waiting.set_result(_dead())
+
+
+def _children(pid: int) -> tuple[int, ...]:
+    """List the children of a process (proc(5): /proc/pid/task/tid/children)."""
+    try:
+        return tuple(int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    except OSError:
+        return ()
+
+
+async def _drain(stream: asyncio.StreamReader | None) -> None:
+    """Read a stream to its end and forget it, so that nobody blocks on writing to it."""
+    while stream is not None and await stream.read(1 << 16):
+        pass
+
+
+def _dead() -> ToolOutput:
+    """Say that the toolhost is gone."""
+    return ToolOutput("The sandbox of this session has ended; nothing was run.", is_error=True)
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    """Read one line as a JSON object; anything else is an empty one."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _output(message: Json) -> ToolOutput:
+    """Check an answer piece by piece; what does not fit is left out."""
+    text, blocks, stamps, details = (message.get(name) for name in ("text", "blocks", "stamps", "details"))
+    if not isinstance(text, str):
+        return ToolOutput("The sandbox gave an answer that could not be read.", is_error=True)
+    return ToolOutput(
+        text=text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}\n[cut: {len(text):,} characters]",
+        is_error=message.get("is_error") is not False,
+        blocks=tuple(block for block in blocks if _is_image(block)) if isinstance(blocks, list) else (),
+        stamps={path: str(stamp) for path, stamp in stamps.items()} if isinstance(stamps, dict) else {},
+        details=details if isinstance(details, dict) else {},
+    )
+
+
+def _is_image(block: object) -> bool:
+    """Tell whether a content block is an image, and nothing but one (facts: Messages API, image blocks)."""
+    match block:
+        case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": str(), **source}, **rest}:
+            return kind in _IMAGES and not source and not rest
+        case _:
+            return False

@@ -1,0 +1,193 @@
+"""Reading a tree that an attacker wrote (security.md, PUBLISHER).
+
+Rules
+- Every file is opened by name in a folder that was opened before it, without following links, without blocking.
+- What a thing is, is asked of the open file; what it holds is read within bounds.
+- A name that git, Windows or macOS would read as another one is refused, unless the base commit has it already.
+"""
+
+import hashlib
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from bot.core.errors import Refused
+
+FILE_LIMIT: Final = 50_000_000
+TREE_LIMIT: Final = 1_000_000_000
+"""Bytes of one file, and of all files that are carried over."""
+
+_PIECE = 1 << 20
+_READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_GIT_NAME = re.compile(r"git~\d+|\.git[ .]*(?::.*)?", re.IGNORECASE)
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(?:\..*)?", re.IGNORECASE)
+_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
+
+
+class Kind(StrEnum):
+    """What an entry of a tree is."""
+
+    FILE = "100644"
+    PROGRAM = "100755"
+    LINK = "120000"
+    MODULE = "160000"
+    """The commit of a submodule, in a base."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One name in a folder: a folder, a file, a link, or something that no repository can hold."""
+
+    path: str
+    what: str
+    """folder, file, link or special."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file or link holds, and under which id git knows it; `data` is None for what is beyond FILE_LIMIT."""
+
+    kind: Kind
+    oid: str
+    data: bytes | None
+
+
+class UntrustedTree:
+    """A folder that is read without ever leaving it."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def folder(self, path: str) -> list[Listed]:
+        """List one folder, sorted by name; the repository's own .git at the top is left out."""
+        with self._opened(path) as descriptor, os.scandir(descriptor) as entries:
+            names = [(entry.name, _what(entry)) for entry in entries if path or entry.name != ".git"]
+        return [Listed(f"{path}/{name}" if path else name, what) for name, what in sorted(names)]
+
+    def content(self, paths: list[Listed]) -> Iterator[tuple[str, Content]]:
+        """Give what files and links of one folder hold; raises Refused for what changed its nature."""
+        if not paths:
+            return
+        with self._opened(os.path.dirname(paths[0].path)) as descriptor:
+            for listed in paths:
+                name = os.path.basename(listed.path)
+                if listed.what == "link":
+                    target = os.fsencode(os.readlink(name, dir_fd=descriptor))
+                    yield listed.path, Content(Kind.LINK, _hash(len(target), target).hexdigest(), target)
+                else:
+                    yield listed.path, _file(name, descriptor, listed.path)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        """Open a folder, one step at a time; raises Refused for what in it cannot be read."""
+        descriptor = os.open(self._root, _READ_ONLY | os.O_DIRECTORY)
+        try:
+            for name in path.split("/") if path else ():
+                inner = os.open(name, _READ_ONLY | os.O_DIRECTORY, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            yield descriptor
+        except OSError as error:
+            where = os.path.join(path, os.path.basename(error.filename or ""))
+            raise Refused(
+                f"this cannot be read: {error.strerror}", where=where, mend="give it mode 644 or 755"
+            ) from error
+        finally:
+            os.close(descriptor)
+
+
+def fault(path: str, *, is_new: bool) -> str:
+    """Say why the last name of a path may not be published; empty when it may."""
+    name = os.path.basename(path)
+    if means_git(name):
+        return "its name means .git, to git or to a file system"
+    if not is_new:
+        return ""
+    if not _is_text(name):
+        return "its name is no UTF-8"
+    if _FORBIDDEN.search(name) or name.endswith((" ", ".")) or _DEVICE.fullmatch(name):
+        return "its name cannot be had on Windows"
+    if any(unicodedata.category(char) in {"Cc", "Cf", "Zl", "Zp"} for char in name):
+        return "its name holds invisible characters"
+    return ""
+
+
+def means_git(name: str) -> bool:
+    """Tell whether a name is .git in some spelling: case, compatibility forms, HFS+ ignorables, NTFS short names."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    seen = "".join(char for char in folded if unicodedata.category(char) not in {"Cf", "Mn", "Cc"})
+    return _GIT_NAME.fullmatch(seen.strip(" ")) is not None
+
+
+def escapes(path: str, links: dict[str, str]) -> bool:
+    """Tell whether following a link leads out of the tree, or into .git; `links` holds every link and its target."""
+    steps = path.split("/")
+    place: list[str] = []
+    followed = 0
+    while steps:
+        step = steps.pop(0)
+        if step in {"", "."}:
+            continue
+        if step == "..":
+            if not place:
+                return True
+            place.pop()
+            continue
+        place.append(step)
+        if means_git(step):
+            return True
+        target = links.get("/".join(place))
+        if target is None:
+            continue
+        followed += 1
+        if target.startswith("/") or followed > 40:
+            return True
+        place.pop()
+        steps = target.split("/") + steps
+    return False
+
+
+def _file(name: str, folder: int, path: str) -> Content:
+    """Read a regular file; one beyond FILE_LIMIT is only hashed, piece by piece."""
+    descriptor = os.open(name, _READ_ONLY, dir_fd=folder)
+    with open(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise Refused("this is no regular file", where=path, mend="remove it or add it to .gitignore")
+        kind = Kind.PROGRAM if about.st_mode & stat.S_IXUSR else Kind.FILE
+        if about.st_size <= FILE_LIMIT:
+            data = file.read(FILE_LIMIT)
+            return Content(kind, _hash(len(data), data).hexdigest(), data)
+        large = _hash(about.st_size, b"")
+        while piece := file.read(_PIECE):
+            large.update(piece)
+    return Content(kind, large.hexdigest(), None)
+
+
+def _hash(size: int, data: bytes) -> "hashlib._Hash":
+    """Begin the id of a blob (gitformat-pack(5): sha1 over type, size and content)."""
+    return hashlib.sha1(b"blob %d\0" % size + data, usedforsecurity=False)
+
+
+def _what(entry: "os.DirEntry[str]") -> str:
+    """Say what a name in a folder is."""
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else "special"
+
+
+def _is_text(name: str) -> bool:
+    """Tell whether a name is valid UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

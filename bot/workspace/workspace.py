@@ -1,0 +1,121 @@
+"""The Workspace port on a local repository: mirror, checkouts, sandboxes and publisher, joined."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.core.approval import ApprovedPlan
+from bot.core.errors import Refused
+from bot.core.names import CommitId
+from bot.ports import Access, Checkout, CommitOrder, Merge, Published, Toolhost
+from bot.workspace import run, sandbox
+from bot.workspace.checkout import Checkouts
+from bot.workspace.mirror import Mirror
+from bot.workspace.publish import Publisher
+from bot.workspace.repository import LocalRepository
+from bot.workspace.sandbox import Mount, Profile
+from bot.workspace.toolhost import SandboxedToolhost, program
+
+_BOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one sandbox may use (interfaces.md, sandbox.*)."""
+
+    memory_mb: int = 4096
+    seconds: float = 600.0
+    """Of one command."""
+    tmp_mb: int = 1024
+    mounts: tuple[str, ...] = ()
+    """Further folders of the machine, read-only, at their own paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWorkspace:
+    """A safe place to work on a local repository; `LocalWorkspace.on` makes it."""
+
+    source: LocalRepository
+    mirror: Mirror
+    checkouts: Checkouts
+    publisher: Publisher
+    limits: Limits
+    _open: dict[str, list[SandboxedToolhost]] = field(default_factory=dict)
+
+    @classmethod
+    def on(cls, source: LocalRepository, data: Path, limits: Limits | None = None) -> "LocalWorkspace":
+        """Join the parts; everything that is kept lies in the folder `data`."""
+        run.leave_keyring()
+        folder, bounds = data.resolve(), limits or Limits()
+        mirror = Mirror.of(source, folder / "mirrors")
+        shown_as = sandbox.shown_path(str(source.place.top), (str(mirror.path), *bounds.mounts))
+        checkouts = Checkouts(folder / "checkouts", mirror, shown_as, source.unsafe)
+        return cls(source, mirror, checkouts, Publisher(folder / "publishing", mirror), bounds)
+
+    async def checkout(self, name: str, base: CommitId) -> Checkout:
+        """Give the checkout of that name as it was left, or made from `base`; raises Conflict when it is taken."""
+        return await self.checkouts.get(name, base)
+
+    async def fork(self, checkout: Checkout, name: str) -> Checkout:
+        """Copy a checkout as it stands now into one of its own, inside a sandbox (S4)."""
+        return await self.checkouts.fork(checkout, name)
+
+    async def merge(self, fork: Checkout, into: Checkout) -> Merge:
+        """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""
+        origin = str(self.checkouts.origin(fork))
+        mounts = (Mount(origin, origin), Mount(fork.path, fork.path))
+        host = await self._start(into, Access.WRITE, mounts)
+        try:
+            output = await host.call("Merge", {"base": origin, "theirs": fork.path, "into": into.shown_as})
+        finally:
+            await host.close()
+        if output.is_error:
+            raise Refused(f"the merge failed: {output.text[:500]}", where=fork.path, mend="look at both checkouts")
+        merged, conflicts = output.details.get("merged"), output.details.get("conflicts")
+        return Merge(
+            merged=tuple(str(path) for path in merged) if isinstance(merged, list) else (),
+            conflicts={str(path): str(diff) for path, diff in conflicts.items()} if isinstance(conflicts, dict) else {},
+        )
+
+    async def open(self, checkout: Checkout, access: Access) -> Toolhost:
+        """Start a toolhost on a checkout; raises NoSandbox where none can be had (D1)."""
+        host = await self._start(checkout, access, ())
+        self._open.setdefault(checkout.path, []).append(host)
+        return host
+
+    async def publish(self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder) -> Published:
+        """End all sandboxes of a checkout, then publish it; raises Refused or Conflict with nothing pushed."""
+        self.checkouts.place(checkout)
+        await self._close(checkout)
+        return await self.publisher.publish(plan, checkout, commit)
+
+    async def discard(self, checkout: Checkout) -> None:
+        """Remove a checkout and everything in it."""
+        await self._close(checkout)
+        await self.checkouts.discard(checkout)
+
+    async def _close(self, checkout: Checkout) -> None:
+        """End every sandbox that was opened on a checkout."""
+        for host in self._open.pop(checkout.path, []):
+            await host.close()
+
+    async def _start(self, checkout: Checkout, access: Access, beside: tuple[Mount, ...]) -> SandboxedToolhost:
+        """Start a toolhost that sees one checkout, the mirror, and what is mounted beside."""
+        self.checkouts.place(checkout)
+        tree = Mount(checkout.path, checkout.shown_as, access is Access.WRITE)
+        shared = tuple(Mount(path, path) for path in (str(self.mirror.path), *self.limits.mounts))
+        profile = Profile(checkout.shown_as, (tree, *shared, *beside), self.limits.tmp_mb)
+        variables = sandbox.environment(profile)
+        config = {
+            "root": checkout.shown_as,
+            "writable": access is Access.WRITE,
+            "memory_mb": self.limits.memory_mb,
+            "seconds": self.limits.seconds,
+            "rg": "rg",
+            "env": variables,
+        }
+        if self.source.unsafe:
+            return await SandboxedToolhost.start(
+                program(sandbox.python(), str(_BOT.parent)), config, environment=variables
+            )
+        command = [*sandbox.argv(profile), *program(sandbox.python(), sandbox.PACKAGE)]
+        return await SandboxedToolhost.start(command, config, environment={})

@@ -1,0 +1,175 @@
+"""Path classes, tiers and scope: the table of interfaces.md, in every spelling."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.core.paths import PathClass, Tier, classify, in_scope, normalised, tier_of
+
+CLASSES = (
+    ("README.md", PathClass.DOCS),
+    ("docs/guide/start.txt", PathClass.DOCS),
+    ("src/notes.rst", PathClass.DOCS),
+    ("tests/test_a.py", PathClass.TESTS),
+    ("pkg/test_a.py", PathClass.TESTS),
+    ("web/app.test.ts", PathClass.TESTS),
+    ("go/a_test.go", PathClass.TESTS),
+    ("src/main.py", PathClass.CODE),
+    (".gitignore", PathClass.CODE),
+    ("pyproject.toml", PathClass.DEPENDENCIES),
+    ("web/package.json", PathClass.DEPENDENCIES),
+    ("uv.lock", PathClass.DEPENDENCIES),
+    ("requirements-dev.txt", PathClass.DEPENDENCIES),
+    ("CLAUDE.md", PathClass.AGENT),
+    ("pkg/AGENTS.md", PathClass.AGENT),
+    (".claude/settings.json", PathClass.AGENT),
+    ("pkg/.claude/settings.json", PathClass.AGENT),
+    (".mcp.json", PathClass.AGENT),
+    (".plangate/agents/x.md", PathClass.AGENT),
+    (".github/plangate.yml", PathClass.AGENT),
+    (".vscode/tasks.json", PathClass.AGENT),
+    ("CODEOWNERS", PathClass.OWNERSHIP),
+    (".github/CODEOWNERS", PathClass.OWNERSHIP),
+    ("docs/CODEOWNERS", PathClass.OWNERSHIP),
+    (".github/settings.yml", PathClass.OWNERSHIP),
+    (".github/workflows/ci.yml", PathClass.AUTOMATION),
+    (".github/actions/x/run.sh", PathClass.AUTOMATION),
+    ("action.yml", PathClass.AUTOMATION),
+    ("Makefile", PathClass.AUTOMATION),
+    (".gitattributes", PathClass.AUTOMATION),
+    (".gitmodules", PathClass.AUTOMATION),
+)
+
+
+@pytest.mark.req("G4")
+@pytest.mark.parametrize(("path", "kind"), CLASSES)
+def test_class(path: str, kind: PathClass) -> None:
+    """Each path has the class of the table."""
+    assert classify(path) is kind
+
+
+@pytest.mark.req("G4")
+@pytest.mark.parametrize(
+    "spelling",
+    (
+        ".GitHub/Workflows/ci.yml",
+        "./.github//workflows/ci.yml",
+        "x/../.github/workflows/ci.yml",
+        ".github\\workflows\\ci.yml",
+        ".github./workflows /ci.yml",
+        ".git\u200dhub/workflows/ci.yml",
+        "．ｇｉｔｈｕｂ／workflows/ci.yml",
+        ".gıthub/../.github/workflows/ci.yml",
+    ),
+)
+def test_spelling(spelling: str) -> None:
+    """What a file system or a reader takes for a workflow is one."""
+    assert classify(spelling) is PathClass.AUTOMATION
+
+
+TIERS = (
+    ((), (), Tier.NORMAL),
+    (("README.md", "tests/a.py"), (), Tier.LOW),
+    (("README.md", "a.py"), (), Tier.NORMAL),
+    (("a.py", "CLAUDE.md"), (), Tier.HIGH),
+    (("a.py", "uv.lock"), (), Tier.HIGH),
+    (("a.py", "uv.lock"), ("httpx",), Tier.NORMAL),
+    (("CODEOWNERS",), ("httpx",), Tier.HIGH),
+    (("**",), (), Tier.NORMAL),
+    ((".*",), (), Tier.HIGH),
+    ((".github/**",), (), Tier.HIGH),
+    (("**/CODEOWNERS",), (), Tier.HIGH),
+)
+
+
+@pytest.mark.req("G4")
+@pytest.mark.parametrize(("paths", "dependencies", "tier"), TIERS)
+def test_tier(paths: tuple[str, ...], dependencies: tuple[str, ...], tier: Tier) -> None:
+    """The highest tier counts; a manifest is normal only when the plan names what it is about."""
+    assert tier_of(paths, dependencies) is tier
+
+
+REACHED = (
+    ("src/a.py", ("src/a.py",)),
+    ("src/a.py", ("./src/a.py",)),
+    ("SRC/A.py", ("src/a.py",)),
+    ("src/a.py", ("src",)),
+    ("src/a.py", ("src/",)),
+    ("src/a/b.py", ("src/**",)),
+    ("src/a/b.py", ("src/*",)),
+    ("deep/src/a.py", ("src/",)),
+    ("x/y/a.py", ("a.py",)),
+    ("a/x/y/b.py", ("a/**/b.py",)),
+    ("a/b.py", ("a/**/b.py",)),
+    ("x/a.py", ("**/a.py",)),
+    ("a.py", ("**/a.py",)),
+    ("a.py", ("**",)),
+    ("a.py", ("/",)),
+    ("web/x.tsx", ("web/**/*.{ts,tsx}",)),
+    ("app/[id]/page.tsx", ("app/[id]/page.tsx",)),
+    ("app/[id]/page.tsx", ("app/[id]/**",)),
+    ("a1.py", ("a?.py",)),
+    ("README.md", ()),
+    ("CLAUDE.md", ("CLAUDE.md",)),
+    (".github/workflows/ci.yml", (".github/**",)),
+    ("CODEOWNERS", ("**/CODEOWNERS",)),
+    ("b.py", ("*.py", "!a.py")),
+)
+
+
+@pytest.mark.parametrize(("path", "globs"), REACHED)
+def test_in_scope(path: str, globs: tuple[str, ...]) -> None:
+    """A glob reads as in .gitignore."""
+    assert in_scope(path, globs)
+
+
+MISSED = (
+    ("src/b.py", ("src/a.py",)),
+    ("x/src/b.py", ("src/b.py",)),
+    ("x/a.py", ("/a.py",)),
+    ("src", ("src/**",)),
+    ("src2/a.py", ("src/**",)),
+    ("a.pyc", ("a.py",)),
+    ("app/i/page.tsx", ("app/[id]/page.tsx",)),
+    ("a.py", ("*.py", "!a.py")),
+    ("CLAUDE.md", ()),
+    ("CLAUDE.md", ("**",)),
+    ("claude.MD", ("**/*.md",)),
+    (".github/workflows/ci.yml", ("**", "*.yml", "?github/**")),
+    (".github/workflows/ci.yml", ("{.github,src}/**",)),
+    ("uv.lock", ()),
+    ("uv.lock", ("*",)),
+    ("../a.py", ("**",)),
+    ("a.py", ("b",)),
+)
+
+
+@pytest.mark.req("G4")
+@pytest.mark.parametrize(("path", "globs"), MISSED)
+def test_out_of_scope(path: str, globs: tuple[str, ...]) -> None:
+    """What a plan does not name it does not reach, and no wildcard reaches a file of tier high."""
+    assert not in_scope(path, globs)
+
+
+def test_named_dependency_opens_the_lock_file() -> None:
+    """A plan that names a dependency may change the lock file without naming it."""
+    assert in_scope("uv.lock", (), ("httpx",))
+
+
+def test_hostile_glob_is_quick() -> None:
+    """A glob made to backtrack ends: with a backtracking matcher this test would not."""
+    assert not in_scope("a" * 200 + "/" + "/".join("a" * 60), ("/".join(["**", "*a*a*a*a*a*"] * 30) + "/b",))
+
+
+@given(st.text(max_size=30))
+def test_normalised_is_stable(path: str) -> None:
+    """Normalising twice changes nothing, so that comparing is an equivalence."""
+    once = normalised(path)
+    assert normalised(once) == once
+
+
+@given(st.text(alphabet="ab./*?{},![]\\ ", max_size=20), st.text(alphabet="ab./\\ ", min_size=1, max_size=20))
+def test_any_glob_has_an_answer(glob: str, path: str) -> None:
+    """No glob raises, and none reaches a file of tier high but one of tier high."""
+    if in_scope(path, (glob,)) and tier_of([path]) is Tier.HIGH:
+        assert tier_of([glob]) is Tier.HIGH

@@ -1,0 +1,71 @@
+"""What the tests of the workspace stand on: real repositories, approved plans, probes."""
+
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from bot.core.approval import Actor, ApprovedPlan, Candidate, Opinion, Policy, Role, Shown, Snapshot, Way, prove
+from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.plan import Contract, PlanDocument
+from bot.ports import CommitOrder
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository of somebody, on disk."""
+
+    path: Path
+
+    def git(self, *arguments: str) -> str:
+        command = ["git", "-c", "user.name=P", "-c", "user.email=p@example.org", *arguments]
+        done = subprocess.run(command, cwd=self.path, check=True, capture_output=True)
+        return done.stdout.decode().strip()
+
+    def commit(self, **files: str) -> CommitId:
+        for name, text in files.items():
+            target = self.path / name.replace("__", "/").replace("_dot_", ".")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", "work")
+        return self.head
+
+    @property
+    def head(self) -> CommitId:
+        return CommitId(self.git("rev-parse", "HEAD"))
+
+
+def make_repository(path: Path) -> Repository:
+    path.mkdir(parents=True)
+    repository = Repository(path)
+    repository.git("init", "-q", "-b", "main")
+    (path / "run.sh").write_text("#!/bin/sh\necho hi\n")
+    (path / "run.sh").chmod(0o755)
+    (path / "link").symlink_to("src/a.py")
+    repository.commit(src__a_dot_py="a = 1\n", src__b_dot_py="b = 1\n", README_dot_md="# Hi\n")
+    return repository
+
+
+def approved(base: CommitId, scope: tuple[str, ...] = (), dependencies: tuple[str, ...] = ()) -> ApprovedPlan:
+    document = PlanDocument(
+        repository=RepositoryId(1),
+        thread=ThreadNumber(1),
+        plan=1,
+        base=base,
+        markdown="do it",
+        contract=Contract(scope=scope, dependencies=dependencies),
+        tier="normal",
+        budget_usd=1.0,
+        expires=NOW + timedelta(days=1),
+    )
+    word = Candidate(Actor(5, "p"), Way.TERMINAL, Opinion.APPROVE, NOW + timedelta(seconds=1), Role.ADMIN)
+    _, plan = prove(document, Snapshot(Shown(NOW), (word,)), Policy(), NOW + timedelta(seconds=2))
+    assert plan is not None
+    return plan
+
+
+def order(branch: str = "plangate/run-x-00000001", message: str = "Do it", requester: str = "") -> CommitOrder:
+    return CommitOrder(branch=branch, message=message, at=NOW, requester=requester)

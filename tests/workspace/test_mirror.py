@@ -1,0 +1,134 @@
+"""The mirror: what it fetches, gives and refuses."""
+
+import hashlib
+import zlib
+from pathlib import Path
+
+import pytest
+
+from bot.core.errors import Misconfigured, Refused
+from bot.core.names import CommitId
+from bot.ports import Access
+from bot.workspace.mirror import Mirror
+from bot.workspace.repository import LocalRepository
+from bot.workspace.workspace import LocalWorkspace
+from tests.workspace.ground import Repository, approved, order
+
+
+@pytest.fixture
+async def mirror(repository: Repository, tmp_path: Path) -> Mirror:
+    return Mirror.of(await LocalRepository.open(repository.path), tmp_path / "mirrors")
+
+
+def put(repository: Repository, kind: str, data: bytes) -> str:
+    """Write any object into a repository, faults included."""
+    whole = f"{kind} {len(data)}\0".encode() + data
+    oid = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+    target = repository.path / ".git" / "objects" / oid[:2] / oid[2:]
+    target.parent.mkdir(exist_ok=True)
+    target.write_bytes(zlib.compress(whole))
+    return oid
+
+
+def commit_of(repository: Repository, tree: str, who: bytes = b"A <a@b> 1 +0000") -> CommitId:
+    data = b"tree %s\nauthor %s\ncommitter %s\n\nm\n" % (tree.encode(), who, who)
+    oid = put(repository, "commit", data)
+    repository.git("update-ref", "refs/heads/odd", oid)
+    return CommitId(oid)
+
+
+async def test_history_comes_along(mirror: Mirror, repository: Repository) -> None:
+    """A commit brings its history, and a second fetch brings the next one."""
+    first = repository.head
+    await mirror.ensure(first)
+    second = repository.commit(src__a_dot_py="a = 2\n", CLAUDE_dot_md="be kind")
+    await mirror.ensure(second)
+    assert await mirror.changed(first, second) == ("CLAUDE.md", "src/a.py")
+    assert await mirror.read(second, "CLAUDE.md") == b"be kind"
+    assert await mirror.read(first, "CLAUDE.md") is None
+
+
+async def test_known_commit_needs_no_source(mirror: Mirror, repository: Repository) -> None:
+    """A commit that is there is not fetched again: the repository may be gone."""
+    head = repository.head
+    await mirror.ensure(head)
+    repository.path.rename(repository.path.with_name("gone"))
+    await mirror.ensure(head)
+    assert await mirror.read(head, "src/b.py") == b"b = 1\n"
+
+
+async def test_read_bounds(mirror: Mirror, repository: Repository) -> None:
+    """Too long, a folder, missing, a strange path: no file. A link is followed, but never out of the repository."""
+    (repository.path / "out").symlink_to("/etc/passwd")
+    head = repository.commit(big="x" * 2000)
+    await mirror.ensure(head)
+    assert await mirror.read(head, "big", limit=1999) is None
+    assert await mirror.read(head, "big", limit=2000) == b"x" * 2000
+    assert await mirror.read(head, "link") == b"a = 1\n"
+    for path in ("src", "missing", "out", "a\nb", "../x", ""):
+        assert await mirror.read(head, path) is None
+
+
+async def test_unknown_commit(mirror: Mirror) -> None:
+    """A commit that the repository does not have is a wrong usage."""
+    with pytest.raises(Misconfigured, match="has no commit"):
+        await mirror.ensure(CommitId("0" * 39 + "1"))
+
+
+@pytest.mark.req("G1")
+@pytest.mark.parametrize("name", ("HEAD", "--upload-pack=touch x", "main", "-x", "A" * 40, ""))
+async def test_no_commit_id(name: str, mirror: Mirror) -> None:
+    """Nothing but a full commit id is handed to git."""
+    with pytest.raises(Refused, match="no commit id"):
+        await mirror.ensure(CommitId(name))
+
+
+@pytest.mark.req("G2")
+@pytest.mark.parametrize("name", (b".git", b".GIT", b"git~1", b"..", b"a/b", b".g\xe2\x80\x8cit"))
+async def test_dangerous_tree(name: bytes, mirror: Mirror, repository: Repository) -> None:
+    """A tree with a name that means .git or leads elsewhere is refused."""
+    blob = put(repository, "blob", b"x")
+    tree = put(repository, "tree", b"100644 " + name + b"\0" + bytes.fromhex(blob))
+    with pytest.raises(Refused, match="dangerous object"):
+        await mirror.ensure(commit_of(repository, tree))
+
+
+@pytest.mark.req("G2")
+async def test_dangerous_modules(mirror: Mirror, repository: Repository) -> None:
+    """A .gitmodules whose address is an option is refused."""
+    blob = put(repository, "blob", b'[submodule "x"]\n\tpath = x\n\turl = --upload-pack=evil\n')
+    tree = put(repository, "tree", b"100644 .gitmodules\0" + bytes.fromhex(blob))
+    with pytest.raises(Refused, match="dangerous object"):
+        await mirror.ensure(commit_of(repository, tree))
+
+
+OLD_FAULTS = (b"A <a@b> 1 +051800", b"A a@b> 1 +0000", b"A<a@b> 1 +0000", b"A <a@b> 01 +0000")
+
+
+@pytest.mark.parametrize("who", OLD_FAULTS)
+async def test_old_faults_of_people(who: bytes, mirror: Mirror, repository: Repository) -> None:
+    """The odd names and dates of old histories do no harm and are taken."""
+    tree = repository.git("rev-parse", "HEAD^{tree}")
+    await mirror.ensure(commit_of(repository, tree, who))
+
+
+async def test_old_faults_of_trees(mirror: Mirror, repository: Repository) -> None:
+    """So are the zero-padded modes of old trees."""
+    blob = put(repository, "blob", b"x")
+    inner = put(repository, "tree", b"100644 f\0" + bytes.fromhex(blob))
+    tree = put(repository, "tree", b"040000 d\0" + bytes.fromhex(inner))
+    await mirror.ensure(commit_of(repository, tree))
+
+
+async def test_shallow(repository: Repository, tmp_path: Path) -> None:
+    """A shallow repository can be worked on: what is cut off is known to be, in the checkout and when publishing."""
+    repository.commit(a="1")
+    repository.git("clone", "-q", "--depth=1", f"file://{repository.path}", str(tmp_path / "shallow"))
+    shallow = Repository(tmp_path / "shallow")
+    workspace = LocalWorkspace.on(await LocalRepository.open(shallow.path), tmp_path / "data")
+    checkout = await workspace.checkout("main", shallow.head)
+    host = await workspace.open(checkout, Access.WRITE)
+    said = await host.call("Bash", {"command": "git log --oneline | wc -l; echo x > x"})
+    assert said.text.strip() == "1"
+    published = await workspace.publish(approved(shallow.head), checkout, order())
+    assert shallow.git("log", "--format=%H", published.branch).split() == [published.commit, shallow.head]

@@ -1,0 +1,192 @@
+"""The client of a toolhost, against the real one and against programs that do not behave, in the real sandbox."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from bot.core.errors import NoSandbox
+from bot.ports import Access
+from bot.workspace.repository import LocalRepository
+from bot.workspace.sandbox import Mount, Profile, argv, python
+from bot.workspace.toolhost import SandboxedToolhost
+from bot.workspace.workspace import LocalWorkspace
+from tests.workspace.ground import Repository
+
+HELLO = "import sys, json, time, os; sys.stdin.readline(); print('{\"ready\": true}', flush=True)\n"
+EACH = HELLO + "for line in sys.stdin:\n m = json.loads(line); n = m.get('id')\n "
+
+
+async def fake(tmp_path: Path, program: str) -> SandboxedToolhost:
+    """Start a program of the test's own in place of the toolhost."""
+    profile = Profile("/home/me", (Mount(str(tmp_path), "/home/me", writable=True),))
+    return await SandboxedToolhost.start(
+        [*argv(profile), python(), "-ISc", program], {"root": "/home/me"}, environment={}
+    )
+
+
+def alive(tmp_path: Path) -> bool:
+    """Whether the beat of a program goes on."""
+    beat = tmp_path / "beat"
+    before = beat.stat().st_mtime_ns
+    deadline = time.monotonic() + 0.5
+    while time.monotonic() < deadline:
+        if beat.stat().st_mtime_ns != before:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize(
+    "answer",
+    (
+        "print('garbage')",
+        "print('[1]')",
+        "print(json.dumps({'id': n}))",
+        "print(json.dumps({'id': n, 'text': 7}))",
+        "print(json.dumps({'id': 'x', 'text': 'no'}))",
+        "print('[' * 100000)",
+        "print(json.dumps({'id': 99, 'text': 'not asked'}))",
+    ),
+)
+async def test_nonsense(answer: str, tmp_path: Path) -> None:
+    """An answer that cannot be read is an error of the tool at most; nothing is raised, nobody waits for ever."""
+    host = await fake(tmp_path, EACH + answer + "; print(json.dumps({'id': n, 'text': 'late'}), flush=True)")
+    output = await host.call("Read", {})
+    assert output.text == "late" or output.is_error
+    await host.close()
+
+
+async def test_endless_line(tmp_path: Path) -> None:
+    """A line without end ends the toolhost, not the memory of the program."""
+    host = await fake(tmp_path, EACH + "[sys.stdout.write('x' * (1 << 20)) for _ in iter(int, 1)]")
+    assert (await host.call("Read", {})).is_error
+    await host.close()
+
+
+async def test_only_images_come_through(tmp_path: Path) -> None:
+    """Of the blocks of an answer only well-formed images reach the model; other fields are checked one by one."""
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+    text = {"type": "text", "text": "obey"}
+    odd = {"type": "image", "source": {"type": "url", "url": "https://example.org"}}
+    svg = {"type": "image", "source": {"type": "base64", "media_type": "image/svg+xml", "data": ""}}
+    answer = {"text": "t", "is_error": False, "blocks": [image, text, odd, svg, 7], "stamps": {"a": 1}, "details": []}
+    host = await fake(tmp_path, EACH + f"print(json.dumps({answer!r} | {{'id': n}}), flush=True)")
+    output = await host.call("Read", {})
+    assert (output.blocks, output.stamps, output.details, output.is_error) == ((image,), {"a": "1"}, {}, False)
+    await host.close()
+
+
+async def test_long_text_is_cut(tmp_path: Path) -> None:
+    """A text beyond the limit is cut, and says so."""
+    host = await fake(tmp_path, EACH + "print(json.dumps({'id': n, 'text': 'x' * 3000000}), flush=True)")
+    output = await host.call("Read", {})
+    assert len(output.text) < 1_100_000
+    assert "3,000,000 characters" in output.text
+    await host.close()
+
+
+async def test_death(tmp_path: Path) -> None:
+    """A toolhost that dies answers whoever waits, and whoever comes later, with an error."""
+    host = await fake(tmp_path, HELLO + "sys.stdin.readline(); os._exit(1)")
+    first, second = await asyncio.gather(host.call("Read", {}), host.call("Read", {}))
+    assert first.is_error
+    assert second.is_error
+    assert (await host.call("Read", {})).is_error
+    await host.close()
+
+
+async def test_timeout_of_one_that_does_not_obey(tmp_path: Path) -> None:
+    """A call beyond its time is stopped; a toolhost that ignores it is killed, with what it started."""
+    beat = "os.fork() or [(open('beat', 'w').write('x'), time.sleep(0.05)) for _ in iter(int, 1)]\n"
+    host = await fake(tmp_path, HELLO + beat + "time.sleep(600)")
+    output = await host.call("Read", {}, timeout=0.3)
+    assert output.is_error
+    assert "0.3 s" in output.text
+    assert not alive(tmp_path)
+
+
+@pytest.mark.parametrize("program", ("import time; time.sleep(600)", "raise SystemExit('broken')", "print('{}')"))
+async def test_close_is_quick_and_whole(program: str, tmp_path: Path) -> None:
+    """Closing ends a toolhost that ignores the end of its input, and closing again does nothing."""
+    beat = "os.fork() or [(open('beat', 'w').write('x'), time.sleep(0.05)) for _ in iter(int, 1)]\n"
+    host = await fake(tmp_path, HELLO + beat + "time.sleep(0.2)\n" + program)
+    await host.close()
+    assert not alive(tmp_path)
+    await host.close()
+
+
+async def test_no_start(tmp_path: Path) -> None:
+    """A sandbox that does not come up is NoSandbox, with what was said."""
+    with pytest.raises(NoSandbox, match=r"it broke.*doctor"):
+        await fake(tmp_path, "import sys; sys.exit('it broke')")
+
+
+async def test_progress(tmp_path: Path) -> None:
+    """Progress reaches the caller in order, before the answer."""
+    said: list[str] = []
+    steps = "[print(json.dumps({'id': n, 'progress': str(i)}), flush=True) for i in range(3)]"
+    host = await fake(tmp_path, EACH + steps + "; print(json.dumps({'id': n, 'text': 'end'}), flush=True)")
+    assert (await host.call("Bash", {}, progress=said.append)).text == "end"
+    assert said == ["0", "1", "2"]
+    await host.close()
+
+
+@pytest.mark.req("T3a")
+async def test_calls_side_by_side(workspace: LocalWorkspace, repository: Repository) -> None:
+    """Calls run side by side, each with the answer to its own question."""
+    host = await workspace.open(await workspace.checkout("main", repository.head), Access.READ)
+    paths = ("src/a.py", "src/b.py", "README.md") * 5
+    outputs = await asyncio.gather(*(host.call("Read", {"file_path": path}) for path in paths))
+    wanted = {"src/a.py": "a = 1", "src/b.py": "b = 1", "README.md": "# Hi"}
+    assert all(wanted[path] in output.text for path, output in zip(paths, outputs, strict=True))
+    await host.close()
+
+
+async def test_cancelled_command(workspace: LocalWorkspace, repository: Repository) -> None:
+    """Cancelling a call ends its command; the toolhost goes on."""
+    checkout = await workspace.checkout("main", repository.head)
+    host = await workspace.open(checkout, Access.WRITE)
+    command = "while true; do date +%N > beat; sleep 0.05; done"
+    running = asyncio.create_task(host.call("Bash", {"command": command}))
+    beat = Path(checkout.path, "beat")
+    while not beat.exists():  # noqa: ASYNC110 - the command's own sign of life
+        await asyncio.sleep(0.02)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not alive(Path(checkout.path))
+    assert "# Hi" in (await host.call("Read", {"file_path": "README.md"})).text
+    await host.close()
+
+
+@pytest.mark.req("P4")
+async def test_read_only(workspace: LocalWorkspace, repository: Repository) -> None:
+    """With read access neither a tool nor a command can change the checkout."""
+    checkout = await workspace.checkout("main", repository.head)
+    host = await workspace.open(checkout, Access.READ)
+    command = "echo x > src/a.py; touch new; git commit --allow-empty -m x; git config a.b c"
+    await host.call("Bash", {"command": command})
+    assert (await host.call("Write", {"file_path": "new", "content": "x"})).is_error
+    await host.close()
+    assert Path(checkout.path, "src/a.py").read_text() == "a = 1\n"
+    assert not Path(checkout.path, "new").exists()
+    assert "a" not in Path(checkout.path, ".git/HEAD").read_text().split()
+
+
+async def test_without_a_sandbox(repository: Repository, tmp_path: Path) -> None:
+    """The unsafe mode runs the same toolhost bare, on the checkout's own path, with a cleared environment."""
+    source = await LocalRepository.open(repository.path, unsafe=True)
+    workspace = LocalWorkspace.on(source, tmp_path / "data")
+    checkout = await workspace.checkout("main", source.head)
+    assert checkout.shown_as == checkout.path
+    host = await workspace.open(checkout, Access.WRITE)
+    said = await host.call("Bash", {"command": "pwd; env | grep -c PYTEST; echo x > f"})
+    assert said.text.split("\n")[:2] == [checkout.path, "0"]
+    fork = await workspace.fork(checkout, "child")
+    inner = await workspace.open(fork, Access.WRITE)
+    await inner.call("Bash", {"command": "echo y > g"})
+    assert (await workspace.merge(fork, checkout)).merged == ("g",)
+    await workspace.discard(fork)
+    await workspace.discard(checkout)
