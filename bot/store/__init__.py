@@ -1,0 +1,1 @@
+"""Memory that outlives the process: journal and transcripts on refs/plangate/ of a git remote."""

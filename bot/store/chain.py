@@ -1,0 +1,83 @@
+"""The lines of a journal: chained, MACed, pure (interfaces.md, Journal entry; security.md A4).
+
+A line is one JSON object: ``{"n": from 1, "at": time, "kind": ..., body..., "prev": hex, "mac": hex}``. `prev` is the
+sha256 of the line before, 64 zeros for the first. `mac` is HMAC-SHA256 over repository, thread and the line without
+its mac. So no line can be changed, moved, left out of the middle, or carried to another thread. What no chain can show
+is that lines are missing at its END: a rollback is seen only by whoever remembers a later position.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from bot.core.errors import Broken, Refused
+from bot.core.names import RepositoryId, ThreadNumber
+from bot.core.transcript import Json
+from bot.ports import Entry
+
+RESERVED = frozenset({"n", "at", "kind", "prev", "mac"})
+_FIRST = "0" * 64
+_MAC_BYTES = len(f',"mac":"{_FIRST}"}}')
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The chain of one thread's journal."""
+
+    repository: RepositoryId
+    thread: ThreadNumber
+    key: bytes = field(repr=False)
+
+    def extend(self, after: Sequence[bytes], at: datetime, entries: Sequence[tuple[str, Json]]) -> tuple[bytes, ...]:
+        """Give the lines (without newline) that carry these entries (kind, body) on from the lines so far."""
+        lines = list(after[-1:])
+        for n, (kind, body) in enumerate(entries, start=len(after) + 1):
+            prev = hashlib.sha256(lines[-1]).hexdigest() if lines else _FIRST
+            head = {"n": n, "at": at.astimezone(UTC).isoformat(), "kind": str(kind)}
+            lines.append(self._line(head, body, prev))
+        return tuple(lines[len(after[-1:]) :])
+
+    def verify(self, lines: Sequence[bytes]) -> tuple[Entry, ...]:
+        """Read lines back as entries; Refused, with the number of the first line that is not as it was written."""
+        prev, entries = _FIRST, []
+        for n, line in enumerate(lines, start=1):
+            value = self._checked(line, n)
+            if value.pop("n") != n or value.pop("prev") != prev:
+                raise self._refusal("the journal's lines do not follow each other", n)
+            entries.append(Entry(n, datetime.fromisoformat(value.pop("at")), value.pop("kind"), value))
+            prev = hashlib.sha256(line).hexdigest()
+        return tuple(entries)
+
+    def _line(self, head: Json, body: Json, prev: str) -> bytes:
+        """Write one line; refuse loudly a body that a reader could not tell from the line's own fields."""
+        if taken := RESERVED & body.keys():
+            raise Broken(f"an entry's body may not hold {', '.join(sorted(taken))}", where=str(head["kind"]))
+        value = head | body | {"prev": prev}
+        try:
+            text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise Broken("an entry's body is not JSON", where=str(head["kind"]), mend=str(error)) from error
+        bare = text.encode("utf-8", "surrogatepass")  # JSON may hold half a surrogate pair, UTF-8 may not
+        return bare[:-1] + f',"mac":"{self._mac(bare)}"}}'.encode()
+
+    def _checked(self, line: bytes, n: int) -> Json:
+        """Parse one line after its MAC held."""
+        bare = line[:-_MAC_BYTES] + b"}"
+        if not hmac.compare_digest(line[-_MAC_BYTES:], f',"mac":"{self._mac(bare)}"}}'.encode()):
+            raise self._refusal("a journal line is not as this bot wrote it for this thread", n)
+        value: Json = json.loads(line.decode("utf-8", "surrogatepass"))
+        del value["mac"]
+        return value
+
+    def _mac(self, bare: bytes) -> str:
+        """Give the MAC of a line without its mac, in hex."""
+        context = f"plangate:journal:1\0{self.repository}\0{self.thread}\0".encode()
+        return hmac.new(self.key, context + bare, hashlib.sha256).hexdigest()
+
+    def _refusal(self, what: str, n: int) -> Refused:
+        """Name a bad line."""
+        where = f"repository {self.repository}, thread {self.thread}, line {n}"
+        return Refused(what, where=where, mend="give the PLANGATE_STATE_KEY that wrote it, or restore the ref")

@@ -1,0 +1,104 @@
+"""The journal on a git remote: ``journal/<n>`` in a thread's ref holds the sealed lines from position n on.
+
+An append adds one file and changes none, so the ref grows by what was said and not by what was said before. The file
+names cannot be trusted and need not be: each file is bound to its name, and the lines in it to each other.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.core.errors import Conflict
+from bot.core.names import RepositoryId, ThreadNumber
+from bot.core.transcript import Json
+from bot.ports import Clock, Entry
+from bot.store.chain import Chain
+from bot.store.keys import StateKey
+from bot.store.sealed import place, seal, unseal
+from bot.store.thread_refs import ThreadRefs, Tip
+
+FOLDER = "journal/"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Lines that were verified, and the files (name -> blob id) that they stand in."""
+
+    files: Mapping[str, str]
+    lines: tuple[bytes, ...]
+
+
+class GitJournal:
+    """The Journal port on `refs/plangate/threads/<number>`; every state of it is what git's compare-and-swap let in."""
+
+    def __init__(self, refs: ThreadRefs, repository: RepositoryId, *, key: StateKey, clock: Clock) -> None:
+        self._refs = refs
+        self._repository = repository
+        self._encryption, self._mac = key.encryption, key.mac
+        self._clock = clock
+        self._known: dict[ThreadNumber, _Known] = {}
+
+    async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
+        """Read a thread's entries as the remote has them now; Refused when one is not as it was written."""
+        return await asyncio.to_thread(self._read, thread)
+
+    async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
+        """Add entries after `expected`; on return the remote has them.
+
+        Raises Conflict with nothing written, and Transient when the remote's answer was lost: read again then.
+        """
+        return await asyncio.to_thread(self._append, thread, expected, entries)
+
+    async def threads(self) -> tuple[ThreadNumber, ...]:
+        """List every thread that has a ref."""
+        return await asyncio.to_thread(self._refs.threads)
+
+    def _read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
+        return self._chain(thread).verify(self._lines(thread, self._refs.look(thread)))
+
+    def _append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
+        """Append by compare-and-swap; a tip that moved for another reason than the journal is built upon again."""
+        if len(self._lines(thread, self._refs.last_seen(thread))) != expected:
+            self._refs.look(thread)
+        now = self._clock.now()
+        lines: list[bytes] = []
+
+        def change(tip: Tip) -> Mapping[str, bytes]:
+            before = self._lines(thread, tip)
+            if len(before) != expected:
+                raise Conflict(f"the journal is at {len(before)}, not at {expected}", where=f"thread {thread}")
+            added = self._chain(thread).extend(before, now, entries)
+            lines[:] = [*before, *added]
+            return self._file(thread, expected + 1, added) if added else {}
+
+        built = self._refs.commit(thread, change, f"journal {expected + len(entries)}")
+        self._known[thread] = _Known(_names(built), tuple(lines))
+        return len(lines)
+
+    def _lines(self, thread: ThreadNumber, tip: Tip) -> tuple[bytes, ...]:
+        """Give the verified lines that a tip holds."""
+        files, known = _names(tip), self._known.get(thread)
+        if known is None or known.files != files:
+            blobs = self._refs.read(list(files.values()))
+            opened = [self._opened(thread, name, blob) for name, blob in zip(files, blobs, strict=True)]
+            known = _Known(files, tuple(line for lines in opened for line in lines))
+            self._chain(thread).verify(known.lines)
+            self._known[thread] = known
+        return known.lines
+
+    def _file(self, thread: ThreadNumber, first: int, lines: Sequence[bytes]) -> dict[str, bytes]:
+        """Seal lines as the file that they become."""
+        name = f"{FOLDER}{first:08d}"
+        return {name: seal(b"\n".join(lines), self._encryption, place(self._repository, thread, name))}
+
+    def _opened(self, thread: ThreadNumber, name: str, blob: bytes) -> list[bytes]:
+        """Open one file of a journal."""
+        return unseal(blob, self._encryption, place(self._repository, thread, name)).split(b"\n")
+
+    def _chain(self, thread: ThreadNumber) -> Chain:
+        return Chain(self._repository, thread, self._mac)
+
+
+def _names(tip: Tip) -> dict[str, str]:
+    """List the files of a tip that hold its journal, in order: name -> blob id."""
+    return {path: blob for path, blob in sorted(tip.files.items()) if path.startswith(FOLDER)}

@@ -1,0 +1,99 @@
+"""The state key: one secret, and by HKDF a separate key for each purpose (interfaces.md, PLANGATE_STATE_KEY).
+
+No key is ever printed: the secret is kept out of every repr, and nothing here writes it but `key_file`.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.core.errors import Misconfigured
+
+KEY_BYTES = 32
+SHORTEST = 16
+"""Characters of a key given as text: HKDF does not stretch, so what can be guessed is no key."""
+
+_HEX = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
+_OPEN_TO_OTHERS = 0o077
+
+
+@dataclass(frozen=True, slots=True)
+class StateKey:
+    """A secret of any length and what is derived from it; printing it shows nothing."""
+
+    secret: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, text: str) -> "StateKey":
+        """Take a key that somebody configured; refuse one that is too short to be a secret."""
+        text = text.strip()
+        if len(text) < SHORTEST:
+            raise Misconfigured(
+                f"the state key has fewer than {SHORTEST} characters",
+                mend="set PLANGATE_STATE_KEY to 64 random hex digits, such as `openssl rand -hex 32` prints",
+            )
+        return cls(text.encode())
+
+    @property
+    def mac(self) -> bytes:
+        """32 bytes for the MACs of journal lines and comment markers (A4)."""
+        return self._derive("mac")
+
+    @property
+    def encryption(self) -> bytes:
+        """32 bytes for AES-256-GCM."""
+        return self._derive("encryption")
+
+    @property
+    def receipts(self) -> bytes:
+        """32 bytes that receipts are signed with."""
+        return self._derive("receipts")
+
+    @property
+    def id(self) -> str:
+        """8 hex digits that tell one key from another and say nothing about it."""
+        return self._derive("id")[:4].hex()
+
+    def _derive(self, purpose: str) -> bytes:
+        """Give the key of one purpose: HKDF-SHA256 without salt (RFC 5869)."""
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        return HKDF(SHA256(), KEY_BYTES, salt=None, info=f"plangate:state:1:{purpose}".encode()).derive(self.secret)
+
+
+def key_file(path: Path) -> StateKey:
+    """Give the key that the file holds, making the file (mode 0600, 64 hex digits) when there is none.
+
+    Processes that race end with one key: the file appears whole, under its name, once.
+    """
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as out:
+            out.write(secrets.token_hex(KEY_BYTES) + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, path)  # a link, unlike a rename, never replaces the key of whoever was first
+    finally:
+        fresh.unlink()
+    return _read(path)
+
+
+def _read(path: Path) -> StateKey:
+    """Read a key file, refusing one that others can read or that holds something else."""
+    with path.open() as file:
+        if os.fstat(file.fileno()).st_mode & _OPEN_TO_OTHERS:
+            raise Misconfigured("others can read the key file", where=str(path), mend="chmod 600 it")
+        text = file.read(4 * KEY_BYTES).strip()
+    if not _HEX.fullmatch(text):
+        raise Misconfigured("the key file does not hold a key", where=str(path), mend="restore it, or remove it")
+    return StateKey(bytes.fromhex(text))

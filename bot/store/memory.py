@@ -1,0 +1,65 @@
+"""Journal and transcripts in memory: for dry runs and tests; whatever outlives the process is in the other adapters.
+
+Entries and lines go through the same encoding as theirs, so that what comes back is never the object that went in.
+"""
+
+from collections.abc import Sequence
+
+from bot.core.errors import Conflict
+from bot.core.names import RepositoryId, SessionId, ThreadNumber
+from bot.core.transcript import Json, Line, decode
+from bot.ports import Clock, Entry
+from bot.store.chain import Chain
+from bot.store.spool import checked
+
+_KEY = bytes(32)  # nobody else can write here, so that nothing rests on this MAC
+
+
+class MemoryJournal:
+    """The Journal port, in memory."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lines: dict[ThreadNumber, tuple[bytes, ...]] = {}
+
+    async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
+        """Read a thread's entries."""
+        return _chain(thread).verify(self._lines.get(thread, ()))
+
+    async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
+        """Add entries after `expected`, or raise Conflict with nothing written."""
+        before = self._lines.get(thread, ())
+        if len(before) != expected:
+            raise Conflict(f"the journal is at {len(before)}, not at {expected}", where=f"thread {thread}")
+        if entries:
+            self._lines[thread] = before + _chain(thread).extend(before, self._clock.now(), entries)
+        return expected + len(entries)
+
+    async def threads(self) -> tuple[ThreadNumber, ...]:
+        """List every thread that has an entry."""
+        return tuple(sorted(self._lines))
+
+
+class MemoryTranscripts:
+    """The Transcripts port, in memory."""
+
+    def __init__(self) -> None:
+        self._lines: dict[SessionId, tuple[str, ...]] = {}
+
+    def append(self, session: SessionId, lines: Sequence[Line]) -> None:
+        """Add lines."""
+        if lines:
+            before = self._lines.get(checked(session), ())
+            self._lines[session] = before + tuple(line.encode() for line in lines)
+
+    def load(self, session: SessionId) -> tuple[Line, ...]:
+        """Read a session's lines."""
+        texts = self._lines.get(checked(session), ())
+        return tuple(decode(text, number) for number, text in enumerate(texts, start=1))
+
+    async def save(self) -> None:
+        """Do nothing: there is nowhere else to carry it to."""
+
+
+def _chain(thread: ThreadNumber) -> Chain:
+    return Chain(RepositoryId(0), thread, _KEY)

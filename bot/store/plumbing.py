@@ -1,0 +1,101 @@
+"""Git as a child process: its own environment, no configuration of the machine, no hooks, a time limit, one error.
+
+Nothing of the caller's environment reaches git but what the caller names (G1); no credential is in an argument (G2).
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.core.errors import Misconfigured, Transient
+
+_SETTINGS = (
+    f"core.hooksPath={os.devnull}",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "transfer.fsckObjects=true",
+    "credential.helper=",
+    "push.recurseSubmodules=no",
+    "http.lowSpeedLimit=1000",  # bytes a second, below which for 30 s a transfer counts as dead
+    "http.lowSpeedTime=30",
+)
+_REASON_LIMIT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a git command came to."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+    @property
+    def reason(self) -> str:
+        """The line of stderr that says why it failed, printable and short."""
+        lines = [line.strip() for line in self.err.decode("utf-8", "replace").splitlines() if line.strip()]
+        telling = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines[-1:]
+        text = telling[0] if telling else f"exit code {self.code}"
+        return "".join(letter for letter in text if letter.isprintable())[:_REASON_LIMIT]
+
+
+@dataclass(frozen=True, slots=True)
+class Plumbing:
+    """Runs git in one repository of ours; `environment` is asked at each command, since tokens expire."""
+
+    directory: Path
+    environment: Callable[[], Mapping[str, str]]
+    seconds: float = 120.0
+    """How long one command may take before everything that it started is ended."""
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> Ran:
+        """Run one git command to its end; raises Transient when it takes too long."""
+        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+        with subprocess.Popen(
+            [_git(), "--git-dir", str(self.directory), *settings, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment() | dict(self.environment()),
+            start_new_session=True,
+        ) as process:
+            try:
+                out, err = process.communicate(stdin, timeout=self.seconds)
+            except BaseException as error:
+                os.killpg(process.pid, signal.SIGKILL)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise Transient("git took too long", where=arguments[0], mend="try again") from error
+                raise
+        return Ran(process.returncode, out, err)
+
+    def ask(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        """Run one git command and give what it printed; raises Transient, with git's reason, when it failed."""
+        ran = self.run(*arguments, stdin=stdin)
+        if ran.code:
+            raise Transient(f"git {arguments[0]} failed", where=str(self.directory), mend=ran.reason)
+        return ran.out
+
+
+def _git() -> str:
+    """Find git."""
+    found = shutil.which("git")
+    if found is None:
+        raise Misconfigured("git is not installed", mend="install git 2.31 or newer")
+    return found
+
+
+def _environment() -> dict[str, str]:
+    """Give the variables that every git command of ours runs with."""
+    return {
+        "PATH": f"{os.path.dirname(_git())}:{os.defpath}",
+        "HOME": "/nonexistent",
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": "file:http:https:ssh",
+    }

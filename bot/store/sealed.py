@@ -1,0 +1,46 @@
+"""Files encrypted at rest: AES-256-GCM, bound to the place that they belong to.
+
+A sealed file is a format byte, a random 96-bit nonce and the ciphertext with its tag (NIST SP 800-38D, 8.2.2). The
+place (repository, thread, path) is authenticated with it, so that a file that is copied elsewhere does not open. The
+content is deflated first: what is encrypted can no longer be packed by git.
+"""
+
+import os
+import zlib
+
+from bot.core.errors import Refused
+from bot.core.names import RepositoryId, ThreadNumber
+
+FORMAT = b"\x01"
+_NONCE_BYTES = 12
+
+
+def place(repository: RepositoryId, thread: ThreadNumber, path: str) -> str:
+    """Name a file of a thread so that no other file of any thread has that name."""
+    return f"{repository}/{thread}/{path}"
+
+
+def seal(content: bytes, key: bytes, where: str) -> bytes:
+    """Encrypt a file for its place; equal contents give different bytes."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    nonce = os.urandom(_NONCE_BYTES)
+    return FORMAT + nonce + AESGCM(key).encrypt(nonce, zlib.compress(content), FORMAT + where.encode())
+
+
+def unseal(sealed: bytes, key: bytes, where: str) -> bytes:
+    """Give back what was sealed for this place with this key; anything else is Refused."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    head, nonce, body = sealed[:1], sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
+    if head != FORMAT or len(nonce) < _NONCE_BYTES:
+        raise Refused("not a sealed file of this format", where=where, mend="read it with the version that wrote it")
+    try:
+        return zlib.decompress(AESGCM(key).decrypt(nonce, body, FORMAT + where.encode()))
+    except InvalidTag as error:
+        raise Refused(
+            "a stored file does not open: another key wrote it, or somebody changed or moved it",
+            where=where,
+            mend="give the PLANGATE_STATE_KEY that it was written with",
+        ) from error

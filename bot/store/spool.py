@@ -1,0 +1,112 @@
+"""The local end of a thread's transcripts: one append-only file a session, safe against the death of this process.
+
+A line is ``<ordinal> <base64 of one sealed record>``; a record is what one append added, so that lines that belong
+together come back together or not at all. A line without its newline was torn by a crash and counts as never written.
+What `append` returned from is in the hands of the operating system: kill -9 cannot lose it. A power failure can; what
+must survive that is in the journal's ref (agent.md L9).
+"""
+
+import errno
+import fcntl
+import os
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.core.errors import Conflict, Refused
+from bot.core.names import SessionId
+
+_SESSION = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,64}")
+_RECORD = re.compile(rb"([1-9][0-9]{0,7}) ([A-Za-z0-9+/]+={0,2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """What a session's file holds: its records by ordinal, and where its last whole line ends, in bytes."""
+
+    records: Mapping[int, bytes] = field(default_factory=dict)
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """The sessions of one thread, a file each in a directory of their own."""
+
+    directory: Path
+
+    def sessions(self) -> tuple[SessionId, ...]:
+        """List the sessions that have a file here."""
+        found = self.directory.iterdir() if self.directory.is_dir() else ()
+        return tuple(sorted(SessionId(file.name) for file in found if _SESSION.fullmatch(file.name)))
+
+    def read(self, session: SessionId) -> Spooled:
+        """Read a session's records, still sealed. No file: no records."""
+        try:
+            text = self._file(session).read_bytes()
+        except FileNotFoundError:
+            return Spooled()
+        whole = text[: text.rfind(b"\n") + 1]
+        return Spooled(parse(whole, f"spool of session {session}"), len(whole))
+
+    def append(self, session: SessionId, record: Mapping[int, bytes], *, at: int) -> int:
+        """Add records at the end that was last seen (`at`), and give the new end; whole, or not at all.
+
+        Raises Conflict when another process has written there since, OSError when there is no room.
+        """
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self._file(session), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _end_of_last_line(descriptor) != at:
+                raise Conflict("another process writes this session's transcript", where=f"session {session}")
+            os.ftruncate(descriptor, at)
+            lines = render(record)
+            if file.write(lines) != len(lines):
+                os.ftruncate(descriptor, at)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file(session)))
+        return at + len(lines)
+
+    def cut(self, session: SessionId, ordinal: int) -> None:
+        """Drop the records from an ordinal on."""
+        records = self.read(session).records
+        fresh = self.directory / f".{session}"
+        fresh.write_bytes(render({number: record for number, record in records.items() if number < ordinal}))
+        fresh.replace(self._file(session))
+
+    def _file(self, session: SessionId) -> Path:
+        return self.directory / checked(session)
+
+
+def checked(session: SessionId) -> SessionId:
+    """Give back a session id that can be a file's name, and refuse every other."""
+    if not _SESSION.fullmatch(session):
+        raise Refused(
+            "not a session id", where=ascii(session)[:80], mend="1 to 64 of A-Z a-z 0-9 . _ -, and no dot in front"
+        )
+    return session
+
+
+def render(records: Mapping[int, bytes]) -> bytes:
+    """Write records as lines, in order."""
+    return b"".join(b"%d %b\n" % (ordinal, b64encode(record)) for ordinal, record in sorted(records.items()))
+
+
+def parse(text: bytes, where: str) -> dict[int, bytes]:
+    """Read lines back as records; Refused when one is none, or repeats an ordinal."""
+    records: dict[int, bytes] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        match = _RECORD.fullmatch(line)
+        if match is None or int(match.group(1)) in records:
+            raise Refused("a transcript is damaged", where=f"{where}, line {number}", mend="start the session again")
+        records[int(match.group(1))] = b64decode(match.group(2))
+    return records
+
+
+def _end_of_last_line(descriptor: int) -> int:
+    """Find where the last whole line of a file ends; reads one byte unless a crash tore the last append."""
+    size = os.fstat(descriptor).st_size
+    if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
+        return size
+    return os.pread(descriptor, size, 0).rfind(b"\n") + 1

@@ -1,0 +1,219 @@
+"""One ref a thread on a git remote, changed by compare-and-swap: what journal and transcripts are stored on.
+
+A thread's ref points to a chain of commits; each adds files and changes none. Rules
+- A push never forces, and names the commit that it expects at the remote: whoever is second is told so (E4, G3).
+- A look-up that failed is unknown, not absent: it raises.
+- A push whose answer was lost is unknown too: it raises Transient, and the next look shows what came of it.
+- Git works in a bare scratch repository of ours. It is a cache: whoever deletes it loses nothing.
+"""
+
+import fcntl
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from bot.core.errors import PlangateError, Refused, Transient
+from bot.core.names import CommitId, ThreadNumber, thread_ref
+from bot.ports import Clock
+from bot.store.plumbing import Plumbing
+
+PAUSES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)
+"""Seconds between attempts at one change: an attempt fails where somebody else's went through, or holds the lock."""
+
+_COMMITTER = "Plangate <plangate@localhost>"
+_NUMBERED = re.compile(r"refs/plangate/threads/(0|[1-9][0-9]{0,17})")
+_REJECTED = re.compile(r"^!\t\S+\t\[(?:remote )?rejected\] ?(.*)$", re.MULTILINE)
+_THREAD_LIMIT = 10**18
+_SHA256_DIGITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Where threads are kept, and how git gets there."""
+
+    location: str
+    """A URL, or the path of a repository."""
+    upload_pack: str | None = None
+    """The command to run inside a repository given as path, in place of git-upload-pack. Such a repository is a
+    person's: its configuration and hooks are not ours, so that the caller passes sandboxed commands."""
+    receive_pack: str | None = None
+    """The same for git-receive-pack."""
+    environment: Callable[[], Mapping[str, str]] = dict
+    """Gives the variables that carry credentials or proxies to git; asked at each command, since tokens expire."""
+
+    def checked(self) -> str:
+        """Give the location as git is to be told it: never an option, a path made absolute."""
+        if self.location.startswith("-"):
+            raise Refused("a remote may not start with '-'", where=self.location, mend="give a URL or a path")
+        return self.location if "://" in self.location else str(Path(self.location).absolute())
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """What a thread's ref was seen to hold; no commit when the thread is not there yet."""
+
+    commit: CommitId | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path -> blob id."""
+
+
+Change: TypeAlias = Callable[[Tip], Mapping[str, bytes]]
+"""Gives the files to add to a tip, or raises; called again for each newer tip. No files: nothing to do."""
+
+
+class ThreadRefs:
+    """The threads of one remote, by way of a bare scratch repository of ours."""
+
+    def __init__(self, remote: Remote, scratch: Path, clock: Clock) -> None:
+        self._remote = remote.checked()
+        self._upload = [f"--upload-pack={remote.upload_pack}"] if remote.upload_pack else []
+        self._receive = [f"--receive-pack={remote.receive_pack}"] if remote.receive_pack else []
+        self._scratch = scratch.absolute()
+        self._git = Plumbing(self._scratch, remote.environment)
+        self._clock = clock
+        self._seen: dict[ThreadNumber, Tip] = {}
+        self._format = "sha1"
+
+    def look(self, thread: ThreadNumber) -> Tip:
+        """See what the remote holds for a thread now."""
+        ref = _ref(thread)
+        commit = self._list(ref, "HEAD").get(ref)  # HEAD tells the object format where the thread is new
+        seen = self._seen.get(thread)
+        if seen is None or seen.commit != commit:
+            seen = self._fetch(ref, commit) if commit else Tip()
+            self._seen[thread] = seen
+        return seen
+
+    def last_seen(self, thread: ThreadNumber) -> Tip:
+        """Give what was last seen of a thread, looking only if nobody has looked: it may be out of date."""
+        return self._seen.get(thread) or self.look(thread)
+
+    def threads(self) -> tuple[ThreadNumber, ...]:
+        """List every thread that the remote has a ref for, in order."""
+        named = (_NUMBERED.fullmatch(ref) for ref in self._list("refs/plangate/threads/*"))
+        return tuple(sorted(ThreadNumber(int(match.group(1))) for match in named if match))
+
+    def read(self, blobs: Sequence[str]) -> list[bytes]:
+        """Read blobs of a tip, in order."""
+        if not blobs:
+            return []
+        try:
+            return _batch(self._git.ask("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in blobs).encode()))
+        except Transient:
+            self._seen.clear()  # the scratch repository is gone: the next look fetches again
+            raise
+
+    def commit(self, thread: ThreadNumber, change: Change, note: str) -> Tip:
+        """Add the files that `change` gives to the newest tip, and give the tip that came of it.
+
+        Tries again on each newer tip that others push. Raises what `change` raises, with nothing written; Transient
+        when the remote never took it (nothing written, the reason named) or when its answer was lost (unknown).
+        """
+        tip, refused = self.last_seen(thread), ""
+        for pause in PAUSES:
+            files = change(tip)
+            if not files:
+                return tip
+            built, refused = self._offer(thread, tip, files, note=note)
+            if not refused:
+                self._seen[thread] = built
+                return built
+            time.sleep(pause)
+            tip = self.look(thread)
+        raise Transient("the remote did not take the change", where=_ref(thread), mend=refused)
+
+    def _offer(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:
+        """Build a tip and push it: ("" for accepted, else why not); whatever fails, the next look is a real one."""
+        try:
+            built = self._build(_ref(thread), tip, files, note=note)
+            return built, self._push(_ref(thread), tip, built)
+        except PlangateError:
+            self._seen.pop(thread, None)
+            raise
+
+    def _list(self, *patterns: str) -> dict[str, CommitId]:
+        """Ask the remote for its refs: name -> commit."""
+        out = self._git.ask("ls-remote", *self._upload, self._remote, *patterns).decode("utf-8", "replace")
+        refs = {name: CommitId(commit) for commit, _, name in (line.partition("\t") for line in out.splitlines())}
+        if any(len(commit) == _SHA256_DIGITS for commit in refs.values()):
+            self._format = "sha256"
+        return refs
+
+    def _fetch(self, ref: str, commit: CommitId) -> Tip:
+        """Bring a commit here and list its files."""
+        with self._scratch_alone(ref):
+            options = ("--quiet", "--no-tags", "--no-write-fetch-head", *self._upload)
+            self._git.ask("fetch", *options, self._remote, f"+{commit}:{ref}")
+        listed = self._git.ask("ls-tree", "-r", "-z", commit).decode("utf-8", "surrogateescape")
+        heads = (line.split("\t", 1) for line in listed.split("\0") if line)
+        return Tip(commit, {path: head.split(" ")[2] for head, path in heads})
+
+    def _build(self, ref: str, tip: Tip, files: Mapping[str, bytes], *, note: str) -> Tip:
+        """Make the commit that adds files to a tip, here: one process, and nothing that the remote sees."""
+        stream = _stream(ref, tip, files, when=int(self._clock.now().timestamp()), note=note)
+        with self._scratch_alone(ref):
+            # --force: the scratch repository's own ref only notes what is at hand, and may point anywhere
+            imported = self._git.ask("fast-import", "--quiet", "--done", "--force", stdin=stream)
+        made = imported.decode().split()
+        return Tip(CommitId(made[-1]), {**tip.files, **dict(zip(files, made, strict=False))})
+
+    def _push(self, ref: str, tip: Tip, built: Tip) -> str:
+        """Push a commit if the ref is still at the tip: "" when accepted, else the remote's reason for refusing."""
+        lease = f"--force-with-lease={ref}:{tip.commit or ''}"
+        options = ("--porcelain", "--no-verify", lease, *self._receive)
+        ran = self._git.run("push", *options, self._remote, f"{built.commit}:{ref}")
+        if ran.code == 0:
+            return ""
+        # https://git-scm.com/docs/git-push#_output: "[remote failure]" means that the remote did not say.
+        if refusal := _REJECTED.search(ran.out.decode("utf-8", "replace")):
+            return refusal.group(1)
+        raise Transient("no answer to a push: it may have arrived", where=ref, mend=ran.reason)
+
+    @contextmanager
+    def _scratch_alone(self, ref: str) -> Iterator[None]:
+        """Keep other processes from writing to the scratch repository, and mend what a killed one left there."""
+        self._scratch.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(f"{self._scratch}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            whole = self._scratch / "plangate"
+            if not whole.exists():
+                self._git.ask("init", "--quiet", "--bare", "--template=", f"--object-format={self._format}")
+                whole.touch()
+            (self._scratch / f"{ref}.lock").unlink(missing_ok=True)
+            yield
+
+
+def _ref(thread: ThreadNumber) -> str:
+    """Name a thread's ref, refusing what is no thread number."""
+    if not 0 <= thread < _THREAD_LIMIT:
+        raise Refused("not a thread number", where=str(thread), mend="give the number of an issue or pull request")
+    return thread_ref(ThreadNumber(int(thread)))
+
+
+def _stream(ref: str, tip: Tip, files: Mapping[str, bytes], *, when: int, note: str) -> bytes:
+    """Write what git-fast-import reads: blobs, and a commit of them; it prints the id of each, the commit's last."""
+    numbered = [(mark, path, content) for mark, (path, content) in enumerate(files.items(), start=1)]
+    commit = len(numbered) + 1
+    parts = [b"blob\nmark :%d\ndata %d\n%b\n" % (mark, len(content), content) for mark, _, content in numbered]
+    parts += [f"commit {ref}\nmark :{commit}\ncommitter {_COMMITTER} {when} +0000\ndata {len(note)}\n{note}\n".encode()]
+    parts += [f"from {tip.commit}\n".encode()] if tip.commit else []
+    parts += [f"M 100644 :{mark} {path}\n".encode() for mark, path, _ in numbered]
+    parts += [b"\n", *(b"get-mark :%d\n" % mark for mark in range(1, commit + 1)), b"done\n"]
+    return b"".join(parts)
+
+
+def _batch(out: bytes) -> list[bytes]:
+    """Split what `git cat-file --batch` printed: ``<id> blob <size>``, the content, a newline; or ``<id> missing``."""
+    blobs, at = [], 0
+    while at < len(out):
+        end = out.index(b"\n", at)
+        head = out[at:end].split(b" ")
+        if head[1] != b"blob":
+            raise Transient("a stored file is not at hand", where=out[at:end].decode(), mend="try again")
+        start, at = end + 1, end + 2 + int(head[2])
+        blobs.append(out[start : at - 1])
+    return blobs

@@ -1,0 +1,194 @@
+"""Threads as refs: names, programs, environments and formats that git is, and is not, given."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from bot.core.errors import Refused, Transient
+from bot.core.names import ThreadNumber
+from bot.ports import Clock
+from bot.store.thread_refs import Remote, ThreadRefs, Tip
+from tests.store.conftest import Repository
+
+ONE = ThreadNumber(1)
+
+
+def adding(**files: bytes) -> Callable[[Tip], Mapping[str, bytes]]:
+    return lambda tip: {name: content for name, content in files.items() if name not in tip.files}
+
+
+def script(tmp_path: Path, name: str) -> tuple[str, Path]:
+    """Write a program that runs git's own of that name and notes each run; give its command and the note's path."""
+    program, note = tmp_path / f"sandboxed {name}", tmp_path / f"{name}.ran"
+    program.write_text(f'#!/bin/sh\necho >> {note}\nexec git {name} "$@"\n')
+    program.chmod(0o755)
+    return f"'{program}'", note
+
+
+def runs(note: Path) -> int:
+    return len(note.read_text()) if note.exists() else 0
+
+
+def test_files_are_added(refs_on: Callable[[str], ThreadRefs]) -> None:
+    """Each commit adds its files to those before; another machine reads them all."""
+    refs = refs_on("a")
+    assert refs.last_seen(ONE) == Tip()
+    first = refs.commit(ONE, adding(a=b"1", b=b""), "first")
+    second = refs.commit(ONE, adding(c=b"\x00\xff\n" * 1000), "second")
+    assert (list(first.files), list(second.files)) == (["a", "b"], ["a", "b", "c"])
+    seen = refs_on("b").look(ONE)
+    assert seen == second
+    assert refs_on("b").read([seen.files[name] for name in "cab"]) == [b"\x00\xff\n" * 1000, b"1", b""]
+
+
+def test_nothing_to_add(refs_on: Callable[[str], ThreadRefs]) -> None:
+    """A change without files commits nothing."""
+    refs = refs_on("a")
+    tip = refs.commit(ONE, adding(a=b"1"), "first")
+    assert refs.commit(ONE, adding(a=b"1"), "again") == tip
+    assert refs_on("b").look(ONE) == tip
+
+
+def test_change_is_asked_again(refs_on: Callable[[str], ThreadRefs]) -> None:
+    """Of two that add at one tip the second is asked again on the newer one; both files are there."""
+    first, second = refs_on("a"), refs_on("b")
+    second.look(ONE)
+    first.commit(ONE, adding(a=b"1"), "first")
+    tips = []
+
+    def change(tip: Tip) -> Mapping[str, bytes]:
+        tips.append(sorted(tip.files))
+        return {"b": b"2"}
+
+    assert sorted(second.commit(ONE, change, "second").files) == ["a", "b"]
+    assert tips == [[], ["a"]]
+
+
+@pytest.mark.req("G3")
+def test_never_forces(refs_on: Callable[[str], ThreadRefs], repository: Repository) -> None:
+    """Whatever moved the ref, a commit stands on the tip that is there: the repository may refuse all forced pushes."""
+    repository.git("config", "receive.denyNonFastForwards", "true")
+    repository.git("config", "receive.denyDeletes", "true")
+    refs = refs_on("a")
+    refs.commit(ONE, adding(a=b"1"), "first")
+    repository.put({"z": b"another history"})
+    assert sorted(refs.commit(ONE, adding(b=b"2"), "second").files) == ["b", "z"]
+    assert repository.git("rev-list", "--count", "refs/plangate/threads/1") == "2"
+
+
+def test_only_numbers_are_threads(refs_on: Callable[[str], ThreadRefs], repository: Repository) -> None:
+    """Refs that are not named as a thread is are not listed."""
+    for name in ("7", "07", "x", "7x", "8/9", "-1", "10", "0", "9" * 30):
+        repository.git("update-ref", f"refs/plangate/threads/{name}", "refs/heads/master")
+    repository.git("update-ref", "refs/heads/refs/plangate/threads/55", "refs/heads/master")
+    assert refs_on("a").threads() == (0, 7, 10)
+
+
+def test_a_ref_that_ends_alike(refs_on: Callable[[str], ThreadRefs], repository: Repository) -> None:
+    """A branch whose name ends as a thread's ref does is not taken for it."""
+    repository.git("update-ref", "refs/heads/refs/plangate/threads/1", "refs/heads/master")
+    assert refs_on("a").look(ONE) == Tip()
+
+
+@pytest.mark.parametrize("number", (-1, 10**18))
+def test_no_thread_number(refs_on: Callable[[str], ThreadRefs], number: int) -> None:
+    """What no thread can be numbered is refused."""
+    with pytest.raises(Refused):
+        refs_on("a").look(ThreadNumber(number))
+
+
+@pytest.mark.req("G1")
+def test_remote_that_is_an_option(tmp_path: Path, clock: Clock) -> None:
+    """A location that git would take for an option is refused."""
+    with pytest.raises(Refused):
+        ThreadRefs(Remote("--upload-pack=touch /tmp/x"), tmp_path / "scratch.git", clock)
+
+
+@pytest.mark.req("G1")
+def test_remote_that_is_a_program(tmp_path: Path, clock: Clock) -> None:
+    """A location that names a program to run (git-remote-ext) is not followed."""
+    with pytest.raises(Transient):
+        ThreadRefs(Remote(f"ext::touch {tmp_path}/ran://"), tmp_path / "scratch.git", clock).look(ONE)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_relative_path(tmp_path: Path, repository: Repository, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path is taken from where the program stands when it is given."""
+    monkeypatch.chdir(repository.path.parent)
+    refs = ThreadRefs(Remote(repository.path.name), Path("scratch.git"), clock)
+    monkeypatch.chdir("/")
+    assert refs.look(ONE) == Tip()
+
+
+@pytest.mark.req("G1")
+def test_sandboxed_programs(tmp_path: Path, repository: Repository, clock: Clock) -> None:
+    """What runs inside a repository given as path is what the caller passed, for reading and for writing."""
+    upload, read = script(tmp_path, "upload-pack")
+    receive, written = script(tmp_path, "receive-pack")
+    remote = Remote(str(repository.path), upload_pack=upload, receive_pack=receive)
+    refs = ThreadRefs(remote, tmp_path / "a" / "scratch.git", clock)
+    refs.look(ONE)
+    assert (runs(read), runs(written)) == (1, 0)
+    refs.commit(ONE, adding(a=b"1"), "first")
+    assert (runs(read), runs(written)) == (1, 1)
+    other = ThreadRefs(remote, tmp_path / "b" / "scratch.git", clock)
+    assert other.threads() == (ONE,)
+    assert runs(read) == 2
+    assert list(other.look(ONE).files) == ["a"]
+    assert runs(read) == 4  # one to ask, one to fetch
+
+
+@pytest.mark.req("G1")
+def test_environment(tmp_path: Path, repository: Repository, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git gets the variables that the caller names, asked for at each command, and none of the process's own."""
+    monkeypatch.setenv("GIT_TRACE", str(tmp_path / "leaked"))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path))
+    asked = iter(range(1000))
+    remote = Remote(
+        str(repository.path), environment=lambda: {"GIT_TRACE_PACKET": str(tmp_path / f"trace{next(asked)}")}
+    )
+    refs = ThreadRefs(remote, tmp_path / "a" / "scratch.git", clock)
+    refs.look(ONE)
+    refs.commit(ONE, adding(a=b"1"), "first")
+    assert not (tmp_path / "leaked").exists()
+    assert (tmp_path / "trace0").exists()
+    assert (tmp_path / "trace3").exists()  # ls-remote, init, fast-import, push
+
+
+def test_sha256(tmp_path: Path, sha256_repository: Repository, clock: Clock) -> None:
+    """A repository of SHA-256 objects works the same."""
+    refs = ThreadRefs(Remote(str(sha256_repository.path)), tmp_path / "a" / "scratch.git", clock)
+    tip = refs.commit(ONE, adding(a=b"1"), "first")
+    assert len(tip.commit or "") == 64
+    other = ThreadRefs(Remote(str(sha256_repository.path)), tmp_path / "b" / "scratch.git", clock)
+    assert other.read(list(other.look(ONE).files.values())) == [b"1"]
+
+
+def test_empty_repository(tmp_path: Path, clock: Clock) -> None:
+    """A repository without any commit can keep threads."""
+    from tests.store.conftest import made
+
+    empty = made(tmp_path / "empty.git")
+    empty.git("update-ref", "-d", "refs/heads/master")
+    refs = ThreadRefs(Remote(str(empty.path)), tmp_path / "a" / "scratch.git", clock)
+    assert list(refs.commit(ONE, adding(a=b"1"), "first").files) == ["a"]
+
+
+def test_missing_blob(refs_on: Callable[[str], ThreadRefs]) -> None:
+    """A blob that is not at hand is Transient."""
+    refs = refs_on("a")
+    refs.commit(ONE, adding(a=b"1"), "first")
+    with pytest.raises(Transient, match="missing"):
+        refs.read(["1" * 40])
+
+
+def test_scratch_is_gone(refs_on: Callable[[str], ThreadRefs], tmp_path: Path) -> None:
+    """A reader whose scratch repository was deleted is told once, and reads after its next look."""
+    refs = refs_on("a")
+    tip = refs.commit(ONE, adding(a=b"1"), "first")
+    shutil.rmtree(tmp_path / "a")
+    with pytest.raises(Transient):
+        refs.read(list(tip.files.values()))
+    assert refs.read(list(refs.look(ONE).files.values())) == [b"1"]
