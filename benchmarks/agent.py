@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.testing.model.host import hosted
+from bot.testing.host import hosted
 from bot.testing.model.reply import call, say
 from bot.testing.model.routes import application
 from bot.testing.model.server import ScriptedModel

@@ -19,15 +19,16 @@ from bot.config import PATH, Settings, configuration
 from bot.core.approval import Policy, Role
 from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
+from bot.core.transcript import Line
 from bot.ports import Access, Clock, Journal, Place
 from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey, key_file
 from bot.store.thread_refs import Remote, ThreadRefs
-from bot.store.transcripts import SpooledTranscripts
+from bot.store.transcripts import SpooledTranscripts, spooled
 from bot.terminal import Story, Terminal
 from bot.workflow.desk import Desk, Orders
 from bot.workflow.engine import look
-from bot.workflow.record import SHOWN, Record, record
+from bot.workflow.record import Record, record
 from bot.workspace import sandbox
 from bot.workspace.mirror import Mirror
 from bot.workspace.repository import LocalRepository
@@ -62,6 +63,7 @@ class LocalRun:
     ledger: Ledger
     story: Story
     uncommitted: int = 0
+    transcript: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,7 @@ class Local:
     @property
     def key(self) -> StateKey:
         """The state key: the operator's, else a key file in the data directory."""
-        given = self.settings.state_key
-        return StateKey.of(given.reveal()) if given else key_file(self.settings.data_dir / "state.key")
+        return _key(self.settings)
 
     def refs(self) -> ThreadRefs:
         """The threads of the repository; git programs that run inside of it run in a sandbox."""
@@ -108,8 +109,8 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Loc
         async with _desk(options, local, keys=keys, model=model, out=out) as (desk, story):
             await warming
             final = await look(desk)
-            await desk.journal.append(desk.place.thread, final.position, [(SHOWN, {})])
-            return LocalRun(final, desk.world.ledger, story, source.uncommitted)
+            folder = settings.data_dir / "transcripts" / str(desk.place.repository) / str(desk.place.thread)
+            return LocalRun(final, desk.world.ledger, story, source.uncommitted, folder / final.planning_session)
     finally:
         await asyncio.gather(warming, return_exceptions=True)
         await model.close()
@@ -126,6 +127,11 @@ async def checked(folder: Path, commit: CommitId, command: str, settings: Settin
     finally:
         await workspace.discard(checkout)
     return code if isinstance(code, int) else None
+
+
+def transcript(file: Path, settings: Settings) -> tuple[Line, ...]:
+    """Read a transcript that lies encrypted in the data directory."""
+    return spooled(file, _key(settings))
 
 
 def try_sandbox() -> None:
@@ -157,14 +163,13 @@ async def _desk(
     orders = _orders(options, keys)
     world = World(model, transcripts, clock, _gate(options, keys), Ledger(orders.budget_usd), user_id=f"{thread:08x}")
     workspace = LocalWorkspace.on(local.source, local.settings.data_dir, _bounds(keys))
-    checkout = await workspace.checkout(f"{local.number}-{thread}", local.source.head)
     place = Place(local.number, thread, options.prompt, local.source.head)
     dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
     story = Story(out)
     policy = Policy(role=Role.READ, high_needs=1)
-    environment = await _environment(local, checkout.shown_as)
+    environment = await _environment(local, workspace.checkouts.shown_as)
     yield (
-        Desk(place, environment, journal, dialogue, workspace, world, checkout, orders, policy, story.take),
+        Desk(place, environment, journal, dialogue, workspace, world, orders, policy, listener=story.take),
         story,
     )
 
@@ -218,7 +223,14 @@ def _orders(options: RunOptions, keys: "Configuration") -> Orders:
         in_all=execution.subagents.in_all,
         verify=tuple(execution.verify),
         command_minutes=keys.sandbox.minutes,
+        same_session=True,
+        watch_seconds=0,
     )
+
+
+def _key(settings: Settings) -> StateKey:
+    given = settings.state_key
+    return StateKey.of(given.reveal()) if given else key_file(settings.data_dir / "state.key")
 
 
 def _bounds(keys: "Configuration") -> Bounds:

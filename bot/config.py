@@ -40,6 +40,28 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
+class GitHubSettings:
+    """Where GitHub is, and as whom to speak to it."""
+
+    api_url: str = "https://api.github.com"
+    graphql_url: str = "https://api.github.com/graphql"
+    server_url: str = "https://github.com"
+    token: Secret = field(default_factory=lambda: Secret(""))
+    app_id: str = ""
+    private_key: Secret = field(default_factory=lambda: Secret(""))
+    webhook_secret: Secret = field(default_factory=lambda: Secret(""))
+    api_token: Secret = field(default_factory=lambda: Secret(""))
+    poll_seconds: float = 15.0
+    write_pause: float = 1.0
+    """Seconds between two writes (GitHub asks for at least one)."""
+
+    @property
+    def as_app(self) -> bool:
+        """Whether to speak as a GitHub App."""
+        return bool(self.app_id and self.private_key)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The operator's settings (interfaces.md, Environment)."""
 
@@ -49,6 +71,7 @@ class Settings:
     state_key: Secret = field(default_factory=lambda: Secret(""))
     output_cap: int | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    github: GitHubSettings = field(default_factory=GitHubSettings)
 
 
 def settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -61,6 +84,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         state_key=Secret(env.get("PLANGATE_STATE_KEY", "")),
         output_cap=_positive(env, "PLANGATE_MAX_OUTPUT_TOKENS"),
         extra_body=_object(env, "PLANGATE_EXTRA_BODY"),
+        github=_github(env),
     )
 
 
@@ -69,6 +93,55 @@ def configuration(text: str, where: str = PATH) -> "Configuration":
     from bot.configuration import parse
 
     return parse(text, where)
+
+
+def _github(env: Mapping[str, str]) -> GitHubSettings:
+    """Read where GitHub is, as the Actions runner sets it (also for GitHub Enterprise Server), and the credentials."""
+    default = GitHubSettings()
+    api = env.get("GITHUB_API_URL", default.api_url).rstrip("/")
+    return GitHubSettings(
+        api_url=api,
+        graphql_url=env.get("GITHUB_GRAPHQL_URL", _graphql_of(api)).rstrip("/"),
+        server_url=env.get("GITHUB_SERVER_URL", default.server_url).rstrip("/"),
+        token=Secret(env.get("PLANGATE_GITHUB_TOKEN", "")),
+        app_id=env.get("PLANGATE_APP_ID", ""),
+        private_key=Secret(_private_key(env)),
+        webhook_secret=Secret(env.get("PLANGATE_WEBHOOK_SECRET", "")),
+        api_token=Secret(env.get("PLANGATE_API_TOKEN", "")),
+        poll_seconds=_seconds(env, "PLANGATE_POLL_SECONDS", default.poll_seconds),
+        write_pause=_seconds(env, "PLANGATE_WRITE_PAUSE_SECONDS", default.write_pause),
+    )
+
+
+def _graphql_of(api: str) -> str:
+    """Give the GraphQL address that belongs to a REST address: GHES has /api/v3 beside /api/graphql."""
+    return api.removesuffix("/v3") + "/graphql"
+
+
+def _private_key(env: Mapping[str, str]) -> str:
+    """Give the App's private key, from the variable or from the file that is named."""
+    if key := env.get("PLANGATE_PRIVATE_KEY"):
+        return key.replace("\\n", "\n")
+    path = env.get("PLANGATE_PRIVATE_KEY_PATH")
+    if not path:
+        return ""
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except OSError as error:
+        raise Misconfigured(
+            f"the private key cannot be read: {error.strerror}", where="PLANGATE_PRIVATE_KEY_PATH", mend="name its file"
+        ) from error
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    """Read a time in seconds, 0 or more."""
+    try:
+        value = float(env.get(name, default))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e6:  # also refuses nan
+        raise Misconfigured(f"not a number of seconds: {env[name]!r}", where=name, mend=f"set {name}={default:g}")
+    return value
 
 
 def _data_dir(env: Mapping[str, str]) -> Path:

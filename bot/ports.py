@@ -1,6 +1,6 @@
 """Every side effect that the bot can have, as Protocols; the adapters are joined to them in compose.py."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -10,7 +10,7 @@ from bot.core.approval import ApprovedPlan, Snapshot, Verdict
 from bot.core.names import CommitId, RepositoryId, SessionId, ThreadNumber
 from bot.core.plan import PlanDocument
 from bot.core.transcript import Json, Line
-from bot.core.turn import Turn
+from bot.core.turn import Sign, Turn
 
 
 class Clock(Protocol):
@@ -264,19 +264,75 @@ class Transcripts(Protocol):
 
 
 class Dialogue(Protocol):
-    """The thread as a place where people talk: a GitHub thread, or a terminal."""
+    """The thread as a place where people talk: a GitHub thread, or a terminal.
 
-    async def turns(self, after: str) -> Sequence[Turn]:
-        """List the turns after the one with that key ("" for all)."""
+    Whatever is posted is posted exactly once per ask: looked up first, then made, then read back (E1). A look-up that
+    failed raises Transient; it never counts as absent.
+    """
+
+    async def turns(self, seen: Collection[str]) -> Sequence[Turn]:
+        """List the turns whose keys were not seen, oldest first."""
+
+    async def context(self) -> str:
+        """Give what was said on the thread as quoted, attributed, untrusted text; "" where there is nothing."""
+
+    async def acknowledge(self, turn: Turn, sign: Sign) -> None:
+        """Put a sign under a turn; putting it twice changes nothing."""
 
     async def propose(self, plan: PlanDocument, ask: int) -> str:
-        """Show the plan (exactly once per ask, E1) and give the id under which it is shown."""
+        """Show the plan and give the id under which it is shown."""
+
+    async def supersede(self, shown: str, why: str) -> None:
+        """Mark a plan that was shown as outdated, with what replaced it."""
 
     async def snapshot(self, plan: PlanDocument, shown: str) -> Snapshot:
         """Take one live look at everything that decides about this plan (A1)."""
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
-        """Say once why a verdict is not an approval."""
+        """Say once why a verdict is not an approval, where somebody tried; an edit where that was said before."""
+
+    async def progress(self, text: str, ask: int) -> None:
+        """Show how far the work is, in one comment that is edited; best effort, it never raises."""
+
+    async def tell(self, text: str, ask: int) -> None:
+        """Say something on the thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullOrder:
+    """What a pull request is made of, made by the harness."""
+
+    branch: str
+    base: str
+    title: str
+    body: str
+    draft: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A pull request that is there."""
+
+    number: int
+    url: str
+
+
+class Pulls(Protocol):
+    """The pull requests of one repository."""
+
+    async def ensure(self, order: PullOrder, ask: int) -> PullRequest:
+        """Give the open pull request of that branch, made when there is none; never a second one (PR2)."""
+
+
+class Signer(Protocol):
+    """Makes and checks the MAC of a comment's marker (A4); holds the key."""
+
+    @property
+    def key_id(self) -> str:
+        """8 hex digits that tell one key from another."""
+
+    def mac(self, text: str) -> str:
+        """Give the MAC of a text, 32 hex digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,5 +343,6 @@ class Place:
     thread: ThreadNumber
     title: str
     base: CommitId
-    memory: str = ""
-    """Project memory: CLAUDE.md, else AGENTS.md, of the base."""
+    """The commit that a request which comes now is planned on."""
+    default_branch: str = ""
+    """What pull requests go to; empty where there are none."""

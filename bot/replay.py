@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
+from bot.compose import transcript
+from bot.config import settings
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json, Line, LineKind, decode
 
@@ -79,12 +81,17 @@ def _blocks(message: Json) -> Iterator[tuple[str, str]]:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """Read a file of transcript lines."""
+    """Read a file of transcript lines, plain or as it lies in the data directory."""
     try:
-        with path.open(encoding="utf-8") as file:
-            for number, text in enumerate(file, start=1):
-                if text.strip():
-                    yield decode(text, number)
+        with path.open("rb") as file:
+            plain = file.read(1) in {b"", b"{"}
+        if not plain:
+            yield from transcript(path, settings())
+            return
+        with path.open(encoding="utf-8") as text:
+            for number, line in enumerate(text, start=1):
+                if line.strip():
+                    yield decode(line, number)
     except (OSError, UnicodeDecodeError) as error:
         raise Misconfigured("this transcript cannot be read", where=str(path), mend=str(error)) from error
 

@@ -22,8 +22,9 @@ def lines(made: LocalRun) -> Iterator[str]:
     if made.uncommitted:
         yield f"Left alone: {made.uncommitted} uncommitted changes, which the work did not see."
     cost = f"${ledger.cost_usd:.4f}" if ledger.priced else "cost unknown: a model without prices was used"
-    ending = outcome(last.stage, branch=last.fact("branch"), detail=last.fact("detail"))
-    yield f"{ending} {made.story.steps} steps, {cost}."
+    if last.stage is Stage.AWAITING_APPROVAL:
+        yield outcome(last.stage)
+    yield f"{made.story.steps} steps, {cost}. Transcript: plangate replay {made.transcript}"
 
 
 def result(made: LocalRun, seconds: float) -> Json:

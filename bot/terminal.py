@@ -5,7 +5,7 @@ SHELL. Story and plan go to one stream, the machine-readable result to another, 
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TextIO
@@ -25,7 +25,7 @@ from bot.core import comment
 from bot.core.approval import Actor, Candidate, Opinion, Role, Shown, Snapshot, Verdict, Way
 from bot.core.plan import PlanDocument
 from bot.core.transcript import Json, text_of
-from bot.core.turn import Turn
+from bot.core.turn import Sign, Turn
 from bot.ports import Clock
 
 PERSON: Final = Actor(1, "you")
@@ -51,14 +51,31 @@ class Terminal:
     def __post_init__(self) -> None:
         self.started = self.clock.now()
 
-    async def turns(self, after: str) -> Sequence[Turn]:
+    async def turns(self, seen: Collection[str]) -> Sequence[Turn]:
         """Give the one turn that the command line carries, unless it was taken in before."""
-        return [] if after == TERMINAL else [Turn(TERMINAL, PERSON, self.prompt, self.started)]
+        return [] if TERMINAL in seen else [Turn(TERMINAL, PERSON, self.prompt, self.started)]
+
+    async def context(self) -> str:
+        """There is nothing to quote."""
+        return ""
+
+    async def acknowledge(self, turn: Turn, sign: Sign) -> None:
+        """The person sees the story."""
 
     async def propose(self, plan: PlanDocument, ask: int) -> str:
         """Print the plan."""
         self._show(plan)
         return f"{TERMINAL}-{ask}"
+
+    async def supersede(self, shown: str, why: str) -> None:
+        """What was printed stays printed; the newer plan stands below it."""
+
+    async def progress(self, text: str, ask: int) -> None:
+        """The story shows it."""
+
+    async def tell(self, text: str, ask: int) -> None:  # noqa: ARG002 - the port's
+        """Print a text."""
+        print(text, file=self.out)
 
     async def snapshot(self, plan: PlanDocument, shown: str) -> Snapshot:  # noqa: ARG002 - the port's
         """Ask the person, once for each plan in each run of the program."""

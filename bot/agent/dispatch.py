@@ -4,7 +4,6 @@ One call goes: find the tool, validate its input, ask the gate, run with a timeo
 stage becomes an error result that tells the model what to do differently; nothing a tool does ends the session.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 from bot.agent.events import AgentEvent, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
 from bot.agent.permissions import Decision, Kind
 from bot.agent.plan_mode import read_plan
+from bot.agent.relay import closing, within
 from bot.agent.scheduler import merged
 from bot.agent.session import Session, result_block
 from bot.agent.tools.tool import Progress, Tool, ToolInput
@@ -80,8 +80,9 @@ async def run(session: Session, prepared: Sequence[Prepared], results: dict[str,
     """Run calls in order, neighbours that are safe side by side, and fill `results` (call id -> tool_result)."""
     for batch in _batches(prepared):
         runs = [_one(session, each, results) for each in batch]
-        async for _, event in merged(runs, at_once=AT_ONCE):
-            yield event
+        async with closing(merged(runs, at_once=AT_ONCE)) as events:
+            async for _, event in events:
+                yield event
 
 
 def collected(calls: Sequence[Json], results: dict[str, Json]) -> list[Json]:
@@ -125,14 +126,15 @@ async def _one(session: Session, prepared: Prepared, results: dict[str, Json]) -
     yield ToolStarted(session.agent, ident, call["name"], call["input"])
     output = ToolOutput(prepared.text, is_error=True) if isinstance(prepared, Refusal) else None
     if isinstance(prepared, Ready):
-        async for step in _guarded(session, prepared):
-            match step:
-                case ToolOutput():
-                    output = step
-                case Progress():
-                    yield ToolProgressed(session.agent, ident, step.text)
-                case _:
-                    yield step
+        async with closing(_guarded(session, prepared)) as steps:
+            async for step in steps:
+                match step:
+                    case ToolOutput():
+                        output = step
+                    case Progress():
+                        yield ToolProgressed(session.agent, ident, step.text)
+                    case _:
+                        yield step
         if prepared.tool.kind(prepared.given) is Kind.LIST:
             yield TodosChanged(session.agent, tuple(session.context.todos))
     output = _bounded(output or ToolOutput("The tool gave no result.", is_error=True))
@@ -144,8 +146,8 @@ async def _guarded(session: Session, ready: Ready) -> AsyncIterator[AgentEvent |
     """Run a tool with its timeout; what goes wrong becomes an error output."""
     seconds = ready.tool.timeout(ready.given)
     try:
-        async with asyncio.timeout(seconds):
-            async for step in ready.tool.call(ready.given, session.context):
+        async with closing(within(ready.tool.call(ready.given, session.context), seconds)) as steps:
+            async for step in steps:
                 yield step
     except TimeoutError:
         yield ToolOutput(f"{ready.tool.name} took longer than {seconds:.0f} s and was ended.", is_error=True)

@@ -7,15 +7,15 @@ and a message of which no call finished is dropped, as after a crash, so that a 
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
-from typing import Final
+from typing import Final, assert_never
 
 from bot.agent import dispatch
 from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
+from bot.agent.relay import closing
 from bot.agent.session import Session
 from bot.core.errors import Broken, PlangateError
 from bot.core.transcript import Json, text_of, tool_calls
-from bot.ports import Began, Completed, Delta, ModelRequest, Notice
+from bot.ports import Began, Completed, Delta, ModelEvent, ModelRequest, Notice
 
 NUDGES: Final = 3
 """How often an empty or cut answer is asked to go on."""
@@ -30,36 +30,43 @@ EMPTY: Final = "Your last answer was empty. Go on with the work, or end with a s
 
 async def run(session: Session) -> AsyncGenerator[AgentEvent | Began, None]:
     """Drive a session until it rests; the last event is Ended. `Began` passes through for prefix sharing (M4)."""
-    nudges = 0
-    while True:
-        if limit := _limit(session):
-            yield Ended(session.agent, End.LIMIT, limit)
-            return
-        completed = None
-        async for event in _request(session):
-            match event:
-                case Completed():
-                    completed = event
-                case Ended():
-                    yield event
-                    return
-                case _:
-                    yield event
-        if completed is None:
-            raise Broken("the model port ended without an answer or an error")
-        yield Answered(session.agent, session.steps, completed.message, completed.usage, completed.cost_usd)
-        async for reaction in _react(session, completed, may_nudge=nudges < NUDGES):
+    nudges, rests = 0, False
+    while not rests:
+        nudged = False
+        async with closing(_step(session, may_nudge=nudges < NUDGES)) as events:
+            async for event in events:
+                nudged = nudged or (isinstance(event, Info) and event.kind == "nudge")
+                rests = isinstance(event, Ended)
+                yield event
+        nudges = nudges + 1 if nudged else 0
+
+
+async def _step(session: Session, *, may_nudge: bool) -> AsyncGenerator[AgentEvent | Began, None]:
+    """Make one request and do what its answer asks for; at a limit, say so instead."""
+    if limit := _limit(session):
+        yield Ended(session.agent, End.LIMIT, limit)
+        return
+    last = None
+    async with closing(_request(session)) as events:
+        async for event in events:
+            last = event
+            if not isinstance(event, Completed):
+                yield event
+    if isinstance(last, Ended):
+        return
+    if not isinstance(last, Completed):
+        raise Broken("the model port ended without an answer or an error")
+    yield Answered(session.agent, session.steps, last.message, last.usage, last.cost_usd)
+    async with closing(_react(session, last, may_nudge=may_nudge)) as reactions:
+        async for reaction in reactions:
             yield reaction
-            if isinstance(reaction, Ended):
-                return
-            nudges = nudges + 1 if isinstance(reaction, Info) and reaction.kind == "nudge" else 0
 
 
 async def _react(session: Session, completed: Completed, *, may_nudge: bool) -> AsyncIterator[AgentEvent]:
     """Do what a whole answer asks for: run its calls, go on, ask to go on, or rest (M10)."""
     match completed.stop_reason:
         case "tool_use" | "end_turn" | "stop_sequence" if tool_calls(completed.message):
-            async with aclosing(_tools(session, completed)) as events:
+            async with closing(_tools(session, completed)) as events:
                 async for event in events:
                     yield event
         case "max_tokens" | "end_turn" | "stop_sequence" if may_nudge and _nudge(session, completed):
@@ -80,24 +87,32 @@ async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Compl
         frozen.model, frozen.system, frozen.tools, session.history, role=frozen.role, user_id=world.user_id
     )
     try:
-        async for event in world.model.stream(request):
-            match event:
-                case Delta():
-                    yield Streamed(session.agent, event.kind, event.text)
-                case Notice():
-                    session.note(event.kind, {"text": event.text})
-                    yield Info(session.agent, event.kind, event.text)
-                case Completed():
-                    world.ledger.add(session.agent, event.model, event.usage, event.cost_usd)
-                    session.last_context = event.usage.context
-                    yield event
-                case Began():
-                    yield event
+        async with closing(world.model.stream(request)) as events:
+            async for event in events:
+                yield _relayed(session, event)
     except PlangateError as error:
         session.note("failed", {"text": str(error)})
         yield Ended(session.agent, End.FAILED, str(error))
     finally:
         world.ledger.settle(session.agent)
+
+
+def _relayed(session: Session, event: ModelEvent) -> AgentEvent | Began | Completed:
+    """Book what a model's event costs, note what the client did on its own, and give the session's event for it."""
+    match event:
+        case Delta():
+            return Streamed(session.agent, event.kind, event.text)
+        case Notice():
+            session.note(event.kind, {"text": event.text})
+            return Info(session.agent, event.kind, event.text)
+        case Completed():
+            session.world.ledger.add(session.agent, event.model, event.usage, event.cost_usd)
+            session.last_context = event.usage.context
+            return event
+        case Began():
+            return event
+        case _:
+            assert_never(event)
 
 
 async def _tools(session: Session, completed: Completed) -> AsyncGenerator[AgentEvent, None]:
@@ -111,8 +126,9 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
     session.tool_calls += len(calls)
     results: dict[str, Json] = {}
     try:
-        async for event in dispatch.run(session, prepared, results):
-            yield event
+        async with closing(dispatch.run(session, prepared, results)) as events:
+            async for event in events:
+                yield event
     except (asyncio.CancelledError, GeneratorExit):
         if results:
             session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results)})

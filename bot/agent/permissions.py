@@ -84,6 +84,11 @@ TABLE: Final[Mapping[Mode, Mapping[Kind, Ruling]]] = MappingProxyType(
 """acceptEdits allows commands because the sandbox holds them; without one they need an allow rule (see `decide`)."""
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z_]+)(?:\((?P<pattern>.*)\))?")
+_COMPOUND: Final = re.compile(r"[;&|\n`<>]|\$\(")
+_BETWEEN: Final = re.compile(r"[;&|\n`(){}<>]")
+_BEFORE: Final = re.compile(
+    r"^(?:(?:\w+=\S*|!|if|then|else|elif|while|until|do|time|exec|command|builtin|eval|env|nohup|nice|sudo|xargs)\s+)+"
+)
 _SUBJECT: Final = {"Bash": "command", "Task": "subagent_type"}
 _PATH_KEYS: Final = ("file_path", "path", "notebook_path", "pattern")
 
@@ -96,14 +101,26 @@ class Rule:
     pattern: str = "*"
 
     def matches(self, tool: str, tool_input: Json) -> bool:
-        """Tell whether a call falls under this rule; ``prefix:*`` matches the words up to there and what follows."""
-        if tool != self.tool:
-            return False
+        """Tell whether a call as a whole falls under this rule, as an allow rule must: a pattern with a star never
+        covers a line that may hold more than one command."""
         subject = _subject(tool, tool_input)
+        if tool != self.tool or self.pattern == "*":
+            return tool == self.tool
+        return subject == self.pattern if tool == "Bash" and _compound(subject) else self._is(subject)
+
+    def touches(self, tool: str, tool_input: Json) -> bool:
+        """Tell whether any part of a call falls under this rule, as for deny and ask rules: a command stays denied
+        behind ``cd x &&``, an assignment, or the name of a program that starts others."""
+        subject = _subject(tool, tool_input)
+        parts = _parts(subject) if tool == "Bash" else ()
+        return tool == self.tool and (self.pattern == "*" or any(map(self._is, (subject, *parts))))
+
+    def _is(self, subject: str) -> bool:
+        """Match one command or path; ``prefix:*`` matches the words up to there and what follows."""
         prefix, colon, rest = self.pattern.rpartition(":")
         if colon and rest == "*":
-            return subject == prefix or (subject.startswith(prefix + " ") and not _compound(subject))
-        return self.pattern in {"", "*"} or fnmatchcase(subject, self.pattern)
+            return subject == prefix or subject.startswith(prefix + " ")
+        return fnmatchcase(subject, self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +151,14 @@ class Gate:
     def decide(self, mode: Mode, kind: Kind, tool: str, tool_input: Json) -> Ruling:
         """Rule on one call; equal inputs give equal rulings, and every kind has a ruling in every mode."""
 
-        def hit(rules: tuple[Rule, ...]) -> Rule | None:
-            return next((rule for rule in rules if rule.matches(tool, tool_input)), None)
-
-        if rule := hit(self.rules.deny):
+        if rule := next((rule for rule in self.rules.deny if rule.touches(tool, tool_input)), None):
             return Ruling(Decision.DENY, f"the project's configuration denies {rule.tool}({rule.pattern}).")
         word = self._word(mode, kind)
         if mode is Mode.PLAN:
             return word
-        if hit(self.rules.ask) and word.decision is Decision.ALLOW:
+        if word.decision is not Decision.DENY and any(rule.touches(tool, tool_input) for rule in self.rules.ask):
             return _ASK
-        if word.decision is Decision.ASK and hit(self.rules.allow):
+        if word.decision is Decision.ASK and any(rule.matches(tool, tool_input) for rule in self.rules.allow):
             return _YES
         return word
 
@@ -162,5 +176,10 @@ def _subject(tool: str, tool_input: Json) -> str:
 
 
 def _compound(command: str) -> bool:
-    """Tell whether a command line may hold more than one command: a prefix rule never covers those."""
-    return any(sign in command for sign in (";", "&", "|", "`", "$(", "<(", ">(", "\n", ">", "<"))
+    """Tell whether a command line may hold more than one command, or write where it does not say so plainly."""
+    return _COMPOUND.search(command) is not None
+
+
+def _parts(command: str) -> list[str]:
+    """Split a command line at every sign that may begin another command, and at what may stand before a command."""
+    return [_BEFORE.sub("", part.strip()) for part in _BETWEEN.split(command)]

@@ -63,7 +63,10 @@ def is_read_only(line: str) -> bool:
     """Tell whether every command of a shell line is known to change nothing; False for all that is not understood."""
     if len(line) > LONGEST or "\\\n" in line or any(_divides(sign) for sign in line):
         return False
-    root = _parser().parse(line.encode()).root_node
+    # The parser reads beyond its tables at some letters outside of ASCII, which ends the process; to bash they are
+    # parts of words, as a percent sign is.
+    plain = "".join(sign if sign.isascii() else "%" for sign in line)
+    root = _parser().parse(plain.encode()).root_node
     return not root.has_error and all(_harmless(node) for node in _walk(root))
 
 
@@ -98,8 +101,9 @@ def _harmless(node: "Node") -> bool:
         case "file_redirect":
             return _harmless_redirect(_text(node))
         case "test_command":
-            # bash evaluates a subscript, and with it what is substituted there, even of a quoted operand.
-            return not set("$`\\") & set(_text(node))
+            # bash evaluates a subscript, and with it what is substituted there, even of a quoted operand; and to [ a
+            # sign of comparison is a redirection.
+            return not set("$`\\<>") & set(_text(node))
         case _:
             return not any(child.type == "&" for child in node.children)
 

@@ -9,7 +9,6 @@ import asyncio
 import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -33,6 +32,7 @@ from bot.agent.loop import run
 from bot.agent.modes import Mode
 from bot.agent.plan_mode import EXIT_PLAN_MODE
 from bot.agent.prompts import Environment, first_message, prompt, system
+from bot.agent.relay import closing
 from bot.agent.session import Frozen, Session, World
 from bot.agent.tools.exit_plan_mode import PLAN
 from bot.agent.tools.registry import EDITING, LISTING, LOOKING, by_name, schemas
@@ -116,7 +116,7 @@ class Crew:
         watch = Watch(self, AgentChanged(agent, self.post.parent, kind.name, description, Lifecycle.INITIALIZING))
         yield watch.row
         try:
-            async with aclosing(self._work(kind, agent, brief, watch)) as events:
+            async with closing(self._work(kind, agent, brief, watch)) as events:
                 async for event in events:
                     yield event
         except PlangateError as error:
@@ -138,8 +138,9 @@ class Crew:
             async with self._places, _opened(self.post.workspace, checkout, kind) as host:
                 session = self._session(kind, agent, host)
                 session.begin(first_message(self.post.environment, brief, _reminders(kind)))
-                async for event in self._staggered(kind, session, watch):
-                    yield event
+                async with closing(self._staggered(kind, session, watch)) as events:
+                    async for event in events:
+                        yield event
             if kind.writes:
                 yield watch.moved(Lifecycle.WAITING)
                 await _after(earlier)
@@ -160,7 +161,7 @@ class Crew:
             if not leads:
                 await _after(begun, STAGGER_SECONDS)
             yield watch.moved(Lifecycle.RUNNING)
-            async with aclosing(run(session)) as events:
+            async with closing(run(session)) as events:
                 async for event in events:
                     if isinstance(event, Began):
                         begun.set()

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from bot.core.approval import Reason, Verdict
 from bot.core.gate import Stage
@@ -32,6 +33,8 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.NOBODY: "nobody has approved it yet",
     }
 )
+
+_BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 
 def heading(plan: PlanDocument) -> str:
@@ -82,6 +85,141 @@ def amendment(plan: PlanDocument, paths: Sequence[str]) -> str:
     return (
         f"{plan.markdown}\n\n## Amendment\n\nThe work is done. It also changed what the plan did not name:\n\n{listed}"
     )
+
+
+NO_PLAN_WAITS: Final = "No plan waits for approval here."
+NOTHING_TO_RETRY: Final = "There is nothing to retry: nothing was interrupted."
+APPROVERS_ONLY: Final = "Only people who may approve can change the budget or the mode."
+HELP: Final = """\
+Mention me with what you want; I study the repository and post a plan, and do nothing else before it is approved.
+
+- `approve [DIGEST]`, `reject [WHY]`: decide about the plan (people who may approve)
+- `revise HOW`: a new version of the plan
+- `stop`, `retry`: end the work; go on from there
+- `budget N`, `mode NAME`: raise the budget in dollars; the mode that approved work runs in (people who may approve)
+- `status`, `help`"""
+
+
+def did_you_mean(line: str, nearest: str) -> str:
+    """Answer a line that looks like a command and is none."""
+    hint = f" Did you mean `{nearest}`?" if nearest else " Say `help` to see what I know."
+    return f"I do not know the command {code(line)}.{hint}"
+
+
+def stopped(login: str) -> str:
+    """Say that work was stopped, and by whom."""
+    return f"Stopped by {login}. The work so far is kept; `retry` goes on from there."
+
+
+def budget(dollars: str) -> str:
+    """Say the new budget."""
+    return f"The budget of this thread is now ${dollars}."
+
+
+def mode(name: str) -> str:
+    """Say the mode that approved work will run in."""
+    return f"Approved work will run in mode {name}. Plan mode stays until a plan is approved."
+
+
+def status(stage: Stage) -> str:
+    """Say where the thread stands."""
+    return f"This thread is at: {stage}."
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sub-agent's row of the progress comment."""
+
+    type: str
+    description: str
+    state: str
+    tool_calls: int
+    tokens: int
+    seconds: float
+
+
+def progress(
+    stage: Stage,
+    todos: Sequence[tuple[str, str]],
+    rows: Sequence[Row],
+    *,
+    spent: tuple[int, float | None, float | None],
+) -> str:
+    """Render the progress comment: stage, todo list, sub-agents, spent (tool calls, dollars, budget), how to stop."""
+    calls, cost, budget_usd = spent
+    parts = [f"**{str(stage).replace('_', ' ').capitalize()}**"]
+    if todos:
+        parts.append("\n".join(f"- {_BOXES[status]} {inert(content)}" for content, status in todos))
+    if rows:
+        parts.append(_table("sub-agent | task | state | tool calls | tokens | seconds", [_row(row) for row in rows]))
+    money = "unknown cost" if cost is None else f"${cost:.2f}"
+    limit = f" of ${budget_usd:.2f}" if budget_usd is not None else ""
+    parts.append(f"{calls} tool calls, {money}{limit}. Say `stop` to stop.")
+    return "\n\n".join(parts)
+
+
+def superseded(plan: PlanDocument) -> str:
+    """Say what replaced a plan."""
+    return f"Replaced by plan {plan.plan} ({plan.short_digest})."
+
+
+def brief(request: str, plan: PlanDocument) -> str:
+    """Give approved work its task: the request in the person's words, and the plan as it was approved."""
+    return f"Somebody asked:\n\n{request}\n\nThis plan was approved. Carry it out:\n\n{plan.markdown}"
+
+
+def published(number: int) -> str:
+    """Say that the pull request is there."""
+    return f"Pull request #{number} is ready for review."
+
+
+def pull_body(
+    plan: PlanDocument,
+    *,
+    summary: str,
+    checks: Sequence[Mapping[str, Any]],
+    approvers: Sequence[str],
+    cost_usd: float | None,
+) -> str:
+    """Render a pull request's body: failing checks first, what was done, evidence, who approved, cost, the plan."""
+    failing = [check for check in checks if check["exit_code"] != 0]
+    parts = [f"> ⚠ {len(failing)} of {len(checks)} checks failed; see below."] if failing else []
+    parts.append(inert(summary))
+    if checks:
+        rows = [f"`{_cell(check['command'])}` | {check['exit_code']} | {check['seconds']}" for check in checks]
+        parts.append(_table("check | exit code | seconds", rows))
+    parts += [_folded(_cell(check["command"]), _fenced(str(check["output"]))) for check in failing]
+    money = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
+    who = ", ".join(f"`{login}`" for login in approvers)
+    parts.append(f"Approved by {who} as plan {plan.plan} ({plan.short_digest}). Cost: {money}.")
+    parts.append(_folded("The approved plan", f"{inert(plan.markdown)}\n\n{contract(plan)}"))
+    parts.append(f"Closes #{plan.thread}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(row: Row) -> str:
+    task = _cell(row.description)
+    return f"{row.type} | {task} | {row.state} | {row.tool_calls} | {row.tokens:,} | {row.seconds:.0f}"
+
+
+def _table(head: str, rows: Sequence[str]) -> str:
+    rule = "|".join("---" for _ in head.split("|"))
+    return "\n".join(f"| {line} |" for line in (head, rule, *rows))
+
+
+def _folded(summary: str, body: str) -> str:
+    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
+
+
+def _fenced(text: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _cell(text: str) -> str:
+    """Give a text that fits one cell of a table and a line of HTML."""
+    return " ".join(text.split()).replace("|", "\\|").replace("`", "'").replace("<", "‹")
 
 
 def outcome(stage: Stage, *, branch: str = "", detail: str = "") -> str:

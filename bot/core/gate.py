@@ -93,6 +93,7 @@ class Thread:
     ask: int = 0
     """Counts the effects that were asked for."""
     round: int = 1
+    """Counts the pull requests: a request after the merge opens a new round."""
     plan: int = 0
     """The number of the newest plan version."""
     digest: Digest | None = None
@@ -192,7 +193,7 @@ ANSWERS: Final = frozenset(
 
 _NEEDS_DIGEST: Final = frozenset({Move.PLANNED, Move.OUTGREW})
 _NEEDS_CURRENT: Final = frozenset({Move.PROPOSED, Move.APPROVED, Move.EXECUTED, Move.PUBLISHED, Move.DELIVERED})
-_NEW_ROUND: Final = frozenset({Stage.IN_REVIEW, Stage.DONE})
+_NEW_ROUND: Final = frozenset({Stage.DONE})
 
 
 def step(thread: Thread, event: Event) -> tuple[Thread, Effect | None]:

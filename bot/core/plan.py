@@ -129,7 +129,7 @@ def normalise(markdown: str) -> str:
 
 
 def inert(markdown: str) -> str:
-    """Give a text without what acts instead of being read: task-list boxes as ☐ and ☑, control characters as ‹U+XXXX›."""
+    """Give a text with what would act made readable: task-list boxes as ☐ and ☑, control characters as ‹U+XXXX›."""
     seen = _UNSEEN.sub(lambda found: f"‹U+{ord(found.group()):04X}›", markdown)
     return _BOX.sub(lambda found: found.group(1) + ("☐" if found.group(2).isspace() else "☑"), seen)
 

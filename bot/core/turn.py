@@ -2,8 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
-from bot.core.approval import Actor
+from bot.core.approval import Actor, Role
+
+
+class Sign(StrEnum):
+    """What the bot answers a turn with at once: a reaction under it."""
+
+    SEEN = "seen"
+    """👀: taken in, an answer will come (PR3)."""
+    MAY_NOT = "may_not"
+    """😕: this person may not ask; nothing more is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,4 +23,11 @@ class Turn:
     key: str
     actor: Actor
     text: str
+    """Visible text: what a person sees, without hidden parts (X1)."""
     at: datetime
+    role: Role | None = Role.ADMIN
+    """The actor's role on the repository, looked up live; None when the look-up failed."""
+    edited: bool = False
+    """Whether the comment was ever edited: then it is no command (A4a)."""
+    hidden: tuple[str, ...] = ()
+    """Fragments that were removed because nobody sees them."""

@@ -142,6 +142,18 @@ class SpooledTranscripts:
         return place(self._repository, self._thread, f"{FOLDER}/{session}/{ordinal}")
 
 
+def spooled(file: Path, key: StateKey) -> tuple[Line, ...]:
+    """Read the lines of one spool file, ``.../<repository>/<thread>/<session>``; Refused when it does not open."""
+    repository, thread, session = file.absolute().parts[-3:]
+    records = parse(file.read_bytes(), str(file))
+    if not (repository.isdecimal() and thread.isdecimal()):
+        raise Refused("this is no transcript of a data directory", where=str(file), mend="name one under transcripts/")
+    where = place(RepositoryId(int(repository)), ThreadNumber(int(thread)), f"{FOLDER}/{session}")
+    texts = (unseal(sealed, key.encryption, f"{where}/{ordinal}") for ordinal, sealed in sorted(records.items()))
+    lines = [line for text in texts for line in text.decode("utf-8", "surrogatepass").split("\n")]
+    return tuple(decode(line, number) for number, line in enumerate(lines, start=1))
+
+
 def _chunks(tip: Tip, session: SessionId) -> list[_Chunk]:
     """List the files of a tip that hold a session, in order."""
     folder = f"{FOLDER}/{session}/"

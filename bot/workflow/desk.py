@@ -8,11 +8,12 @@ from bot.agent.limits import Limits
 from bot.agent.modes import Mode
 from bot.agent.prompts import Environment
 from bot.agent.session import World
-from bot.core.approval import Policy
+from bot.core.approval import Policy, Role
 from bot.core.gate import Move
 from bot.core.names import Digest
 from bot.core.transcript import Json
-from bot.ports import Checkout, Dialogue, Journal, Place, Workspace
+from bot.ports import Dialogue, Journal, Place, Pulls, Workspace
+from bot.workflow.record import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,20 @@ class Orders:
     in_all: int = 20
     verify: tuple[str, ...] = ()
     command_minutes: float = 10.0
+    ask_roles: frozenset[Role] = frozenset({Role.WRITE, Role.MAINTAIN, Role.ADMIN})
+    ask_users: frozenset[str] = frozenset()
+    mention: str = "@plangate"
+    draft: bool = False
+    same_session: bool = False
+    """Whether approved work goes on in the session that planned it (`plangate run`); on GitHub a new one begins from
+    the approved document, so that nothing else crosses the gate."""
+    watch_seconds: float = 5.0
+    """How often running work looks whether the thread has moved (a stop, a further turn)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A verb's answer: the move it amounts to, and the facts to journal with it."""
+    """A verb's answer: the move it amounts to, and the facts to journal with it; `owes` is what people must be told."""
 
     move: Move
     facts: Json = field(default_factory=dict)
@@ -50,7 +60,13 @@ class Desk:
     dialogue: Dialogue
     workspace: Workspace
     world: World
-    checkout: Checkout
     orders: Orders = Orders()
     policy: Policy = Policy()
+    pulls: Pulls | None = None
+    """None where the result is a local branch."""
     listener: Callable[[AgentEvent], None] = lambda _: None
+
+
+def working_mode(desk: Desk, now: Record) -> Mode:
+    """Give the mode that approved work runs in: as somebody chose on the thread, else as configured."""
+    return Mode(now.fact("mode", desk.orders.mode))

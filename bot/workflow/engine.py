@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.gate import ANSWERS, ON_ENTER, Effect, Event, step
-from bot.core.transcript import Json
-from bot.workflow import approving, executing, intake, planning, proposing, publishing
+from bot.core.gate import ON_ENTER, Effect
+from bot.workflow import approving, executing, intake, planning, proposing, publishing, telling
 from bot.workflow.desk import Desk, Done
-from bot.workflow.record import Record, record
+from bot.workflow.ledger import append, current
+from bot.workflow.record import Record
 
 Verb = Callable[[Desk, Record], Awaitable[Done | None]]
 
@@ -32,27 +32,33 @@ VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
 async def look(desk: Desk) -> Record:
     """Carry a thread on until it rests, and give its record; safe to call at any time, any number of times.
 
-    Raises Conflict when another process works on the same thread, and what a verb raises.
+    Raises Conflict when another process moved the thread, and what a verb raises.
     """
-    current = record(await desk.journal.read(desk.place.thread))
-    current = await intake.take_in(desk, current, append)
-    while (effect := ON_ENTER.get(current.stage)) is not None:
-        done = await VERBS[effect](desk, current)
-        if done is None:
+    now = await listen(desk)
+    while True:
+        now = await _carried_on(desk, now)
+        if not now.kept or not intake.takes_requests(now):
             break
-        current = await append(desk, current, done)
+        now = await intake.take_kept(desk, now)
     await desk.world.transcripts.save()
-    return current
+    return now
 
 
-async def append(desk: Desk, current: Record, done: Done) -> Record:
-    """Journal one move, checked against the gate first; gives the record after it."""
-    ask = current.thread.ask if done.move in ANSWERS else None
-    step(current.thread, Event(done.move, ask, done.digest))
-    body: Json = dict(done.facts)
-    if ask is not None:
-        body["ask"] = ask
-    if done.digest is not None:
-        body["digest"] = done.digest
-    await desk.journal.append(desk.place.thread, current.position, [(str(done.move), body)])
-    return record(await desk.journal.read(desk.place.thread))
+async def listen(desk: Desk) -> Record:
+    """Only take in what people said, and answer what can be answered at once: for commands while others work."""
+    now = await intake.take_in(desk, await current(desk))
+    return await telling.settle(desk, now)
+
+
+async def _carried_on(desk: Desk, now: Record) -> Record:
+    """Perform effects until none is open, or one waits for people."""
+    while (effect := ON_ENTER.get(now.stage)) is not None:
+        done = await VERBS[effect](desk, now)
+        if done is None:
+            after = await current(desk)
+            if after.thread == now.thread:
+                break
+            now = after
+            continue
+        now = await append(desk, now, done)
+    return await telling.settle(desk, now)

@@ -3,49 +3,67 @@
 from bot.agent.events import End, Ended
 from bot.agent.plan_mode import EXIT_PLAN_MODE, approved
 from bot.agent.session import Session
-from bot.core.gate import Move
+from bot.core import comment
+from bot.core.gate import Move, Stage
+from bot.core.names import SessionId
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access
 from bot.workflow.approving import evaluated
-from bot.workflow.desk import Desk, Done
+from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.record import Record
-from bot.workflow.sessions import driven, opened
+from bot.workflow.sessions import Opening, driven, opened
 
 TAIL = 2_000
 """Characters of a check's output that are kept as evidence."""
 
 
-async def perform(desk: Desk, current: Record) -> Done:
+async def perform(desk: Desk, now: Record) -> Done | None:
     """Carry the approved plan out; an interrupted session goes on where it was.
 
     The approval is looked at again first: one that no longer stands is withdrawn, and nothing runs.
     """
-    _, proof = await evaluated(desk, current)
+    _, proof = await evaluated(desk, now)
     if proof is None:
         return Done(Move.WITHDRAWN)
-    async with opened(desk, current.planning_session, Access.WRITE, current.turn.text) as session:
-        ended = await _worked(desk, session)
+    async with opened(desk, now, _opening(desk, now)) as session:
+        ended = await _worked(desk, now, session)
+        if ended is None:
+            return None
         if ended.end is not End.ANSWERED:
-            move = Move.LIMITED if ended.end is End.LIMIT else Move.FAILED
-            return Done(move, {"detail": ended.text})
-        checks = [await _checked(session, desk, line) for line in _commands(desk, current)]
-    return Done(Move.EXECUTED, {"summary": ended.text, "checks": checks}, current.plan.digest)
+            return _unfinished(ended)
+        checks = [await _checked(session, desk, line) for line in _commands(desk, now)]
+    return Done(Move.EXECUTED, {"summary": ended.text, "checks": checks}, now.plan.digest)
 
 
-async def _worked(desk: Desk, session: Session) -> Ended:
+def _opening(desk: Desk, now: Record) -> Opening:
+    """Choose the session: the one that planned, or a new one that knows only what was approved (product.md)."""
+    if desk.orders.same_session:
+        return Opening(now.planning_session, Access.WRITE, now.turn.text)
+    ident = SessionId(f"work-{now.last(Move.REQUESTED).n}")
+    return Opening(ident, Access.WRITE, comment.brief(now.turn.text, now.plan), working_mode(desk, now))
+
+
+async def _worked(desk: Desk, now: Record, session: Session) -> Ended | None:
     """Let the model work until it says that it is done; work that had ended before a crash is not done again."""
     waiting = [call for call in pending_calls(session.history) if call["name"] == EXIT_PLAN_MODE]
     if waiting:
-        desk.listener(session.set_mode(desk.orders.mode, "approval"))
+        desk.listener(session.set_mode(working_mode(desk, now), "approval"))
         session.answer(waiting[0]["id"], approved())
     elif session.history[-1]["role"] == "assistant":
         return Ended(session.agent, End.ANSWERED, text_of(session.history[-1]))
-    return await driven(desk, session)
+    return await driven(desk, now, session)
 
 
-def _commands(desk: Desk, current: Record) -> tuple[str, ...]:
+def _unfinished(ended: Ended) -> Done:
+    limited = ended.end is End.LIMIT
+    stage = Stage.LIMIT if limited else Stage.FAILED
+    facts = {"detail": ended.text, "owes": comment.outcome(stage, detail=ended.text)}
+    return Done(Move.LIMITED if limited else Move.FAILED, facts)
+
+
+def _commands(desk: Desk, now: Record) -> tuple[str, ...]:
     """List the checks: the plan's commands, and the project's own."""
-    return tuple(dict.fromkeys((*current.plan.contract.commands, *desk.orders.verify)))
+    return tuple(dict.fromkeys((*now.plan.contract.commands, *desk.orders.verify)))
 
 
 async def _checked(session: Session, desk: Desk, command: str) -> Json:

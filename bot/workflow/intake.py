@@ -1,32 +1,141 @@
-"""Intake: takes in what people said since the journal's last turn, and carries on what was interrupted."""
+"""Intake: takes in what people said since the journal's last turn, and carries on what was interrupted.
 
-from collections.abc import Awaitable, Callable
+Rules (product.md, Turns): who may not ask gets a sign and nothing more; every accepted turn is acknowledged at once; a
+command is one line of a comment that nobody ever edited; a turn that comes while the bot works is noted, and kept for
+afterwards where the work was approved. No turn is dropped: one whose author's role cannot be looked up waits.
+"""
 
+from typing import Final
+
+from bot.agent.modes import Mode, following
+from bot.core import comment
+from bot.core.approval import Role
+from bot.core.command import Command, Mistaken, Verb, parse
 from bot.core.gate import TRANSITIONS, Move, Stage
-from bot.workflow.desk import Desk, Done
-from bot.workflow.record import Record, requested
+from bot.core.transcript import Json
+from bot.core.turn import Sign, Turn
+from bot.workflow.desk import Desk, Done, working_mode
+from bot.workflow.ledger import append, note
+from bot.workflow.record import HEARD, Record, taken
 
-Append = Callable[[Desk, Record, Done], Awaitable[Record]]
-
-INTERRUPTED = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage.STALE, Stage.EXPIRED})
+_INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage.STALE, Stage.EXPIRED})
 
 
-async def take_in(desk: Desk, current: Record, append: Append) -> Record:
-    """Journal every new turn; where there is none and the thread was interrupted, go on from there.
-
-    A turn that comes while the bot works is noted and kept (product.md, Turns); none is dropped.
-    """
-    last = current.last(Move.REQUESTED).body["turn"] if current.has(Move.REQUESTED) else ""
-    turns = await desk.dialogue.turns(last)
+async def take_in(desk: Desk, now: Record) -> Record:
+    """Journal every new turn; at a terminal, where there is none and the thread was interrupted, go on from there."""
+    turns = await desk.dialogue.turns(now.seen)
     for turn in turns:
-        move = Move.REQUESTED if Move.REQUESTED in TRANSITIONS[current.stage] else Move.NOTED
-        current = await append(desk, current, Done(move, requested(turn)))
-    if not turns and current.stage in INTERRUPTED:
-        current = await append(desk, current, Done(_again(current)))
-    return current
+        if turn.role is not None:
+            now = await _take(desk, now, turn)
+    if desk.orders.same_session and not turns and now.stage in _INTERRUPTED:
+        now = await append(desk, now, Done(_again(now)))
+    return now
 
 
-def _again(current: Record) -> Move:
+def takes_requests(now: Record) -> bool:
+    """Tell whether a kept turn can begin now: approved work is over, one way or another."""
+    return Move.REQUESTED in TRANSITIONS[now.stage] and now.stage is not Stage.AWAITING_APPROVAL
+
+
+async def take_kept(desk: Desk, now: Record) -> Record:
+    """Begin with the oldest turn that was kept while approved work ran."""
+    facts = {key: value for key, value in now.kept[0].body.items() if key != "kept"}
+    return await append(desk, now, Done(Move.REQUESTED, facts | {"base": desk.place.base}))
+
+
+async def _take(desk: Desk, now: Record, turn: Turn) -> Record:
+    """Take one turn in, by what it says and by who says it."""
+    if not _may_ask(desk, turn):
+        await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
+        return await note(desk, now, HEARD, taken(turn))
+    await desk.dialogue.acknowledge(turn, Sign.SEEN)
+    said = _said(desk, turn)
+    match said:
+        case None:
+            return await _request(desk, now, turn, turn.text)
+        case Mistaken():
+            return await _heard(desk, now, turn, owes=comment.did_you_mean(said.line, said.nearest))
+        case Command():
+            return await _command(desk, now, turn, said)
+
+
+def _may_ask(desk: Desk, turn: Turn) -> bool:
+    return turn.role in desk.orders.ask_roles or turn.actor.login in desk.orders.ask_users
+
+
+def _said(desk: Desk, turn: Turn) -> Command | Mistaken | None:
+    """Find the command of a turn: its only line. An edited comment carries none (A4a)."""
+    lines = [line for line in turn.text.splitlines() if line.strip()]
+    if turn.edited or len(lines) != 1:
+        return None
+    return parse(lines[0], desk.orders.mention)
+
+
+async def _request(desk: Desk, now: Record, turn: Turn, text: str) -> Record:
+    """Begin to plan, or note a turn that comes while the bot works."""
+    facts = taken(turn) | {"text": text, "base": desk.place.base}
+    if Move.REQUESTED in TRANSITIONS[now.stage]:
+        return await append(desk, now, Done(Move.REQUESTED, facts))
+    return await append(desk, now, Done(Move.NOTED, facts | {"kept": now.stage is not Stage.PLANNING}))
+
+
+async def _command(desk: Desk, now: Record, turn: Turn, said: Command) -> Record:
+    """Carry out a command, or say why not."""
+    match said.verb:
+        case Verb.REVISE:
+            return await _request(desk, now, turn, said.argument)
+        case Verb.STOP:
+            owes = comment.stopped(turn.actor.login)
+            return await append(desk, now, Done(Move.STOPPED, taken(turn) | {"owes": owes}))
+        case Verb.RETRY if now.stage in _INTERRUPTED:
+            return await append(desk, now, Done(_again(now), taken(turn)))
+        case Verb.BUDGET if _may_approve(desk, turn):
+            owes = comment.budget(said.argument)
+            return await _heard(desk, now, turn, owes=owes, budget_usd=float(said.argument))
+        case Verb.MODE if _may_approve(desk, turn):
+            return await _mode(desk, now, turn, said.argument)
+        case verb:
+            return await _heard(desk, now, turn, owes=_reply(verb, now.stage))
+
+
+async def _mode(desk: Desk, now: Record, turn: Turn, name: str) -> Record:
+    """Choose the mode that approved work will run in; it never leaves plan mode (P1)."""
+    bypass = desk.orders.mode is Mode.BYPASS
+    chosen = following(working_mode(desk, now), bypass_available=bypass) if name == "next" else name
+    working = {Mode.DEFAULT, Mode.ACCEPT_EDITS, *([Mode.BYPASS] if bypass else [])}
+    if chosen is Mode.PLAN:
+        chosen = following(Mode.PLAN, bypass_available=bypass)
+    if chosen not in working:
+        return await _heard(desk, now, turn, owes=comment.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}"))
+    return await _heard(desk, now, turn, owes=comment.mode(chosen), mode=str(chosen))
+
+
+def _may_approve(desk: Desk, turn: Turn) -> bool:
+    return (turn.role or Role.NONE) >= desk.policy.role
+
+
+def _reply(verb: Verb, stage: Stage) -> str:
+    """Give the answer to a command that changes nothing here; "" where the gate gives it."""
+    match verb:
+        case Verb.APPROVE | Verb.REJECT:
+            return "" if stage is Stage.AWAITING_APPROVAL else comment.NO_PLAN_WAITS
+        case Verb.BUDGET | Verb.MODE:
+            return comment.APPROVERS_ONLY
+        case Verb.RETRY:
+            return comment.NOTHING_TO_RETRY
+        case Verb.STATUS:
+            return comment.status(stage)
+        case _:
+            return comment.HELP
+
+
+async def _heard(desk: Desk, now: Record, turn: Turn, *, owes: str = "", **facts: str | float) -> Record:
+    """Journal a turn that moves nothing, with the answer that it is owed."""
+    body: Json = taken(turn) | facts
+    return await note(desk, now, HEARD, body | {"owes": owes} if owes else body)
+
+
+def _again(now: Record) -> Move:
     """Go on with approved work, or plan again where there is none."""
-    approved = current.thread.approved is not None and current.thread.approved == current.thread.digest
-    return Move.RESUMED if approved and Move.RESUMED in TRANSITIONS[current.stage] else Move.RETRIED
+    approved = now.thread.approved is not None and now.thread.approved == now.thread.digest
+    return Move.RESUMED if approved and Move.RESUMED in TRANSITIONS[now.stage] else Move.RETRIED

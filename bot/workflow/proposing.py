@@ -1,12 +1,16 @@
-"""Proposing: shows the plan, exactly once, and records where."""
+"""Proposing: shows the plan, exactly once, records where, and marks what it replaces as outdated."""
 
+from bot.core import comment
 from bot.core.gate import Move
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
 
 
-async def perform(desk: Desk, current: Record) -> Done:
+async def perform(desk: Desk, now: Record) -> Done:
     """Show the newest plan and record the id under which it is shown."""
-    plan = current.plan
-    shown = await desk.dialogue.propose(plan, current.thread.ask)
+    plan = now.plan
+    shown = await desk.dialogue.propose(plan, now.thread.ask)
+    older = now.fact("shown")
+    if older and older != shown:
+        await desk.dialogue.supersede(older, comment.superseded(plan))
     return Done(Move.PROPOSED, {"shown": shown}, plan.digest)

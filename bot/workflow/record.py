@@ -1,6 +1,11 @@
 """A thread as its journal tells it: the gate's state, and the facts that came with its events.
 
-Everything here is computed from the entries; nothing is remembered elsewhere.
+Everything here is computed from the entries; nothing is remembered elsewhere. Beside the gate's moves a journal holds
+
+``heard``  a turn that is no move: a command, or somebody who may not ask
+``told``   what an entry owed the people was said (`answers` names the entry)
+
+An entry that owes the people a text carries it as `owes`; until it is told, it is a debt (PR3).
 """
 
 from collections.abc import Sequence
@@ -10,15 +15,16 @@ from typing import Final
 
 from bot.core.approval import Actor
 from bot.core.gate import Event, Move, Stage, Thread, step
-from bot.core.names import Digest, SessionId
+from bot.core.names import CommitId, Digest, SessionId
 from bot.core.plan import PlanDocument, from_json
 from bot.core.transcript import Json
 from bot.core.turn import Turn
 from bot.ports import Entry
 
+HEARD: Final = "heard"
+TOLD: Final = "told"
+
 _MOVES: Final = frozenset(Move)
-SHOWN: Final = "shown"
-"""The entry that says: the outcome was shown to the person, so the same command may begin anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +42,13 @@ class Record:
 
     @property
     def turn(self) -> Turn:
-        """The newest turn that was taken in."""
-        body = self.last(Move.REQUESTED).body
-        actor = Actor(body["actor"], body["login"])
-        return Turn(body["turn"], actor, body["text"], datetime.fromisoformat(body["turn_at"]))
+        """The newest turn that is worked on."""
+        return turn_of(self.last(Move.REQUESTED).body)
+
+    @property
+    def base(self) -> CommitId:
+        """The commit that the newest turn is planned and worked on."""
+        return CommitId(self.last(Move.REQUESTED).body["base"])
 
     @property
     def plan(self) -> PlanDocument:
@@ -52,14 +61,31 @@ class Record:
         return SessionId(f"plan-{self.last(Move.REQUESTED).n}")
 
     @property
+    def seen(self) -> frozenset[str]:
+        """The keys of all turns that were taken in or set aside."""
+        return frozenset(entry.body["turn"] for entry in self.entries if "turn" in entry.body)
+
+    @property
+    def kept(self) -> tuple[Entry, ...]:
+        """The turns that came while approved work ran and that nobody has worked on yet."""
+        done = {entry.body["turn"] for entry in self.entries if entry.kind == Move.REQUESTED}
+        noted = (entry for entry in self.entries if entry.kind == Move.NOTED and entry.body.get("kept"))
+        return tuple(entry for entry in noted if entry.body["turn"] not in done)
+
+    @property
+    def debts(self) -> tuple[Entry, ...]:
+        """The entries that owe the people a text which was not told yet."""
+        told = {entry.body["answers"] for entry in self.entries if entry.kind == TOLD}
+        return tuple(entry for entry in self.entries if entry.body.get("owes") and entry.n not in told)
+
+    @property
     def finished(self) -> bool:
-        """Whether the outcome was shown and the same request means a new one."""
-        over = {Stage.DONE, Stage.ANSWERED, Stage.REJECTED}
-        return self.stage in over and bool(self.entries) and self.entries[-1].kind == SHOWN
+        """Whether the round is over, the people know, and the same request would mean a new one."""
+        return self.stage in {Stage.DONE, Stage.ANSWERED, Stage.REJECTED} and not self.debts
 
     def fact(self, name: str, default: str = "") -> str:
         """Give the newest fact of that name that any entry carries."""
-        return next((str(e.body[name]) for e in reversed(self.entries) if name in e.body), default)
+        return next((str(entry.body[name]) for entry in reversed(self.entries) if name in entry.body), default)
 
     def last(self, *moves: Move) -> Entry:
         """Give the newest entry of one of some kinds."""
@@ -85,8 +111,8 @@ def event(entry: Entry) -> Event:
     return Event(Move(entry.kind), entry.body.get("ask"), Digest(digest) if digest else None)
 
 
-def requested(turn: Turn) -> Json:
-    """Give the body of the entry that takes a turn in."""
+def taken(turn: Turn) -> Json:
+    """Give the facts that an entry keeps of a turn."""
     return {
         "turn": turn.key,
         "actor": turn.actor.id,
@@ -94,3 +120,9 @@ def requested(turn: Turn) -> Json:
         "text": turn.text,
         "turn_at": turn.at.isoformat(),
     }
+
+
+def turn_of(facts: Json) -> Turn:
+    """Read back what `taken` gave."""
+    actor = Actor(facts["actor"], facts["login"])
+    return Turn(facts["turn"], actor, facts["text"], datetime.fromisoformat(facts["turn_at"]))

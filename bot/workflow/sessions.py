@@ -1,7 +1,9 @@
 """Opens the main agent's session for a stage: a new one, or the one that was interrupted, byte for byte."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 
 from bot.agent.events import Ended
 from bot.agent.limits import Limits
@@ -14,54 +16,99 @@ from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Context
 from bot.core.errors import Broken
+from bot.core.gate import Move, Stage
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
-from bot.ports import Access, Began
+from bot.ports import Access, Began, Checkout
 from bot.workflow.desk import Desk
+from bot.workflow.ledger import current
+from bot.workflow.progress import Progress
+from bot.workflow.record import Record
 
 MAIN = AgentId("main")
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a session begins when it is new: its task, its mode, and what it may do to the checkout."""
+
+    ident: SessionId
+    access: Access
+    task: str
+    mode: Mode = Mode.PLAN
+
+
+async def checkout(desk: Desk, now: Record) -> Checkout:
+    """Give the checkout of the newest turn, made from its base; as it was left when it is there."""
+    return await desk.workspace.checkout(f"{desk.place.repository}-{desk.place.thread}-{now.base[:16]}", now.base)
+
+
 @asynccontextmanager
-async def opened(desk: Desk, ident: SessionId, access: Access, task: str) -> AsyncIterator[Session]:
-    """Give the session of that id on a toolhost with that access; begins it in plan mode when it is new (P2)."""
-    host = await desk.workspace.open(desk.checkout, access)
+async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Session]:
+    """Give the session of that id on a toolhost with that access; every new request begins in plan mode (P2)."""
+    if raised := now.fact("budget_usd"):
+        desk.world.ledger.budget_usd = float(raised)
+    tree = await checkout(desk, now)
+    host = await desk.workspace.open(tree, opening.access)
     try:
-        lines = desk.world.transcripts.load(ident)
+        lines = desk.world.transcripts.load(opening.ident)
         tools = by_name((*ALL, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
         frozen = _frozen(lines) or Frozen("main", desk.orders.model, system("main"), schemas(tools))
-        context = Context(host, desk.checkout.shown_as, Mode.PLAN)
-        limits = desk.orders.limits
-        session = Session(ident, MAIN, frozen, desk.world, tools, context, Limits(limits.steps, limits.seconds))
-        context.delegate = _crew(desk, session).delegate
+        context = Context(host, tree.shown_as, opening.mode)
+        limits = Limits(desk.orders.limits.steps, desk.orders.limits.seconds)
+        session = Session(opening.ident, MAIN, frozen, desk.world, tools, context, limits)
+        context.delegate = _crew(desk, session, tree).delegate
         if lines:
-            _restored(session, lines)
+            session.restore(lines)
         else:
-            session.begin(first_message(desk.environment, task, [prompt("plan_mode")]))
+            reminders = [prompt("plan_mode" if opening.mode is Mode.PLAN else "approved")]
+            session.begin(first_message(desk.environment, opening.task, reminders))
         yield session
     finally:
         await host.close()
 
 
-async def driven(desk: Desk, session: Session) -> Ended:
-    """Run a session until it rests, telling the listener everything on the way."""
+async def driven(desk: Desk, now: Record, session: Session) -> Ended | None:
+    """Run a session until it rests, telling listener and thread on the way; None when the thread has moved on."""
+    progress = Progress(desk, now)
+    working = asyncio.ensure_future(_consumed(desk, session, progress))
+    watching = asyncio.ensure_future(_watched(desk, now, session))
+    showing = asyncio.ensure_future(progress.shown())
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        return await working if working.done() else None
+    finally:
+        for task in (working, watching, showing):
+            task.cancel()
+        await asyncio.gather(working, watching, showing, return_exceptions=True)
+        await progress.finish()
+
+
+async def _consumed(desk: Desk, session: Session, progress: Progress) -> Ended:
     async with aclosing(run(session)) as events:
         async for event in events:
             if isinstance(event, Began):
                 continue
             desk.listener(event)
+            progress.take(event)
             if isinstance(event, Ended):
                 return event
     raise Broken("a session ended without saying why")
 
 
-def _restored(session: Session, lines: tuple[Line, ...]) -> None:
-    """Take a saved session over; what this process has booked for it already is not booked a second time."""
-    ledger = session.world.ledger
-    booked = dict(ledger.rows)
-    session.restore(lines)
-    if any(agent == session.agent for agent, _ in booked):
-        ledger.rows = booked
+async def _watched(desk: Desk, now: Record, session: Session) -> None:
+    """Return when somebody moved the thread; hand what was noted while planning to the session (L4a)."""
+    position = now.position
+    while desk.orders.watch_seconds:
+        await desk.world.clock.sleep(desk.orders.watch_seconds)
+        later = await current(desk)
+        if (later.stage, later.thread.ask) != (now.stage, now.thread.ask):
+            return
+        if later.stage is Stage.PLANNING:
+            fresh = (entry for entry in later.entries[position:] if entry.kind == Move.NOTED)
+            session.queued += [f"@{entry.body['login']} adds: {entry.body['text']}" for entry in fresh]
+        position = later.position
+    await asyncio.Event().wait()
 
 
 def _frozen(lines: tuple[Line, ...]) -> Frozen | None:
@@ -72,14 +119,7 @@ def _frozen(lines: tuple[Line, ...]) -> Frozen | None:
     return Frozen(body["agent_type"], body["model"], tuple(body["system"]), tuple(body["tools"]))
 
 
-def _crew(desk: Desk, session: Session) -> Crew:
-    post = Post(
-        desk.world,
-        desk.workspace,
-        desk.checkout,
-        desk.environment,
-        desk.orders.subagent_model,
-        session.agent,
-        session.id,
-    )
-    return Crew(post, session.context, desk.orders.at_once, desk.orders.in_all)
+def _crew(desk: Desk, session: Session, tree: Checkout) -> Crew:
+    orders = desk.orders
+    post = Post(desk.world, desk.workspace, tree, desk.environment, orders.subagent_model, session.agent, session.id)
+    return Crew(post, session.context, orders.at_once, orders.in_all)

@@ -5,7 +5,6 @@ breaks in the middle. An answer counts only after message_stop; a broken one is 
 once without streaming.
 """
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from bot.agent.model.answer import Answer, Malformed, usage_of
 from bot.agent.model.failures import Failure, status_failure
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import ModelSpec, cost_usd, resolve
+from bot.agent.relay import closing, within
 from bot.core.errors import Misconfigured
 from bot.ports import Clock, Completed, ModelEvent, ModelRequest, Notice
 
@@ -58,8 +58,9 @@ class AnthropicModel:
         while True:
             spec = self._spec(request)
             try:
-                async with asyncio.timeout(self.patience.total):
-                    async for event in self._attempt(request, spec, streaming=streaming):
+                attempt = self._attempt(request, spec, streaming=streaming)
+                async with closing(within(attempt, self.patience.total)) as events:
+                    async for event in events:
                         yield event
                 return
             except Exception as error:  # noqa: BLE001 - classified; what is not a failed call is raised again
@@ -123,10 +124,11 @@ class AnthropicModel:
             yield await self._plain(sent, spec)
             return
         answer = Answer()
-        async for event in self._events(sent):
-            shown = answer.feed(event)
-            if shown is not None:
-                yield shown
+        async with closing(self._events(sent)) as events:
+            async for event in events:
+                shown = answer.feed(event)
+                if shown is not None:
+                    yield shown
         yield self._completed(answer.message(), answer.stop_reason or "", answer.usage, spec)
 
     async def _events(self, sent: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
@@ -134,8 +136,11 @@ class AnthropicModel:
         from anthropic import AsyncStream
 
         create = self._made().messages.with_streaming_response.create
-        async with create(**sent, stream=True) as response:
-            async for sse in AsyncStream.raw_events(response.http_response):
+        async with (
+            create(**sent, stream=True) as response,
+            closing(AsyncStream.raw_events(response.http_response)) as pieces,
+        ):
+            async for sse in pieces:
                 if not sse.data:
                     continue
                 event = json.loads(sse.data)

@@ -6,6 +6,7 @@ from typing import Final
 from pydantic import Field
 
 from bot.agent.permissions import Kind
+from bot.agent.relay import closing
 from bot.agent.tools.tool import Context, Step, Tool, ToolInput
 from bot.ports import ToolOutput
 
@@ -24,8 +25,9 @@ async def _call(given: TaskInput, context: Context) -> AsyncIterator[Step]:
     if context.delegate is None:
         yield ToolOutput("A sub-agent cannot start sub-agents. Do the work yourself.", is_error=True)
         return
-    async for step in context.delegate(given.subagent_type, given.description, given.prompt):
-        yield step
+    async with closing(context.delegate(given.subagent_type, given.description, given.prompt)) as steps:
+        async for step in steps:
+            yield step
 
 
 def task_tool(types: Iterable[tuple[str, str]]) -> Tool:

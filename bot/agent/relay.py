@@ -1,0 +1,35 @@
+"""Passes values on from one async generator to the next, so that closing the last one closes all.
+
+A generator that is only dropped ends some time later, behind the back of whoever dropped it; and a deadline around a
+`yield` strikes whoever reads. Both are kept out here.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+@asynccontextmanager
+async def closing(source: AsyncIterator[Item]) -> AsyncIterator[AsyncIterator[Item]]:
+    """Close a source with the block: what it holds has been let go when the block is left, however it is left."""
+    try:
+        yield source
+    finally:
+        if isinstance(source, AsyncGenerator):
+            await source.aclose()
+
+
+async def within(source: AsyncIterator[Item], seconds: float) -> AsyncGenerator[Item, None]:
+    """Yield a source's values; raises TimeoutError inside of the source when it goes on for longer than that."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    async with closing(source):
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    item = await anext(source)
+            except StopAsyncIteration:
+                return
+            yield item

@@ -1,0 +1,148 @@
+"""Text that can do nothing where it is posted (X2): what the model wrote, made harmless and then checked.
+
+The source is changed as little as possible; the result is parsed as GitHub parses it, and shown as code where
+anything that acts is left.
+"""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from markdown_it.token import Token
+
+from bot.core.codepoints import shown
+from bot.core.plan import inert as _boxes
+from bot.core.visible import newlines, parser
+
+POSTED_CHARACTERS: Final = 58_000
+POSTED_BYTES: Final = 232_000
+
+_CUT: Final = "\n\n(The rest was cut: the text is too long for one comment.)\n"
+_ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_SPAN: Final = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
+_LINK: Final = re.compile(r"(!?)\[([^\[\]\n]{0,300})\]\(\s*<?([^\s()<>]{1,2000})>?(?:\s+[^()\n]{0,300})?\)")
+_DEFINITION: Final = re.compile(r"^ {0,3}\[([^\]\n]{1,300})\]:[^\n]*$", re.MULTILINE)
+_URL: Final = re.compile(r"<?\b(?:(?:https?|ftp)://|www\.)[^\s<>`)\]]+>?", re.IGNORECASE)
+# https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/using-keywords-in-issues-and-pull-requests
+_CLOSING: Final = re.compile(
+    r"\b((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+)((?:[\w.-]+/[\w.-]+)?#\d+|GH-\d+|https?://\S+/(?:issues|pull)/\d+)",
+    re.IGNORECASE,
+)
+_PERSON: Final = re.compile(r"(?<![\w`@/.-])@[A-Za-z0-9][\w-]*(?:/[\w.-]+)?")
+_TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
+# https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
+_COMMAND: Final = re.compile(r"^([^\S\n]*)(?=::|##\[)", re.MULTILINE)
+_ESCAPED: Final = r"\1\\"
+
+
+def inert(text: str, allowed_hosts: Collection[str] = (), keep: Collection[str] = ()) -> str:
+    """Make a text harmless where it is posted, and give it; what is harmless already stays as it is.
+
+    No mention but those in `keep` (with their @), no closing keyword, no link or picture of a host that is not allowed,
+    no HTML, nothing that a terminal or a workflow's log obeys, boxes as ☐, at most 58,000 characters and 232,000 bytes.
+    A text that resists is shown as code.
+    """
+    plain = shown(_ANSI.sub("", _boxes(_ANSI.sub("", newlines(text)))))
+    calm = _Calm(frozenset(host.lower() for host in allowed_hosts), frozenset(name.lower() for name in keep))
+    made = _capped(calm.text(plain))
+    return made if calm.holds(made) else _capped(_as_code(plain))
+
+
+@dataclass(frozen=True, slots=True)
+class _Calm:
+    """Makes prose harmless, and checks that it is."""
+
+    hosts: frozenset[str]
+    keep: frozenset[str]
+
+    def text(self, text: str) -> str:
+        return _COMMAND.sub(_ESCAPED, _outside_code(text, self._prose))
+
+    def holds(self, text: str) -> bool:
+        """Tell whether a text as GitHub reads it holds nothing that acts."""
+        return all(self._harmless(part) for token in parser().parse(text) for part in (token, *(token.children or [])))
+
+    def _harmless(self, token: Token) -> bool:
+        match token.type:
+            case "html_block" | "html_inline":
+                return False
+            case "link_open" | "image":
+                return self._allowed(str(token.attrGet("href") or token.attrGet("src") or ""))
+            case "text":
+                return not any(name.group().lower() not in self.keep for name in _PERSON.finditer(token.content))
+            case _:
+                return True
+
+    def _prose(self, text: str) -> str:
+        text = _DEFINITION.sub(lambda found: _code(found.group().strip()), text)
+        return _outside_spans(text, self._words)
+
+    def _words(self, text: str) -> str:
+        text = _CLOSING.sub(lambda found: found.group(1) + _code(found.group(2)), text)
+        text = _outside_spans(text, lambda part: _LINK.sub(self._link, part))
+        text = _outside_spans(text, lambda part: _URL.sub(self._address, part))
+        text = _outside_spans(text, lambda part: _PERSON.sub(self._person, part))
+        return _outside_spans(text, lambda part: _TAG.sub("&lt;", part))
+
+    def _link(self, found: re.Match[str]) -> str:
+        picture, words, target = found.groups()
+        return found.group() if self._allowed(target) else f"{words or 'picture'} ({_code(target)})"
+
+    def _address(self, found: re.Match[str]) -> str:
+        address = found.group().strip("<>")
+        return address if self._allowed(address) else _code(address)
+
+    def _person(self, found: re.Match[str]) -> str:
+        return found.group() if found.group().lower() in self.keep else _code(found.group())
+
+    def _allowed(self, target: str) -> bool:
+        """Tell whether a link may stay: within the page, or to an allowed host by https."""
+        try:
+            parts = urlsplit(target)
+            return target.startswith("#") or (parts.scheme in {"http", "https"} and parts.netloc.lower() in self.hosts)
+        except ValueError:
+            return False
+
+
+def _outside_code(text: str, change: Callable[[str], str]) -> str:
+    """Change a text, all but its code blocks."""
+    lines, made, at = text.split("\n"), list[str](), 0
+    for token in parser().parse(text):
+        if token.type in {"fence", "code_block"} and token.map:
+            start, end = token.map
+            made += [*([change("\n".join(lines[at:start]))] if start > at else []), *lines[start:end]]
+            at = end
+    return "\n".join([*made, *([change("\n".join(lines[at:]))] if at < len(lines) else [])])
+
+
+def _outside_spans(text: str, change: Callable[[str], str]) -> str:
+    """Change a text, all but its code spans."""
+    made, at = "", 0
+    for span in _SPAN.finditer(text):
+        made += change(text[at : span.start()]) + span.group()
+        at = span.end()
+    return made + change(text[at:])
+
+
+def _code(text: str) -> str:
+    return f"`{text.replace('`', chr(0x27))}`"
+
+
+def _as_code(text: str) -> str:
+    """Show a text as a code block that nothing in it can leave."""
+    text = text[: POSTED_CHARACTERS - 500]
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return "\n".join((f"{fence}text", _COMMAND.sub(_ESCAPED, text), fence, ""))
+
+
+def _capped(text: str) -> str:
+    """Cut a text at a line's end where it is longer than what may be posted; an open code block is closed."""
+    if len(text) <= POSTED_CHARACTERS and len(text.encode()) <= POSTED_BYTES:
+        return text
+    room = POSTED_CHARACTERS - len(_CUT) - 100
+    cut = text[:room].encode()[: POSTED_BYTES - 400].decode(errors="ignore").rpartition("\n")[0] or text[:room]
+    last = next((token for token in reversed(parser().parse(cut)) if token.type == "fence"), None)
+    still_open = last is not None and last.map is not None and last.map[1] >= cut.count("\n") + 1
+    return cut + (f"\n{last.markup}" if last is not None and still_open else "") + _CUT

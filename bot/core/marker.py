@@ -1,0 +1,73 @@
+"""The hidden last line of each of the bot's comments, by which one whose id was lost is found again (A4, interfaces.md).
+
+``<!-- plangate:1 KIND THREAD ASK DIGEST KEYID MAC -->``. A marker with a bad MAC is not ours. Recorded comment ids
+outrank markers.
+"""
+
+import hmac
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core.names import ThreadNumber
+
+NO_DIGEST: Final = "-"
+
+_LINE: Final = re.compile(
+    r"<!-- plangate:1 ([a-z][a-z_-]{0,30}) (\d{1,19}) (\d{1,9}) ([0-9a-f]{64}|-) ([0-9a-f]{8}) ([0-9a-f]{32}) -->"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a comment is: its kind, the thread and ask that it answers, the digest that it shows ("-" for none)."""
+
+    kind: str
+    thread: ThreadNumber
+    ask: int
+    digest: str
+    key_id: str
+    mac: str
+
+    def holds(self, mac: Callable[[str], str]) -> bool:
+        """Tell whether the MAC is that of the holder of the key."""
+        return hmac.compare_digest(mac(_signed(self.kind, self.thread, self.ask, self.digest)), self.mac)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key of markers, as far as they need it: its id, and a MAC over a text in 32 hex digits."""
+
+    id: str
+    mac: Callable[[str], str]
+
+
+def make(kind: str, thread: ThreadNumber, ask: int, *, digest: str = NO_DIGEST, key: Key) -> str:
+    """Give the marker line of one comment."""
+    mac = key.mac(_signed(kind, thread, ask, digest))
+    return f"<!-- plangate:1 {kind} {thread} {ask} {digest} {key.id} {mac} -->"
+
+
+def parse(text: str) -> Marker | None:
+    """Read the marker in the last line of a comment; None where there is none of this form."""
+    found = _LINE.fullmatch(_last_line(text))
+    if found is None:
+        return None
+    kind, thread, ask, digest, key_id, mac = found.groups()
+    return Marker(kind, ThreadNumber(int(thread)), int(ask), digest, key_id, mac)
+
+
+def without(text: str) -> str:
+    """Give a comment's text without its marker, newlines normalised and its end trimmed: the form to compare."""
+    plain = text.replace("\r\n", "\n").replace("\r", "\n").rstrip()
+    last = _last_line(plain)
+    return plain[: len(plain) - len(last)].rstrip() if _LINE.fullmatch(last) else plain
+
+
+def _last_line(text: str) -> str:
+    return text.rstrip().rpartition("\n")[2].strip()
+
+
+def _signed(kind: str, thread: ThreadNumber, ask: int, digest: str) -> str:
+    return f"plangate:1 {kind} {thread} {ask} {digest}"

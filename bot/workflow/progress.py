@@ -1,0 +1,58 @@
+"""Progress: what the work is at, as one text that the thread shows while it runs (S12, product.md, Execution)."""
+
+import asyncio
+
+from bot.agent.events import AgentChanged, AgentEvent, Answered, TodosChanged, ToolStarted
+from bot.core.comment import Row, progress
+from bot.workflow.desk import Desk
+from bot.workflow.record import Record
+
+
+class Progress:
+    """Collects events and shows them; the dialogue decides how often a comment is really edited."""
+
+    def __init__(self, desk: Desk, now: Record) -> None:
+        self._desk = desk
+        self._stage = now.stage
+        self._ask = now.thread.ask
+        self._todos: tuple[tuple[str, str], ...] = ()
+        self._rows: dict[str, Row] = {}
+        self._calls = 0
+        self._changed = asyncio.Event()
+
+    def take(self, event: AgentEvent) -> None:
+        """Take one event in."""
+        match event:
+            case TodosChanged() if event.agent == "main":
+                self._todos = event.todos
+            case AgentChanged():
+                self._rows[event.agent] = Row(
+                    event.type, event.description, str(event.state), event.tool_calls, event.tokens, event.seconds
+                )
+            case ToolStarted():
+                self._calls += 1
+            case Answered():
+                pass
+            case _:
+                return
+        self._changed.set()
+
+    async def shown(self) -> None:
+        """Show each change, until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._show()
+            await self._desk.world.clock.sleep(1.0)
+
+    async def finish(self) -> None:
+        """Show the last state."""
+        if self._changed.is_set():
+            await self._show()
+
+    async def _show(self) -> None:
+        ledger = self._desk.world.ledger
+        cost = ledger.cost_usd if ledger.priced else None
+        rows = tuple(self._rows.values())
+        text = progress(self._stage, self._todos, rows, spent=(self._calls, cost, ledger.budget_usd))
+        await self._desk.dialogue.progress(text, self._ask)

@@ -1,0 +1,41 @@
+"""Rooms for the tests of the agent: a scripted Messages API, the real client, a session's world."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any, TypeAlias
+
+import pytest
+
+from bot.agent.limits import Ledger
+from bot.agent.model.client import AnthropicModel, Patience
+from bot.agent.permissions import Gate
+from bot.agent.session import World
+from bot.store.memory import MemoryTranscripts
+from bot.testing.model.reply import Policy
+from bot.testing.model.server import ScriptedModel
+from tests.agent.ground import HandClock, Room
+
+Open: TypeAlias = Callable[..., Room]
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[Open]:
+    """Opens rooms on a policy; servers and clients are closed afterwards."""
+    async with AsyncExitStack() as stack:
+
+        def open_(
+            policy: Policy,
+            *,
+            fallback: str | None = None,
+            patience: Patience | None = None,
+            budget_usd: float | None = None,
+            **server: Any,
+        ) -> Room:
+            api = stack.enter_context(ScriptedModel(policy, **server))
+            clock = HandClock()
+            model = AnthropicModel(clock, "key", api.base_url, fallback, patience=patience or Patience())
+            stack.push_async_callback(model.close)
+            world = World(model, MemoryTranscripts(), clock, Gate(), Ledger(budget_usd), user_id="0badcafe")
+            return Room(api, model, clock, world)
+
+        yield open_

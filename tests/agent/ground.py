@@ -1,0 +1,226 @@
+"""The ground that the tests of the agent room stand on: a session over real HTTP, with doubles of clock and toolhost."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from bot.agent.events import AgentEvent, Ended
+from bot.agent.limits import Ledger, Limits
+from bot.agent.loop import run
+from bot.agent.model.client import AnthropicModel
+from bot.agent.modes import Mode
+from bot.agent.permissions import Gate
+from bot.agent.plan_mode import EXIT_PLAN_MODE
+from bot.agent.prompts import Environment, first_message, prompt, system
+from bot.agent.session import Frozen, Session, World
+from bot.agent.tools.registry import ALL, by_name, schemas
+from bot.agent.tools.tool import Context, Delegate, Tool
+from bot.core.names import AgentId, SessionId
+from bot.core.transcript import Json
+from bot.ports import Began, Model, ModelRequest, ToolOutput
+from bot.store.memory import MemoryTranscripts
+from bot.testing.model.request import ModelRequest as Seen
+from bot.testing.model.server import ScriptedModel
+
+FOLDER = "/work/checkout"
+ENVIRONMENT = Environment(FOLDER, "Linux", "2026-11-21", "parcel", "0123456789ab", "Use tabs.", "CLAUDE.md")
+MAIN = AgentId("main")
+
+Kind = TypeVar("Kind")
+
+
+class HandClock:
+    """A clock that stands still until somebody sleeps; sleeping takes no time."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 21, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.seconds += seconds
+        await asyncio.sleep(0)
+
+
+Answer = Callable[[str, Json], ToolOutput]
+
+
+@dataclass
+class DeskHost:
+    """A Toolhost without a sandbox: notes what it is asked and answers with a function."""
+
+    answer: Answer = lambda operation, arguments: ToolOutput(f"{operation} {json.dumps(arguments)}")
+    progress: Sequence[str] = ()
+    hold: asyncio.Event | None = None
+    """Where given, no call ends before it is set."""
+    calls: list[tuple[str, Json]] = field(default_factory=list)
+    entered: asyncio.Event = field(default_factory=asyncio.Event)
+    running: int = 0
+    most: int = 0
+    closed: bool = False
+
+    async def call(
+        self,
+        operation: str,
+        arguments: Json,
+        *,
+        progress: Callable[[str], None] | None = None,
+        timeout: float = 600.0,  # noqa: ARG002 - the port's
+    ) -> ToolOutput:
+        self.calls.append((operation, arguments))
+        self.running += 1
+        self.most = max(self.most, self.running)
+        self.entered.set()
+        try:
+            for text in self.progress if progress else ():
+                progress(text)  # type: ignore[misc]  # looked at in the line above
+            if self.hold is not None:
+                await self.hold.wait()
+            await asyncio.sleep(0)
+            return self.answer(operation, arguments)
+        finally:
+            self.running -= 1
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Room:
+    """One scripted model with a real client, and what the sessions of a thread share."""
+
+    api: ScriptedModel
+    model: AnthropicModel
+    clock: HandClock
+    world: World
+    host: DeskHost = field(default_factory=DeskHost)
+
+    def session(  # noqa: PLR0913 - each test names the one thing that it is about
+        self,
+        task: str | None = "Fix the shipping.",
+        *,
+        mode: Mode = Mode.ACCEPT_EDITS,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        tools: Iterable[Tool] = ALL,
+        ident: str = "thread-1",
+        model: str = "claude-opus-5-5",
+        gate: Gate | None = None,
+        world: World | None = None,
+        delegate: Delegate | None = None,
+    ) -> Session:
+        """A session, begun with the task where there is one."""
+        named = by_name(tools)
+        frozen = Frozen("main", model, system("main"), schemas(named))
+        shared = world or self.world
+        context = Context(self.host, FOLDER, mode, delegate=delegate)
+        session = Session(
+            SessionId(ident), MAIN, frozen, replace(shared, gate=gate or shared.gate), named, context, limits
+        )
+        if task is not None:
+            reminders = [prompt("plan_mode")] if mode is Mode.PLAN else []
+            session.begin(first_message(ENVIRONMENT, task, reminders))
+        return session
+
+    def resumed(self, ident: str = "thread-1", *, tools: Iterable[Tool] = ALL, limits: Limits | None = None) -> Session:
+        """The saved session of that id in new objects, as another process would make it."""
+        lines = self.world.transcripts.load(SessionId(ident))
+        body = lines[0].body
+        frozen = Frozen(body["agent_type"], body["model"], tuple(body["system"]), tuple(body["tools"]))
+        world = replace(self.world, ledger=Ledger(self.world.ledger.budget_usd))
+        context = Context(DeskHost(self.host.answer), FOLDER, Mode.PLAN)
+        session = Session(SessionId(ident), MAIN, frozen, world, by_name(tools), context, limits or Limits())
+        session.restore(lines)
+        return session
+
+
+async def drive(session: Session) -> list[AgentEvent]:
+    """Run a session until it rests and give all that it told."""
+    async with aclosing(run(session)) as events:
+        return [event async for event in events if not isinstance(event, Began)]
+
+
+def of(events: Iterable[object], kind: type[Kind]) -> list[Kind]:
+    """The events of one kind."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+def ended(events: Sequence[AgentEvent]) -> Ended:
+    """The last event, which must be the only one of its kind."""
+    assert [event for event in events if isinstance(event, Ended)] == [events[-1]]
+    last = events[-1]
+    assert isinstance(last, Ended)
+    return last
+
+
+def results(session: Session) -> list[Json]:
+    """All tool results of a history, in order."""
+    return [
+        block
+        for message in session.history
+        if message["role"] == "user"
+        for block in message["content"]
+        if block["type"] == "tool_result"
+    ]
+
+
+def valid(history: Sequence[Json]) -> bool:
+    """Whether every call of a history is answered by the next message, results first, and nothing else is."""
+    for index, message in enumerate(history):
+        calls = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
+        following = history[index + 1]["content"] if index + 1 < len(history) else []
+        answered = [block["tool_use_id"] for block in following if block["type"] == "tool_result"]
+        kinds = [block["type"] for block in following]
+        if answered != calls or kinds[: len(calls)] != ["tool_result"] * len(calls):
+            return False
+    return True
+
+
+def unmarked(value: Any) -> Any:
+    """A JSON value without cache marks."""
+    if isinstance(value, list):
+        return [unmarked(item) for item in value]
+    if isinstance(value, dict):
+        return {key: unmarked(inner) for key, inner in value.items() if key != "cache_control"}
+    return value
+
+
+def rendered(request: Seen) -> bytes:
+    """What of a request is bound and cached, in the bytes of its JSON, without marks and without the closing bracket."""
+    body = request.body
+    parts = [body["tools"], body["system"], body["messages"]]
+    return b"\n".join(json.dumps(unmarked(part), separators=(",", ":")).encode() for part in parts)[:-1]
+
+
+def assert_prefixes(requests: Sequence[Seen]) -> None:
+    """Each request's bytes begin with those of the one before."""
+    for number, (before, after) in enumerate(zip(requests, requests[1:], strict=False)):
+        assert rendered(after).startswith(rendered(before)), f"request {number + 1} changes what was sent"
+
+
+def marks(request: Seen) -> int:
+    """How many cache marks a request has."""
+    return request.raw.count(b'"cache_control"')
+
+
+def plan_input(text: str = "# Plan\n\n1. Change `parcel/shipping.py`.") -> Json:
+    """The input of exit_plan_mode."""
+    return {"plan": text}
+
+
+async def stream(model: Model, request: ModelRequest) -> list[object]:
+    """All events of one answer."""
+    events: AsyncIterator[object] = model.stream(request)
+    return [event async for event in events]
+
+
+__all__ = ["EXIT_PLAN_MODE", "MemoryTranscripts"]

@@ -1,0 +1,287 @@
+"""What a call that fails comes to: tried again, given to the fallback model, or the end (M7, M8, M9, L4)."""
+
+import pytest
+
+from bot.agent.events import End, Info, ToolFinished
+from bot.agent.model.client import NON_STREAMING_CAP, AnthropicModel, Patience
+from bot.agent.model.failures import status_failure
+from bot.agent.session import World
+from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
+from bot.core.transcript import LineKind
+from bot.ports import Began, Completed, Delta, ModelRequest, Notice
+from bot.testing.model.reply import Fault, Reply, Text, call, malformed_call, say, sequence, several, think
+from tests.agent.conftest import Open
+from tests.agent.ground import HandClock, Room, assert_prefixes, drive, ended, of, results, stream
+
+WRITE = several(say("I write."), call("Write", file_path="a", content="x"))
+ONE = ModelRequest(
+    "claude-opus-5-5",
+    ({"type": "text", "text": "You are terse."},),
+    (),
+    [{"role": "user", "content": [{"type": "text", "text": "Hello."}]}],
+)
+
+
+async def answer(r: Room, request: ModelRequest = ONE) -> tuple[list[Notice], Completed]:
+    """The notices and the answer of one request."""
+    events = await stream(r.model, request)
+    completed = events[-1]
+    assert isinstance(completed, Completed)
+    assert len(of(events, Completed)) == 1
+    return of(events, Notice), completed
+
+
+@pytest.mark.req("M7")
+async def test_an_answer_streams(room: Open) -> None:
+    """It begins, its pieces come in order, and it is complete once, with its price."""
+    r = room(lambda _: several(think("Hm."), say("Hello to you.")))
+    events = await stream(r.model, ONE)
+    assert isinstance(events[0], Began)
+    pieces = of(events, Delta)
+    assert "".join(piece.text for piece in pieces if piece.kind == "thinking") == "Hm."
+    assert "".join(piece.text for piece in pieces if piece.kind == "text") == "Hello to you."
+    completed = of(events, Completed)[0]
+    assert completed.stop_reason == "end_turn"
+    assert completed.model == "claude-opus-5-5"
+    assert completed.cost_usd == pytest.approx(r.api.usage.cost_usd)
+    assert r.api.requests[0].headers["authorization"] == "Bearer key"
+    assert r.api.requests[0].headers["anthropic-version"] == "2026-10-21"
+
+
+BROKEN = {
+    "529": Fault.status(529),
+    "500": Fault.status(500),
+    "502": Fault.status(502),
+    "503": Fault.status(503),
+    "504": Fault.status(504),
+    "408": Fault.status(408),
+    "409": Fault.status(409),
+    "429": Fault.status(429),
+    "overloaded after 200": Fault.error_event("overloaded_error", reply=WRITE, after=6),
+    "api error after 200": Fault.error_event("api_error", reply=WRITE, after=9),
+    "end without message_stop": Fault.truncate(reply=WRITE, after=12),
+    "end before its stop reason": Fault.truncate(reply=WRITE, after=6),
+    "end before its start": Fault.truncate(reply=WRITE, after=0),
+    "cut connection": Fault.disconnect(reply=WRITE, after=10),
+    "cut at once": Fault.disconnect(reply=WRITE, after=0),
+    "input that is no JSON": malformed_call("Write", '{"file_path": "a", '),
+    "input that is no object": malformed_call("Write", '["a"]'),
+}
+
+
+@pytest.mark.req("M7", "M8", "M9")
+@pytest.mark.parametrize("fault", BROKEN.values(), ids=BROKEN)
+async def test_a_failed_call_is_made_again(room: Open, fault: Fault | Reply) -> None:
+    """Once it works the session goes on as if nothing had been: no tool of the broken answer ran, one notice tells of
+    it, and the request that follows is the same, byte for byte."""
+    r = room(sequence(fault, call("LS", path="."), say("Done.")))
+    session = r.session()
+    events = await drive(session)
+    assert ended(events).text == "Done."
+    assert [name for name, _ in r.host.calls] == ["LS"]
+    assert len(results(session)) == 1
+    assert [event.kind for event in of(events, Info)] == ["retry"]
+    assert [event.name for event in of(events, ToolFinished)] == ["LS"]
+    notes = [line.body for line in r.world.transcripts.load(session.id) if line.kind is LineKind.NOTE]
+    assert [note["note"] for note in notes] == ["retry"]
+    assert r.api.requests[0].body["messages"] == r.api.requests[1].body["messages"]
+    assert_prefixes(r.api.requests)
+
+
+@pytest.mark.req("M8")
+@pytest.mark.parametrize("name", ["end without message_stop", "cut connection", "input that is no JSON"])
+async def test_a_broken_stream_is_asked_for_once_without_streaming(room: Open, name: str) -> None:
+    """The plain request goes out at once, with a max_tokens that needs no stream; the next one streams again."""
+    r = room(sequence(BROKEN[name], BROKEN["500"], say("Done.")))
+    notices, completed = await answer(r)
+    assert [request.stream for request in r.api.requests] == [True, False, True]
+    assert [request.max_tokens for request in r.api.requests] == [64_000, NON_STREAMING_CAP, 64_000]
+    assert r.clock.slept[0] == 0.0
+    assert r.clock.slept[1] > 0.0
+    assert len(notices) == 2
+    assert completed.message["content"] == [{"type": "text", "text": "Done."}]
+
+
+@pytest.mark.req("M8", "L9")
+async def test_a_plain_answer_is_worth_the_same(room: Open) -> None:
+    """Blocks, usage, price and stop reason are those of the stream that it stands for."""
+    whole = several(think("Hm."), say("I look."), call("LS", path="."))
+    plain = room(sequence(Fault.truncate(reply=whole, after=3), whole))
+    streamed = room(sequence(whole))
+    _, one = await answer(plain)
+    _, two = await answer(streamed)
+    assert one == two
+
+
+@pytest.mark.req("M7")
+async def test_silence_on_the_wire_abandons_the_stream(room: Open) -> None:
+    """A stream that says nothing for as long as it may is a failed one."""
+    r = room(sequence(Fault.stall(30, reply=WRITE), say("Done.")), patience=Patience(silence=0.2))
+    notices, completed = await answer(r)
+    assert completed.message["content"][0]["text"] == "Done."
+    assert "connection to the model failed" in notices[0].text
+
+
+@pytest.mark.req("M7")
+async def test_a_total_deadline_stands_behind_it(room: Open) -> None:
+    """An answer that trickles for ever ends too."""
+    trickle = Reply((Text("word " * 3000),), pace=0.05)
+    r = room(sequence(trickle, say("Done.")), patience=Patience(total=0.4))
+    notices, _ = await answer(r)
+    assert len(notices) == 1
+    assert [request.stream for request in r.api.requests] == [True, False]
+
+
+@pytest.mark.req("M9")
+async def test_waits_grow_and_are_capped(room: Open) -> None:
+    """Between tries the wait grows, with jitter, up to half of the longest; then it is the end: Transient."""
+    r = room(lambda _: Fault.status(500), patience=Patience(tries=9, longest_wait=20))
+    with pytest.raises(Transient, match="500"):
+        await stream(r.model, ONE)
+    assert len(r.api.requests) == 9
+    waits = r.clock.slept
+    assert len(waits) == 8
+    assert all(0.5 * 2**n <= wait <= 0.5 * 2**n + 0.5 for n, wait in enumerate(waits[:4]))
+    assert max(waits) <= 10
+    assert len(set(waits)) > 1
+
+
+@pytest.mark.req("M9")
+@pytest.mark.parametrize(("asked", "waited"), [(7.0, 7.0), (18_000.0, 60.0), (0.0, 0.0)])
+async def test_retry_after_is_honoured_up_to_a_cap(room: Open, asked: float, waited: float) -> None:
+    """The server says how long; five hours are not waited for."""
+    r = room(sequence(Fault.status(429, retry_after=asked), say("Done.")))
+    await answer(r)
+    assert r.clock.slept == [waited]
+
+
+@pytest.mark.req("M9")
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [({"retry-after-ms": "1500"}, 1.5), ({"retry-after": "2"}, 2.0), ({"retry-after": "Sat, 21 Nov"}, None), ({}, None)],
+)
+def test_how_long_the_server_asks_for(headers: dict[str, str], seconds: float | None) -> None:
+    """Milliseconds before seconds; a date is not understood and not obeyed."""
+    assert status_failure(429, "rate_limit_error", "slow down", headers).retry_after == seconds
+
+
+@pytest.mark.req("M9")
+def test_a_spend_limit_is_final() -> None:
+    """A 429 without a time to wait that speaks of spend is a limit of the account: waiting helps nothing."""
+    assert not status_failure(429, "rate_limit_error", "Your spend limit is reached", {}).retryable
+    assert status_failure(429, "rate_limit_error", "Your spend limit is reached", {"retry-after": "1"}).retryable
+    assert not status_failure(200, "invalid_request_error", "?", {}).retryable
+
+
+@pytest.mark.req("M9")
+@pytest.mark.parametrize("code", [400, 401, 402, 403, 404, 413, 422])
+async def test_what_no_retry_helps_is_final(room: Open, code: int) -> None:
+    """One request, one error that says what and how to mend it; no wait."""
+    r = room(lambda _: Fault.status(code))
+    with pytest.raises(Refused, match=f"HTTP {code}"):
+        await stream(r.model, ONE)
+    assert len(r.api.requests) == 1
+    assert r.clock.slept == []
+
+
+@pytest.mark.req("M9")
+async def test_an_error_event_that_no_retry_helps_is_final(room: Open) -> None:
+    """The type of an error event counts, not its status of 200."""
+    r = room(lambda _: Fault.error_event("invalid_request_error"))
+    with pytest.raises(Refused):
+        await stream(r.model, ONE)
+
+
+@pytest.mark.req("M9")
+async def test_nobody_there_is_tried_again(room: Open) -> None:
+    """A refused connection is a failure of the service."""
+    r = room(lambda _: say("?"))
+    away = AnthropicModel(r.clock, "key", "http://127.0.0.1:9", patience=Patience(tries=3))
+    with pytest.raises(Transient, match="connection to the model failed"):
+        await stream(away, ONE)
+    assert len(r.clock.slept) == 2
+    await away.close()
+
+
+@pytest.mark.req("M9")
+async def test_without_a_key_nothing_is_sent() -> None:
+    """The cure is in the error; closing a client that never was is fine."""
+    model = AnthropicModel(HandClock(), "")
+    with pytest.raises(Misconfigured, match="ANTHROPIC_API_KEY"):
+        await stream(model, ONE)
+    await model.close()
+
+
+async def test_warming_makes_the_client(room: Open) -> None:
+    """A warmed model answers as one that was not."""
+    r = room(lambda _: say("Done."))
+    r.model.warm()
+    assert (await answer(r))[1].stop_reason == "end_turn"
+
+
+@pytest.mark.req("M9", "L4")
+async def test_a_failure_for_good_keeps_the_session(room: Open) -> None:
+    """After the last try the session fails, says so, and a later one goes on from its transcript."""
+    down = [Fault.status(529)] * 3
+    r = room(sequence(call("LS", path="."), *down, say("Done.")), patience=Patience(tries=3))
+    session = r.session()
+    assert ended(await drive(session)).end is End.FAILED
+    assert ended(await drive(r.resumed())).text == "Done."
+    assert_prefixes(r.api.requests)
+
+
+@pytest.mark.req("L4")
+async def test_an_overloaded_model_gives_way_after_three_answers(room: Open) -> None:
+    """The fallback goes on with the whole history and every result, for all that follows; an info event says so."""
+    down = [Fault.status(529), Fault.error_event("overloaded_error"), Fault.status(529)]
+    r = room(
+        sequence(several(think("Hm."), call("LS", path=".")), *down, call("LS", path="src"), say("Done.")),
+        fallback="sonnet",
+    )
+    session = r.session()
+    events = await drive(session)
+    assert ended(events).text == "Done."
+    assert [event.kind for event in of(events, Info)] == ["retry", "retry", "fallback"]
+    assert [request.model for request in r.api.requests] == ["claude-opus-5-5"] * 4 + ["claude-sonnet-5-5"] * 2
+    assert [block["content"] for block in results(session)] == ['LS {"path": "."}', 'LS {"path": "src"}']
+    assert {model for _, model in r.world.ledger.rows} == {"claude-opus-5-5", "claude-sonnet-5-5"}
+    assert r.world.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
+    assert r.api.refusals == ()
+
+
+@pytest.mark.req("L4")
+@pytest.mark.parametrize("fallback", [None, "opus"], ids=["none", "the same model"])
+async def test_without_another_model_there_is_no_fallback(room: Open, fallback: str | None) -> None:
+    """Then the tries go on, up to their end."""
+    r = room(sequence(*[Fault.status(529)] * 5, say("Done.")), fallback=fallback)
+    notices, completed = await answer(r)
+    assert {notice.kind for notice in notices} == {"retry"}
+    assert completed.model == "claude-opus-5-5"
+
+
+@pytest.mark.req("L4")
+async def test_only_overload_in_a_row_counts(room: Open) -> None:
+    """Another failure between overloads begins the count anew."""
+    r = room(
+        sequence(Fault.status(529), Fault.status(529), Fault.status(500), Fault.status(529), say("Done.")),
+        fallback="sonnet",
+    )
+    _, completed = await answer(r)
+    assert completed.model == "claude-opus-5-5"
+
+
+class Silent:
+    """A model port that breaks its promise."""
+
+    async def stream(self, request: ModelRequest):  # type: ignore[no-untyped-def]  # noqa: ANN201 - a double
+        yield Began()
+
+
+@pytest.mark.req("L1")
+async def test_a_model_port_without_an_answer_is_our_bug(room: Open) -> None:
+    """It is loud."""
+    r = room(lambda _: say("?"))
+    w = r.world
+    world = World(Silent(), w.transcripts, w.clock, w.gate, w.ledger)
+    with pytest.raises(PlangateError, match="without an answer"):
+        await drive(r.session(world=world))

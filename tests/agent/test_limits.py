@@ -1,0 +1,127 @@
+"""Limits end a session cleanly and say which one it was; a ledger keeps the books (L5)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.agent.events import End
+from bot.agent.limits import Ledger, Limits
+from bot.core.names import AgentId
+from bot.ports import ToolOutput, Usage
+from bot.testing.model.reply import call, say, several
+from bot.testing.model.request import ModelRequest
+from tests.agent.conftest import Open
+from tests.agent.ground import Room, drive, ended, valid
+
+A, B = AgentId("main"), AgentId("explore-1")
+
+
+def busy(request: ModelRequest) -> object:
+    """A model that never has enough, until it is told to stop."""
+    return say("Done.") if "Stop." in request.last_user_text else call("LS", path=str(request.step))
+
+
+async def again(r: Room) -> None:
+    """The session goes on from its transcript, and the server takes its history."""
+    later = r.resumed()
+    later.add({"role": "user", "content": [{"type": "text", "text": "Stop."}]})
+    assert ended(await drive(later)).end is End.ANSWERED
+    assert r.api.refusals == ()
+
+
+@pytest.mark.req("L5")
+@pytest.mark.parametrize(
+    ("limits", "requests", "named"),
+    [
+        (Limits(steps=3), 3, "3 steps"),
+        (Limits(steps=None, tool_calls=2), 2, "2 tool calls"),
+        (Limits(context_tokens=1000), 1, "1,000 tokens of context"),
+        (Limits(seconds=30), 3, "30 seconds"),
+        (Limits(steps=0), 0, "0 steps"),
+    ],
+    ids=["steps", "tool calls", "tokens", "seconds", "none at all"],
+)
+async def test_a_limit_ends_cleanly(room: Open, limits: Limits, requests: int, named: str) -> None:
+    """The end names the limit, the history is valid, and a later session goes on from it."""
+    r = room(busy)
+
+    def slow(*_: object) -> ToolOutput:
+        r.clock.seconds += 10
+        return ToolOutput("x")
+
+    r.host.answer = slow
+    session = r.session(limits=limits)
+    end = ended(await drive(session))
+    assert end.end is End.LIMIT
+    assert named in end.text
+    assert len(r.api.requests) == requests
+    assert valid(session.history)
+    await again(r)
+
+
+@pytest.mark.req("L5")
+async def test_the_budget_ends_cleanly(room: Open) -> None:
+    """No request goes out once the dollars are spent; the one that crosses the line is the last."""
+    r = room(busy, budget_usd=0.02)
+    session = r.session()
+    end = ended(await drive(session))
+    spent = r.world.ledger.cost_usd
+    assert end.end is End.LIMIT
+    assert "$0.02" in end.text
+    assert spent >= 0.02
+    assert spent == pytest.approx(r.api.usage.cost_usd)
+    assert valid(session.history)
+    later = r.resumed()
+    assert ended(await drive(later)).end is End.LIMIT, "what was spent counts after a restart too"
+
+
+@pytest.mark.req("L5")
+async def test_many_calls_of_one_message_count_each(room: Open) -> None:
+    """Three calls in one message are three tool calls."""
+    three = several(*(call("LS", path=str(n)) for n in range(3)))
+    r = room(lambda _: three)
+    assert "3 tool calls" in ended(await drive(r.session(limits=Limits(tool_calls=3)))).text
+    assert len(r.api.requests) == 1
+
+
+@pytest.mark.req("L5")
+def test_calls_under_way_count_against_the_budget() -> None:
+    """A second agent does not start where the first one's open call may use up the rest."""
+    ledger = Ledger(budget_usd=1.0)
+    assert ledger.may_start(A)
+    ledger.add(A, "m", Usage(input=1), 0.6)
+    assert ledger.may_start(A)
+    assert not ledger.may_start(B)
+    ledger.settle(A)
+    assert ledger.may_start(B)
+
+
+@pytest.mark.req("M12")
+def test_an_unpriced_call_leaves_the_sum_unknown() -> None:
+    """A model without prices costs an unknown amount: the sum is of what is known, and says that it is not all."""
+    ledger = Ledger()
+    ledger.add(A, "priced", Usage(output=10), 0.5)
+    assert ledger.priced
+    ledger.add(A, "unknown", Usage(output=5), None)
+    assert not ledger.priced
+    assert ledger.cost_usd == 0.5
+    assert ledger.of(A).unpriced == 1
+    assert ledger.of(A).requests == 2
+    assert ledger.of(B).requests == 0
+
+
+_usages = st.builds(Usage, *(st.integers(0, 10**6) for _ in range(4)))
+_rows = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("mn"), _usages, st.none() | st.floats(0, 9)))
+
+
+@pytest.mark.req("M12")
+@given(_rows)
+def test_the_ledger_loses_nothing(rows: list[tuple[str, str, Usage, float | None]]) -> None:
+    """Whatever is booked in whatever order, the sums over agents and models are the sum of all."""
+    ledger = Ledger()
+    for agent, model, usage, cost in rows:
+        ledger.add(AgentId(agent), model, usage, cost)
+    assert ledger.usage == sum((usage for _, _, usage, _ in rows), Usage())
+    assert ledger.cost_usd == pytest.approx(sum(cost or 0.0 for *_, cost in rows))
+    assert sum(ledger.of(AgentId(agent)).requests for agent in "ab") == len(rows)
+    assert ledger.usage.context == sum(usage.context for _, _, usage, _ in rows)

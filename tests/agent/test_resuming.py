@@ -1,0 +1,260 @@
+"""Suspending on a pending call and resuming in another process, byte for byte (L8, L9, P5, P6)."""
+
+import json
+
+import pytest
+
+from bot.agent.events import End, Ended, ModeChanged, ToolFinished
+from bot.agent.modes import Mode
+from bot.agent.plan_mode import approved, rejected
+from bot.agent.session import NOT_RUN
+from bot.agent.tools.registry import LOOKING
+from bot.core.errors import Refused
+from bot.core.names import ToolUseId
+from bot.core.transcript import LineKind, messages, pending_calls
+from bot.ports import ToolOutput
+from bot.testing.model.reply import Policy, Reply, Text, call, say, sequence, several, think
+from tests.agent.conftest import Open
+from tests.agent.ground import (
+    EXIT_PLAN_MODE,
+    assert_prefixes,
+    drive,
+    ended,
+    marks,
+    of,
+    plan_input,
+    rendered,
+    results,
+    unmarked,
+    valid,
+)
+
+PLAN = call(EXIT_PLAN_MODE, **plan_input())
+
+
+def whole_story() -> Policy:
+    """Research with thinking, a plan, and work after its approval."""
+    return sequence(
+        several(think("Where is it?"), call("Grep", pattern="FREE_FROM"), call("LS", path=".")),
+        several(think("There."), say("I have a plan — ✓."), PLAN),
+        several(think("Go."), call("TodoWrite", todos=[{"content": "fix", "status": "in_progress"}])),
+        several(think("Edit."), call("Edit", file_path="a.py", old_string="> 50", new_string=">= 50")),
+        say("Done."),
+    )
+
+
+@pytest.mark.req("L8", "P5")
+async def test_a_plan_suspends_the_session(room: Open) -> None:
+    """exit_plan_mode ends the run without a result: the call is pending and saved."""
+    r = room(sequence(several(say("Here is my plan."), PLAN)))
+    session = r.session(mode=Mode.PLAN)
+    events = await drive(session)
+    assert ended(events) == Ended(session.agent, End.SUSPENDED, "Here is my plan.")
+    assert [block["name"] for block in pending_calls(session.history)] == [EXIT_PLAN_MODE]
+    assert messages(r.world.transcripts.load(session.id)) == session.history
+    assert of(events, ToolFinished) == []
+
+
+@pytest.mark.req("L8", "L9", "P6")
+async def test_an_approved_session_goes_on_byte_for_byte(room: Open) -> None:
+    """In new objects, from the transcript alone: the request that follows begins with the bytes of the one before, and
+    the server takes every thinking block as bound to them."""
+    r = room(whole_story())
+    first = r.session(mode=Mode.PLAN)
+    await drive(first)
+    second = r.resumed()
+    assert json.dumps(second.history) == json.dumps(first.history), "key order included"
+    assert second.frozen == first.frozen
+    (pending,) = pending_calls(second.history)
+    changed = second.set_mode(Mode.ACCEPT_EDITS, by="ann")
+    second.answer(pending["id"], approved("Mind the changelog."))
+    end = ended(await drive(second))
+    assert changed == ModeChanged(second.agent, Mode.ACCEPT_EDITS, "ann")
+    assert end.text == "Done."
+    assert r.api.refusals == ()
+    assert len(r.api.requests) == 5
+    assert_prefixes(r.api.requests)
+    assert all(marks(request) <= 4 for request in r.api.requests)
+    assert "Mind the changelog." in r.api.requests[2].results[0].text
+    assert second.context.todos == [("fix", "in_progress")]
+
+
+@pytest.mark.req("L9")
+async def test_resuming_replays_after_every_single_message(room: Open) -> None:
+    """Wherever a process dies between two messages, the next one sends what the first would have sent."""
+    r = room(whole_story())
+    await drive(r.session(mode=Mode.PLAN))
+    for _ in range(3):
+        session = r.resumed()
+        if pending := pending_calls(session.history):
+            session.set_mode(Mode.ACCEPT_EDITS, by="ann")
+            session.answer(pending[0]["id"], approved())
+        session.limits = type(session.limits)(steps=session.steps + 1)
+        await drive(session)
+    assert r.resumed().history[-1]["content"] == [{"type": "text", "text": "Done."}]
+    assert r.resumed().context.mode is Mode.ACCEPT_EDITS
+    assert_prefixes(r.api.requests)
+    assert r.api.refusals == ()
+
+
+@pytest.mark.req("L9")
+async def test_a_changed_history_is_refused(room: Open) -> None:
+    """The binding that these tests rest on is real: one changed byte in a sent message, and the server refuses."""
+    r = room(whole_story())
+    session = r.session(mode=Mode.PLAN)
+    await drive(session)
+    session.history[0]["content"][1]["text"] += " "
+    session.answer(pending_calls(session.history)[0]["id"], approved())
+    end = ended(await drive(session))
+    assert end.end is End.FAILED
+    assert "different conversation" in end.text
+
+
+@pytest.mark.req("P6")
+async def test_a_rejected_plan_leaves_plan_mode_on(room: Open) -> None:
+    """The reviewer's words reach the model, the mode stays, and a second plan suspends again."""
+    r = room(sequence(PLAN, several(say("Better."), call(EXIT_PLAN_MODE, **plan_input("# Plan 2\n\nLess.")))))
+    await drive(r.session(mode=Mode.PLAN))
+    session = r.resumed()
+    session.answer(pending_calls(session.history)[0]["id"], rejected("Too much."), is_error=True)
+    assert ended(await drive(session)).end is End.SUSPENDED
+    assert session.context.mode is Mode.PLAN
+    (result,) = r.api.requests[1].results
+    assert "Too much." in result.text
+    assert "Plan mode is still on" in result.text
+    assert rejected() != rejected("Too much.")
+    assert result.is_error
+
+
+@pytest.mark.req("L8")
+async def test_neighbours_of_a_pending_call_are_told_that_they_did_not_run(room: Open) -> None:
+    """A message that suspends runs none of its calls; on resume each is answered, in order, reminders last."""
+    r = room(sequence(several(call("LS", path="."), PLAN, call("Read", file_path="a")), say("Done.")))
+    session = r.session(mode=Mode.PLAN)
+    await drive(session)
+    assert r.host.calls == []
+    pending = pending_calls(session.history)
+    session.answer(pending[1]["id"], approved(), reminders=["Begin with the list."])
+    assert [block["content"] for block in results(session)] == [NOT_RUN, approved(), NOT_RUN]
+    assert session.history[-1]["content"][-1] == {"type": "text", "text": "Begin with the list."}
+    assert valid(session.history)
+    assert ended(await drive(session)).end is End.ANSWERED
+
+
+@pytest.mark.req("L8")
+async def test_an_answer_to_no_pending_call_is_refused(room: Open) -> None:
+    """A late or repeated answer changes nothing."""
+    r = room(sequence(PLAN))
+    session = r.session(mode=Mode.PLAN)
+    await drive(session)
+    ident = pending_calls(session.history)[0]["id"]
+    with pytest.raises(Refused):
+        session.answer(ToolUseId("toolu_else"), "yes")
+    session.answer(ident, approved())
+    before = list(session.history)
+    with pytest.raises(Refused):
+        session.answer(ident, approved())
+    assert session.history == before
+
+
+@pytest.mark.req("P5")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("x" * 40_001, "the limit is 40,000"), (" \n\t ", "is empty"), ("", "plan:")],
+    ids=["too long", "blank", "empty"],
+)
+async def test_a_plan_that_cannot_be_read_goes_back_to_the_model(room: Open, text: str, said: str) -> None:
+    """A plan that no person could be shown does not suspend: the model is told what to change."""
+    r = room(sequence(call(EXIT_PLAN_MODE, plan=text), say("Sorry.")))
+    session = r.session(mode=Mode.PLAN)
+    assert ended(await drive(session)).end is End.ANSWERED
+    (result,) = results(session)
+    assert result["is_error"]
+    assert said in result["content"]
+
+
+@pytest.mark.req("P5")
+async def test_an_unknown_field_of_a_plan_goes_back_to_the_model(room: Open) -> None:
+    """The input is strict."""
+    r = room(sequence(call(EXIT_PLAN_MODE, **plan_input(), approved=True), say("Sorry.")))
+    session = r.session(mode=Mode.PLAN)
+    assert ended(await drive(session)).end is End.ANSWERED
+    assert "approved" in results(session)[0]["content"]
+
+
+@pytest.mark.req("P2", "P5")
+async def test_a_second_plan_after_approval_is_told_to_work(room: Open) -> None:
+    """Outside of plan mode exit_plan_mode changes nothing and suspends nothing."""
+    r = room(sequence(PLAN, say("Done.")))
+    session = r.session(mode=Mode.ACCEPT_EDITS)
+    assert ended(await drive(session)).end is End.ANSWERED
+    assert "approved already" in results(session)[0]["content"]
+
+
+@pytest.mark.req("L9")
+async def test_stamps_and_spend_come_back(room: Open) -> None:
+    """A resumed session knows which files were read, how many steps it made and what they cost."""
+    r = room(sequence(call("Read", file_path="src/../a.py"), Reply((Text("Done."),))))
+    r.host.answer = lambda *_: ToolOutput("x", stamps={"/work/checkout/a.py": "s1"})
+    first = r.session()
+    await drive(first)
+    second = r.resumed()
+    assert second.context.stamps == first.context.stamps == {"a.py": "s1"}
+    assert second.steps == first.steps == 2
+    assert second.last_context == first.last_context > 0
+    assert second.world.ledger.cost_usd == pytest.approx(first.world.ledger.cost_usd)
+    assert second.world.ledger.usage == first.world.ledger.usage
+
+
+@pytest.mark.req("L9", "T4")
+async def test_an_edit_after_a_resume_knows_the_file(room: Open) -> None:
+    """Edit sends the stamp of the last read, and none for a file that was never read."""
+    edit = {"old_string": "a", "new_string": "b"}
+    read = call("Read", file_path="a.py")
+    r = room(
+        sequence(
+            several(read, call(EXIT_PLAN_MODE, **plan_input())),
+            read,
+            PLAN,
+            several(call("Edit", file_path="/work/checkout/a.py", **edit), call("Edit", file_path="b.py", **edit)),
+            say("Done."),
+        )
+    )
+    r.host.answer = lambda *_: ToolOutput("x", stamps={"a.py": "s1"})
+    session = r.session(mode=Mode.PLAN)
+    await drive(session)
+    session.answer(pending_calls(session.history)[1]["id"], rejected())
+    await drive(session)
+    later = r.resumed()
+    later.set_mode(Mode.ACCEPT_EDITS, by="ann")
+    later.answer(pending_calls(later.history)[0]["id"], approved())
+    await drive(later)
+    sent = [arguments["stamp"] for name, arguments in later.context.host.calls if name == "Edit"]  # type: ignore[attr-defined]  # the double
+    assert sent == ["s1", ""]
+
+
+@pytest.mark.req("L9")
+async def test_what_is_saved_is_what_is_sent(room: Open) -> None:
+    """The transcript's frozen parts and messages are the request's, marks aside; notes are never sent."""
+    r = room(sequence(several(think(""), call("LS", path=".")), say("Done.")))
+    session = r.session(mode=Mode.PLAN)
+    session.set_mode(Mode.DEFAULT, by="ann")
+    await drive(session)
+    lines = r.world.transcripts.load(session.id)
+    body = unmarked(r.api.requests[-1].body)
+    assert body["system"] == lines[0].body["system"]
+    assert body["tools"] == lines[0].body["tools"]
+    assert body["messages"] == messages(lines)[:-1]
+    assert [line.body["note"] for line in lines if line.kind is LineKind.NOTE] == ["mode"]
+
+
+@pytest.mark.req("M1")
+async def test_sessions_of_one_kind_share_their_first_bytes(room: Open) -> None:
+    """System, tools and the environment block are equal for two jobs: only the task differs."""
+    r = room(lambda _: say("Done."))
+    await drive(r.session("One.", ident="one"))
+    await drive(r.session("Two.", ident="two"))
+    one, two = (rendered(request) for request in r.api.requests)
+    assert one[: one.index(b"One.")] == two[: two.index(b"Two.")]
+    fewer = r.session("Three.", ident="three", tools=LOOKING)
+    assert len(fewer.frozen.tools) == len(LOOKING)

@@ -1,0 +1,125 @@
+"""The laws of the gate: what each try of the walk (gate_walk.py) must keep, whatever the thread and the event."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from tests.core.gate_walk import STAGES, WAYS, Gate, Try, walk
+
+Law: TypeAlias = Callable[[Try], bool]
+
+EFFECTS: Final = {
+    "planning": "planning",
+    "proposing": "proposing",
+    "awaiting_approval": "approving",
+    "executing": "executing",
+    "publishing": "publishing",
+}
+UNASKED: Final = frozenset("requested noted closed stopped retried resumed".split())
+"""What people and restarts do; every other move answers an effect."""
+WORK: Final = frozenset("executing publishing in_review".split())
+ON_APPROVAL: Final = frozenset("executed published delivered resumed".split())
+NEW_PLAN: Final = frozenset("planned outgrew".split())
+SAME_PLAN: Final = frozenset("proposed approved executed published delivered".split())
+VOIDING: Final = frozenset("requested planned outgrew withdrawn rejected drifted expired retried".split())
+
+
+def work_is_approved(tried: Try) -> bool:
+    """A thread works, publishes or is in review only with an approval of the plan in force."""
+    thread = tried.after
+    return thread.stage not in WORK or bool(thread.approved and thread.approved == thread.digest)
+
+
+def one_way_to_approve(tried: Try) -> bool:
+    """An approval appears only by `approved`, while the thread awaits it, and of the plan in force."""
+    if tried.after.approved in {None, tried.before.approved}:
+        return True
+    at_the_gate = (tried.before.stage, tried.event.move) == ("awaiting_approval", "approved")
+    return at_the_gate and bool(tried.after.approved == tried.before.digest)
+
+
+def approvals_end(tried: Try) -> bool:
+    """A new turn, a new plan, an amendment, a withdrawal and every other end of a plan void its approval."""
+    return tried.event.move not in VOIDING or tried.after.approved is None
+
+
+def one_effect_an_entry(tried: Try) -> bool:
+    """Entering a stage that has an effect asks for it once, under the next ask; nothing else asks for anything."""
+    expected = EFFECTS.get(tried.after.stage) if tried.event.move != "noted" else None
+    return tried.effect == expected and tried.after.ask == tried.before.ask + (expected is not None)
+
+
+def answers_name_the_ask(tried: Try) -> bool:
+    """What answers an effect is taken only under the ask that is open: not late, not early, not without."""
+    return tried.event.move in UNASKED or tried.event.ask == tried.before.ask
+
+
+def digests_are_named(tried: Try) -> bool:
+    """A new plan brings its digest and the next version; all else is about the plan in force and leaves it there."""
+    before, event, after = tried.before, tried.event, tried.after
+    if event.move in NEW_PLAN:
+        return event.digest is not None and (after.digest, after.plan) == (event.digest, before.plan + 1)
+    kept = None if event.move == "requested" else before.digest
+    named = event.move not in SAME_PLAN or event.digest == before.digest
+    return named and (after.digest, after.plan) == (kept, before.plan)
+
+
+def turns_are_kept(tried: Try) -> bool:
+    """A turn that comes while approved work runs is kept, and each later request takes one."""
+    if tried.event.move == "noted" and tried.before.stage != "planning":
+        return bool(tried.after.kept == tried.before.kept + 1)
+    taken = tried.event.move == "requested" and tried.before.kept > 0
+    return bool(tried.after.kept == tried.before.kept - taken)
+
+
+def rounds_begin(tried: Try) -> bool:
+    """A request after the merge begins a new round, and nothing else does."""
+    begins = tried.event.move == "requested" and tried.before.stage == "done"
+    return bool(tried.after.round == tried.before.round + begins)
+
+
+def follows_the_table(tried: Try) -> bool:
+    """An event that names what it must leads where the hand-written table says; every other one is refused."""
+    target = WAYS.get((tried.before.stage, tried.event.move)) if _is_honest(tried) else None
+    return bool(target == (tried.after and tried.after.stage))
+
+
+def _is_honest(tried: Try) -> bool:
+    thread, event = tried.before, tried.event
+    fresh = event.move not in NEW_PLAN or event.digest is not None
+    same = event.move not in SAME_PLAN or event.digest == thread.digest
+    stands = event.move not in ON_APPROVAL or thread.approved is not None
+    return answers_name_the_ask(tried) and fresh and same and stands
+
+
+def stops_everywhere(tried: Try) -> bool:
+    """Stop is legal in every stage."""
+    return tried.event.move != "stopped" or (tried.after is not None and tried.after.stage not in EFFECTS)
+
+
+OF_EVERY_TRY: Final[Mapping[str, Law]] = {law.__name__: law for law in (follows_the_table, stops_everywhere)}
+OF_WHAT_IS_TAKEN: Final[Mapping[str, Law]] = {
+    law.__name__: law
+    for law in (
+        work_is_approved,
+        one_way_to_approve,
+        approvals_end,
+        one_effect_an_entry,
+        answers_name_the_ask,
+        digests_are_named,
+        turns_are_kept,
+        rounds_begin,
+    )
+}
+
+
+def breaches(gate: Gate) -> Iterator[str]:
+    """Walk a gate and name the law that is broken, each time that one is; last, whether the walk came everywhere."""
+    stages, taken = set(), set()
+    for tried in walk(gate):
+        stages.add(str(tried.before.stage))
+        yield from (name for name, law in OF_EVERY_TRY.items() if not law(tried))
+        if tried.after is not None:
+            taken.add((str(tried.before.stage), str(tried.event.move)))
+            yield from (name for name, law in OF_WHAT_IS_TAKEN.items() if not law(tried))
+    if stages != set(STAGES) or taken != set(WAYS):
+        yield "comes_everywhere"

@@ -1,0 +1,97 @@
+"""A walk through every reachable thread of a gate, and the laws that each try on the way must keep.
+
+A gate is a module, so that planted mutations of bot/core/gate.py can be walked as well as the real one.
+
+How the walk stays finite: `step` looks at counters only for equality with the event's ask and for "is any turn kept",
+and at digests only for equality with each other. So after each try, whose laws are checked on the true values, counters
+above one are folded to one (`_COUNTERS`) and digests are renamed: the plan in force is PLAN, an approval of
+it is PLAN too, and an approval of anything else would stay visible as STRAY.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+
+from bot.core.errors import IllegalEvent
+
+Gate: TypeAlias = ModuleType
+PLAN, OTHER, STRAY = "aa", "bb", "cc"
+
+_COUNTERS: Final = ("ask", "plan", "round", "kept")
+
+# The table once more, written by hand from product.md: a stage, and where each move leads from it.
+_ROWS: Final = """
+listening         requested>planning stopped>listening
+planning          noted>planning planned>proposing answered>answered asked>asked ENDS
+proposing         requested>planning proposed>awaiting_approval ENDS
+awaiting_approval requested>planning approved>executing rejected>rejected drifted>stale expired>expired ENDS
+executing         noted>executing executed>publishing withdrawn>awaiting_approval asked>asked ENDS
+publishing        noted>publishing outgrew>proposing published>in_review delivered>done withdrawn>awaiting_approval ENDS
+in_review         requested>planning closed>done stopped>stopped
+answered          requested>planning stopped>stopped
+asked             requested>planning AGAIN expired>expired stopped>stopped
+done              requested>planning stopped>done
+rejected          requested>planning stopped>stopped
+stale             requested>planning retried>planning stopped>stopped
+expired           requested>planning retried>planning stopped>stopped
+stopped           requested>planning AGAIN stopped>stopped
+failed            requested>planning AGAIN stopped>stopped
+limit             requested>planning AGAIN stopped>stopped
+"""
+_ENDS, _AGAIN = "stopped>stopped failed>failed limited>limit", "retried>planning resumed>executing"
+_SPLIT: Final = [row.split() for row in _ROWS.replace("ENDS", _ENDS).replace("AGAIN", _AGAIN).strip().splitlines()]
+
+STAGES: Final = [stage for stage, *_ in _SPLIT]
+WAYS: Final = {
+    (stage, move): target for stage, *leads in _SPLIT for move, _, target in (lead.partition(">") for lead in leads)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One event handed to one reachable thread, and what came of it; `after` is None when it was refused."""
+
+    before: Any
+    event: Any
+    after: Any = None
+    effect: str | None = None
+
+
+def walk(gate: Gate, start: Iterable[Any] = (), without: str = "") -> Iterator[Try]:
+    """Hand every event, but for one move, to every thread that can be reached from the start, and give each try."""
+    waiting = deque(start or [gate.Thread()])
+    seen = set(waiting)
+    while waiting:
+        thread = waiting.popleft()
+        for event in _events(gate, thread, without):
+            tried = attempt(gate, thread, event)
+            yield tried
+            if tried.after is not None and (found := _folded(tried.after)) not in seen:
+                seen.add(found)
+                waiting.append(found)
+
+
+def attempt(gate: Gate, thread: Any, event: Any) -> Try:
+    """Hand one event to one thread."""
+    try:
+        after, effect = gate.step(thread, event)
+    except IllegalEvent:
+        return Try(thread, event)
+    return Try(thread, event, after, effect)
+
+
+def _events(gate: Gate, thread: Any, without: str) -> Iterator[Any]:
+    """Give every move with the open ask, a late one, an early one and none, and with each kind of digest."""
+    for move in set(gate.Move) - {without}:
+        for ask in (thread.ask, thread.ask - 1, thread.ask + 1, None):
+            for digest in {None, thread.digest, OTHER}:
+                yield gate.Event(move, ask, digest)
+
+
+def _folded(thread: Any) -> Any:
+    counters = {name: min(getattr(thread, name), 1) for name in _COUNTERS}
+    approval = PLAN if thread.approved == thread.digest else STRAY
+    digests = {"digest": thread.digest and PLAN, "approved": thread.approved and approval}
+    return replace(thread, **counters, **digests)

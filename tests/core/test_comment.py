@@ -1,0 +1,234 @@
+"""Every sentence that the bot says: complete, and inert whatever it quotes."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
+from bot.core.command import Verb
+from bot.core.comment import (
+    HELP,
+    REASONS,
+    amendment,
+    budget,
+    code,
+    commit_message,
+    contract,
+    did_you_mean,
+    heading,
+    mode,
+    outcome,
+    plan_text,
+    reasons,
+    status,
+    stopped,
+)
+from bot.core.gate import Stage
+from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.plan import Contract, PlanDocument
+
+PLAN: Final = PlanDocument(
+    repository=RepositoryId(5),
+    thread=ThreadNumber(8),
+    plan=3,
+    base=CommitId("0123456789abcdef" + "c" * 24),
+    markdown="Rename it.\n\n- [ ] one\n- [x] two\n\n`board[x] = 1`",
+    contract=Contract(("src/**", "docs/*.md"), ("pytest -q",), ("pypi.org",), ("attrs", "rich")),
+    tier="high",
+    budget_usd=7.5,
+    expires=datetime(2026, 11, 27, 8, 30, tzinfo=UTC),
+)
+PLAIN: Final = replace(PLAN, contract=Contract(), tier="normal")
+ANA: Final = Actor(1, "ana")
+MARKDOWN: Final = MarkdownIt()
+NASTY = st.text(st.characters(codec=None) | st.sampled_from("` \n\\<!->x"), min_size=1)
+
+
+@pytest.mark.req("P8")
+def test_heading() -> None:
+    """The heading says the mode, the number of the version and the short digest."""
+    assert heading(PLAN) == f"⏸ plan mode: plan 3 ({PLAN.digest[:12]})"
+
+
+@pytest.mark.req("PR5", "P8")
+def test_plan_text() -> None:
+    """The whole comment: heading, plan, contract, how to decide, base, expiry."""
+    assert plan_text(PLAN, "React with 👍.") == (
+        f"## ⏸ plan mode: plan 3 ({PLAN.short_digest})\n\n"
+        "Rename it.\n\n- ☐ one\n- ☑ two\n\n`board[x] = 1`\n\n"
+        "### What it may do\n\n"
+        "- Files: `src/**`, `docs/*.md`\n"
+        "- Commands to prove it: `pytest -q`\n"
+        "- Network: `pypi.org`\n"
+        "- New dependencies: `attrs`, `rich`\n"
+        "- Budget: $7.50\n"
+        "- Risk tier: high\n\n"
+        "React with 👍.\n\n"
+        "Made for commit 0123456789ab. Expires 2026-11-27 08:30 UTC.\n"
+    )
+
+
+def test_empty_contract() -> None:
+    """What a plan does not ask for is said as well: nothing is left to be guessed."""
+    assert contract(PLAIN) == (
+        "- Files: any, except those of tier high\n"
+        "- Commands to prove it: none\n"
+        "- Network: none\n"
+        "- New dependencies: none\n"
+        "- Budget: $7.50\n"
+        "- Risk tier: normal"
+    )
+
+
+def test_expiry_is_utc() -> None:
+    """The expiry is told in UTC, whatever zone it was computed in."""
+    east = replace(PLAN, expires=PLAN.expires.astimezone(timezone(timedelta(hours=9))))
+    assert plan_text(east, "") == plan_text(PLAN, "")
+
+
+@pytest.mark.req("PR5")
+@pytest.mark.parametrize("field", ("scope", "commands", "hosts", "dependencies"))
+@given(value=NASTY)
+def test_contract_cannot_be_left(field: str, value: str) -> None:
+    """Whatever stands in a contract is one code span of its row, adds no row, and hides none."""
+    rows = contract(replace(PLAIN, contract=replace(Contract(), **{field: (value,)}))).split("\n")
+    assert len(rows) == 6
+    spans = [
+        [child.type for child in token.children or ()]
+        for row in rows
+        for token in MARKDOWN.parse(row)
+        if token.type == "inline"
+    ]
+    assert sorted(kind for kinds in spans for kind in kinds) == ["code_inline"] + 6 * ["text"]
+
+
+@pytest.mark.req("X2")
+@pytest.mark.parametrize(
+    ("value", "quoted"),
+    (
+        ("make test", "`make test`"),
+        ("echo `date`", "`` echo `date` ``"),
+        ("``", "``` `` ```"),
+        ("true`\n- Network: none\n<!--", "`` true`‹U+000A›- Network: none‹U+000A›<!-- ``"),
+        ("\x1b[8m", "`‹U+001B›[8m`"),
+        ("a\u202eb\u200b", "`a‹U+202E›b‹U+200B›`"),
+        ("größe 日本", "`größe 日本`"),
+    ),
+)
+def test_code(value: str, quoted: str) -> None:
+    """A value is quoted so that nothing in it ends the quote, and nothing in it is invisible."""
+    assert code(value) == quoted
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_reason(reason: Reason) -> None:
+    """Every reason has its sentence, with and without a name, and no two are the same."""
+    about_ana = Verdict(Outcome.PENDING, (), (Finding(reason, ANA),))
+    about_plan = Verdict(Outcome.PENDING, (), (Finding(reason),))
+    assert reasons(about_ana) == f"@ana: {REASONS[reason]}"
+    assert reasons(about_plan) == REASONS[reason]
+    assert REASONS[reason].strip()
+    assert list(REASONS.values()).count(REASONS[reason]) == 1
+
+
+def test_what_to_do_about_an_old_reaction() -> None:
+    """A reaction that is too old is told how to count (product.md, Approval)."""
+    assert "remove it and add it again" in REASONS[Reason.TOO_OLD]
+
+
+def test_reasons() -> None:
+    """Several reasons are one line; a verdict without any says its outcome."""
+    findings = (Finding(Reason.ROLE_TOO_LOW, ANA), Finding(Reason.NOBODY))
+    said = reasons(Verdict(Outcome.PENDING, (), findings))
+    assert said == f"@ana: {REASONS[Reason.ROLE_TOO_LOW]}; {REASONS[Reason.NOBODY]}"
+    assert reasons(Verdict(Outcome.APPROVED, (ANA,))) == "approved"
+
+
+@pytest.mark.parametrize(
+    ("title", "subject"),
+    (
+        ("Fix the login page", "Fix the login page"),
+        ("  two\nlines\there ", "two lines here"),
+        ("x" * 72, "x" * 72),
+        ("x" * 73, "x" * 71 + "…"),
+        ("x" * 70 + " yz", "x" * 70 + "…"),
+    ),
+)
+def test_commit_message(title: str, subject: str) -> None:
+    """The subject is one line of at most 72 characters; the last line names the plan that was approved."""
+    message = commit_message(title, PLAN, " Done.\n")
+    assert message == f"{subject}\n\nDone.\n\nPlangate-Plan: {PLAN.digest}\n"
+    assert len(message.split("\n")[0]) <= 72
+
+
+def test_amendment() -> None:
+    """An amendment is the plan as it was, and each path beyond it, quoted."""
+    text = amendment(PLAIN, ("a.py", "b`\n- [ ] c"))
+    assert text == (
+        f"{PLAIN.markdown}\n\n## Amendment\n\nThe work is done. It also changed what the plan did not name:\n\n"
+        "- `a.py`\n- `` b`‹U+000A›- [ ] c ``"
+    )
+
+
+@pytest.mark.parametrize("verb", Verb)
+def test_help(verb: Verb) -> None:
+    """The help names every command there is."""
+    assert f"`{verb}" in HELP
+
+
+@pytest.mark.parametrize(
+    ("line", "nearest", "said"),
+    (
+        ("@plangate aprove", "approve", "I do not know the command `@plangate aprove`. Did you mean `approve`?"),
+        ("@plangate xyzzy", "", "I do not know the command `@plangate xyzzy`. Say `help` to see what I know."),
+        ("a` @all `b", "", "I do not know the command `` a` @all `b ``. Say `help` to see what I know."),
+    ),
+)
+def test_did_you_mean(line: str, nearest: str, said: str) -> None:
+    """A mistake is quoted, so that nothing in it acts, and answered with what was probably meant."""
+    assert did_you_mean(line, nearest) == said
+
+
+def test_answers_to_commands() -> None:
+    """Each command that changes something says what it changed."""
+    assert stopped("ana") == "Stopped by ana. The work so far is kept; `retry` goes on from there."
+    assert budget("12.50") == "The budget of this thread is now $12.50."
+    assert mode("auto") == "Approved work will run in mode auto. Plan mode stays until a plan is approved."
+    assert status(Stage.STALE) == "This thread is at: stale."
+
+
+OUTCOMES: Final = {
+    Stage.LISTENING: "listening. why",
+    Stage.PLANNING: "planning. why",
+    Stage.PROPOSING: "proposing. why",
+    Stage.AWAITING_APPROVAL: "The plan waits for approval; nothing was changed.",
+    Stage.EXECUTING: "executing. why",
+    Stage.PUBLISHING: "publishing. why",
+    Stage.IN_REVIEW: "in_review. why",
+    Stage.ANSWERED: "Answered; nothing was changed.",
+    Stage.ASKED: "asked. why",
+    Stage.DONE: "Done: branch plangate/x.",
+    Stage.REJECTED: "The plan was rejected; nothing was changed.",
+    Stage.STALE: "The plan no longer holds: why. Ask again for a new one.",
+    Stage.EXPIRED: "The plan no longer holds: why. Ask again for a new one.",
+    Stage.STOPPED: "stopped. why",
+    Stage.FAILED: "Failed: why. The work so far is kept; try again to go on from there.",
+    Stage.LIMIT: "Stopped: why. Raise the limit and try again; the work so far is kept.",
+}
+
+
+@pytest.mark.req("PR3")
+@pytest.mark.parametrize("stage", Stage)
+def test_outcome(stage: Stage) -> None:
+    """Every stage has its sentence."""
+    assert outcome(stage, branch="plangate/x", detail="why") == OUTCOMES[stage]
+
+
+def test_outcome_without_detail() -> None:
+    """Without a detail nothing dangles."""
+    assert outcome(Stage.STOPPED) == "stopped."

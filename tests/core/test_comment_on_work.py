@@ -1,0 +1,99 @@
+"""What the bot says of work that runs and work that is done: progress, pull requests."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pytest
+
+from bot.core.comment import Row, brief, progress, published, pull_body, superseded
+from bot.core.gate import Stage
+from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.plan import Contract, PlanDocument
+
+PLAN: Final = PlanDocument(
+    repository=RepositoryId(5),
+    thread=ThreadNumber(8),
+    plan=3,
+    base=CommitId("c" * 40),
+    markdown="Rename it.",
+    contract=Contract(scope=("src/**",)),
+    tier="normal",
+    budget_usd=7.5,
+    expires=datetime(2026, 11, 27, 8, 30, tzinfo=UTC),
+)
+GOOD: Final = {"command": "ruff check", "exit_code": 0, "seconds": 1.5, "output": "fine"}
+BAD: Final = {"command": "pytest -q", "exit_code": 1, "seconds": 2.0, "output": "1 failed"}
+
+
+def test_progress_at_the_start() -> None:
+    """Before anything is known there is the stage, what was spent, and how to stop."""
+    text = progress(Stage.AWAITING_APPROVAL, (), (), spent=(0, None, None))
+    assert text == "**Awaiting approval**\n\n0 tool calls, unknown cost. Say `stop` to stop."
+
+
+def test_progress() -> None:
+    """The todo list with its signs, one row a sub-agent, what was spent of the budget."""
+    todos = (("Look", "completed"), ("Edit", "in_progress"), ("- [ ] test", "pending"))
+    rows = (Row("code", "a | b\n`<c>`", "running", 4, 12345, 6.7),)
+    assert progress(Stage.EXECUTING, todos, rows, spent=(9, 0.5, 5)) == (
+        "**Executing**\n\n"
+        "- ☑ Look\n- ▶ Edit\n- ☐ - ☐ test\n\n"
+        "| sub-agent | task | state | tool calls | tokens | seconds |\n"
+        "| ---|---|---|---|---|--- |\n"
+        "| code | a \\| b '‹c>' | running | 4 | 12,345 | 7 |\n\n"
+        "9 tool calls, $0.50 of $5.00. Say `stop` to stop."
+    )
+
+
+def body(*checks: dict[str, Any], cost_usd: float | None = 1.234, plan: PlanDocument = PLAN) -> str:
+    return pull_body(plan, summary="Renamed it.", checks=checks, approvers=("ana", "ben"), cost_usd=cost_usd)
+
+
+@pytest.mark.req("PR6")
+def test_pull_request() -> None:
+    """What was done, who approved which plan, what it cost, the plan, and the one closing keyword, at the end."""
+    text = body()
+    assert text.startswith(
+        "Renamed it.\n\nApproved by `ana`, `ben` as plan 3 (" + PLAN.short_digest + "). Cost: $1.23."
+    )
+    assert "<details><summary>The approved plan</summary>\n\nRename it.\n\n- Files: `src/**`" in text
+    assert text.endswith("</details>\n\nCloses #8\n")
+    assert "Cost: unknown." in body(cost_usd=None)
+
+
+def test_pull_request_with_checks() -> None:
+    """Each check is a row with its exit code; where all is well there is no warning and no output."""
+    text = body(GOOD)
+    assert "| check | exit code | seconds |\n| ---|---|--- |\n| `ruff check` | 0 | 1.5 |" in text
+    assert "⚠" not in text
+    assert "fine" not in text
+
+
+def test_pull_request_with_a_failing_check() -> None:
+    """A failing check is said at the top and shown with its output, never hidden."""
+    text = body(GOOD, BAD)
+    assert text.startswith("> ⚠ 1 of 2 checks failed; see below.\n\nRenamed it.")
+    assert "<details><summary>pytest -q</summary>\n\n```\n1 failed\n```\n\n</details>" in text
+
+
+@pytest.mark.req("X2")
+@pytest.mark.parametrize(
+    ("output", "fence"), (("plain", "```"), ("``", "```"), ("```\nx\n```", "````"), ("a`````b", "``````"))
+)
+def test_output_stays_in_its_fence(output: str, fence: str) -> None:
+    """Whatever a check printed, its fence is longer than any in it."""
+    assert f"\n\n{fence}\n{output}\n{fence}\n\n</details>" in body({**BAD, "output": output})
+
+
+@pytest.mark.req("X2")
+def test_boxes_are_inert() -> None:
+    """Boxes in the approved plan are signs here as well."""
+    assert "- ☐ one" in body(plan=replace(PLAN, markdown="- [ ] one"))
+
+
+def test_one_sentence_each() -> None:
+    """A superseded plan names what replaced it, a published one its pull request, approved work its task."""
+    assert superseded(PLAN) == f"Replaced by plan 3 ({PLAN.short_digest})."
+    assert published(9) == "Pull request #9 is ready for review."
+    assert brief("Fix it", PLAN) == ("Somebody asked:\n\nFix it\n\nThis plan was approved. Carry it out:\n\nRename it.")

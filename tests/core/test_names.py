@@ -1,0 +1,127 @@
+"""Names that the outside sees: safe whatever they are made of, and the same for the same request."""
+
+import re
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.core.names import (
+    CommitId,
+    ThreadNumber,
+    is_commit,
+    local_repository,
+    local_thread,
+    run_branch,
+    slug,
+    thread_branch,
+    thread_ref,
+)
+
+BASE = CommitId("a" * 40)
+FIVE = ThreadNumber(5)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    (
+        ("Fix the login page", "fix-the-login-page"),
+        ("  --Über_Größe!!  ", "uber-groe"),
+        ("ﬁle № 1", "file-no-1"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("a.lock", "a-lock"),
+        ("@{-1}~^:?*[\\", "1"),
+        ("", "work"),
+        ("日本語", "work"),
+        ("---", "work"),
+        ("a" * 60, "a" * 40),
+        ("word " * 20, "word-word-word-word-word-word-word-word"),
+        ("x" * 39 + " yz", "x" * 39),
+        ("x" * 40 + " yz", "x" * 40),
+        ("x" * 36 + " abc", "x" * 36 + "-abc"),
+        ("\ud800half", "half"),
+    ),
+)
+def test_slug(text: str, name: str) -> None:
+    """Letters and digits stay, all else is one dash; a long text is cut between words where it has any."""
+    assert slug(text) == name
+
+
+@given(st.text(st.characters(codec=None)))
+def test_slug_is_always_safe(text: str) -> None:
+    """Whatever the text, its slug has 1-40 characters of [a-z0-9-] with none at the edges, and is its own slug."""
+    name = slug(text)
+    assert re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?", name)
+    assert slug(name) == name
+
+
+@pytest.mark.req("G3")
+def test_branches() -> None:
+    """Branches are named as interfaces.md says: the round from the second on, eight hex digits for a local run."""
+    assert thread_branch("Fix it!", FIVE, 1) == "plangate/5-fix-it"
+    assert thread_branch("Fix it!", FIVE, 2) == "plangate/5-fix-it-r2"
+    assert run_branch("Fix it!", FIVE) == "plangate/run-fix-it-00000005"
+    assert run_branch("Fix it!", ThreadNumber(2**32 - 1)) == "plangate/run-fix-it-ffffffff"
+    assert thread_ref(FIVE) == "refs/plangate/threads/5"
+
+
+@pytest.mark.req("G3")
+@pytest.mark.parametrize("title", ("-rf ..", "a..b", "HEAD", "x.lock", "@{u}", "a b\n\tc", "/", "日本"))
+def test_git_takes_the_branch(title: str) -> None:
+    """git itself finds each name well-formed."""
+    for name in (thread_branch(title, FIVE, 3), run_branch(title, FIVE)):
+        assert subprocess.run(["git", "check-ref-format", "--branch", name], check=False).returncode == 0
+
+
+@pytest.mark.req("PR2")
+def test_local_thread() -> None:
+    """The same command on the same commit finds its thread again; another commit, prompt or ordinal has its own."""
+    numbers = [
+        local_thread(BASE, "fix", 1),
+        local_thread(CommitId("b" * 40), "fix", 1),
+        local_thread(BASE, "fix it", 1),
+        local_thread(BASE, "fix", 2),
+        local_thread(BASE, "2\0fix", 1),
+    ]
+    assert local_thread(BASE, "fix", 1) == numbers[0] == 616121972
+    assert len(set(numbers)) == len(numbers)
+    assert all(0 <= number < 2**32 for number in numbers)
+
+
+def test_local_repository() -> None:
+    """A repository's number is that of its place, and fits 63 bits."""
+    here, there = local_repository("/srv/a.git"), local_repository("/srv/b.git")
+    assert here == local_repository("/srv/a.git") != there
+    assert here == 3511937486254402747
+    assert 0 <= there < 2**63
+
+
+def test_words_that_are_not_unicode() -> None:
+    """A path or a prompt of bytes that are no UTF-8, as Python hands it over, is numbered like every other."""
+    odd = b"caf\xe9".decode(errors="surrogateescape")
+    assert local_repository(odd) != local_repository("caf")
+    assert local_thread(BASE, odd, 1) != local_thread(BASE, "caf", 1)
+
+
+@pytest.mark.req("G1")
+@pytest.mark.parametrize(
+    ("text", "full"),
+    (
+        ("0123456789abcdef0123456789abcdef01234567", True),
+        ("0" * 64, True),
+        ("0" * 39, False),
+        ("0" * 41, False),
+        ("0" * 63, False),
+        ("A" * 40, False),
+        ("g" * 40, False),
+        ("0" * 40 + "\n", False),
+        ("-" + "0" * 39, False),
+        ("٠" * 40, False),
+        ("HEAD", False),
+        ("", False),
+    ),
+)
+def test_is_commit(text: str, full: bool) -> None:
+    """Only a full commit id in lower case is one."""
+    assert is_commit(text) is full

@@ -1,0 +1,271 @@
+"""The plan document: one canonical form, one digest, and the text that gets into it."""
+
+import hashlib
+import json
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.core.errors import Refused
+from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.plan import (
+    MARKDOWN_LIMIT,
+    Contract,
+    PlanDocument,
+    canonical,
+    from_json,
+    inert,
+    named_paths,
+    normalise,
+    to_json,
+)
+
+PLAN: Final = PlanDocument(
+    repository=RepositoryId(123456),
+    thread=ThreadNumber(42),
+    plan=2,
+    base=CommitId("0123456789abcdef0123456789abcdef01234567"),
+    markdown='Rename "Grüße" 👋\n\n- step',
+    contract=Contract(scope=("src/**", "README.md"), commands=("pytest -q",), hosts=(), dependencies=("attrs",)),
+    tier="normal",
+    budget_usd=5,
+    expires=datetime(2026, 11, 27, 8, 30, tzinfo=UTC),
+)
+# Written by hand from interfaces.md: keys in order, no white space, UTF-8 as it is, LF inside of texts.
+LITERAL: Final = (
+    '{"base":"0123456789abcdef0123456789abcdef01234567","budget_usd":5.0,"commands":["pytest -q"],'
+    '"dependencies":["attrs"],"expires":"2026-11-27T08:30:00Z","hosts":[],'
+    '"markdown":"Rename \\"Grüße\\" 👋\\n\\n- step","plan":2,"repository":123456,'
+    '"scope":["src/**","README.md"],"thread":42,"tier":"normal","v":1}'
+).encode()
+
+TEXTS = st.text(max_size=40)
+LISTS = st.lists(TEXTS, max_size=3).map(tuple)
+PLANS = st.builds(
+    PlanDocument,
+    repository=st.integers(0, 2**63).map(RepositoryId),
+    thread=st.integers(1, 2**32).map(ThreadNumber),
+    plan=st.integers(1, 99),
+    base=st.text("0123456789abcdef", min_size=40, max_size=40).map(CommitId),
+    markdown=TEXTS,
+    contract=st.builds(Contract, LISTS, LISTS, LISTS, LISTS),
+    tier=st.sampled_from(("low", "normal", "high")),
+    budget_usd=st.floats(0, 1e6) | st.integers(0, 1000),
+    expires=st.datetimes(
+        datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)  # noqa: DTZ001 - hypothesis adds the zone
+    ).map(lambda moment: moment.replace(microsecond=0)),
+)  # fmt: skip
+
+
+@pytest.mark.req("PR5")
+def test_canonical_bytes() -> None:
+    """The canonical form is byte for byte what was written by hand."""
+    assert canonical(PLAN) == LITERAL
+
+
+@pytest.mark.req("PR5")
+def test_digest() -> None:
+    """The digest is the sha256 of those bytes, today and in every later version; the short one is its first 12."""
+    assert PLAN.digest == hashlib.sha256(LITERAL).hexdigest()
+    assert PLAN.digest == "cc172c9844fcf758e6c5534b14f93dea4662d460866ebc00be7c13bd96e8f6b6"
+    assert PLAN.short_digest == "cc172c9844fc"
+
+
+@given(PLANS)
+def test_canonical_form(plan: PlanDocument) -> None:
+    """Keys are sorted, no white space stands between tokens, no mark before, no newline after, nothing is escaped."""
+    data = canonical(plan)
+    pairs = json.loads(data, object_pairs_hook=list)
+    assert [key for key, _ in pairs] == sorted(key for key, _ in pairs)
+    assert data == json.dumps(dict(pairs), separators=(",", ":"), ensure_ascii=False).encode()
+    assert (data[:1], data[-1:]) == (b"{", b"}")
+
+
+@pytest.mark.req("PR5")
+@given(PLANS)
+def test_round_trip(plan: PlanDocument) -> None:
+    """What is read back from its bytes is the same document, with the same digest."""
+    again = from_json(json.loads(canonical(plan)))
+    assert again == plan
+    assert again.digest == plan.digest
+
+
+@pytest.mark.req("PR5")
+@pytest.mark.parametrize(
+    "same",
+    (
+        replace(PLAN, budget_usd=5.0),
+        replace(PLAN, expires=PLAN.expires.astimezone(timezone(timedelta(hours=5, minutes=30)))),
+    ),
+    ids=("budget", "time zone"),
+)
+def test_equal_documents(same: PlanDocument) -> None:
+    """Equal documents give equal bytes, however a number or a moment was written."""
+    assert same == PLAN
+    assert canonical(same) == LITERAL
+
+
+CHANGES: Final[dict[str, Any]] = {
+    "repository": RepositoryId(1),
+    "thread": ThreadNumber(43),
+    "plan": 3,
+    "base": CommitId("f" * 40),
+    "markdown": "x",
+    "tier": "high",
+    "budget_usd": 5.01,
+    "expires": PLAN.expires + timedelta(seconds=1),
+    "contract": Contract(),
+}
+CONTRACTS: Final = [replace(PLAN.contract, **{field.name: ("x",)}) for field in fields(Contract)]
+
+
+@pytest.mark.req("PR5")
+@pytest.mark.parametrize("field", [field.name for field in fields(PlanDocument)])
+def test_every_field_is_in_the_digest(field: str) -> None:
+    """Whatever field changes, the digest changes."""
+    assert replace(PLAN, **{field: CHANGES[field]}).digest != PLAN.digest
+
+
+@pytest.mark.req("PR5")
+def test_every_part_of_the_contract_is_in_the_digest() -> None:
+    """The same text as scope, command, host or dependency gives four other digests."""
+    digests = {replace(PLAN, contract=contract).digest for contract in CONTRACTS}
+    assert len(digests | {PLAN.digest}) == 5
+
+
+def without(key: str) -> dict[str, Any]:
+    return {name: value for name, value in to_json(PLAN).items() if name != key}
+
+
+@pytest.mark.parametrize(
+    "value",
+    (
+        {**to_json(PLAN), "v": 2},
+        {**to_json(PLAN), "v": "1"},
+        {**to_json(PLAN), "more": 1},
+        {},
+        *(without(key) for key in to_json(PLAN)),
+    ),
+)
+def test_other_formats(value: dict[str, Any]) -> None:
+    """Another format, a key too many and a key too few are refused, with the cure."""
+    with pytest.raises(Refused, match=r"not a plan document of format 1: make the plan again"):
+        from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    (
+        ("a\r\nb\rc\nd", "a\nb\nc\nd"),
+        ("\r\n\r\n a  \r\n\r\n\tb\t\r\n\r\n", "a\n\n\tb"),
+        ("a  \nb", "a\nb"),
+        ("# Ä\n", "# Ä"),
+        ("- [ ] do", "- ☐ do"),
+        ("\x1b[8mhidden", "‹U+001B›[8mhidden"),
+        ("lost \ud83d half", "lost ‹U+D83D› half"),
+    ),
+)
+def test_normalise(text: str, normal: str) -> None:
+    """Newlines become LF, trailing space and blank edges go, what would act is made readable."""
+    assert normalise(text) == normal
+
+
+@given(st.text(st.characters(codec=None) | st.sampled_from("-[] x\r\n\t"), min_size=1))
+def test_normalise_twice(text: str) -> None:
+    """What is normalised stays as it is, and can be hashed whatever it was made of."""
+    try:
+        once = normalise(text)
+    except Refused:
+        return
+    assert normalise(once) == once
+    assert "\r" not in once
+    assert replace(PLAN, markdown=once).digest
+
+
+@pytest.mark.parametrize("text", ("", " ", "\n\r\n", "\t \u3000\n"))
+def test_empty_plan(text: str) -> None:
+    """A plan without text is refused, with the cure."""
+    with pytest.raises(Refused, match=r"empty: hand in the plan"):
+        normalise(text)
+
+
+@pytest.mark.req("P5")
+def test_limit() -> None:
+    """40,000 characters are a plan; one more goes back, with both figures; newlines at the edges do not count."""
+    assert len(normalise("ä" * MARKDOWN_LIMIT + "\r\n\r\n")) == 40_000
+    with pytest.raises(Refused, match=r"has 40,001 characters, the limit is 40,000: shorten it"):
+        normalise("ä" * (MARKDOWN_LIMIT + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    (
+        ("- [ ] a", "- ☐ a"),
+        ("* [x] a\n+ [X] b", "* ☑ a\n+ ☑ b"),
+        ("10. [ ] a\n1) [x] b", "10. ☐ a\n1) ☑ b"),
+        ("  - [ ] nested", "  - ☐ nested"),
+        ("- 1. [ ] both", "- 1. ☐ both"),
+        ("> - [ ] quoted\n>- [ ] close", "> - ☐ quoted\n>- ☐ close"),
+        ("-\n  [ ] on the next line", "-\n  ☐ on the next line"),
+        ("-\n> [ ] on the next, quoted", "-\n> ☐ on the next, quoted"),
+        ("- [\u00a0] a", "- ☐ a"),
+        ("- [ ]", "- ☐"),
+        ("- [ ] Approve this plan", "- ☐ Approve this plan"),
+    ),
+)
+def test_boxes(text: str, shown: str) -> None:
+    """A task-list box is shown as a sign that nobody can tick."""
+    assert inert(text) == shown
+
+
+@pytest.mark.req("PR5")
+@pytest.mark.parametrize(
+    "text",
+    (
+        "board[x] = 1",
+        "`a[ ]` and `b[X]`",
+        "- [x](https://example.org)",
+        "- [x]: note",
+        "- see [x]",
+        "[ ] no list",
+        "\U0001f469\u200d\U0001f4bb e\u0301 \ufe0f",
+    ),
+)
+def test_what_is_no_box(text: str) -> None:
+    """Code, links and plain text are shown as they are."""
+    assert inert(text) == text
+
+
+@pytest.mark.req("X2")
+@pytest.mark.parametrize("sign", "\x00\x07\x08\x0b\x1b\x7f\x9b\u202e\u2066\ud800")
+def test_controls(sign: str) -> None:
+    """What a terminal obeys, what turns text around and what is no character is shown by its number."""
+    assert inert(f"a{sign}b") == f"a‹U+{ord(sign):04X}›b"
+
+
+@pytest.mark.req("P5")
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    (
+        ("Edit bot/core/plan.py and README.md.", ("README.md", "bot/core/plan.py")),
+        ("`src/app.ts`, (docs/a.md) \"x/y.c\" 'z/w.h'", ("docs/a.md", "src/app.ts", "x/y.c", "z/w.h")),
+        ("All of `src/` and tests/unit/.", ("src/**", "tests/unit/**")),
+        ("in docs/a.md:12", ("docs/a.md",)),
+        (".github/workflows/ci.yml", (".github/workflows/ci.yml",)),
+        ("a/b.py twice: a/b.py", ("a/b.py",)),
+        ("- setup.cfg\n- x/my-file.test.js", ("setup.cfg", "x/my-file.test.js")),
+        ("https://example.org/a/b.py", ()),
+        ("mail me@example.org", ()),
+        ("e.g. this, i.e. that, v1.2.3, 1.5", ()),
+        ("and/or, foo/bar", ()),
+        ("/etc/passwd.d", ()),
+        ("nothing at all", ()),
+    ),
+)
+def test_named_paths(text: str, paths: tuple[str, ...]) -> None:
+    """Files with an extension and folders with a slash at the end are paths; addresses and prose are not."""
+    assert named_paths(text) == paths

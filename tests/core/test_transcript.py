@@ -1,0 +1,140 @@
+"""The transcript: a line read back is the line that was written, and what is sent is what was stored."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.core.errors import Broken, Refused
+from bot.core.transcript import Json, Line, LineKind, decode, messages, pending_calls, text_of, tool_calls
+
+AT: Final = datetime(2026, 11, 20, 8, 30, 0, 5, tzinfo=UTC)
+CALL: Final[Json] = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
+SERVER_CALL: Final[Json] = {"type": "server_tool_use", "id": "s1", "name": "web_fetch", "input": {}}
+HEAD: Final = frozenset({"v", "at", "kind"})
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+BODIES = st.dictionaries(st.text().filter(lambda key: key not in HEAD), VALUES, max_size=4)
+
+
+def assistant(*content: Json) -> Json:
+    return {"role": "assistant", "content": list(content)}
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+@pytest.mark.req("L9")
+def test_line() -> None:
+    """A line is one line of JSON: format, time in UTC, kind, then the body in its own order."""
+    body = {"message": {"role": "user", "content": "ä\n"}, "a": 1}
+    line = Line(LineKind.MESSAGE, AT.astimezone(timezone(timedelta(hours=2))), body)
+    assert line.encode() == (
+        '{"v":1,"at":"2026-11-20T08:30:00.000005+00:00","kind":"message",'
+        '"message":{"role":"user","content":"ä\\n"},"a":1}'
+    )
+
+
+@pytest.mark.req("L9")
+@given(st.sampled_from(LineKind), st.datetimes(timezones=st.just(UTC)), BODIES)
+def test_round_trip(kind: LineKind, at: datetime, body: dict[str, Any]) -> None:
+    """What is read back is what was written, key order, empty values and unknown keys included."""
+    written = Line(kind, at, body)
+    encoded = written.encode()
+    again = decode(encoded, 1)
+    assert "\n" not in encoded
+    assert again == written
+    assert json.dumps(again.body) == json.dumps(written.body)
+
+
+@pytest.mark.parametrize("key", sorted(HEAD))
+def test_head_is_the_lines_own(key: str) -> None:
+    """A body that would overwrite the format, the time or the kind is our bug, and is not written."""
+    with pytest.raises(Broken, match=f"may not hold {key} \\(note\\)"):
+        Line(LineKind.NOTE, AT, {key: "x"}).encode()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    (
+        "",
+        "{",
+        "null",
+        "[]",
+        '["v"]',
+        '"v"',
+        "{}",
+        '{"v":2,"at":"2026-11-20T08:30:00+00:00","kind":"note"}',
+        '{"at":"2026-11-20T08:30:00+00:00","kind":"note"}',
+        '{"v":1,"kind":"note"}',
+        '{"v":1,"at":"2026-11-20T08:30:00+00:00"}',
+        '{"v":1,"at":"2026-11-20T08:30:00+00:00","kind":"other"}',
+        '{"v":1,"at":"yesterday","kind":"note"}',
+        '{"v":1,"at":5,"kind":"note"}',
+    ),
+)
+def test_broken_line(broken: str) -> None:
+    """What is no line of format 1 is refused, and the refusal names the line."""
+    with pytest.raises(Refused, match=r"not a transcript line of format 1 \(line 7\)"):
+        decode(broken, 7)
+
+
+@pytest.mark.req("L9")
+def test_messages() -> None:
+    """What is sent are the messages, as stored and in order; what opened a session and notes never are."""
+    first, second = {"role": "user", "content": "hi"}, assistant(text("yes"))
+    lines = [
+        Line(LineKind.OPENED, AT, {"model": "m"}),
+        Line(LineKind.MESSAGE, AT, {"message": first}),
+        Line(LineKind.NOTE, AT, {"message": "never sent"}),
+        Line(LineKind.MESSAGE, AT, {"message": second, "usage": {}}),
+    ]
+    sent = messages(lines)
+    assert sent == [first, second]
+    assert sent[0] is first
+
+
+def test_tool_calls() -> None:
+    """The calls are the tool_use blocks in order; text, thinking and server tools are not among them."""
+    other = {**CALL, "id": "t2"}
+    assert tool_calls(assistant(text("a"), CALL, SERVER_CALL, {"type": "thinking"}, other)) == [CALL, other]
+    assert tool_calls({"role": "user", "content": "tool_use"}) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    (
+        ({"role": "user", "content": " as it is "}, " as it is "),
+        (assistant(text("a"), CALL, text("b ")), "a\nb"),
+        (assistant(CALL), ""),
+        (assistant(), ""),
+    ),
+)
+def test_text_of(message: Json, words: str) -> None:
+    """The text of a message is its text blocks, one below the other."""
+    assert text_of(message) == words
+
+
+@pytest.mark.req("L8")
+@pytest.mark.parametrize(
+    ("history", "pending"),
+    (
+        ([], []),
+        ([{"role": "user", "content": "hi"}], []),
+        ([assistant(text("done"))], []),
+        ([assistant(text("look"), CALL)], [CALL]),
+        ([assistant(CALL), {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1"}]}], []),
+        ([{"role": "user", "content": [CALL]}], []),
+    ),
+)
+def test_pending_calls(history: list[Json], pending: list[Json]) -> None:
+    """A suspended session waits for the calls of its last message, and for nothing once that is answered."""
+    assert pending_calls(history) == pending
