@@ -69,7 +69,7 @@ def _dollars(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from bot.compose import RunOptions, run_local
+    from bot.compose.local import RunOptions, run_local
     from bot.config import settings
     from bot.summary import exit_code, lines, result
 

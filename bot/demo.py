@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from bot.compose import RunOptions, checked, run_local
+from bot.compose.local import RunOptions, checked, run_local
 from bot.config import Secret, Settings, settings
 from bot.core.errors import Misconfigured
 from bot.core.names import CommitId

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
-from bot.compose import try_model, try_sandbox
+from bot.compose.local import try_model, try_sandbox
 from bot.config import Settings, settings
 from bot.core.errors import NoSandbox, PlangateError
 

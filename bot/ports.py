@@ -213,6 +213,8 @@ class CommitOrder:
     at: datetime
     requester: str = ""
     """``Name <address>`` for Co-authored-by; empty for none."""
+    expected: CommitId | None = None
+    """The head that the branch must have, which is also the base of the work; None for a branch that is not there."""
 
 
 # --- memory ----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from bot.compose import transcript
+from bot.compose.local import transcript
 from bot.config import settings
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json, Line, LineKind, decode

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bot.compose import LocalRun
+from bot.compose.local import LocalRun
 from bot.core.comment import outcome
 from bot.core.gate import Move, Stage
 from bot.core.transcript import Json

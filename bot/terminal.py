@@ -1,6 +1,7 @@
 """A person at a terminal: the Dialogue port for `plangate run`, and the story of a session as lines of text.
 
 SHELL. Story and plan go to one stream, the machine-readable result to another, so that ``--json`` stays parseable.
+Nothing that comes from the model or the repository reaches the terminal with signs that it obeys or nobody sees.
 """
 
 import signal
@@ -23,6 +24,7 @@ from bot.agent.events import (
 )
 from bot.core import comment
 from bot.core.approval import Actor, Candidate, Opinion, Role, Shown, Snapshot, Verdict, Way
+from bot.core.codepoints import shown as readable
 from bot.core.plan import PlanDocument
 from bot.core.transcript import Json, text_of
 from bot.core.turn import Sign, Turn
@@ -75,7 +77,7 @@ class Terminal:
 
     async def tell(self, text: str, ask: int) -> None:  # noqa: ARG002 - the port's
         """Print a text."""
-        print(text, file=self.out)
+        print(readable(text), file=self.out)
 
     async def snapshot(self, plan: PlanDocument, shown: str) -> Snapshot:  # noqa: ARG002 - the port's
         """Ask the person, once for each plan in each run of the program."""
@@ -93,7 +95,7 @@ class Terminal:
 
     def _show(self, plan: PlanDocument) -> None:
         self.last_shown = plan.digest
-        print(f"\n{comment.plan_text(plan, self._how())}", file=self.out, flush=True)
+        print(f"\n{readable(comment.plan_text(plan, self._how()))}", file=self.out, flush=True)
 
     def _how(self) -> str:
         if self.dry_run:
@@ -136,7 +138,7 @@ class Story:
         """Show one event."""
         line = self._line(event)
         if line:
-            print(line, file=self.out, flush=True)
+            print(readable(line), file=self.out, flush=True)
 
     def _line(self, event: AgentEvent) -> str:
         match event:

@@ -86,5 +86,6 @@ def test_out_of_scope() -> None:
     paths = tuple(f"p{n}" for n in range(12))
     assert str(OutOfScope(paths[:1])) == "the work changed what the plan does not name: p0: approve the amendment"
     assert "p9: approve" in str(OutOfScope(paths[:10]))
-    assert "p9 and 2 more" in str(OutOfScope(paths))
+    assert "p9 and 1 more: approve" in str(OutOfScope(paths[:11]))
+    assert "p9 and 2 more: approve" in str(OutOfScope(paths))
     assert OutOfScope(paths).paths == paths

@@ -1,4 +1,4 @@
-"""Builds the adapters and joins them to the ports: the only file that knows everybody."""
+"""Joins the rooms for `plangate run` on a local repository."""
 
 import asyncio
 import platform
@@ -9,12 +9,11 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from bot.agent.limits import Ledger, Limits
-from bot.agent.modes import Mode
-from bot.agent.permissions import Gate, Rules, parse_rule
+from bot.agent.limits import Ledger
 from bot.agent.prompts import Environment
 from bot.agent.session import World
 from bot.clock import SystemClock
+from bot.compose.parts import MEMORIES, bounds_of, gate_of, key_of, local_orders, model_of, orders_of
 from bot.config import PATH, Settings, configuration
 from bot.core.approval import Policy, Role
 from bot.core.errors import Refused
@@ -22,24 +21,21 @@ from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repositor
 from bot.core.transcript import Line
 from bot.ports import Access, Clock, Journal, Place
 from bot.store.git_journal import GitJournal
-from bot.store.keys import StateKey, key_file
+from bot.store.keys import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.store.transcripts import SpooledTranscripts, spooled
 from bot.terminal import Story, Terminal
-from bot.workflow.desk import Desk, Orders
+from bot.workflow.desk import Desk
 from bot.workflow.engine import look
 from bot.workflow.record import Record, record
 from bot.workspace import sandbox
 from bot.workspace.mirror import Mirror
 from bot.workspace.repository import LocalRepository
-from bot.workspace.workspace import Limits as Bounds
-from bot.workspace.workspace import LocalWorkspace
+from bot.workspace.workspace import GitWorkspace
 
 if TYPE_CHECKING:
     from bot.agent.model.client import AnthropicModel
     from bot.configuration import Configuration
-
-MEMORIES = ("CLAUDE.md", "AGENTS.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +79,7 @@ class Local:
     @property
     def key(self) -> StateKey:
         """The state key: the operator's, else a key file in the data directory."""
-        return _key(self.settings)
+        return key_of(self.settings)
 
     def refs(self) -> ThreadRefs:
         """The threads of the repository; git programs that run inside of it run in a sandbox."""
@@ -98,7 +94,7 @@ class Local:
 
 async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> LocalRun:
     """Carry one request on a local repository as far as it goes; a run that was interrupted goes on (interfaces.md)."""
-    model = _model(settings)
+    model = model_of(settings)
     warming = asyncio.ensure_future(asyncio.to_thread(model.warm))
     try:
         source = await LocalRepository.open(options.folder, unsafe=options.unsafe)
@@ -119,7 +115,7 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Loc
 async def checked(folder: Path, commit: CommitId, command: str, settings: Settings) -> int | None:
     """Run a command on a commit of a local repository, in a sandbox; gives its exit code (None: it did not run)."""
     source = await LocalRepository.open(folder)
-    workspace = LocalWorkspace.on(source, settings.data_dir)
+    workspace = GitWorkspace.on(source, settings.data_dir)
     checkout = await workspace.checkout(f"check-{commit}", commit)
     host = await workspace.open(checkout, Access.WRITE)
     try:
@@ -131,7 +127,7 @@ async def checked(folder: Path, commit: CommitId, command: str, settings: Settin
 
 def transcript(file: Path, settings: Settings) -> tuple[Line, ...]:
     """Read a transcript that lies encrypted in the data directory."""
-    return spooled(file, _key(settings))
+    return spooled(file, key_of(settings))
 
 
 def try_sandbox() -> None:
@@ -143,7 +139,7 @@ async def try_model(settings: Settings) -> str:
     """Ask the server for the default model and give its id; raises Transient or Refused with the cure."""
     from bot.configuration import Models
 
-    model = _model(settings)
+    model = model_of(settings)
     try:
         return await model.known(Models().main)
     finally:
@@ -160,9 +156,17 @@ async def _desk(
     thread = await _thread(journal, local, options.prompt)
     spool = local.settings.data_dir / "transcripts"
     transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=spool)
-    orders = _orders(options, keys)
-    world = World(model, transcripts, clock, _gate(options, keys), Ledger(orders.budget_usd), user_id=f"{thread:08x}")
-    workspace = LocalWorkspace.on(local.source, local.settings.data_dir, _bounds(keys))
+    wanted = orders_of(keys, model=options.model, max_cost_usd=options.max_cost_usd)
+    orders = local_orders(wanted)
+    world = World(
+        model,
+        transcripts,
+        clock,
+        gate_of(keys, sandboxed=not options.unsafe),
+        Ledger(orders.budget_usd),
+        user_id=f"{thread:08x}",
+    )
+    workspace = GitWorkspace.on(local.source, local.settings.data_dir, bounds_of(keys))
     place = Place(local.number, thread, options.prompt, local.source.head)
     dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
     story = Story(out)
@@ -207,50 +211,4 @@ async def _environment(local: Local, folder: str) -> Environment:
         base=local.source.head[:12],
         memory=memory,
         memory_name=name if memory else "",
-    )
-
-
-def _orders(options: RunOptions, keys: "Configuration") -> Orders:
-    execution = keys.execution
-    return Orders(
-        model=options.model or keys.models.main,
-        subagent_model=options.model or keys.models.subagent,
-        limits=Limits(keys.budget.steps, keys.budget.minutes * 60),
-        budget_usd=options.max_cost_usd or keys.budget.session_usd,
-        expires_days=keys.approve.expires_days,
-        mode=Mode(execution.mode),
-        at_once=execution.subagents.at_once,
-        in_all=execution.subagents.in_all,
-        verify=tuple(execution.verify),
-        command_minutes=keys.sandbox.minutes,
-        same_session=True,
-        watch_seconds=0,
-    )
-
-
-def _key(settings: Settings) -> StateKey:
-    given = settings.state_key
-    return StateKey.of(given.reveal()) if given else key_file(settings.data_dir / "state.key")
-
-
-def _bounds(keys: "Configuration") -> Bounds:
-    wanted = keys.sandbox
-    return Bounds(wanted.memory_mb, wanted.minutes * 60, mounts=tuple(wanted.mounts))
-
-
-def _gate(options: RunOptions, keys: "Configuration") -> Gate:
-    tools = keys.tools
-    parsed = (tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny))
-    return Gate(Rules(*parsed), sandboxed=not options.unsafe)
-
-
-def _model(settings: Settings) -> "AnthropicModel":
-    from bot.agent.model.client import AnthropicModel
-
-    return AnthropicModel(
-        SystemClock(),
-        settings.api_key.reveal(),
-        base_url=settings.base_url,
-        output_cap=settings.output_cap,
-        extra_body=settings.extra_body,
     )

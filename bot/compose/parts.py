@@ -1,0 +1,88 @@
+"""From settings and configuration to the parts that every face needs: key, model, gate, orders, bounds, policy."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bot.agent.limits import Limits
+from bot.agent.modes import Mode
+from bot.agent.permissions import Gate, Rules, parse_rule
+from bot.clock import SystemClock
+from bot.config import Settings
+from bot.core.approval import Policy, Role
+from bot.store.keys import StateKey, key_file
+from bot.workflow.desk import Orders
+from bot.workspace.workspace import Limits as Bounds
+
+if TYPE_CHECKING:
+    from bot.agent.model.client import AnthropicModel
+    from bot.configuration import Configuration
+
+MEMORIES = ("CLAUDE.md", "AGENTS.md")
+"""Project memory: the first that there is."""
+
+
+def model_of(settings: Settings) -> "AnthropicModel":
+    """Make the client of the model; nothing is imported or connected before it is used."""
+    from bot.agent.model.client import AnthropicModel
+
+    return AnthropicModel(
+        SystemClock(),
+        settings.api_key.reveal(),
+        base_url=settings.base_url,
+        output_cap=settings.output_cap,
+        extra_body=settings.extra_body,
+    )
+
+
+def key_of(settings: Settings) -> StateKey:
+    """Give the state key: the operator's, else derived from the App's private key, else a key file (interfaces.md)."""
+    for given in (settings.state_key, settings.github.private_key):
+        if given:
+            return StateKey.of(given.reveal())
+    return key_file(settings.data_dir / "state.key")
+
+
+def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: float | None = None) -> Orders:
+    """Give the orders of a configuration; flags outrank it."""
+    execution = keys.execution
+    return Orders(
+        model=model or keys.models.main,
+        subagent_model=model or keys.models.subagent,
+        limits=Limits(keys.budget.steps, keys.budget.minutes * 60),
+        budget_usd=max_cost_usd or keys.budget.session_usd,
+        expires_days=keys.approve.expires_days,
+        mode=Mode(execution.mode),
+        at_once=execution.subagents.at_once,
+        in_all=execution.subagents.in_all,
+        verify=tuple(execution.verify),
+        command_minutes=keys.sandbox.minutes,
+        ask_roles=frozenset(Role[role.upper()] for role in keys.ask.roles),
+        ask_users=frozenset(keys.ask.users),
+        mention=keys.mention,
+        draft=keys.pull_request.draft,
+    )
+
+
+def local_orders(orders: Orders) -> Orders:
+    """Give the orders for a person at a terminal: one session, and nobody else moves the thread."""
+    return replace(orders, same_session=True, watch_seconds=0)
+
+
+def gate_of(keys: "Configuration", *, sandboxed: bool) -> Gate:
+    """Give the tool gate of a configuration."""
+    tools = keys.tools
+    parsed = (tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny))
+    return Gate(Rules(*parsed), sandboxed=sandboxed)
+
+
+def bounds_of(keys: "Configuration") -> Bounds:
+    """Give the sandbox's bounds of a configuration."""
+    wanted = keys.sandbox
+    return Bounds(wanted.memory_mb, wanted.minutes * 60, mounts=tuple(wanted.mounts))
+
+
+def policy_of(keys: "Configuration", bot: int) -> Policy:
+    """Give the approval policy of a configuration; `bot` is the bot's own numeric id."""
+    approve = keys.approve
+    lowest = min((Role[role.upper()] for role in approve.roles), default=Role.ADMIN)
+    return Policy(lowest, approve.four_eyes, approve.high_needs, bot)
