@@ -39,14 +39,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="one request from the terminal: plan, approval, work, branch")
-    run.add_argument("--repo", type=Path, required=True, metavar="DIR", help="a local git repository, at HEAD")
-    run.add_argument("--prompt", required=True, metavar="TEXT", help="what to do; - reads it from standard input")
-    run.add_argument("--yes", action="store_true", help="approve the plan without asking")
-    run.add_argument("--dry-run", action="store_true", help="stop after the plan")
-    run.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    run.add_argument("--model", metavar="ID", help="the model for everything: an alias or an id")
-    run.add_argument("--max-cost-usd", type=_dollars, metavar="X", help="stop at this cost")
-    run.add_argument("--unsafe-no-sandbox", action="store_true", help="run tools without a sandbox (own code only)")
+    _run_flags(run)
+    serve = commands.add_parser("serve", help="the webhook service, with a worker inside")
+    serve.add_argument("--host", default="127.0.0.1")
+    serve.add_argument("--port", type=int, default=8000)
+    serve.add_argument("--no-worker", action="store_true", help="only take deliveries in")
+    sweep = commands.add_parser("sweep", help="look at every waiting thread once")
+    sweep.add_argument("--repo", metavar="OWNER/REPO", help="of this repository only")
     demo = commands.add_parser("demo", help="the whole way on a sample repository, without a key")
     demo.add_argument("--headless", action="store_true", help="play the story by itself")
     demo.add_argument("--dir", type=Path, metavar="DIR", help="where to keep it (a temporary folder)")
@@ -55,9 +54,25 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("file", type=Path, metavar="FILE")
     doctor = commands.add_parser("doctor", help="check sandbox, tools and model, each finding with its cure")
     doctor.add_argument("--fix", action="store_true", help="install what is missing, where that is possible")
+    commands.add_parser("action")  # what action.yml starts; nobody types it, so help does not name it
     commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
     commands.add_parser("version", help="print the version")
     return parser
+
+
+def _run_flags(run: argparse.ArgumentParser) -> None:
+    where = run.add_mutually_exclusive_group(required=True)
+    where.add_argument("--repo", type=Path, metavar="DIR", help="a local git repository, at HEAD")
+    where.add_argument(
+        "thread", nargs="?", metavar="OWNER/REPO#N", help="look at this thread once, as the service would"
+    )
+    run.add_argument("--prompt", metavar="TEXT", help="what to do (with --repo); - reads it from standard input")
+    run.add_argument("--yes", action="store_true", help="approve the plan without asking")
+    run.add_argument("--dry-run", action="store_true", help="stop after the plan")
+    run.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    run.add_argument("--model", metavar="ID", help="the model for everything: an alias or an id")
+    run.add_argument("--max-cost-usd", type=_dollars, metavar="X", help="stop at this cost")
+    run.add_argument("--unsafe-no-sandbox", action="store_true", help="run tools without a sandbox (own code only)")
 
 
 def _dollars(text: str) -> float:
@@ -71,8 +86,11 @@ def _dollars(text: str) -> float:
 def _run(arguments: argparse.Namespace) -> int:
     from bot.compose.local import RunOptions, run_local
     from bot.config import settings
+    from bot.core.codepoints import shown as readable
     from bot.summary import exit_code, lines, result
 
+    if arguments.repo is None:
+        return _look(arguments)
     if arguments.unsafe_no_sandbox:
         print("plangate: no sandbox: the model's commands run with your rights", file=sys.stderr)
     options = RunOptions(
@@ -87,15 +105,39 @@ def _run(arguments: argparse.Namespace) -> int:
     out = sys.stderr if arguments.json else sys.stdout
     began = time.monotonic()
     made = asyncio.run(run_local(options, settings(), out))
-    print("\n".join(lines(made)), file=out)
+    print(readable("\n".join(lines(made))), file=out)
     if arguments.json:
         print(json.dumps(result(made, time.monotonic() - began)))
     return exit_code(made, dry_run=arguments.dry_run)
 
 
-def _prompt(text: str) -> str:
+def _look(arguments: argparse.Namespace) -> int:
+    """Look at one thread on GitHub once."""
+    from bot.compose.github import look_once
+    from bot.config import settings
+
+    record = asyncio.run(look_once(settings(), arguments.thread))
+    print(json.dumps({"stage": str(record.stage)}) if arguments.json else f"{arguments.thread}: {record.stage}")
+    return 0
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from bot.config import log_format, settings
+    from webhooks.app import serve
+
+    return serve(settings(), arguments.host, arguments.port, worker=not arguments.no_worker, log=log_format())
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from bot.config import log_format, settings
+    from webhooks.worker import sweep
+
+    return sweep(settings(), arguments.repo, log=log_format())
+
+
+def _prompt(text: str | None) -> str:
     """Give the prompt, from standard input for ``-``."""
-    words = (sys.stdin.read() if text == "-" else text).strip()
+    words = (sys.stdin.read() if text == "-" else text or "").strip()
     if not words:
         raise Misconfigured("the prompt is empty", where="--prompt", mend="say what to do")
     return words
@@ -119,6 +161,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return examine(sys.stdout, fix=arguments.fix)
 
 
+def _action(_: argparse.Namespace) -> int:
+    from bot.action import run
+
+    return run(sys.stdout)
+
+
 def _schema(_: argparse.Namespace) -> int:
     from bot.configuration import Configuration
 
@@ -135,9 +183,12 @@ def _version(_: argparse.Namespace) -> int:
 
 _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "run": _run,
+    "serve": _serve,
+    "sweep": _sweep,
     "demo": _demo,
     "replay": _replay,
     "doctor": _doctor,
+    "action": _action,
     "schema": _schema,
     "version": _version,
 }

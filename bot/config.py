@@ -62,6 +62,28 @@ class GitHubSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Workload identity instead of an API key: whom to be, and where a job of GitHub Actions gets its proof."""
+
+    rule_id: str
+    organization_id: str
+    service_account_id: str
+    request_url: str
+    request_token: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What outranks the file of the default branch; None leaves what the file says."""
+
+    mention: str | None = None
+    model: str | None = None
+    max_cost_usd: float | None = None
+    path: str = PATH
+    """Where the file is, on the default branch."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The operator's settings (interfaces.md, Environment)."""
 
@@ -72,11 +94,13 @@ class Settings:
     output_cap: int | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     github: GitHubSettings = field(default_factory=GitHubSettings)
+    identity: Identity | None = None
+    overrides: Overrides = Overrides()
 
 
 def settings(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the environment; raises Misconfigured naming the variable. An empty variable counts as unset."""
-    env = {key: value for key, value in (os.environ if environ is None else environ).items() if value.strip()}
+    env = environment(environ)
     return Settings(
         api_key=Secret(env.get("ANTHROPIC_API_KEY", "")),
         base_url=env.get("ANTHROPIC_BASE_URL"),
@@ -86,6 +110,19 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         extra_body=_object(env, "PLANGATE_EXTRA_BODY"),
         github=_github(env),
     )
+
+
+def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Give the variables that are set; an empty one counts as unset. Tests hand in their own."""
+    return {key: value for key, value in (os.environ if environ is None else environ).items() if value.strip()}
+
+
+def log_format(environ: Mapping[str, str] | None = None) -> str:
+    """Give the form of logs: text or json (PLANGATE_LOG)."""
+    form = (os.environ if environ is None else environ).get("PLANGATE_LOG", "").strip() or "text"
+    if form not in {"text", "json"}:
+        raise Misconfigured(f"no form of logs: {form!r}", where="PLANGATE_LOG", mend="set it to text or json")
+    return form
 
 
 def configuration(text: str, where: str = PATH) -> "Configuration":

@@ -348,3 +348,5 @@ class Place:
     """The commit that a request which comes now is planned on."""
     default_branch: str = ""
     """What pull requests go to; empty where there are none."""
+    branch: str = ""
+    """The branch of a pull request that is worked on in place; empty for an issue."""

@@ -88,6 +88,10 @@ def amendment(plan: PlanDocument, paths: Sequence[str]) -> str:
 
 
 NO_PLAN_WAITS: Final = "No plan waits for approval here."
+EDITED: Final = (
+    "That comment was edited, so I do not take it as a command: say it again in a new one (anybody who can write \
+can edit other people's comments)."
+)
 NOTHING_TO_RETRY: Final = "There is nothing to retry: nothing was interrupted."
 APPROVERS_ONLY: Final = "Only people who may approve can change the budget or the mode."
 HELP: Final = """\

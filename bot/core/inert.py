@@ -22,7 +22,7 @@ POSTED_BYTES: Final = 232_000
 _CUT: Final = "\n\n(The rest was cut: the text is too long for one comment.)\n"
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _SPAN: Final = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
-_LINK: Final = re.compile(r"(!?)\[([^\[\]\n]{0,300})\]\(\s*<?([^\s()<>]{1,2000})>?(?:\s+[^()\n]{0,300})?\)")
+_LINK: Final = re.compile(r"!?\[([^\[\]\n]{0,300})\]\(\s*<?([^\s()<>]{1,2000})>?(?:\s+[^()\n]{0,300})?\)")
 _DEFINITION: Final = re.compile(r"^ {0,3}\[([^\]\n]{1,300})\]:[^\n]*$", re.MULTILINE)
 _URL: Final = re.compile(r"<?\b(?:(?:https?|ftp)://|www\.)[^\s<>`)\]]+>?", re.IGNORECASE)
 # https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/using-keywords-in-issues-and-pull-requests
@@ -30,7 +30,7 @@ _CLOSING: Final = re.compile(
     r"\b((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+)((?:[\w.-]+/[\w.-]+)?#\d+|GH-\d+|https?://\S+/(?:issues|pull)/\d+)",
     re.IGNORECASE,
 )
-_PERSON: Final = re.compile(r"(?<![\w`@/.-])@[A-Za-z0-9][\w-]*(?:/[\w.-]+)?")
+_PERSON: Final = re.compile(r"(?<![\w@/.-])@[A-Za-z0-9][\w-]*(?:/[\w.-]+)?")
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
 # https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 _COMMAND: Final = re.compile(r"^([^\S\n]*)(?=::|##\[)", re.MULTILINE)
@@ -87,8 +87,8 @@ class _Calm:
         return _outside_spans(text, lambda part: _TAG.sub("&lt;", part))
 
     def _link(self, found: re.Match[str]) -> str:
-        picture, words, target = found.groups()
-        return found.group() if self._allowed(target) else f"{words or 'picture'} ({_code(target)})"
+        words, target = found.group(1) or "picture", found.group(2)
+        return found.group() if self._allowed(target) else f"{words} ({_code(target)})"
 
     def _address(self, found: re.Match[str]) -> str:
         address = found.group().strip("<>")

@@ -1,4 +1,4 @@
-"""The hidden last line of each of the bot's comments, by which one whose id was lost is found again (A4, interfaces.md).
+"""The hidden last line of each of the bot's comments, by which one whose id was lost is found again (A4).
 
 ``<!-- plangate:1 KIND THREAD ASK DIGEST KEYID MAC -->``. A marker with a bad MAC is not ours. Recorded comment ids
 outrank markers.

@@ -4,6 +4,7 @@ No key is ever printed: the secret is kept out of every repr, and nothing here w
 """
 
 import contextlib
+import hmac
 import os
 import re
 import secrets
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bot.core.errors import Misconfigured
+from bot.core.names import RepositoryId
 
 KEY_BYTES = 32
 SHORTEST = 16
@@ -63,6 +65,23 @@ class StateKey:
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
         return HKDF(SHA256(), KEY_BYTES, salt=None, info=f"plangate:state:1:{purpose}".encode()).derive(self.secret)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerSigner:
+    """The Signer port: MACs the markers of one repository's comments, so that none counts in another (A4)."""
+
+    key: StateKey
+    repository: RepositoryId
+
+    @property
+    def key_id(self) -> str:
+        """The id of the state key."""
+        return self.key.id
+
+    def mac(self, text: str) -> str:
+        """Give the first 32 hex digits of HMAC-SHA256 over repository and text."""
+        return hmac.new(self.key.mac, f"marker:{self.repository}:{text}".encode(), "sha256").hexdigest()[:32]
 
 
 def key_file(path: Path) -> StateKey:

@@ -53,6 +53,8 @@ async def _take(desk: Desk, now: Record, turn: Turn) -> Record:
     match said:
         case None:
             return await _request(desk, now, turn, turn.text)
+        case Command() | Mistaken() if turn.edited:
+            return await _heard(desk, now, turn, owes=comment.EDITED)
         case Mistaken():
             return await _heard(desk, now, turn, owes=comment.did_you_mean(said.line, said.nearest))
         case Command():
@@ -64,10 +66,8 @@ def _may_ask(desk: Desk, turn: Turn) -> bool:
 
 
 def _said(desk: Desk, turn: Turn) -> Command | Mistaken | None:
-    """Find the command of a turn: its only line. An edited comment carries none (A4a)."""
-    lines = [line for line in turn.text.splitlines() if line.strip()]
-    if turn.edited or len(lines) != 1:
-        return None
+    """Find the command of a turn, which is its first line."""
+    lines = turn.text.split("\n", 1)
     return parse(lines[0], desk.orders.mention)
 
 

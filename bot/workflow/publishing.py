@@ -40,7 +40,8 @@ async def perform(desk: Desk, now: Record) -> Done:
 
 def outgrown(plan: PlanDocument, paths: tuple[str, ...]) -> PlanDocument:
     """Give the amendment of a plan whose work changed more than it names: the next version, to be approved as well."""
-    scope = tuple(dict.fromkeys((*plan.contract.scope, *paths)))
+    # A plan without a scope covers everything but tier high, as `**` does (core/paths.py).
+    scope = tuple(dict.fromkeys((*(plan.contract.scope or ("**",)), *paths)))
     contract = replace(plan.contract, scope=scope)
     return replace(
         plan,
@@ -55,12 +56,15 @@ def _order(desk: Desk, now: Record, proof: ApprovedPlan) -> CommitOrder:
     """Say what to commit, all of it from the journal."""
     executed = now.last(Move.EXECUTED)
     message = comment.commit_message(desk.place.title, proof.document, executed.body["summary"])
-    return CommitOrder(_branch(desk, now), message, executed.at.replace(microsecond=0))
+    expected = now.base if desk.place.branch else None
+    return CommitOrder(_branch(desk, now), message, executed.at.replace(microsecond=0), expected=expected)
 
 
 def _branch(desk: Desk, now: Record) -> str:
     """Name the branch: as it was named before in this round, else by the thread (interfaces.md, Repository)."""
     place = desk.place
+    if place.branch:
+        return place.branch
     if desk.pulls is None:
         return run_branch(place.title, place.thread)
     return thread_branch(place.title, place.thread, now.thread.round)

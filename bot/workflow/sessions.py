@@ -53,13 +53,13 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
     try:
         lines = desk.world.transcripts.load(opening.ident)
         tools = by_name((*ALL, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
-        frozen = _frozen(lines) or Frozen("main", desk.orders.model, system("main"), schemas(tools))
+        frozen = _frozen(lines, desk.orders.model) or Frozen("main", desk.orders.model, system("main"), schemas(tools))
         context = Context(host, tree.shown_as, opening.mode)
         limits = Limits(desk.orders.limits.steps, desk.orders.limits.seconds)
         session = Session(opening.ident, MAIN, frozen, desk.world, tools, context, limits)
         context.delegate = _crew(desk, session, tree).delegate
         if lines:
-            session.restore(lines)
+            _restored(session, lines)
         else:
             reminders = [prompt("plan_mode" if opening.mode is Mode.PLAN else "approved")]
             session.begin(first_message(desk.environment, opening.task, reminders))
@@ -111,12 +111,25 @@ async def _watched(desk: Desk, now: Record, session: Session) -> None:
     await asyncio.Event().wait()
 
 
-def _frozen(lines: tuple[Line, ...]) -> Frozen | None:
-    """Give a saved session's frozen parts as they were sent; never rendered again (L9)."""
+def _restored(session: Session, lines: tuple[Line, ...]) -> None:
+    """Take a saved session over; what this process has booked for it already is not booked a second time."""
+    ledger = session.world.ledger
+    booked = dict(ledger.rows)
+    session.restore(lines)
+    if any(agent == session.agent for agent, _ in booked):
+        ledger.rows = booked
+
+
+def _frozen(lines: tuple[Line, ...], ordered: str) -> Frozen | None:
+    """Give a saved session's frozen parts as they were sent; never rendered again (L9).
+
+    It stays with the model that answered last; where none has answered yet, the one that is ordered now is asked.
+    """
     if not lines or lines[0].kind is not LineKind.OPENED:
         return None
     body = lines[0].body
-    return Frozen(body["agent_type"], body["model"], tuple(body["system"]), tuple(body["tools"]))
+    model = next((str(line.body["model"]) for line in reversed(lines[1:]) if "model" in line.body), ordered)
+    return Frozen(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))
 
 
 def _crew(desk: Desk, session: Session, tree: Checkout) -> Crew:

@@ -1,0 +1,170 @@
+"""The bot's own comments on one thread: each exactly once, found again by its marker (E1), shown as it was meant.
+
+Listing runs through all pages: GitHub lists the oldest first, and a look-up that missed the newest would post twice.
+https://docs.github.com/en/rest/issues/comments
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core import marker
+from bot.core.approval import Actor
+from bot.core.errors import Transient
+from bot.core.marker import NO_DIGEST, Key
+from bot.core.names import ThreadNumber
+from bot.core.turn import Sign
+from bot.github.door import Door, Json
+from bot.github.errors import Missing, Unknown
+from bot.github.repository import Address
+
+BOX: Final = "- [ ] Approve this plan"
+_TICKED: Final = re.compile(r"^- \[[xX]\] Approve this plan$", re.MULTILINE)
+_LOOK_AGAIN_SECONDS: Final = 3.0
+
+# https://docs.github.com/en/rest/reactions/reactions#about-reactions
+_SIGNS: Final = {Sign.SEEN: "eyes", Sign.MAY_NOT: "confused"}
+# https://docs.github.com/en/graphql/reference/mutations
+_MINIMISE: Final = """
+mutation ($id: ID!) {
+  minimizeComment(input: { subjectId: $id, classifier: OUTDATED }) { minimizedComment { isMinimized } }
+}
+"""
+_REACT: Final = """
+mutation ($id: ID!, $content: ReactionContent!) {
+  addReaction(input: { subjectId: $id, content: $content }) { reaction { content } }
+}
+"""
+_COMMENT: Final = "query ($id: ID!) { node(id: $id) { ... on IssueComment { fullDatabaseId body isMinimized } } }"
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A comment of the bot's as GitHub shows it."""
+
+    id: int
+    node: str
+    url: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comments:
+    """The bot's comments on one thread."""
+
+    door: Door
+    address: Address
+    thread: ThreadNumber
+    bot: Actor
+    key: Key
+
+    async def put(self, kind: str, ask: int, body: str, *, digest: str = NO_DIGEST) -> Posted:
+        """Show a text as the one comment of that kind and ask: looked up, made or mended, and read back."""
+        text = f"{body.rstrip()}\n\n{marker.make(kind, self.thread, ask, digest=digest, key=self.key)}"
+        there = await self.find(kind, ask) or await self._made(kind, ask, text)
+        if same(there.body, text):
+            return there
+        return await self.edit(there.id, text)
+
+    async def find(self, kind: str, ask: int) -> Posted | None:
+        """Look for our comment of that kind and ask, through all pages; of several the oldest."""
+        async for comment in self.door.pages(f"{self._path}/comments"):
+            found = marker.parse(comment["body"] or "")
+            if (
+                found is not None
+                and (comment["user"] or {}).get("id") == self.bot.id
+                and (found.kind, found.thread, found.ask) == (kind, self.thread, ask)
+                and found.holds(self.key.mac)
+            ):
+                return _posted(comment)
+        return None
+
+    async def edit(self, ident: int, text: str) -> Posted:
+        """Set a comment's text and read it back; raises Transient when GitHub shows another one."""
+        path = f"{self.address.path}/issues/comments/{ident}"
+        await self.door.patch(path, {"body": text})
+        return _checked(_posted(await self.door.get(path)), text)
+
+    async def supersede(self, node: str, why: str) -> None:
+        """Say above a comment what replaced it, and fold it as outdated; one that is gone is no matter."""
+        found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
+        if not found:
+            return
+        head = f"**Outdated.** {why.strip()}\n\n"
+        if not found["body"].startswith(head):
+            await self.edit(int(found["fullDatabaseId"]), head + found["body"])
+        if not found["isMinimized"]:
+            await self.minimise(node)
+
+    async def minimise(self, node: str) -> None:
+        """Fold a comment as outdated; folding it twice changes nothing."""
+        await self.door.mutate(_MINIMISE, {"id": node})
+
+    async def sign(self, key: str, sign: Sign) -> None:
+        """Put a reaction under what a turn's key names; twice is the same as once, and a place that is gone no matter.
+
+        https://docs.github.com/en/rest/reactions/reactions
+        """
+        kind, _, ident = key.rpartition("-")
+        body = {"content": _SIGNS[sign]}
+        try:
+            match kind:
+                case "comment":
+                    path = f"{self.address.path}/issues/comments/{ident}/reactions"
+                case "review-comment":
+                    path = f"{self.address.path}/pulls/comments/{ident}/reactions"
+                case "review":
+                    await self._sign_review(ident, _SIGNS[sign].upper())
+                    return
+                case _:
+                    path = f"{self._path}/reactions"
+            await self.door.post(path, body, repeatable=True)
+        except Missing:
+            return
+
+    async def _sign_review(self, ident: str, content: str) -> None:
+        """React to a review, which REST has no way for."""
+        review = await self.door.get(f"{self.address.path}/pulls/{self.thread}/reviews/{ident}")
+        await self.door.mutate(_REACT, {"id": review["node_id"], "content": content})
+
+    async def _made(self, kind: str, ask: int, text: str) -> Posted:
+        """Make a comment; after a lost answer look for it, and raise when it is not to be seen (yet)."""
+        try:
+            made = await self.door.post(f"{self._path}/comments", {"body": text})
+        except Unknown:
+            await self.door.clock.sleep(_LOOK_AGAIN_SECONDS)
+            found = await self.find(kind, ask)
+            if found is None:
+                raise
+            return found
+        return _checked(_posted(await self.door.get(f"{self.address.path}/issues/comments/{made['id']}")), text)
+
+    @property
+    def _path(self) -> str:
+        return f"{self.address.path}/issues/{self.thread}"
+
+
+def same(one: str, other: str) -> bool:
+    """Tell whether two comments show the same, newlines, the hidden last line and the one box aside."""
+    return unticked(one) == unticked(other)
+
+
+def unticked(text: str) -> str:
+    """Give a comment's text in the form to compare: without its marker, the one box empty."""
+    plain = marker.without(text)
+    return _TICKED.sub(BOX, plain, count=1) if len(_TICKED.findall(plain)) == 1 and BOX not in plain else plain
+
+
+def ticked(text: str) -> bool:
+    """Tell whether the one box of a comment is ticked."""
+    return bool(_TICKED.search(marker.without(text)))
+
+
+def _checked(posted: Posted, text: str) -> Posted:
+    if not same(posted.body, text):
+        raise Transient("GitHub shows another text than was posted", where=posted.url, mend="look at the comment")
+    return posted
+
+
+def _posted(comment: Json) -> Posted:
+    return Posted(int(comment["id"]), str(comment["node_id"]), str(comment["html_url"]), str(comment["body"] or ""))

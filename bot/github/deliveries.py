@@ -1,0 +1,133 @@
+"""Webhook deliveries, pure: whether one is GitHub's (W1), and which thread it says to look at.
+
+A delivery is a wake-up and never evidence: nothing is taken from it but which thread to look at (W2).
+https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from bot.core.errors import Refused
+from bot.core.names import RepositoryId, ThreadNumber
+
+if TYPE_CHECKING:
+    from bot.github.payloads import Payload
+
+Headers = Iterable[tuple[str, str]]
+
+_SIGNATURE: Final = re.compile(r"sha256=([0-9a-f]{64})")
+_GUID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
+_EVENT: Final = re.compile(r"[a-z_]{1,64}")
+
+_REVIEWS: Final = frozenset("pull_request_review pull_request_review_comment pull_request_review_thread".split())
+_THREADS: Final = frozenset("issues issue_comment pull_request".split()) | _REVIEWS
+_CHECKS: Final = frozenset("check_run check_suite workflow_run".split())
+_INSTALLATIONS: Final = frozenset("installation installation_repositories".split())
+EVENTS: Final = _THREADS | _CHECKS | _INSTALLATIONS
+"""The events that can mean something to us."""
+
+
+class BadSignature(Refused):
+    """The delivery is not proved to be GitHub's."""
+
+
+class Malformed(Refused):
+    """The delivery is GitHub's, and it is not what GitHub documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What a delivery's headers say of it."""
+
+    event: str
+    guid: str
+    """The same for every redelivery of the same delivery."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Look at this thread; without a thread: at this repository; without a repository: at this installation."""
+
+    delivery: str
+    event: str
+    action: str
+    installation: int | None
+    repository: RepositoryId | None
+    owner: str
+    name: str
+    thread: ThreadNumber | None
+    sender: int | None
+
+
+def verify(secret: str, body: bytes, headers: Headers) -> None:
+    """Return only when the raw body was signed with the secret; raises BadSignature otherwise (W1).
+
+    An empty secret, a missing, doubled or malformed header, and a SHA-1 signature alone are refused.
+    """
+    given = _values(headers, "x-hub-signature-256")
+    found = _SIGNATURE.fullmatch(given[0]) if len(given) == 1 else None
+    if not secret or found is None:
+        raise BadSignature("the delivery is not signed", mend="set one webhook secret here and at GitHub")
+    wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    if not hmac.compare_digest(wanted, found.group(1)):
+        raise BadSignature("the delivery's signature is wrong", mend="set the same webhook secret here and at GitHub")
+
+
+def envelope(headers: Headers) -> Envelope:
+    """Read a delivery's event and guid; raises Malformed when one is missing, doubled or of another form."""
+    headers = tuple(headers)
+    events, guids = _values(headers, "x-github-event"), _values(headers, "x-github-delivery")
+    if len(events) != 1 or len(guids) != 1 or not _EVENT.fullmatch(events[0]) or not _GUID.fullmatch(guids[0]):
+        raise Malformed("the delivery does not name its event and id")
+    return Envelope(events[0], guids[0])
+
+
+def parse(event: str, body: bytes, *, guid: str = "") -> Wake | None:
+    """Say what a delivery means to us, or None when it means nothing; raises Malformed."""
+    if event not in EVENTS:
+        return None
+    from pydantic import ValidationError
+
+    from bot.github.payloads import Payload
+
+    try:
+        payload = Payload.model_validate_json(body)
+    except ValidationError as error:
+        raise Malformed(f"the {event} delivery has another form: {error.errors()[0]['msg']}") from None
+    return _wake(event, guid, payload)
+
+
+def _wake(event: str, guid: str, payload: "Payload") -> Wake | None:
+    thread, repository = _thread(event, payload), payload.repository
+    if event in _CHECKS and thread is None:
+        return None
+    if event in _THREADS and (thread is None or repository is None):
+        raise Malformed(f"the {event} delivery names no thread")
+    return Wake(
+        delivery=guid,
+        event=event,
+        action=payload.action,
+        installation=payload.installation.id if payload.installation else None,
+        repository=RepositoryId(repository.id) if repository else None,
+        owner=repository.owner.login if repository else "",
+        name=repository.name if repository else "",
+        thread=ThreadNumber(thread) if thread else None,
+        sender=payload.sender.id if payload.sender else None,
+    )
+
+
+def _thread(event: str, payload: "Payload") -> int | None:
+    """Give the number of the thread that an event is about."""
+    subject = payload.issue or payload.pull_request
+    if event in _THREADS:
+        return subject.number if subject else None
+    checked = payload.check_run or payload.check_suite or payload.workflow_run
+    return checked.pull_requests[0].number if checked and checked.pull_requests else None
+
+
+def _values(headers: Headers, name: str) -> list[str]:
+    return [value for key, value in headers if key.lower() == name]

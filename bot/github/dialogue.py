@@ -1,0 +1,161 @@
+"""The Dialogue port on a GitHub thread: joins what the room can read and write; decides nothing."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import urlsplit
+
+from bot.core import comment
+from bot.core.approval import Actor, Role, Snapshot, Verdict
+from bot.core.inert import inert
+from bot.core.marker import Key
+from bot.core.names import CommitId, ThreadNumber
+from bot.core.plan import PlanDocument
+from bot.core.turn import Sign, Turn
+from bot.github.comments import BOX, Comments
+from bot.github.door import Door
+from bot.github.permissions import Roles
+from bot.github.progress import Progress
+from bot.github.repository import Address
+from bot.github.snapshot import Looker
+from bot.github.threads import Thread, Threads, context
+from bot.github.turns import Listener, turns
+from bot.ports import Signer
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """What the configuration says of talking and approving (interfaces.md, mention, ask.*, approve.*)."""
+
+    mention: str = "@plangate"
+    bots: frozenset[int] = frozenset()
+    """Numeric ids of the other bots that are listened to."""
+    untrusted_context: bool = True
+    approve_role: Role = Role.MAINTAIN
+    approve_users: Collection[str] = ()
+    approve_teams: Collection[str] = ()
+    """``organisation/team``."""
+    server_url: str = ""
+    """The server of GITHUB_SERVER_URL: links to it may stay in what is posted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a thread is about; `head` and `branch` are those of a pull request whose branch is in this repository."""
+
+    title: str
+    head: CommitId | None = None
+    branch: str = ""
+
+
+@dataclass(slots=True)
+class GitHubDialogue:
+    """One thread as a place where people talk; `base` is the branch that the plans of an issue are made for."""
+
+    door: Door
+    address: Address
+    thread: ThreadNumber
+    listener: Listener
+    key: Key
+    base: str
+    manners: Manners = Manners()
+    comments: Comments = field(init=False)
+    _threads: Threads = field(init=False)
+    _progress: Progress = field(init=False)
+    _read: Thread | None = None
+
+    def __post_init__(self) -> None:
+        self.comments = Comments(self.door, self.address, self.thread, self.listener.bot, self.key)
+        self._threads = Threads(self.door, self.address)
+        self._progress = Progress(self.comments)
+
+    @classmethod
+    def on(  # noqa: PLR0913 - each part has its name where they are joined
+        cls, door: Door, address: Address, thread: ThreadNumber, *, bot: Actor, signer: Signer, keys: Manners, base: str
+    ) -> Self:
+        """Give the dialogue of one thread, held by the bot of that account."""
+        listener = Listener(bot, keys.mention, keys.bots)
+        return cls(door, address, thread, listener, Key(signer.key_id, signer.mac), base, keys)
+
+    async def subject(self) -> Subject:
+        """Say what the thread is about now; raises Missing."""
+        self._read = await self._threads.read(self.thread)
+        return Subject(self._read.title, self._read.head, self._read.head_branch)
+
+    async def turns(self, seen: Collection[str]) -> Sequence[Turn]:
+        """List the turns whose keys were not seen, oldest first, by one query and a role for each author."""
+        self._read = await self._threads.back_to(await self._threads.read(self.thread), seen)
+        return await turns(self._read, seen, self.listener, self._roles())
+
+    async def context(self) -> str:
+        """Quote what was said on the thread, as it was when its turns were read."""
+        if not self.manners.untrusted_context:
+            return ""
+        self._read = self._read or await self._threads.read(self.thread)
+        return context(self._read)
+
+    async def acknowledge(self, turn: Turn, sign: Sign) -> None:
+        """Put a reaction under a turn; putting it twice changes nothing."""
+        await self.comments.sign(turn.key, sign)
+
+    async def propose(self, plan: PlanDocument, ask: int) -> str:
+        """Show the plan as one comment and give the comment's node id."""
+        text = plan_comment(plan, self.listener.mention)
+        return (await self.comments.put("plan", ask, text, digest=plan.digest)).node
+
+    async def supersede(self, shown: str, why: str) -> None:
+        """Say on the plan comment what replaced it, and fold it as outdated."""
+        await self.comments.supersede(shown, why)
+
+    async def snapshot(self, plan: PlanDocument, shown: str) -> Snapshot:
+        """Take one live look at everything that decides about this plan; a failed one is incomplete (A1, A3)."""
+        looker = Looker(
+            self._threads,
+            self.listener.bot,
+            self.listener.mention,
+            self.base,
+            self._roles,
+            lambda wanted: plan_comment(wanted, self.listener.mention),
+            self.manners.approve_role,
+        )
+        return await looker.look(plan, shown)
+
+    async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
+        """Say once per plan why it is not approved, where somebody tried."""
+        if any(finding.actor is not None for finding in verdict.findings):
+            text = f"Plan {plan.plan} ({plan.short_digest}) waits: {comment.reasons(verdict)}."
+            await self.comments.put("waits", plan.plan, text, digest=plan.digest)
+
+    async def progress(self, text: str, ask: int) -> None:
+        """Show how far the work is; best effort, it never raises."""
+        await self._progress.show(self._inert(text), ask)
+
+    async def tell(self, text: str, ask: int) -> None:
+        """Say something on the thread, once for each ask; after the last state of the progress."""
+        await self._progress.finish()
+        await self.comments.put("tell", ask, self._inert(text))
+
+    async def close(self) -> None:
+        """Deliver what is still to be shown."""
+        await self._progress.finish()
+
+    def _inert(self, text: str) -> str:
+        return inert(text, {urlsplit(self.manners.server_url).netloc} - {""})
+
+    def _roles(self) -> Roles:
+        return Roles(self.door, self.address, self.manners.approve_users, self.manners.approve_teams)
+
+
+def plan_comment(plan: PlanDocument, mention: str) -> str:
+    """Render the comment of a plan, all but its marker: the same document gives the same text (PR5)."""
+    return comment.plan_text(plan, how_to_decide(plan, mention))
+
+
+def how_to_decide(plan: PlanDocument, mention: str) -> str:
+    """Say how to approve, reject and revise exactly this plan, with the one box (interfaces.md)."""
+    return (
+        "### Decide\n\n"
+        f"{BOX}\n\n"
+        "Or react to this comment: 👍 or 🚀 approves, 👎 rejects, 😕 asks for a revision. "
+        f"Or comment `{mention} approve {plan.short_digest}`, `{mention} reject` or `{mention} revise HOW`."
+    )

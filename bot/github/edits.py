@@ -1,0 +1,108 @@
+"""What became of the plan comment: every edit that it ever had, explained by a tick or not (product.md, Approval).
+
+An edit is explained when the comment showed the posted text before and after it, the one box aside. The last edit that
+is not explained is when the plan, as it is shown now, began to be shown.
+https://docs.github.com/en/graphql/reference/objects#usercontentedit
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Final
+
+from bot.core.approval import Actor
+from bot.github.comments import ticked, unticked
+from bot.github.door import Json
+from bot.github.people import actor, time
+
+EDITS: Final = """
+fragment edits on IssueComment {
+  body createdAt lastEditedAt editor { ...who }
+  userContentEdits(first: 100) { totalCount nodes { editedAt deletedAt diff editor { ...who } } }
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What the comment showed from a moment on, by whom; None where GitHub no longer says what it was."""
+
+    at: datetime
+    by: Actor
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Somebody ticked the one box, and it is ticked still."""
+
+    by: Actor
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the edits of a comment come to."""
+
+    since: datetime
+    """From when on the comment shows what it shows now, ticks aside."""
+    intact: bool
+    """It shows the posted text."""
+    tick: Tick | None
+
+
+def history(node: Json, posted: str) -> History:
+    """Read the edits of a comment that was posted with this text."""
+    wanted = unticked(posted)
+    versions = _versions(node, posted)
+    unexplained = [
+        after.at for before, after in pairwise(versions) if not (_shows(before, wanted) and _shows(after, wanted))
+    ]
+    since = max([time(node["createdAt"]), *unexplained])
+    return History(since, unticked(node["body"]) == wanted, _tick(versions))
+
+
+def _versions(node: Json, posted: str) -> Sequence[Version]:
+    """List what the comment showed, from the posting to now.
+
+    GitHub lists edits newest first, each with the whole text after it, and the posting itself as the first. Of the
+    newest one the text is what the comment shows now, whatever the list says.
+    """
+    made = time(node["createdAt"])
+    edits = node["userContentEdits"] or {"totalCount": 0, "nodes": []}
+    listed = [_version(edit) for edit in reversed(edits["nodes"] or [])]
+    listed = sorted((version for version in listed if version.at > made), key=lambda version: version.at)
+    if edits["totalCount"] > len(edits["nodes"] or []):
+        listed.insert(0, Version(made, actor(None), None))  # more than are listed: nothing is known of the older ones
+    first = Version(made, actor(node.get("author")), posted)
+    if node["lastEditedAt"] is None:
+        return [first, *listed]
+    newest = Version(time(node["lastEditedAt"]), actor(node["editor"]), node["body"])
+    return [first, *(version for version in listed if version.at != newest.at), *_at(listed, newest)]
+
+
+def _at(listed: Sequence[Version], newest: Version) -> Sequence[Version]:
+    """Give the versions of the newest second; the last of them is what is shown now."""
+    return [*[version for version in listed if version.at == newest.at][:-1], newest]
+
+
+def _version(edit: Json) -> Version:
+    text = edit["diff"] if edit["deletedAt"] is None else None
+    return Version(time(edit["editedAt"]), actor(edit["editor"]), text)
+
+
+def _shows(version: Version, wanted: str) -> bool:
+    return version.text is not None and unticked(version.text) == wanted
+
+
+def _tick(versions: Sequence[Version]) -> Tick | None:
+    """Give the newest edit that turned the box on, while it is on."""
+    if versions[-1].text is None or not ticked(versions[-1].text):
+        return None
+    turned = [
+        after
+        for before, after in pairwise(versions)
+        if after.text is not None and ticked(after.text) and (before.text is None or not ticked(before.text))
+    ]
+    return Tick(turned[-1].by, turned[-1].at) if turned else None

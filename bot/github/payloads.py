@@ -1,0 +1,64 @@
+"""The parts of GitHub's webhook payloads that say which thread to look at; everything else is ignored.
+
+https://docs.github.com/en/webhooks/webhook-events-and-payloads
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+_Id = Annotated[int, Field(gt=0, lt=2**63)]
+_Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
+# An App's bot is called `name[bot]`.
+_Login = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+(\[bot\])?$")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+
+class Account(_Part):
+    """A user, a bot or an organisation."""
+
+    id: _Id
+    login: _Login
+
+
+class Repository(_Part):
+    """The repository that the event is about."""
+
+    id: _Id
+    name: _Name
+    owner: Account
+
+
+class Identified(_Part):
+    """Something that has an id."""
+
+    id: _Id
+
+
+class Numbered(_Part):
+    """An issue or a pull request."""
+
+    number: _Id
+
+
+class Checked(_Part):
+    """A check run, a check suite or a workflow run, with the pull requests of its head (none for forks)."""
+
+    pull_requests: Annotated[list[Numbered], Field(max_length=1000)] = []
+
+
+class Payload(_Part):
+    """What every event may carry."""
+
+    action: Annotated[str, Field(max_length=100)] = ""
+    installation: Identified | None = None
+    repository: Repository | None = None
+    sender: Account | None = None
+    issue: Numbered | None = None
+    pull_request: Numbered | None = None
+    check_run: Checked | None = None
+    check_suite: Checked | None = None
+    workflow_run: Checked | None = None

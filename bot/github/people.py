@@ -1,0 +1,39 @@
+"""Accounts and times as GitHub writes them.
+
+https://docs.github.com/en/graphql/reference/interfaces#actor
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from bot.core.approval import Actor, ActorKind
+
+WHO: Final = """
+fragment who on Actor { __typename login ... on User { databaseId } ... on Bot { databaseId } }
+"""
+
+_KINDS: Final = {"User": ActorKind.USER, "Bot": ActorKind.BOT, "Mannequin": ActorKind.MANNEQUIN}
+
+GONE: Final = Actor(0, "ghost", ActorKind.GONE)
+
+
+def actor(node: Any) -> Actor:
+    """Read an account of GraphQL; one that is gone, or has no number, is GONE."""
+    if not isinstance(node, dict):
+        return GONE
+    kind, number = _KINDS.get(str(node.get("__typename", "User")), ActorKind.GONE), node.get("databaseId")
+    if kind is ActorKind.MANNEQUIN:
+        return Actor(0, str(node["login"]), kind)
+    return Actor(int(number), str(node["login"]), kind) if number and kind is not ActorKind.GONE else GONE
+
+
+def rest_actor(node: Any) -> Actor:
+    """Read an account of REST (https://docs.github.com/en/rest/users/users)."""
+    if not isinstance(node, dict) or not node.get("id"):
+        return GONE
+    return Actor(int(node["id"]), str(node["login"]), _KINDS.get(str(node.get("type")), ActorKind.GONE))
+
+
+def time(text: str) -> datetime:
+    """Read a time; aware, in UTC, to the second."""
+    return datetime.fromisoformat(text).astimezone(UTC)

@@ -1,0 +1,121 @@
+"""Roles on a repository, looked up live (A3): never guessed from an association, never kept longer than one look."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from bot.core.approval import Actor, ActorKind, Role
+from bot.core.errors import PlangateError
+from bot.github.door import Door
+from bot.github.errors import Missing
+from bot.github.repository import Address
+
+# role_name tells maintain and triage apart, which `permission` calls write and read; a custom role has its own name,
+# and `permission` says which of the basic ones it builds on.
+# https://docs.github.com/en/rest/collaborators/collaborators#get-repository-permissions-for-a-user
+FEW: Final = 10
+"""So many people are looked up one by one without a list."""
+
+_ROLES: Final = {
+    "none": Role.NONE,
+    "read": Role.READ,
+    "triage": Role.TRIAGE,
+    "write": Role.WRITE,
+    "maintain": Role.MAINTAIN,
+    "admin": Role.ADMIN,
+}
+
+
+@dataclass(slots=True)
+class Roles:
+    """The roles of one look at one repository; make a new one for every look."""
+
+    door: Door
+    address: Address
+    users: Collection[str] = ()
+    """Logins of approve.users."""
+    teams: Collection[str] = ()
+    """``organisation/team`` of approve.teams."""
+    _known: dict[int, Role | None] = field(default_factory=dict)
+
+    async def of(self, actor: Actor) -> Role | None:
+        """Give an account's role; None when the look-up failed or told of another account (A2). Never raises."""
+        if actor.kind is ActorKind.GONE or not actor.id:
+            return Role.NONE
+        if actor.id not in self._known:
+            self._known[actor.id] = await self._look_up(actor)
+        return self._known[actor.id]
+
+    async def listed(self, actor: Actor) -> bool | None:
+        """Tell whether an account is named by login or team; None when that look-up failed."""
+        if actor.login.lower() in {login.lower() for login in self.users}:
+            return True
+        answers = [await self._member(team, actor) for team in self.teams]
+        return True if True in answers else None if None in answers else False
+
+    async def count(self, least: Role) -> int | None:
+        """Count the people with that role or a higher one; None when they cannot be listed.
+
+        https://docs.github.com/en/rest/collaborators/collaborators#list-repository-collaborators
+        """
+        try:
+            people = [person async for person in self.door.pages(f"{self.address.path}/collaborators")]
+        except PlangateError:
+            return None
+        return len([person for person in people if person.get("type") == "User" and _named(person) >= least])
+
+    async def foresee(self, actors: Collection[Actor]) -> None:
+        """Spare a look-up for each of many strangers: who is no collaborator has no role that could decide."""
+        if len(actors) <= FEW:
+            return
+        try:
+            path = f"{self.address.path}/collaborators"
+            there = {person.get("id") async for person in self.door.pages(path)}
+        except PlangateError:
+            return
+        self._known |= {actor.id: Role.NONE for actor in actors if actor.id not in there}
+
+    async def _look_up(self, actor: Actor) -> Role | None:
+        try:
+            path = f"{self.address.path}/collaborators/{quote(actor.login, safe='')}/permission"
+            found = await self.door.get(path)
+        except Missing:
+            return Role.NONE
+        except PlangateError:
+            return None
+        user = found.get("user") or {}
+        return _read(found) if user.get("id") == actor.id else None
+
+    async def _member(self, team: str, actor: Actor) -> bool | None:
+        """Ask for a team membership (https://docs.github.com/en/rest/teams/members#get-team-membership-for-a-user)."""
+        organisation, _, slug = team.partition("/")
+        path = f"/orgs/{quote(organisation, safe='')}/teams/{quote(slug, safe='')}/memberships/{quote(actor.login)}"
+        try:
+            return bool((await self.door.get(path)).get("state") == "active")
+        except Missing:
+            return False
+        except PlangateError:
+            return None
+
+
+def _read(found: dict[str, Any]) -> Role | None:
+    """Read a role by its name, else by what it builds on; None for what GitHub does not document."""
+    role = _ROLES.get(str(found.get("role_name")))
+    return role if role is not None else _ROLES.get(str(found.get("permission")))
+
+
+def _named(person: dict[str, Any]) -> Role:
+    """Read a listed collaborator's role: by name, else by the flags that a custom role has."""
+    by_name = _ROLES.get(str(person.get("role_name")))
+    if by_name is not None:
+        return by_name
+    flags = person.get("permissions") or {}
+    names = {
+        "pull": Role.READ,
+        "triage": Role.TRIAGE,
+        "push": Role.WRITE,
+        "maintain": Role.MAINTAIN,
+        "admin": Role.ADMIN,
+    }
+    return max((role for flag, role in names.items() if flags.get(flag)), default=Role.NONE)

@@ -1,0 +1,42 @@
+"""What changed at plan comments: for reactions GitHub sends no webhook, so they are polled, 100 comments for one point.
+
+https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bot.github.door import Door
+
+AT_ONCE: Final = 100
+"""The most ids that one `nodes` takes."""
+
+_QUERY: Final = """
+query ($ids: [ID!]!) {
+  nodes(ids: $ids) {
+    ... on IssueComment {
+      id
+      lastEditedAt
+      isMinimized
+      reactions(first: 1, orderBy: { field: CREATED_AT, direction: DESC }) { totalCount nodes { createdAt } }
+    }
+  }
+}
+"""
+
+
+GONE: Final = "gone"
+
+
+async def fingerprints(door: Door, shown: Sequence[str]) -> Mapping[str, str]:
+    """Give for each comment, by its node id, a text that is another one when it has changed; GONE when it is gone."""
+    found = dict.fromkeys(shown, GONE)
+    for start in range(0, len(shown), AT_ONCE):
+        data = await door.graphql(_QUERY, {"ids": list(shown[start : start + AT_ONCE])}, partial=True)
+        for node in data["nodes"]:
+            if node:
+                reactions = node["reactions"]
+                newest = [each["createdAt"] for each in reactions["nodes"] or []]
+                facts = (reactions["totalCount"], *newest, node["lastEditedAt"], node["isMinimized"])
+                found[node["id"]] = "|".join(map(str, facts))
+    return found

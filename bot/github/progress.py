@@ -1,0 +1,70 @@
+"""The progress comment: edited only when its text changes, at most every 5 s in the first minute and every 20 s later.
+
+The last state is always delivered. It comes after everything else that has to be written, and its failures are logged.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.core.errors import PlangateError
+from bot.github.comments import Comments
+
+FIRST_MINUTE: Final = 60.0
+OFTEN: Final = 5.0
+SELDOM: Final = 20.0
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Progress:
+    """Shows how far the work on one thread is."""
+
+    comments: Comments
+    _wanted: tuple[int, str] | None = None
+    _shown: tuple[int, str] | None = None
+    _began: float | None = None
+    _last: float = 0.0
+    _task: asyncio.Task[None] | None = None
+    _hurry: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def show(self, text: str, ask: int) -> None:
+        """Show a text as soon as it is time; a newer one takes its place. Never raises."""
+        self._wanted = (ask, text)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._deliver())
+
+    async def finish(self) -> None:
+        """Deliver the last state now."""
+        self._hurry.set()
+        if self._task is not None:
+            await self._task
+        self._hurry.clear()
+
+    async def _deliver(self) -> None:
+        while self._wanted is not None and self._wanted != self._shown:
+            await self._wait()
+            ask, text = self._shown = self._wanted
+            clock = self.comments.door.clock
+            self._last = clock.monotonic()
+            self._began = self._last if self._began is None else self._began
+            try:
+                await self.comments.put("progress", ask, text)
+            except PlangateError as error:
+                _log.warning("progress was not shown: %s", error)
+
+    async def _wait(self) -> None:
+        """Wait until it is time for another edit, or until there is no time left."""
+        clock = self.comments.door.clock
+        while self._began is not None and not self._hurry.is_set():
+            between = OFTEN if clock.monotonic() - self._began < FIRST_MINUTE else SELDOM
+            left = self._last + between - clock.monotonic()
+            if left <= 0 and not self.comments.door.pace.busy:
+                return
+            sleeping = asyncio.ensure_future(clock.sleep(max(left, 1.0)))
+            hurrying = asyncio.ensure_future(self._hurry.wait())
+            await asyncio.wait({sleeping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+            sleeping.cancel()
+            hurrying.cancel()

@@ -1,0 +1,217 @@
+"""One live look at everything that decides about a plan (A1): one query, then the roles of those who said something.
+
+What could not be read makes the snapshot incomplete, never empty (A3). Nothing is decided here: core/approval.py does.
+https://docs.github.com/en/graphql/reference/objects#issuecomment
+"""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from bot.core.approval import Actor, ActorKind, Candidate, Opinion, Role, Shown, Snapshot, Way
+from bot.core.command import Command, Verb, parse
+from bot.core.errors import PlangateError
+from bot.core.names import CommitId
+from bot.core.paths import Tier, in_scope
+from bot.core.plan import PlanDocument
+from bot.core.visible import command_lines
+from bot.github.door import Door, Json
+from bot.github.edits import EDITS, History, history
+from bot.github.people import WHO, actor, time
+from bot.github.permissions import Roles
+from bot.github.threads import COMMENTS, Said, Threads, older, read_comments
+
+FILES_LIMIT: Final = 300
+"""The compare API lists no more files (https://docs.github.com/en/rest/commits/commits#compare-two-commits)."""
+_NO_ROLES: Final = {ActorKind.BOT, ActorKind.MANNEQUIN, ActorKind.GONE}
+
+# https://docs.github.com/en/graphql/reference/enums#reactioncontent
+_VOTES: Final = {
+    "THUMBS_UP": Opinion.APPROVE,
+    "ROCKET": Opinion.APPROVE,
+    "THUMBS_DOWN": Opinion.REJECT,
+    "CONFUSED": Opinion.REVISE,
+}
+_COMMANDS: Final = {Verb.APPROVE: Opinion.APPROVE, Verb.REJECT: Opinion.REJECT}
+_NEWEST: Final = "orderBy: { field: CREATED_AT, direction: DESC }"
+_VOTE: Final = """
+fragment votes on ReactionConnection {
+  nodes { createdAt user { __typename databaseId login } }
+  pageInfo { hasNextPage endCursor }
+}
+"""
+_SUBJECT: Final = "closed comments(last: 100) { ...comments }"
+_QUERY: Final = f"""
+query ($owner: String!, $name: String!, $number: Int!, $branch: String!, $plan: ID!) {{
+  repository(owner: $owner, name: $name) {{
+    databaseId
+    ref(qualifiedName: $branch) {{ target {{ oid }} }}
+    issueOrPullRequest(number: $number) {{
+      __typename
+      ... on Issue {{ {_SUBJECT} }}
+      ... on PullRequest {{ {_SUBJECT} headRefOid isCrossRepository }}
+    }}
+  }}
+  node(id: $plan) {{
+    ... on IssueComment {{
+      isMinimized
+      author {{ ...who }}
+      ...edits
+      {" ".join(f"{vote}: reactions(first: 100, content: {vote}, {_NEWEST}) {{ ...votes }}" for vote in _VOTES)}
+    }}
+  }}
+}}
+{EDITS} {_VOTE} {COMMENTS} {WHO}
+"""
+_MORE: Final = f"""
+query ($plan: ID!, $content: ReactionContent!, $after: String!) {{
+  node(id: $plan) {{
+    ... on IssueComment {{
+      reactions(first: 100, after: $after, content: $content, {_NEWEST}) {{ ...votes }}
+    }}
+  }}
+}}
+{_VOTE}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Looker:
+    """Takes snapshots of one thread. `branch` is the one that the plans of an issue are made for."""
+
+    threads: Threads
+    bot: Actor
+    mention: str
+    branch: str
+    roles: Callable[[], Roles]
+    """Makes the roles of one look."""
+    posted: Callable[[PlanDocument], str]
+    """Renders the comment that was posted for a plan."""
+    approve: Role = Role.MAINTAIN
+    """The role that may approve: whoever has it is counted where a plan needs two."""
+
+    async def look(self, plan: PlanDocument, shown: str) -> Snapshot:
+        """Take one look; never raises what GitHub does: then the snapshot is incomplete."""
+        try:
+            data = await self._door.graphql(_QUERY, self._variables(plan, shown), partial=True)
+            return await self._snapshot(plan, shown, data)
+        except PlangateError:
+            return Snapshot(Shown(plan.expires), complete=False, plans=plan.plan)
+
+    async def _snapshot(self, plan: PlanDocument, shown: str, data: Json) -> Snapshot:
+        repository, node = data["repository"], data["node"]
+        if repository is None or repository["databaseId"] != plan.repository or repository["ref"] is None:
+            return Snapshot(Shown(plan.expires), complete=False, plans=plan.plan)
+        subject = repository["issueOrPullRequest"]
+        if not node or not subject or actor(node["author"]).id != self.bot.id:
+            return Snapshot(
+                Shown(plan.expires, hidden=True), open=bool(subject) and not subject["closed"], plans=plan.plan
+            )
+        past = history(node, self.posted(plan))
+        words = [*_tick(past), *[word async for word in self._votes(node, shown)]]
+        words += await self._commands(plan, subject["comments"], time(node["createdAt"]))
+        roles = self.roles()
+        candidates, known = await _with_roles(words, roles)
+        return Snapshot(
+            shown=Shown(past.since, past.intact, node["isMinimized"]),
+            candidates=candidates,
+            open=not subject["closed"],
+            drifted=await self._drifted(plan, _base(repository)),
+            complete=known,
+            plans=plan.plan,
+            approvers=await roles.count(self.approve) if plan.tier == Tier.HIGH else None,
+        )
+
+    async def _votes(self, node: Json, shown: str) -> AsyncIterator[Candidate]:
+        """Yield the reactions that mean something, all pages."""
+        for vote, opinion in _VOTES.items():
+            page = node[vote]
+            while True:
+                for reaction in page["nodes"] or []:
+                    if reaction["user"] is not None:  # a bot's, or of an account that is gone (A2)
+                        who = actor(reaction["user"])
+                        yield Candidate(who, Way.REACTION, opinion, time(reaction["createdAt"]), None)
+                if not page["pageInfo"]["hasNextPage"]:
+                    break
+                after = {"plan": shown, "content": vote, "after": page["pageInfo"]["endCursor"]}
+                page = (await self._door.graphql(_MORE, after))["node"]["reactions"]
+
+    async def _commands(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[Candidate]:
+        """Give what comments that are not older than the plan say of it, back to its posting."""
+        comments, cursor = read_comments(connection), older(connection)
+        while cursor and comments and comments[0].at >= posted:
+            earlier, cursor = await self.threads.before(plan.thread, cursor)
+            comments = (*earlier, *comments)
+        newer = [said for said in comments if said.at >= posted and said.actor.id != self.bot.id]
+        return [word for said in newer for word in self._words(said)]
+
+    def _words(self, said: Said) -> list[Candidate]:
+        """Read the commands of one comment that say yes or no."""
+        commands = [parse(line, self.mention) for line in command_lines(said.body)]
+        return [
+            Candidate(
+                said.actor,
+                Way.COMMAND,
+                _COMMANDS[command.verb],
+                said.at,
+                None,
+                digest=command.argument if command.verb is Verb.APPROVE else "",
+                edited=said.edited,
+            )
+            for command in commands
+            if isinstance(command, Command) and command.verb in _COMMANDS
+        ]
+
+    async def _drifted(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
+        """List the files of the plan's scope that changed on the branch since its base; of renames both names."""
+        if head == plan.base:
+            return ()
+        path = f"{self.threads.address.path}/compare/{quote(plan.base)}...{quote(head)}"
+        found = await self._door.get(path, {"per_page": 1})
+        files: list[Json] = found.get("files") or []
+        if found["status"] not in {"ahead", "identical"} or len(files) >= FILES_LIMIT:
+            return ("*",)  # history was rewritten, or more changed than GitHub lists: the plan is made again
+        names = {str(file.get(key) or "") for file in files for key in ("filename", "previous_filename")} - {""}
+        contract = plan.contract
+        return tuple(sorted(name for name in names if in_scope(name, contract.scope, contract.dependencies)))
+
+    def _variables(self, plan: PlanDocument, shown: str) -> dict[str, Any]:
+        address = self.threads.address
+        return {
+            "owner": address.owner,
+            "name": address.name,
+            "number": plan.thread,
+            "branch": f"refs/heads/{self.branch}",
+            "plan": shown,
+        }
+
+    @property
+    def _door(self) -> Door:
+        return self.threads.door
+
+
+def _base(repository: Json) -> CommitId:
+    """Give the commit that plans are made for: the head of a pull request of this repository, else of the branch."""
+    subject = repository["issueOrPullRequest"]
+    if subject["__typename"] == "PullRequest" and not subject["isCrossRepository"]:
+        return CommitId(subject["headRefOid"])
+    return CommitId(repository["ref"]["target"]["oid"])
+
+
+def _tick(past: History) -> list[Candidate]:
+    return [Candidate(past.tick.by, Way.TICK, Opinion.APPROVE, past.tick.at, None)] if past.tick else []
+
+
+async def _with_roles(words: list[Candidate], roles: Roles) -> tuple[tuple[Candidate, ...], bool]:
+    """Look up who may; tells beside it whether every look-up succeeded."""
+    people = {word.actor for word in words if word.actor.kind not in _NO_ROLES}
+    await roles.foresee(people)
+    known = {who: (await roles.of(who), await roles.listed(who)) for who in people}
+    made = [
+        replace(word, role=role, listed=bool(listed))
+        for word in words
+        for role, listed in (known.get(word.actor, (Role.NONE, False)),)
+    ]
+    return tuple(made), all(role is not None and listed is not None for role, listed in known.values())

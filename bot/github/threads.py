@@ -1,0 +1,228 @@
+"""A thread as GitHub tells it, by one query: what was said, by whom, when; and which of it speaks to the bot.
+
+https://docs.github.com/en/graphql/reference/unions#issueorpullrequest
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+from bot.core.approval import Actor
+from bot.core.codepoints import shown
+from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.visible import visible
+from bot.github.door import Door, Json
+from bot.github.errors import Missing
+from bot.github.people import WHO, actor, time
+from bot.github.repository import Address
+
+CONTEXT_LIMIT: Final = 30_000
+"""Characters of what others said that a planner is shown."""
+
+COMMENTS: Final = """
+fragment comments on IssueCommentConnection {
+  nodes { fullDatabaseId body createdAt lastEditedAt isMinimized author { ...who } }
+  pageInfo { hasPreviousPage startCursor }
+}
+"""
+# `closed` is read, not `state`: the two types' states have different types, which one query may not mix.
+_SUBJECT: Final = """
+  id number title body createdAt lastEditedAt closed locked author { ...who }
+  labels(first: 100) { nodes { name } }
+  assignees(first: 100) { nodes { databaseId } }
+  comments(last: 100) { ...comments }
+"""
+_REVIEWS: Final = """
+  headRefName headRefOid isCrossRepository
+  reviews(last: 100) {
+    nodes {
+      fullDatabaseId body createdAt submittedAt lastEditedAt author { ...who }
+      comments(first: 100) { nodes { fullDatabaseId body createdAt lastEditedAt path line } }
+    }
+  }
+"""
+_THREAD: Final = f"""
+query ($owner: String!, $name: String!, $number: Int!) {{
+  repository(owner: $owner, name: $name) {{
+    databaseId
+    issueOrPullRequest(number: $number) {{
+      __typename
+      ... on Issue {{ {_SUBJECT} }}
+      ... on PullRequest {{ {_SUBJECT} {_REVIEWS} }}
+    }}
+  }}
+}}
+{COMMENTS} {WHO}
+"""
+_OLDER: Final = f"""
+query ($owner: String!, $name: String!, $number: Int!, $before: String!) {{
+  repository(owner: $owner, name: $name) {{
+    issueOrPullRequest(number: $number) {{
+      __typename
+      ... on Issue {{ comments(last: 100, before: $before) {{ ...comments }} }}
+      ... on PullRequest {{ comments(last: 100, before: $before) {{ ...comments }} }}
+    }}
+  }}
+}}
+{COMMENTS} {WHO}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One thing that somebody said; `key` names it for ever."""
+
+    key: str
+    actor: Actor
+    body: str
+    at: datetime
+    edited: bool = False
+    parts: tuple[str, ...] = ()
+    """The comments of a review, each with its place before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread at one moment, what was said oldest first."""
+
+    repository: RepositoryId
+    number: ThreadNumber
+    title: str
+    opened: Said
+    closed: bool
+    locked: bool
+    labels: frozenset[str]
+    assignees: frozenset[int]
+    comments: tuple[Said, ...]
+    reviews: tuple[Said, ...] = ()
+    older: str = ""
+    """The cursor of older comments; empty when there are none."""
+    pull_request: bool = False
+    head: CommitId | None = None
+    """The head of a pull request whose branch is in this repository."""
+    head_branch: str = ""
+
+    def everything(self) -> tuple[Said, ...]:
+        """Give all that was said, oldest first."""
+        return tuple(sorted((self.opened, *self.comments, *self.reviews), key=lambda said: said.at))
+
+
+@dataclass(slots=True)
+class Threads:
+    """Reads the threads of one repository."""
+
+    door: Door
+    address: Address
+    _variables: Json = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._variables = {"owner": self.address.owner, "name": self.address.name}
+
+    async def read(self, number: ThreadNumber) -> Thread:
+        """Read a thread with its newest 100 comments and reviews, by one query; raises Missing."""
+        found = (await self.door.graphql(_THREAD, {**self._variables, "number": number}))["repository"]
+        if found is None or found["issueOrPullRequest"] is None:
+            raise Missing(
+                "GitHub has no such thread, or this token may not see it", where=f"{self.address.path}#{number}"
+            )
+        return _thread(RepositoryId(found["databaseId"]), found["issueOrPullRequest"])
+
+    async def back_to(self, thread: Thread, seen: Iterable[str]) -> Thread:
+        """Read on to the past until a comment was seen already, or to the first one."""
+        known = frozenset(seen)
+        while thread.older and not any(said.key in known for said in thread.comments):
+            comments, cursor = await self.before(thread.number, thread.older)
+            thread = replace(thread, comments=(*comments, *thread.comments), older=cursor)
+        return thread
+
+    async def before(self, number: ThreadNumber, cursor: str) -> tuple[tuple[Said, ...], str]:
+        """Read the 100 comments before a cursor, and the cursor of those before them ("" for none)."""
+        variables = {**self._variables, "number": number, "before": cursor}
+        found = (await self.door.graphql(_OLDER, variables))["repository"]["issueOrPullRequest"]["comments"]
+        return read_comments(found), older(found)
+
+
+def context(thread: Thread, limit: int = CONTEXT_LIMIT) -> str:
+    """Quote what was said on a thread, attributed, as people see it; the newest is kept where it is too long."""
+    kept: list[str] = []
+    room = limit
+    for said in reversed(thread.everything()):
+        entry = _quoted(said)
+        if len(entry) > room:
+            kept.append("> (What was said before is left out.)")
+            break
+        kept.append(entry)
+        room -= len(entry) + 2
+    return "\n\n".join([f"> Title: {shown(' '.join(thread.title.split()))}", *reversed(kept)])
+
+
+def _quoted(said: Said) -> str:
+    body = "\n\n".join(visible(part).text for part in (said.body, *said.parts) if part.strip())
+    head = f"@{said.actor.login} at {said.at:%Y-%m-%d %H:%M} UTC{', edited' if said.edited else ''}:"
+    return "\n".join(f"> {line}".rstrip() for line in (head, *body.split("\n")))
+
+
+def _thread(repository: RepositoryId, node: Json) -> Thread:
+    comments = node["comments"]
+    pull_request = node["__typename"] == "PullRequest"
+    ours = pull_request and not node["isCrossRepository"]
+    return Thread(
+        repository=repository,
+        number=ThreadNumber(node["number"]),
+        title=node["title"],
+        opened=Said("issue", actor(node["author"]), node["body"], time(node["createdAt"]), _edited(node)),
+        closed=node["closed"],
+        locked=node["locked"],
+        labels=frozenset(label["name"] for label in (node["labels"] or {}).get("nodes") or []),
+        assignees=frozenset(user["databaseId"] for user in node["assignees"]["nodes"] or []),
+        comments=read_comments(comments),
+        reviews=tuple(_reviews(node["reviews"]["nodes"] or [])) if pull_request and node["reviews"] else (),
+        older=older(comments),
+        pull_request=pull_request,
+        head=CommitId(node["headRefOid"]) if ours else None,
+        head_branch=node["headRefName"] if ours else "",
+    )
+
+
+def read_comments(connection: Json) -> tuple[Said, ...]:
+    """Read a page of comments."""
+    return tuple(
+        Said(
+            f"comment-{node['fullDatabaseId']}",
+            actor(node["author"]),
+            node["body"],
+            time(node["createdAt"]),
+            _edited(node),
+        )
+        for node in connection["nodes"] or []
+    )
+
+
+def older(connection: Json) -> str:
+    """Give the cursor of the page before this one; "" for none."""
+    page = connection["pageInfo"]
+    return str(page["startCursor"]) if page["hasPreviousPage"] else ""
+
+
+def _reviews(nodes: Iterable[Json]) -> Iterable[Said]:
+    """Read the reviews that were submitted; body and comments are one thing said (product.md, Turns)."""
+    for node in nodes:
+        comments: list[Json] = (node["comments"] or {}).get("nodes") or []
+        if node["submittedAt"] is None or not (node["body"].strip() or comments):
+            continue
+        # A comment by itself comes as a review without a body, which GitHub does not show: nobody can react to that.
+        bare = not node["body"].strip()
+        key = f"review-comment-{comments[0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
+        edited = _edited(node) or any(map(_edited, comments))
+        parts = tuple(f"{_place(comment)}\n\n{comment['body']}" for comment in comments)
+        yield Said(key, actor(node["author"]), node["body"], time(node["submittedAt"]), edited, parts)
+
+
+def _place(comment: Json) -> str:
+    line = f":{comment['line']}" if comment["line"] else ""
+    return f"`{comment['path'].replace('`', chr(39))}{line}`"
+
+
+def _edited(node: Any) -> bool:
+    return node["lastEditedAt"] is not None

@@ -1,0 +1,100 @@
+"""Which of what was said on a thread is a turn: something that a person says to the bot (product.md, Turns)."""
+
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from bot.core.approval import Actor, ActorKind
+from bot.core.codepoints import shown
+from bot.core.command import parse
+from bot.core.turn import Turn
+from bot.core.visible import command_lines, mentions, visible, without_mention
+from bot.github.door import Door, Json
+from bot.github.people import rest_actor, time
+from bot.github.permissions import Roles
+from bot.github.repository import Address
+from bot.github.threads import Said, Thread
+
+LABEL: Final = "plangate"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who the bot is, what it is called, and which other bots it listens to (numeric ids)."""
+
+    bot: Actor
+    mention: str = "@plangate"
+    bots: frozenset[int] = frozenset()
+
+    def hears(self, actor: Actor) -> bool:
+        """Tell whether an account can speak to the bot at all: people, listed bots, never the bot itself."""
+        if actor.id in {0, self.bot.id}:
+            return False
+        return actor.kind is ActorKind.USER or (actor.kind is ActorKind.BOT and actor.id in self.bots)
+
+    def addressed(self, thread: Thread, said: Said) -> bool:
+        """Tell whether something that was said speaks to the bot."""
+        if any(mentions(part, self.mention) for part in (said.body, *said.parts)):
+            return True
+        return said in thread.reviews and thread.opened.actor.id == self.bot.id
+
+
+async def turns(thread: Thread, seen: Collection[str], listener: Listener, roles: Roles) -> tuple[Turn, ...]:
+    """Give the turns of a thread that were not seen, oldest first, each with its author's role looked up."""
+    spoken = [said for said in thread.everything() if listener.hears(said.actor) and listener.addressed(thread, said)]
+    found = [_turn(thread, said, listener.mention) for said in spoken if said.key not in seen]
+    if not any(said.key == "issue" for said in spoken):
+        found += [turn async for turn in _marks(thread, seen, listener, roles)]
+    with_roles = [replace(turn, role=await roles.of(turn.actor)) for turn in found]
+    return tuple(sorted(with_roles, key=lambda turn: turn.at))
+
+
+def _turn(thread: Thread, said: Said, mention: str) -> Turn:
+    """Read a turn as people see it. A command keeps its line, mention and all, as its first line."""
+    shows = [visible(part) for part in (said.body, *said.parts) if part.strip()]
+    text = "\n\n".join(without_mention(part.text, mention) for part in shows).strip()
+    command = next((line for line in command_lines(said.body) if parse(line, mention) is not None), "")
+    if command:
+        rest = [line for line in text.split("\n") if line.strip() != without_mention(command, mention)]
+        text = "\n".join((command, *rest)).strip()
+    if said.key == "issue":
+        text = f"{_title(thread)}\n\n{text}".strip()
+    hidden = tuple(fragment for part in shows for fragment in part.removed)
+    return Turn(said.key, said.actor, text, said.at, edited=said.edited, hidden=hidden)
+
+
+def _title(thread: Thread) -> str:
+    """Give the title as a heading: what stands in it is no command."""
+    return f"# {shown(' '.join(thread.title.split()))}"
+
+
+async def _marks(thread: Thread, seen: Collection[str], listener: Listener, roles: Roles) -> AsyncIterator[Turn]:
+    """Give the label, or the bot's assignment, as a turn of who set it; the newest of each."""
+    wanted = {"labeled"} if LABEL in thread.labels else set[str]()
+    wanted |= {"assigned"} if listener.bot.id in thread.assignees else set[str]()
+    if thread.pull_request or not wanted:
+        return
+    newest: dict[str, Json] = {}
+    async for event in _events(roles.door, roles.address, thread.number):
+        kind = event["event"]
+        if kind in wanted and _about_us(event, listener.bot):
+            newest[kind] = event
+    shows = visible(thread.opened.body)
+    text = f"{_title(thread)}\n\n{shows.text}".strip()
+    for kind, event in newest.items():
+        who = rest_actor(event.get("assigner") or event["actor"])
+        key = f"{'label' if kind == 'labeled' else kind}-{event['id']}"
+        if listener.hears(who) and key not in seen:
+            yield Turn(key, who, text, time(event["created_at"]), edited=thread.opened.edited, hidden=shows.removed)
+
+
+async def _events(door: Door, address: Address, number: int) -> AsyncIterator[Json]:
+    """List what was done to a thread (https://docs.github.com/en/rest/issues/events#list-issue-events)."""
+    async for event in door.pages(f"{address.path}/issues/{number}/events"):
+        yield event
+
+
+def _about_us(event: Json, bot: Actor) -> bool:
+    if event["event"] == "labeled":
+        return bool(event["label"]["name"] == LABEL)
+    return bool((event.get("assignee") or {}).get("id") == bot.id)

@@ -1,0 +1,93 @@
+"""What the bot posts can do nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
+
+pytestmark = pytest.mark.req("X2")
+
+
+@pytest.mark.parametrize(
+    ("text", "posted"),
+    (
+        ("plain *text* with `code`", "plain *text* with `code`"),
+        ("hello @bob and @org/team", "hello `@bob` and `@org/team`"),
+        ("me@example.org", "me@example.org"),
+        ("Fixes #12, closes: a/b#3", "Fixes `#12`, closes: `a/b#3`"),
+        ("resolves https://github.com/a/b/issues/1", "resolves `https://github.com/a/b/issues/1`"),
+        ("fixed\nGH-1", "fixed\n`GH-1`"),
+        ("see #12", "see #12"),
+        ("![a](https://evil.example/a.png)", "a (`https://evil.example/a.png`)"),
+        ("[a](https://evil.example/?q 't')", "a (`https://evil.example/?q`)"),
+        ("[a](https://good.example/x)", "[a](https://good.example/x)"),
+        ("[a](#part)", "[a](#part)"),
+        ("[a](javascript:alert(1))", "[a](javascript:alert(1))"),
+        ("https://evil.example/a", "`https://evil.example/a`"),
+        ("https://good.example/a", "https://good.example/a"),
+        ("<https://evil.example>", "`https://evil.example`"),
+        ("www.evil.example", "`www.evil.example`"),
+        ("<script>x</script>", "&lt;script>x&lt;/script>"),
+        ("<!-- plangate:1 -->", "&lt;!-- plangate:1 -->"),
+        ("a < b", "a < b"),
+        ("::set-env name=x::y", "\\::set-env name=x::y"),
+        ("  ##[error]x", "  \\##[error]x"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("- [ ] box\n- [x] done", "- ☐ box\n- ☑ done"),
+        ("a\u202eb", "a‹U+202E›b"),
+        ("```\n@bob <b>\n::x\n```", "```\n@bob <b>\n\\::x\n```"),
+    ),
+)
+def test_what_acts_is_made_text(text: str, posted: str) -> None:
+    """Each thing that acts on GitHub or in a log is shown instead."""
+    assert inert(text, {"good.example"}) == posted
+
+
+def test_named_mentions_stay() -> None:
+    """Who is meant to be told is told."""
+    assert inert("@alice and @bob", keep={"@Alice"}) == "@alice and `@bob`"
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "[a][b]\n\n[b]:\nhttps://evil.example 'x'",
+        "`` ` <b>x</b>",
+        "` <img src=x> `` ` @bob",
+        "[x\ny](https://evil.example)",
+        "![x][y]\n\n> [y]: https://evil.example/a.png",
+        "*@*bob <@bob>",
+    ),
+)
+def test_what_resists_is_harmless_as_well(text: str) -> None:
+    """A text that plays with the edges of Markdown comes out without HTML, links or pictures."""
+    assert acting(inert(text)) == []
+
+
+SPACED = (" ", "    ", "\n", "\n\n", "> ", "- ", "[a]: https://e.example\n")
+OTHERS = "@bob ` `` ``` ~~~ <b> <!-- --> [a] (https://e.example) ![ ]( > \\ x &lt; ::x https://e.example/ * _ <".split()
+PIECES = st.sampled_from((*SPACED, *OTHERS))
+
+
+@given(st.lists(PIECES, max_size=14).map("".join))
+def test_any_mixture_is_harmless(text: str) -> None:
+    """No mixture of the pieces of Markdown leaves HTML, a link or a picture, or a mention."""
+    assert acting(inert(text)) == []
+
+
+@pytest.mark.parametrize("text", ("x" * 100_000, "y\n" * 50_000, "𝕏" * 60_000, "```\n" + "z\n" * 60_000))
+def test_long_texts_are_cut(text: str) -> None:
+    """At most 58,000 code points and 232,000 bytes, and no open code block swallows what follows."""
+    posted = inert(text)
+    assert len(posted) <= POSTED_CHARACTERS
+    assert len(posted.encode()) <= POSTED_BYTES
+    assert "cut" in MarkdownIt().parse(posted)[-2].content
+
+
+def acting(posted: str) -> list[str]:
+    tokens = MarkdownIt("commonmark", {"html": True}).parse(posted)
+    parts = [part for token in tokens for part in (token, *(token.children or []))]
+    kinds = {"html_block", "html_inline", "link_open", "image"}
+    return [part.type for part in parts if part.type in kinds or (part.type == "text" and "@bob" in part.content)]

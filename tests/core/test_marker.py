@@ -1,0 +1,54 @@
+"""The hidden last line of the bot's comments."""
+
+import hashlib
+
+import pytest
+
+from bot.core import marker
+from bot.core.marker import Key
+from bot.core.names import ThreadNumber
+
+pytestmark = pytest.mark.req("A4")
+
+KEY = Key("0a1b2c3d", lambda text: hashlib.sha256(b"ours" + text.encode()).hexdigest()[:32])
+OTHER = Key("0a1b2c3d", lambda text: hashlib.sha256(b"other" + text.encode()).hexdigest()[:32])
+LINE = marker.make("plan", ThreadNumber(7), 3, digest="ab" * 32, key=KEY)
+
+
+def test_what_was_made_is_read_and_holds() -> None:
+    """A marker says what it was made for, and its MAC holds under the same key alone."""
+    found = marker.parse(f"text\n\n{LINE}\n")
+    assert found is not None
+    assert (found.kind, found.thread, found.ask, found.digest, found.key_id) == ("plan", 7, 3, "ab" * 32, KEY.id)
+    assert found.holds(KEY.mac)
+    assert not found.holds(OTHER.mac)
+
+
+@pytest.mark.parametrize(("part", "other"), ((" 7 ", " 8 "), (" 3 ", " 4 "), ("plan ", "tell "), ("abab", "abac")))
+def test_a_changed_marker_does_not_hold(part: str, other: str) -> None:
+    """The MAC covers kind, thread, ask and digest."""
+    found = marker.parse(LINE.replace(part, other, 1))
+    assert found is not None
+    assert not found.holds(KEY.mac)
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "",
+        "no marker",
+        f"{LINE}\nnot the last line",
+        LINE.replace("plangate:1", "plangate:2"),
+        LINE.replace(" -->", "x -->"),
+        LINE.replace("plan ", "PLAN "),
+        f"x {LINE}",
+    ),
+)
+def test_other_lines_are_no_marker(text: str) -> None:
+    """Only a last line of exactly this form is a marker."""
+    assert marker.parse(text) is None
+
+
+def test_text_is_compared_without_its_marker() -> None:
+    """Newlines of any kind and the hidden line make no difference."""
+    assert marker.without(f"a\r\nb\r\n\r\n{LINE}\r\n") == marker.without("a\nb") == "a\nb"

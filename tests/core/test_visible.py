@@ -1,0 +1,186 @@
+"""What a person sees of a Markdown text, and what of it speaks to the bot."""
+
+import pytest
+
+from bot.core.codepoints import shown
+from bot.core.visible import command_lines, mentions, visible, without_mention
+
+pytestmark = pytest.mark.req("X1")
+
+HIDDEN = {
+    "comment": "before <!-- SECRET --> after",
+    "comment in a block of its own": "before\n\n<!-- SECRET -->\n\nafter",
+    "unclosed comment": "before after\n\n<!-- SECRET\nmore\n\nmore",
+    "unclosed comment within a line": "before after <!-- SECRET",
+    "link definition": "before after\n\n[label]: https://example.org/SECRET 'SECRET'",
+    "comment by link definition": "before after\n\n[//]: # (SECRET)",
+    "alt text": "before ![SECRET](https://example.org/a.png) after",
+    "title of a link": "before [after](https://example.org 'SECRET')",
+    "title of a picture": "before ![](https://example.org/a.png 'SECRET') after",
+    "picture source": "before ![](https://example.org/SECRET.png) after",
+    "hidden element": "before <span hidden>SECRET</span> after",
+    "style": "before\n\n<style>SECRET</style>\n\nafter",
+    "template": "before <template>SECRET</template> after",
+    "attribute": "before <b data-x='SECRET'>after</b>",
+    "alt text in HTML": "before <img alt='SECRET' src='x'> after",
+    "words after the language of a code block": "before\n\n```py SECRET\nafter\n```",
+    "processing instruction": "before <?SECRET?> after",
+    "declaration": "before <!DOCTYPE SECRET> after",
+    "section": "before <![CDATA[SECRET]]> after",
+}
+
+
+@pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN.keys())
+def test_hidden_parts_are_removed(text: str) -> None:
+    """What a person does not see is not in the text, and what a person sees is."""
+    seen = visible(text).text
+    assert "SECRET" not in seen
+    assert "before" in seen
+    assert "after" in seen
+
+
+@pytest.mark.parametrize("case", [name for name in HIDDEN if name not in {"picture source", "attribute"}])
+def test_what_is_removed_is_said(case: str) -> None:
+    """Every removed fragment with words in it comes back beside the text."""
+    assert any("SECRET" in fragment for fragment in visible(HIDDEN[case]).removed)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    (
+        ("plain", "plain"),
+        ("# Heading\ntext", "# Heading\n\ntext"),
+        ("**bold** and `code`", "bold and `code`"),
+        ("one\r\ntwo", "one\ntwo"),
+        ("- a\n- b", "- a\n\n- b"),
+        ("- a\n  - b", "- a\n\n  - b"),
+        ("1. a\n2. b", "1. a\n\n2. b"),
+        ("- > quoted", "- > quoted"),
+        ("> a\n> b", "> a\n> b"),
+        ("| a | b |\n|---|---|\n| c | d |\n\nend", "a | b\nc | d\n\nend"),
+        ("```py\nx = 1\n```", "```py\nx = 1\n```"),
+        ("    indented", "```\nindented\n```"),
+        ("[words](https://example.org/a)", "words (https://example.org/a)"),
+        ("a &lt;b&gt; c", "a <b> c"),
+        ("a<br>b", "a\nb"),
+        ("<details><summary>Sum</summary>\n\ninner\n\n</details>", "Sum\n\ninner"),
+        ("- [ ] box", "- [ ] box"),
+        ("", ""),
+    ),
+)
+def test_what_is_seen_is_kept(text: str, seen: str) -> None:
+    """What a person sees is kept as plain Markdown, in its order."""
+    assert visible(text).text == seen
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    (
+        ("a\u200bb", "a‹U+200B›b"),
+        ("a\U000e0041b", "a‹U+E0041›b"),
+        ("a\u202eb", "a‹U+202E›b"),
+        ("a\ufe01b", "a‹U+FE01›b"),
+        ("a\U000e0101b", "a‹U+E0101›b"),
+        ("a\u3164b", "a‹U+3164›b"),
+        ("a\ufeffb", "a‹U+FEFF›b"),
+        ("a\x1b[31mb", "a‹U+001B›[31mb"),
+        ("a\xadb", "a‹U+00AD›b"),
+        ("a\ufe0fb", "a‹U+FE0F›b"),
+        ("a\u200db", "a‹U+200D›b"),
+    ),
+)
+def test_invisible_code_points_are_shown(text: str, seen: str) -> None:
+    """A code point that nobody sees is shown by its number."""
+    assert shown(text) == seen
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "tab\tand\nline",
+        "❤️ ✔️ 1️⃣ #️⃣",
+        "👩‍💻 👨‍👩‍👧‍👦 🏳️‍🌈 👍🏽",
+        "👩🏽‍💻",
+        "🏴󠁧󠁢󠁥󠁮󠁧󠁿",
+        "می‌خواهم",
+        "क्‍ष",
+        "naïve café 日本語 Ελληνικά",
+    ),
+)
+def test_writing_keeps_what_it_needs(text: str) -> None:
+    """Emoji sequences, and joiners in scripts that need them, stay as they are."""
+    assert shown(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "@plangate do it",
+        "please, @PlanGate: do it",
+        "- a list\n- with @plangate in it",
+        "**@plangate** do it",
+        "(@plangate)",
+        "/plangate status",
+        "one\n\n/plangate approve 0123456789ab",
+    ),
+)
+def test_visible_prose_mentions(text: str) -> None:
+    """A mention in prose, or a command line, speaks to the bot."""
+    assert mentions(text, "@plangate")
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "`@plangate`",
+        "`/plangate status`",
+        "```\n@plangate\n```",
+        "    @plangate",
+        "> @plangate do it",
+        "> quoted\n@plangate lazily continued",
+        "# @plangate",
+        "@plangate\n====",
+        "<!-- @plangate -->",
+        "[@plangate](https://example.org)",
+        "![@plangate](https://example.org/a.png)",
+        "<b title='@plangate'>x</b>",
+        "<div>@plangate</div>",
+        "| @plangate |\n|---|\n| @plangate |",
+        "me@plangate.example",
+        "@plangate-dev",
+        "@plangate/team",
+        "@@plangate",
+        "path/plangate status",
+        "@plan\u200bgate",
+    ),
+)
+def test_other_places_do_not_mention(text: str) -> None:
+    """Code, quotes, headings, HTML, links and longer names do not speak to the bot."""
+    assert not mentions(text, "@plangate")
+
+
+def test_command_lines_are_lines_of_top_level_prose() -> None:
+    """Commands stand in paragraphs of their own; a digest may be in a code span, a command may not."""
+    text = "@plangate approve `0123456789ab`\nnext\n\n> /plangate stop\n\n- /plangate stop\n\n`/plangate stop`"
+    assert command_lines(text) == ("@plangate approve 0123456789ab", "next", "`/plangate stop`")
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    (
+        ("@plangate, fix it", "fix it"),
+        ("please @plangate fix it", "please fix it"),
+        ("one\n@plangate two", "one\ntwo"),
+        ("@plangate", ""),
+        ("`@plangate` stays", "`@plangate` stays"),
+    ),
+)
+def test_a_request_is_read_without_the_mention(text: str, left: str) -> None:
+    """The mention goes, with the space around it; code stays as it is."""
+    assert without_mention(text, "@plangate") == left
+
+
+def test_a_huge_text_is_read_in_bounded_time() -> None:
+    """Deep nesting and long lines are read, or left, but never raise."""
+    assert visible(">" * 5_000 + "x")
+    assert visible("[" * 5_000 + "x" + "](" * 5_000)

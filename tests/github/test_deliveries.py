@@ -1,0 +1,138 @@
+"""Webhook deliveries: proved, read, and reduced to which thread to look at."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from bot.github.deliveries import EVENTS, BadSignature, Malformed, envelope, parse, verify
+
+# GitHub's own test vector: https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+SECRET, BODY = "It's a Secret to Everybody", b"Hello, World!"
+SIGNATURE = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+NAME = "X-Hub-Signature-256"
+
+REPOSITORY = {"id": 5, "name": "repo", "owner": {"id": 6, "login": "acme"}}
+BASE = {"action": "created", "repository": REPOSITORY, "installation": {"id": 9}, "sender": {"id": 3, "login": "ada"}}
+
+
+@pytest.mark.req("W1")
+def test_a_signed_delivery_is_accepted() -> None:
+    """GitHub's published example verifies."""
+    verify(SECRET, BODY, [(NAME, SIGNATURE)])
+
+
+@pytest.mark.req("W1")
+@pytest.mark.parametrize(
+    ("secret", "body", "headers"),
+    (
+        (SECRET, BODY, []),
+        (SECRET, BODY, [("X-Hub-Signature", "sha1=01dc10d0c83e72ed246219cdd91669667fe2ca59")]),
+        (SECRET, BODY, [(NAME, SIGNATURE), (NAME, SIGNATURE)]),
+        (SECRET, BODY, [(NAME, SIGNATURE), (NAME.lower(), SIGNATURE)]),
+        (SECRET, BODY, [(NAME, SIGNATURE.upper())]),
+        (SECRET, BODY, [(NAME, SIGNATURE + "0")]),
+        (SECRET, BODY, [(NAME, SIGNATURE.removeprefix("sha256="))]),
+        (SECRET, BODY + b" ", [(NAME, SIGNATURE)]),
+        ("another", BODY, [(NAME, SIGNATURE)]),
+        ("", BODY, [(NAME, SIGNATURE)]),
+    ),
+)
+def test_every_other_delivery_is_refused(secret: str, body: bytes, headers: list[tuple[str, str]]) -> None:
+    """Missing, doubled, malformed, SHA-1 alone, another body or secret, no secret: none is accepted."""
+    with pytest.raises(BadSignature):
+        verify(secret, body, headers)
+
+
+def test_headers_name_event_and_delivery() -> None:
+    """Event and guid are read from the headers, whatever their case."""
+    found = envelope([("x-github-event", "issues"), ("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")])
+    assert (found.event, found.guid) == ("issues", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    (
+        [("X-GitHub-Event", "issues")],
+        [("X-GitHub-Event", "issues"), ("X-GitHub-Event", "ping"), ("X-GitHub-Delivery", "1")],
+        [("X-GitHub-Event", "Is sues"), ("X-GitHub-Delivery", "1")],
+        [("X-GitHub-Event", "issues"), ("X-GitHub-Delivery", "a b")],
+    ),
+)
+def test_other_headers_are_malformed(headers: list[tuple[str, str]]) -> None:
+    """A delivery without exactly one event and one guid is not read."""
+    with pytest.raises(Malformed):
+        envelope(headers)
+
+
+@pytest.mark.parametrize(
+    ("event", "extra", "thread"),
+    (
+        ("issues", {"issue": {"number": 1}}, 1),
+        ("issue_comment", {"issue": {"number": 2}, "comment": {"id": 1}}, 2),
+        ("pull_request", {"pull_request": {"number": 3}}, 3),
+        ("pull_request_review", {"pull_request": {"number": 4}}, 4),
+        ("pull_request_review_comment", {"pull_request": {"number": 5}}, 5),
+        ("check_run", {"check_run": {"pull_requests": [{"number": 6}]}}, 6),
+        ("installation_repositories", {}, None),
+    ),
+)
+@pytest.mark.req("W2")
+def test_an_event_says_which_thread_to_look_at(event: str, extra: dict[str, object], thread: int | None) -> None:
+    """Each event that can mean something gives its thread, repository, installation and sender."""
+    wake = parse(event, json.dumps(BASE | extra).encode(), guid="g")
+    assert wake is not None
+    assert (wake.delivery, wake.event, wake.action, wake.thread) == ("g", event, "created", thread)
+    assert (wake.installation, wake.repository, wake.owner, wake.name, wake.sender) == (9, 5, "acme", "repo", 3)
+
+
+@pytest.mark.parametrize(("event", "extra"), (("ping", {}), ("star", {}), ("check_run", {"check_run": {}})))
+def test_other_events_mean_nothing(event: str, extra: dict[str, object]) -> None:
+    """What names no thread of ours wakes nobody."""
+    assert parse(event, json.dumps(BASE | extra).encode()) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    (
+        b"",
+        b"[]",
+        b"{",
+        b"{}",
+        json.dumps(BASE).encode(),
+        json.dumps(BASE | {"issue": {"number": "1"}}).encode(),
+        json.dumps(BASE | {"issue": {"number": -1}}).encode(),
+        json.dumps(BASE | {"issue": {"number": 1}, "repository": REPOSITORY | {"name": "../x"}}).encode(),
+        b'{"a":' * 10_000,
+        b"[" * 100_000,
+    ),
+)
+@pytest.mark.req("X4")
+def test_other_forms_are_malformed(body: bytes) -> None:
+    """A body that is not what GitHub documents is refused, however deep."""
+    with pytest.raises(Malformed):
+        parse("issues", body)
+
+
+def examples() -> list[tuple[str, bytes]]:
+    folder = os.environ.get("PLANGATE_ORACLES", "")
+    found = sorted(Path(folder).rglob("api.github.com/index.json")) if folder else []
+    events = json.loads(found[0].read_text()) if found else []
+    return [
+        (event["name"], json.dumps(example).encode())
+        for event in events
+        for example in event["examples"]
+        if event["name"] in EVENTS
+    ]
+
+
+@pytest.mark.skipif(not examples(), reason="PLANGATE_ORACLES names no folder with @octokit/webhooks-examples")
+def test_github_s_own_examples_are_read() -> None:
+    """Every example payload of an event that we take is read, and those of threads give their number."""
+    for event, body in examples():
+        wake = parse(event, body)
+        if event.startswith(("issue", "pull")):
+            assert wake is not None
+            assert wake.thread
+            assert wake.repository
