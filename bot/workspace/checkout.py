@@ -81,6 +81,12 @@ class Checkouts:
         if lock := self._locks.pop(place.name, None):
             lock.release()
 
+    def release(self) -> None:
+        """Let other processes work with the checkouts of this one; they stay as they are."""
+        for lock in self._locks.values():
+            lock.release()
+        self._locks.clear()
+
     def place(self, checkout: Checkout) -> Path:
         """Give the folder of a checkout; raises Broken for a path that this program did not make."""
         place = Path(checkout.path).parent

@@ -8,6 +8,8 @@ import asyncio
 import hashlib
 import os
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +17,10 @@ from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, is_commit
 from bot.workspace import run
 from bot.workspace.locks import Lock
-from bot.workspace.repository import LocalRepository
+from bot.workspace.remote import refusal
+from bot.workspace.source import Source
+
+_MISSING = ("not our ref", "upload-pack: not", "couldn't find remote ref")
 
 READ_LIMIT = 1 << 20
 """Bytes of a file that `read` gives."""
@@ -28,18 +33,19 @@ _HARMLESS = tuple(
     "multipleAuthors extraHeaderEntry".split()
 )
 _FSCK = {"fetch.fsckObjects": "true"} | {f"fetch.fsck.{fault}": "ignore" for fault in _HARMLESS}
+_HEAD = "refs/plangate/head"
 _FILE_KINDS = frozenset({b"blob"})
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """The mirror of a local repository; `ensure` makes it and brings it up to a commit."""
+    """The mirror of a repository; `ensure` makes it and brings it up to a commit."""
 
     path: Path
-    source: LocalRepository
+    source: Source
 
     @classmethod
-    def of(cls, source: LocalRepository, folder: Path) -> "Mirror":
+    def of(cls, source: Source, folder: Path) -> "Mirror":
         """Name the mirror of a repository in the folder of mirrors."""
         key = hashlib.sha256(source.location.encode()).hexdigest()[:16]
         return cls(folder / f"{key}.git", source)
@@ -55,15 +61,20 @@ class Mirror:
             raise Refused("this is no commit id", where=commit[:80], mend="name the full commit id")
         if await self._has(commit):
             return
-        lock = Lock(self.path.with_suffix(".lock"))
-        holding = lock.waiting()
-        await asyncio.to_thread(holding.__enter__)
-        try:
-            await self._make()
+        async with self._alone():
             if not await self._has(commit):
-                await self._fetch(commit)
-        finally:
-            holding.__exit__(None, None, None)
+                await self._fetch(commit, _ref(commit))
+
+    async def head(self, branch: str) -> CommitId:
+        """Fetch a branch with its history and give its head; raises Misconfigured when there is no such branch."""
+        asked = f"refs/heads/{branch}"
+        if "\0" in branch or (await run.git(Path("/"), "check-ref-format", asked, check=False)).code != 0:
+            raise Refused("this is no branch name", where=branch[:80], mend="name a branch")
+        async with self._alone():
+            await self._fetch(asked, _HEAD)
+            commit = CommitId((await run.git(self.path, "rev-parse", "--verify", _HEAD)).out.decode().strip())
+            await run.git(self.path, "update-ref", _ref(commit), commit)
+        return commit
 
     async def read(self, commit: CommitId, path: str, *, limit: int = READ_LIMIT) -> bytes | None:
         """Give a file of a commit, links followed within the repository; None when there is none or it is too long."""
@@ -85,6 +96,17 @@ class Mirror:
         """List the paths of a commit, sorted."""
         return _paths((await run.git(self.path, "ls-tree", "-r", "-z", "--name-only", commit)).out)
 
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Keep others from fetching meanwhile; the mirror is there."""
+        holding = Lock(self.path.with_suffix(".lock")).waiting()
+        await asyncio.to_thread(holding.__enter__)
+        try:
+            await self._make()
+            yield
+        finally:
+            holding.__exit__(None, None, None)
+
     async def _has(self, commit: CommitId) -> bool:
         """Tell whether a commit was fetched whole: its ref is written last."""
         return await asyncio.to_thread((self.path / _ref(commit)).exists)
@@ -99,17 +121,19 @@ class Mirror:
         await run.git(making, "init", "--quiet", "--bare")
         os.rename(making, self.path)
 
-    async def _fetch(self, commit: CommitId) -> None:
-        """Fetch one commit with its history; the program that reads the person's repository runs in a sandbox."""
+    async def _fetch(self, what: str, ref: str) -> None:
+        """Fetch a commit or branch with its history; what reads a person's own repository runs in a sandbox."""
+        source = self.source
+        through = (f"--upload-pack={source.upload_pack}",) if source.upload_pack else ()
         answer = await run.git(
             self.path,
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow"),
-            *(f"--upload-pack={self.source.upload_pack}", "--", self.source.location, f"+{commit}:{_ref(commit)}"),
-            settings=_FSCK,
+            *(*through, "--", source.location, f"+{what}:{ref}"),
+            settings={**_FSCK, **await asyncio.to_thread(source.settings)},
             check=False,
         )
         if answer.code != 0:
-            raise _unfetched(self.source, commit, answer)
+            raise _unfetched(source, what, answer)
 
 
 def _ref(commit: CommitId) -> str:
@@ -122,11 +146,11 @@ def _paths(out: bytes) -> tuple[str, ...]:
     return tuple(sorted(path.decode(errors="backslashreplace") for path in out.split(b"\0") if path))
 
 
-def _unfetched(source: LocalRepository, commit: CommitId, answer: run.Answer) -> PlangateError:
+def _unfetched(source: Source, what: str, answer: run.Answer) -> PlangateError:
     """Give the error for a fetch that failed, with the cure for what is known to happen."""
     said = " ".join(answer.error.split())[-400:]
     if "fsck error" in answer.error:
         return Refused(f"the history holds a dangerous object: {said}", where=source.location, mend="remove it")
-    if "not our ref" in answer.error or "upload-pack: not" in answer.error:
-        return Misconfigured(f"the repository has no commit {commit}", where=source.location, mend="name one it has")
-    return run.failed("fetch", source.location, answer)
+    if any(sign in answer.error for sign in _MISSING):
+        return Misconfigured(f"the repository has no commit {what}", where=source.location, mend="name one it has")
+    return refusal(source.location, answer.error) or run.failed("fetch", source.location, answer)

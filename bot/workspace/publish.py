@@ -1,7 +1,7 @@
-"""The publisher: from a checkout to a branch of the person's repository (security.md, PUBLISHER; G1, G3, G4).
+"""The publisher: from a checkout to a branch of the repository that is worked on (security.md, PUBLISHER; G1, G3, G4).
 
 Rules
-- It works in a fresh clone and never runs git in the checkout; the person's work tree, index and HEAD stay untouched.
+- It works in a fresh clone and never runs git in the checkout; a person's work tree, index and HEAD stay untouched.
 - Nothing outside of the approved plan's scope is committed; author, date, branch and message are the harness's.
 - The same order gives the same commit; a branch that holds something else is a Conflict, never overwritten.
 - GitPython is used here alone, in a clone of this program's making, without an argument that others shape.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.core.approval import ApprovedPlan
-from bot.core.errors import Conflict, PlangateError, Refused
+from bot.core.errors import Conflict, OutOfScope, PlangateError, Refused
 from bot.core.names import CommitId
 from bot.core.paths import in_scope
 from bot.core.plan import Contract
@@ -27,6 +27,7 @@ from bot.workspace import run
 from bot.workspace.checkout import start_repository
 from bot.workspace.export import Export, printable
 from bot.workspace.mirror import Mirror
+from bot.workspace.remote import refusal
 from bot.workspace.tree import UntrustedTree
 
 AUTHOR: Final = ("Plangate", "plangate@users.noreply.github.com")
@@ -35,10 +36,13 @@ _BRANCH = re.compile(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)|@\{))[A-Za-z0-9][A-Za-z
 _PERSON = re.compile(r"[^<>\x00-\x1f\x7f]+ <[^<>\s\x00-\x1f\x7f]+>")
 _SHOWN = 20
 
+# What git says when somebody else's push came first: before ours, or while it was under way.
+_OVERTAKEN = ("stale info", "fetch first", "non-fast-forward", "but expected", "reference already exists")
+
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Publishes to the local repository that a mirror is of."""
+    """Publishes to the repository that a mirror is of."""
 
     folder: Path
     """Where fresh clones are made; each is removed afterwards."""
@@ -51,7 +55,7 @@ class Publisher:
         try:
             paths = await self._export(clone, checkout, plan.document.contract)
             commit = await self._commit(clone, checkout.base, order)
-            await self._push(clone, commit, order.branch)
+            await self._push(clone, commit, order)
         finally:
             await asyncio.to_thread(shutil.rmtree, clone.parent, ignore_errors=True)
         return Published(order.branch, commit, paths)
@@ -71,14 +75,7 @@ class Publisher:
         paths = tuple(sorted(os.fsdecode(path) for path in out.split(b"\0") if path))
         if not paths:
             raise Refused("the work changed nothing", mend="say what should be different")
-        outside = [path for path in paths if not in_scope(path, contract.scope, contract.dependencies)]
-        if outside:
-            more = f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else ""
-            raise Refused(
-                "the work changed files outside of the plan's scope",
-                where=", ".join(printable(path) for path in outside[:_SHOWN]) + more,
-                mend="leave them as they were, or ask for a plan that names them",
-            )
+        _check_scope(paths, contract)
         return paths
 
     async def _commit(self, clone: Path, base: CommitId, order: CommitOrder) -> CommitId:
@@ -86,18 +83,20 @@ class Publisher:
         tree = (await run.git(clone, "write-tree")).out.decode().strip()
         return await asyncio.to_thread(_commit_tree, clone, base, tree, order)
 
-    async def _push(self, clone: Path, commit: CommitId, branch: str) -> None:
-        """Make the branch in the person's repository, if there is none or it is this commit already."""
-        source, ref = self.mirror.source, f"refs/heads/{branch}"
+    async def _push(self, clone: Path, commit: CommitId, order: CommitOrder) -> None:
+        """Move the branch, if it is where the order expects it, or make it; one at this commit already stays."""
+        source, ref = self.mirror.source, f"refs/heads/{order.branch}"
+        through = (f"--receive-pack={source.receive_pack}",) if source.receive_pack else ()
         answer = await run.git(
             clone,
             *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"),
-            *(f"--receive-pack={source.receive_pack}", f"--force-with-lease={ref}:"),
+            *(*through, f"--force-with-lease={ref}:{order.expected or ''}"),
             *("--", source.location, f"{commit}:{ref}"),
+            settings=await asyncio.to_thread(source.settings),
             check=False,
         )
         if answer.code != 0:
-            raise _unpushed(source.location, branch, answer)
+            raise _unpushed(source.location, order.branch, answer)
 
 
 def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
@@ -106,12 +105,24 @@ def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
         raise Refused(
             "the checkout was made from another commit than the plan", where=checkout.base, mend="start the work again"
         )
+    if order.expected not in {None, checkout.base}:
+        raise Refused("the work was not begun on the branch's head", where=order.branch, mend="start the work again")
     if not _BRANCH.fullmatch(order.branch):
         raise Refused("this is no safe branch name", where=printable(order.branch[:80]), mend="use letters and digits")
     if order.requester and not _PERSON.fullmatch(order.requester):
         raise Refused("this is no co-author", where=printable(order.requester[:80]), mend="use `Name <address>`")
     if not order.message.strip() or "\0" in order.message:
         raise Refused("the commit message is empty or binary", mend="give a message")
+
+
+def _check_scope(paths: tuple[str, ...], contract: Contract) -> None:
+    """Raise OutOfScope for paths that the plan does not name, Refused for those that no plan can name."""
+    outside = tuple(path for path in paths if not in_scope(path, contract.scope, contract.dependencies))
+    odd = [printable(path) for path in outside if printable(path) != path or not in_scope(path, (path,))]
+    if odd:
+        raise Refused("no plan can name these files", where=", ".join(odd[:_SHOWN]), mend="leave them as they were")
+    if outside:
+        raise OutOfScope(outside)
 
 
 def _commit_tree(clone: Path, base: CommitId, tree: str, order: CommitOrder) -> CommitId:
@@ -138,7 +149,7 @@ def _commit_tree(clone: Path, base: CommitId, tree: str, order: CommitOrder) -> 
 def _unpushed(location: str, branch: str, answer: run.Answer) -> PlangateError:
     """Give the error for a push that failed, with the cure for what is known to happen."""
     said = " ".join((answer.out.decode(errors="replace") + " " + answer.error).split())[-600:]
-    if "stale info" in said or "fetch first" in said or "non-fast-forward" in said:
+    if any(sign in said for sign in _OVERTAKEN):
         return Conflict("the branch holds something else", where=branch, mend="delete or rename that branch")
     if "proc-receive" in said:
         return Refused(
@@ -150,4 +161,4 @@ def _unpushed(location: str, branch: str, answer: run.Answer) -> PlangateError:
         return Refused(f"the branch cannot be made: {said}", where=branch, mend="rename the branch that is in its way")
     if "ermission denied" in said or "insufficient permission" in said or "Read-only file system" in said:
         return Refused(f"the repository cannot be written: {said}", where=location, mend="run as the user who owns it")
-    return run.failed("push", location, answer)
+    return refusal(location, said) or run.failed("push", location, answer)

@@ -6,6 +6,7 @@ network and keys, where its hooks are switched off as well (security.md, G1).
 
 import os
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -70,6 +71,11 @@ class LocalRepository:
         return str(self.place.common_dir)
 
     @property
+    def folder(self) -> str:
+        """Its own work tree."""
+        return str(self.place.top)
+
+    @property
     def upload_pack(self) -> str:
         """The command line, for git's ``--upload-pack``, that reads from this repository in a sandbox."""
         return self._command("upload-pack", writable=False)
@@ -78,6 +84,10 @@ class LocalRepository:
     def receive_pack(self) -> str:
         """The command line, for git's ``--receive-pack``, that writes to this repository in a sandbox."""
         return self._command("receive-pack", writable=True)
+
+    def settings(self) -> Mapping[str, str]:
+        """Let git talk to a repository by its path, which takes no credentials."""
+        return {"protocol.file.allow": "always"}
 
     def _command(self, program: str, *, writable: bool) -> str:
         """Give the command line of a git program that serves this repository."""

@@ -38,6 +38,7 @@ _SETTINGS = {
     "maintenance.auto": "false",
     "receive.autogc": "false",
     "protocol.version": "2",
+    "protocol.allow": "never",  # but what the source of a fetch or push names
     "advice.detachedHead": "false",
     "init.defaultBranch": "main",
 }
@@ -56,22 +57,25 @@ class Answer:
 
 def git_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
     """Give git's share of an environment: no configuration but the repository's own, outranked by what is set here."""
-    merged = _SETTINGS | dict(settings or {})
-    numbered = {"GIT_CONFIG_COUNT": str(len(merged))}
-    for number, (key, value) in enumerate(merged.items()):
-        numbered |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return {
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ALLOW_PROTOCOL": "file:https:http",
         "GIT_LFS_SKIP_SMUDGE": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TEMPLATE_DIR": "",
-        **numbered,
+        **numbered(_SETTINGS | dict(settings or {})),
     }
+
+
+def numbered(settings: Mapping[str, str]) -> dict[str, str]:
+    """Give settings as the variables that git reads them from (git-config(1), GIT_CONFIG_COUNT)."""
+    variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings.items()):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
 
 
 async def git(

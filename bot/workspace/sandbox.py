@@ -57,8 +57,12 @@ class Profile:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def argv(profile: Profile) -> list[str]:
-    """Give the bubblewrap command line of a profile, up to the program to run; raises NoSandbox without bubblewrap."""
+def argv(profile: Profile, *, init: bool = True) -> list[str]:
+    """Give the bubblewrap command line of a profile, up to the program to run; raises NoSandbox without bubblewrap.
+
+    With `init`, bubblewrap stays as process 1 and reaps orphans, with the program's standard pipes open: anything in
+    the sandbox can write to them through /proc/1/fd. Without, the program is process 1; it must reap, and hide itself.
+    """
     binds = [
         part
         for mount in profile.mounts
@@ -66,8 +70,8 @@ def argv(profile: Profile) -> list[str]:
     ]
     variables = [part for name, value in environment(profile).items() for part in ("--setenv", name, value)]
     return [
-        # bubblewrap stays as the first process of the sandbox, where its own environment could be read in /proc/1.
-        *("env", "-i", _bubblewrap()),
+        # Where bubblewrap is process 1, its own environment could be read in /proc/1.
+        *("env", "-i", _bubblewrap(), *(() if init else ("--as-pid-1",))),
         *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"),
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox"),
         *_runtime(),

@@ -1,4 +1,4 @@
-"""The Workspace port on a local repository: mirror, checkouts, sandboxes and publisher, joined."""
+"""The Workspace port on a git repository, here or on a server: mirror, checkouts, sandboxes and publisher, joined."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +11,8 @@ from bot.workspace import run, sandbox
 from bot.workspace.checkout import Checkouts
 from bot.workspace.mirror import Mirror
 from bot.workspace.publish import Publisher
-from bot.workspace.repository import LocalRepository
 from bot.workspace.sandbox import Mount, Profile
+from bot.workspace.source import Source
 from bot.workspace.toolhost import SandboxedToolhost, program
 
 _BOT = Path(__file__).parent.parent
@@ -31,10 +31,10 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalWorkspace:
-    """A safe place to work on a local repository; `LocalWorkspace.on` makes it."""
+class GitWorkspace:
+    """A safe place to work on a repository; `GitWorkspace.on` makes it."""
 
-    source: LocalRepository
+    source: Source
     mirror: Mirror
     checkouts: Checkouts
     publisher: Publisher
@@ -42,12 +42,12 @@ class LocalWorkspace:
     _open: dict[str, list[SandboxedToolhost]] = field(default_factory=dict)
 
     @classmethod
-    def on(cls, source: LocalRepository, data: Path, limits: Limits | None = None) -> "LocalWorkspace":
+    def on(cls, source: Source, data: Path, limits: Limits | None = None) -> "GitWorkspace":
         """Join the parts; everything that is kept lies in the folder `data`."""
         run.leave_keyring()
         folder, bounds = data.resolve(), limits or Limits()
         mirror = Mirror.of(source, folder / "mirrors")
-        shown_as = sandbox.shown_path(str(source.place.top), (str(mirror.path), *bounds.mounts))
+        shown_as = sandbox.shown_path(source.folder, (str(mirror.path), *bounds.mounts))
         checkouts = Checkouts(folder / "checkouts", mirror, shown_as, source.unsafe)
         return cls(source, mirror, checkouts, Publisher(folder / "publishing", mirror), bounds)
 
@@ -93,6 +93,14 @@ class LocalWorkspace:
         await self._close(checkout)
         await self.checkouts.discard(checkout)
 
+    async def close(self) -> None:
+        """End all sandboxes and let other processes go on with the checkouts; a later call begins anew."""
+        for hosts in tuple(self._open.values()):
+            for host in hosts:
+                await host.close()
+        self._open.clear()
+        self.checkouts.release()
+
     async def _close(self, checkout: Checkout) -> None:
         """End every sandbox that was opened on a checkout."""
         for host in self._open.pop(checkout.path, []):
@@ -117,5 +125,5 @@ class LocalWorkspace:
             return await SandboxedToolhost.start(
                 program(sandbox.python(), str(_BOT.parent)), config, environment=variables
             )
-        command = [*sandbox.argv(profile), *program(sandbox.python(), sandbox.PACKAGE)]
+        command = [*sandbox.argv(profile, init=False), *program(sandbox.python(), sandbox.PACKAGE)]
         return await SandboxedToolhost.start(command, config, environment={})

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.workspace.repository import LocalRepository
-from bot.workspace.workspace import LocalWorkspace
+from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, make_repository
 
 
@@ -23,8 +23,8 @@ def repository(tmp_path: Path, template: Path) -> Repository:
 
 
 @pytest.fixture
-async def workspace(repository: Repository, tmp_path: Path) -> LocalWorkspace:
-    return LocalWorkspace.on(await LocalRepository.open(repository.path), tmp_path / "data")
+async def workspace(repository: Repository, tmp_path: Path) -> GitWorkspace:
+    return GitWorkspace.on(await LocalRepository.open(repository.path), tmp_path / "data")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """What the tests of the workspace stand on: real repositories, approved plans, probes."""
 
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,9 +9,13 @@ from pathlib import Path
 from bot.core.approval import Actor, ApprovedPlan, Candidate, Opinion, Policy, Role, Shown, Snapshot, Way, prove
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
-from bot.ports import CommitOrder
+from bot.ports import Checkout, CommitOrder, Published
+from bot.workspace.workspace import GitWorkspace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+Work = Callable[[Path], None]
+"""Does some work in a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +74,30 @@ def approved(base: CommitId, scope: tuple[str, ...] = (), dependencies: tuple[st
 
 def order(branch: str = "plangate/run-x-00000001", message: str = "Do it", requester: str = "") -> CommitOrder:
     return CommitOrder(branch=branch, message=message, at=NOW, requester=requester)
+
+
+async def begin(workspace: GitWorkspace, repository: Repository, work: Work) -> Checkout:
+    """Give a checkout with some work done in it."""
+    checkout = await workspace.checkout("main", repository.head)
+    work(Path(checkout.path))
+    return checkout
+
+
+async def publish(
+    workspace: GitWorkspace, repository: Repository, work: Work, scope: tuple[str, ...] = ()
+) -> Published:
+    """Do some work and publish it."""
+    checkout = await begin(workspace, repository, work)
+    return await workspace.publish(approved(checkout.base, scope), checkout, order())
+
+
+def write(**files: str) -> Work:
+    """Write files; a double underscore in a name is a slash."""
+
+    def work(tree: Path) -> None:
+        for name, text in files.items():
+            target = tree / name.replace("__", "/").replace("_dot_", ".")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+
+    return work

@@ -12,7 +12,7 @@ from bot.core.errors import Broken, Conflict, Refused
 from bot.ports import Access, Checkout
 from bot.workspace.checkout import safe_name
 from bot.workspace.repository import LocalRepository
-from bot.workspace.workspace import LocalWorkspace
+from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository
 
 TOP = str(Path(__file__).parents[2])
@@ -30,7 +30,7 @@ def tree(checkout: Checkout) -> dict[str, str]:
     return found
 
 
-async def shell(workspace: LocalWorkspace, checkout: Checkout, command: str) -> str:
+async def shell(workspace: GitWorkspace, checkout: Checkout, command: str) -> str:
     """Run one command in a checkout, as an agent would."""
     host = await workspace.open(checkout, Access.WRITE)
     try:
@@ -39,7 +39,7 @@ async def shell(workspace: LocalWorkspace, checkout: Checkout, command: str) -> 
         await host.close()
 
 
-async def test_what_the_commit_holds(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_what_the_commit_holds(workspace: GitWorkspace, repository: Repository) -> None:
     """A checkout holds the commit, with modes and links, and git inside of it finds nothing changed."""
     (repository.path / "src" / "a.py").write_text("uncommitted")
     checkout = await workspace.checkout("main", repository.head)
@@ -50,7 +50,7 @@ async def test_what_the_commit_holds(workspace: LocalWorkspace, repository: Repo
     assert said.split("\n") == ["1", str(repository.path)]
 
 
-async def test_as_it_was_left(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_as_it_was_left(workspace: GitWorkspace, repository: Repository) -> None:
     """A checkout that is there is given as it was left, whatever base is asked for."""
     base = repository.head
     checkout = await workspace.checkout("main", base)
@@ -62,7 +62,7 @@ async def test_as_it_was_left(workspace: LocalWorkspace, repository: Repository)
 
 
 @pytest.mark.req("G2")
-async def test_own_git_directory(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_own_git_directory(workspace: GitWorkspace, repository: Repository) -> None:
     """What an agent plants in its checkout's git directory is in no other checkout, nor in the repository."""
     base = repository.head
     first = await workspace.checkout("one", base)
@@ -75,7 +75,7 @@ async def test_own_git_directory(workspace: LocalWorkspace, repository: Reposito
     assert "t" not in (await shell(workspace, second, "git tag")).split()
 
 
-async def test_half_made_is_made_again(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_half_made_is_made_again(workspace: GitWorkspace, repository: Repository) -> None:
     """What a killed process left half made is not taken for whole."""
     half = workspace.checkouts.folder / "main~making" / "tree"
     half.mkdir(parents=True)
@@ -91,11 +91,11 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from bot.workspace.repository import LocalRepository
-from bot.workspace.workspace import LocalWorkspace
+from bot.workspace.workspace import GitWorkspace
 
 async def main():
     source = await LocalRepository.open(Path(sys.argv[1]))
-    workspace = LocalWorkspace.on(source, Path(sys.argv[2]))
+    workspace = GitWorkspace.on(source, Path(sys.argv[2]))
     await workspace.checkout("main", source.head)
     print("taken", flush=True)
     await asyncio.sleep(60)
@@ -105,7 +105,7 @@ asyncio.run(main())
 
 
 @pytest.mark.req("E4")
-async def test_two_processes(repository: Repository, workspace: LocalWorkspace, tmp_path: Path) -> None:
+async def test_two_processes(repository: Repository, workspace: GitWorkspace, tmp_path: Path) -> None:
     """A name that another process works with is a Conflict; when that process is killed, it is free."""
     command = [sys.executable, "-c", KILLED, str(repository.path), str(tmp_path / "data")]
     environment = {**os.environ, "PYTHONPATH": TOP}
@@ -119,7 +119,7 @@ async def test_two_processes(repository: Repository, workspace: LocalWorkspace, 
     assert (await workspace.checkout("main", repository.head)).base == repository.head
 
 
-async def test_fork_and_merge(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_fork_and_merge(workspace: GitWorkspace, repository: Repository) -> None:
     """A fork starts as its parent stands; what it changes comes back, and what its parent did meanwhile stays."""
     parent = await workspace.checkout("main", repository.head)
     await shell(workspace, parent, "echo parent > p; rm src/b.py")
@@ -137,7 +137,7 @@ async def test_fork_and_merge(workspace: LocalWorkspace, repository: Repository)
 
 
 @pytest.mark.req("S4")
-async def test_merge_conflict(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_merge_conflict(workspace: GitWorkspace, repository: Repository) -> None:
     """Where both changed the same line the parent's side stays, and the fork's is reported."""
     parent = await workspace.checkout("main", repository.head)
     fork = await workspace.fork(parent, "child")
@@ -148,14 +148,14 @@ async def test_merge_conflict(workspace: LocalWorkspace, repository: Repository)
     assert tree(parent)["src/a.py"] == "a = 4\n"
 
 
-async def test_merge_of_no_fork(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_merge_of_no_fork(workspace: GitWorkspace, repository: Repository) -> None:
     """Only a fork has something to be merged from."""
     one, two = [await workspace.checkout(name, repository.head) for name in ("one", "two")]
     with pytest.raises(Refused, match="no fork"):
         await workspace.merge(one, two)
 
 
-async def test_discard(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_discard(workspace: GitWorkspace, repository: Repository) -> None:
     """Nothing is left of a discarded checkout, however its modes were set; its name is free again."""
     checkout = await workspace.checkout("main", repository.head)
     host = await workspace.open(checkout, Access.WRITE)
@@ -167,7 +167,7 @@ async def test_discard(workspace: LocalWorkspace, repository: Repository) -> Non
     assert "d" not in tree(await workspace.checkout("main", repository.head))
 
 
-async def test_foreign_path(workspace: LocalWorkspace, tmp_path: Path) -> None:
+async def test_foreign_path(workspace: GitWorkspace, tmp_path: Path) -> None:
     """A path that is no checkout is never mounted, published or removed."""
     stranger = Checkout(str(tmp_path / "tree"), "/workspace", (await LocalRepository.open(tmp_path / "repo")).head)
     with pytest.raises(Broken):

@@ -12,7 +12,7 @@ import pytest
 from bot.core.errors import Refused
 from bot.ports import Access
 from bot.workspace.repository import LocalRepository
-from bot.workspace.workspace import LocalWorkspace
+from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, approved, make_repository, order
 
 Plant = Callable[[Repository, str], None]
@@ -141,7 +141,7 @@ async def test_exhibit_never_fires(
     MUSEUM[exhibit](repository, evil)
     os.utime(repository.path / "README.md", (1, 1))
     source = await LocalRepository.open(repository.path)
-    workspace = LocalWorkspace.on(source, tmp_path / "data")
+    workspace = GitWorkspace.on(source, tmp_path / "data")
     checkout = await workspace.checkout("main", source.head)
     host = await workspace.open(checkout, Access.WRITE)
     await host.call("Bash", {"command": "echo new > new.py; git status; git add -A; git diff --cached"})

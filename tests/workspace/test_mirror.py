@@ -11,7 +11,7 @@ from bot.core.names import CommitId
 from bot.ports import Access
 from bot.workspace.mirror import Mirror
 from bot.workspace.repository import LocalRepository
-from bot.workspace.workspace import LocalWorkspace
+from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, approved, order
 
 
@@ -125,7 +125,7 @@ async def test_shallow(repository: Repository, tmp_path: Path) -> None:
     repository.commit(a="1")
     repository.git("clone", "-q", "--depth=1", f"file://{repository.path}", str(tmp_path / "shallow"))
     shallow = Repository(tmp_path / "shallow")
-    workspace = LocalWorkspace.on(await LocalRepository.open(shallow.path), tmp_path / "data")
+    workspace = GitWorkspace.on(await LocalRepository.open(shallow.path), tmp_path / "data")
     checkout = await workspace.checkout("main", shallow.head)
     host = await workspace.open(checkout, Access.WRITE)
     said = await host.call("Bash", {"command": "git log --oneline | wc -l; echo x > x"})

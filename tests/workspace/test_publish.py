@@ -2,48 +2,18 @@
 
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bot.core.errors import Conflict, Refused
-from bot.ports import Access, Checkout, CommitOrder, Published
+from bot.core.errors import Conflict, OutOfScope, Refused
+from bot.ports import Access, CommitOrder
 from bot.workspace.repository import LocalRepository
-from bot.workspace.workspace import LocalWorkspace
-from tests.workspace.ground import Repository, approved, make_repository, order
-
-Work = Callable[[Path], None]
+from bot.workspace.workspace import GitWorkspace
+from tests.workspace.ground import Repository, Work, approved, begin, make_repository, order, publish, write
 
 
-async def begin(workspace: LocalWorkspace, repository: Repository, work: Work) -> Checkout:
-    """Give a checkout with some work done in it."""
-    checkout = await workspace.checkout("main", repository.head)
-    work(Path(checkout.path))
-    return checkout
-
-
-async def publish(
-    workspace: LocalWorkspace, repository: Repository, work: Work, scope: tuple[str, ...] = ()
-) -> Published:
-    """Do some work and publish it."""
-    checkout = await begin(workspace, repository, work)
-    return await workspace.publish(approved(checkout.base, scope), checkout, order())
-
-
-def write(**files: str) -> Work:
-    """Write files; a double underscore in a name is a slash."""
-
-    def work(tree: Path) -> None:
-        for name, text in files.items():
-            target = tree / name.replace("__", "/").replace("_dot_", ".")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
-
-    return work
-
-
-async def test_branch(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_branch(workspace: GitWorkspace, repository: Repository) -> None:
     """A new branch holds the work on top of the base; work tree, index, HEAD and the uncommitted stay as they were."""
     (repository.path / "src" / "b.py").write_text("mine, uncommitted")
     before = (repository.git("status", "--porcelain", "--branch"), repository.head)
@@ -65,7 +35,7 @@ async def test_branch(workspace: LocalWorkspace, repository: Repository) -> None
     assert list((workspace.publisher.folder).iterdir()) == []
 
 
-async def test_modes(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_modes(workspace: GitWorkspace, repository: Repository) -> None:
     """The executable bit and links are kept, setuid is not."""
 
     def work(tree: Path) -> None:
@@ -87,7 +57,7 @@ async def test_modes(workspace: LocalWorkspace, repository: Repository) -> None:
     )
 
 
-async def test_folder_and_file_change_places(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_folder_and_file_change_places(workspace: GitWorkspace, repository: Repository) -> None:
     """A folder that becomes a file, and a file that becomes a folder, are published as they are."""
 
     def work(tree: Path) -> None:
@@ -106,18 +76,18 @@ async def test_folder_and_file_change_places(workspace: LocalWorkspace, reposito
 
 
 @pytest.mark.req("E3")
-async def test_same_order_same_commit(workspace: LocalWorkspace, repository: Repository, tmp_path: Path) -> None:
+async def test_same_order_same_commit(workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
     """Publishing again, here and after a restart, gives the same commit and changes nothing."""
     checkout = await begin(workspace, repository, write(new="x"))
     first = await workspace.publish(approved(checkout.base), checkout, order())
     again = await workspace.publish(approved(checkout.base), checkout, order())
-    twin = LocalWorkspace.on(await LocalRepository.open(repository.path), tmp_path / "elsewhere")
+    twin = GitWorkspace.on(await LocalRepository.open(repository.path), tmp_path / "elsewhere")
     other = await begin(twin, repository, write(new="x"))
     assert first == again == await twin.publish(approved(other.base), other, order())
 
 
 @pytest.mark.req("G3")
-async def test_taken_branch(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_taken_branch(workspace: GitWorkspace, repository: Repository) -> None:
     """A branch that holds something else is a Conflict, and stays as it was."""
     checkout = await begin(workspace, repository, write(new="x"))
     repository.git("branch", order().branch)
@@ -126,14 +96,14 @@ async def test_taken_branch(workspace: LocalWorkspace, repository: Repository) -
     assert repository.git("rev-parse", order().branch) == repository.head
 
 
-async def test_branch_in_the_way(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_branch_in_the_way(workspace: GitWorkspace, repository: Repository) -> None:
     """A branch named like our folder of branches is named as what is in the way."""
     repository.git("branch", "plangate")
     with pytest.raises(Refused, match=r"cannot be made.*rename the branch"):
         await publish(workspace, repository, write(new="x"))
 
 
-async def test_ignored(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_ignored(workspace: GitWorkspace, repository: Repository) -> None:
     """What the tree's own .gitignore leaves out is left out, whatever it is, but not what the base tracks."""
     (repository.path / ".gitignore").write_text("*.log\n/build/\nsrc/b.py\n")
     repository.git("add", "-A", "-f")
@@ -150,7 +120,7 @@ async def test_ignored(workspace: LocalWorkspace, repository: Repository) -> Non
     assert published.paths == ("ok", "src/b.py", "sub/.gitignore")
 
 
-async def test_excludes_of_the_checkout_do_not_count(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_excludes_of_the_checkout_do_not_count(workspace: GitWorkspace, repository: Repository) -> None:
     """What an agent writes into its git directory hides nothing from the publisher, and runs nothing."""
 
     def work(tree: Path) -> None:
@@ -163,7 +133,7 @@ async def test_excludes_of_the_checkout_do_not_count(workspace: LocalWorkspace, 
     assert published.paths == (".gitattributes", "new")
 
 
-async def test_line_ends(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_line_ends(workspace: GitWorkspace, repository: Repository) -> None:
     """Text that only its line ends tell from the base is no change where the attributes say so."""
     (repository.path / ".gitattributes").write_text("* text eol=crlf\n")
     repository.commit()
@@ -171,7 +141,7 @@ async def test_line_ends(workspace: LocalWorkspace, repository: Repository) -> N
         await publish(workspace, repository, lambda tree: None)
 
 
-async def test_submodule(workspace: LocalWorkspace, repository: Repository, tmp_path: Path) -> None:
+async def test_submodule(workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
     """The commit of a submodule stays as it is: what lies in its folder is no part of this repository."""
     make_repository(tmp_path / "module")
     repository.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(tmp_path / "module"), "mod")
@@ -258,7 +228,7 @@ REFUSED: dict[str, tuple[Work, str]] = {
 
 @pytest.mark.req("G1")
 @pytest.mark.parametrize("what", REFUSED)
-async def test_refused(what: str, workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_refused(what: str, workspace: GitWorkspace, repository: Repository) -> None:
     """It is refused by name, and no branch is made."""
     work, said = REFUSED[what]
     with pytest.raises(Refused) as caught:
@@ -267,7 +237,7 @@ async def test_refused(what: str, workspace: LocalWorkspace, repository: Reposit
     assert repository.git("branch", "--format=%(refname:short)") == "main"
 
 
-async def test_odd_names_of_the_base_may_change(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_odd_names_of_the_base_may_change(workspace: GitWorkspace, repository: Repository) -> None:
     """A name that would be refused as a new one is no reason when the repository has it already."""
     (repository.path / "aux.txt").write_text("1")
     (repository.path / "out").symlink_to("/etc/passwd")
@@ -276,7 +246,7 @@ async def test_odd_names_of_the_base_may_change(workspace: LocalWorkspace, repos
     assert published.paths == ("aux.txt",)
 
 
-async def test_large_file_of_the_base(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_large_file_of_the_base(workspace: GitWorkspace, repository: Repository) -> None:
     """A file beyond the limit that the base has already is no reason, as long as it stays as it is."""
     large(repository.path)
     repository.commit()
@@ -299,25 +269,34 @@ SCOPES: tuple[tuple[tuple[str, ...], str, bool], ...] = (
 @pytest.mark.req("G4")
 @pytest.mark.parametrize(("scope", "path", "allowed"), SCOPES)
 async def test_scope(
-    scope: tuple[str, ...], path: str, allowed: bool, workspace: LocalWorkspace, repository: Repository
+    scope: tuple[str, ...], path: str, allowed: bool, workspace: GitWorkspace, repository: Repository
 ) -> None:
-    """Nothing outside of the approved plan's scope is published, and the error names it."""
+    """Nothing outside of the approved plan's scope is published, and the error names it: it may become an amendment."""
     work = write(**{path: "changed"})
     if allowed:
         assert (await publish(workspace, repository, work, scope)).paths == (path,)
         return
-    with pytest.raises(Refused, match=r"outside of the plan's scope") as caught:
+    with pytest.raises(OutOfScope) as caught:
         await publish(workspace, repository, work, scope)
-    assert path in caught.value.where
+    assert caught.value.paths == (path,)
 
 
-async def test_deletion_out_of_scope(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_deletion_out_of_scope(workspace: GitWorkspace, repository: Repository) -> None:
     """Removing a file is a change of it."""
-    with pytest.raises(Refused, match="outside of the plan's scope"):
+    with pytest.raises(OutOfScope):
         await publish(workspace, repository, lambda tree: (tree / "README.md").unlink(), ("src",))
 
 
-async def test_sandboxes_are_ended_first(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_out_of_scope_and_unnameable(workspace: GitWorkspace, repository: Repository) -> None:
+    """A name that no scope can hold is refused: an amendment with it would never end."""
+    (repository.path / "!x").write_text("1")
+    repository.commit()
+    with pytest.raises(Refused, match="no plan can name") as caught:
+        await publish(workspace, repository, write(**{"!x": "2"}), ("src",))
+    assert not isinstance(caught.value, OutOfScope)
+
+
+async def test_sandboxes_are_ended_first(workspace: GitWorkspace, repository: Repository) -> None:
     """Publishing ends what still runs in the checkout, so that nothing can write while it reads."""
     checkout = await begin(workspace, repository, write(new="x"))
     host = await workspace.open(checkout, Access.WRITE)
@@ -342,14 +321,14 @@ BAD_ORDERS = (
 
 @pytest.mark.req("G3")
 @pytest.mark.parametrize("bad", BAD_ORDERS)
-async def test_bad_order(bad: CommitOrder, workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_bad_order(bad: CommitOrder, workspace: GitWorkspace, repository: Repository) -> None:
     """Names and texts that could be read as something else are refused before anything is done."""
     checkout = await begin(workspace, repository, write(new="x"))
     with pytest.raises(Refused):
         await workspace.publish(approved(checkout.base), checkout, bad)
 
 
-async def test_message(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_message(workspace: GitWorkspace, repository: Repository) -> None:
     """The message is committed as given, with the requester as co-author."""
     checkout = await begin(workspace, repository, write(new="x"))
     what = order(message="Títle\r\n\r\nBody\n", requester="Ann Lee <ann@example.org>")
@@ -359,7 +338,7 @@ async def test_message(workspace: LocalWorkspace, repository: Repository) -> Non
     )
 
 
-async def test_other_base(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_other_base(workspace: GitWorkspace, repository: Repository) -> None:
     """A plan made for another commit publishes nothing."""
     checkout = await begin(workspace, repository, write(new="x"))
     later = repository.commit(other="x")
@@ -368,7 +347,7 @@ async def test_other_base(workspace: LocalWorkspace, repository: Repository) -> 
 
 
 @pytest.mark.req("G1")
-async def test_tree_on_the_import_path(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_tree_on_the_import_path(workspace: GitWorkspace, repository: Repository) -> None:
     """Modules at the top of a repository are never imported by the program."""
     names = ("git", "bot", "anthropic", "sitecustomize", "gitdb")
     trap = "raise SystemExit('imported')"
@@ -377,7 +356,7 @@ async def test_tree_on_the_import_path(workspace: LocalWorkspace, repository: Re
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root reads everything")
-async def test_unreadable(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_unreadable(workspace: GitWorkspace, repository: Repository) -> None:
     """What cannot be read is named; it is not taken for deleted."""
     with pytest.raises(Refused, match="cannot be read"):
         await publish(workspace, repository, lambda tree: (tree / "src").chmod(0))

@@ -9,20 +9,20 @@ import pytest
 from bot.core.errors import NoSandbox
 from bot.ports import Access
 from bot.workspace.repository import LocalRepository
-from bot.workspace.sandbox import Mount, Profile, argv, python
-from bot.workspace.toolhost import SandboxedToolhost
-from bot.workspace.workspace import LocalWorkspace
+from bot.workspace.sandbox import PACKAGE, Mount, Profile, argv, environment, python
+from bot.workspace.toolhost import SandboxedToolhost, program
+from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository
 
 HELLO = "import sys, json, time, os; sys.stdin.readline(); print('{\"ready\": true}', flush=True)\n"
 EACH = HELLO + "for line in sys.stdin:\n m = json.loads(line); n = m.get('id')\n "
 
 
-async def fake(tmp_path: Path, program: str) -> SandboxedToolhost:
+async def fake(tmp_path: Path, script: str) -> SandboxedToolhost:
     """Start a program of the test's own in place of the toolhost."""
     profile = Profile("/home/me", (Mount(str(tmp_path), "/home/me", writable=True),))
     return await SandboxedToolhost.start(
-        [*argv(profile), python(), "-ISc", program], {"root": "/home/me"}, environment={}
+        [*argv(profile, init=False), python(), "-ISc", script], {"root": "/home/me"}, environment={}
     )
 
 
@@ -107,11 +107,11 @@ async def test_timeout_of_one_that_does_not_obey(tmp_path: Path) -> None:
     assert not alive(tmp_path)
 
 
-@pytest.mark.parametrize("program", ("import time; time.sleep(600)", "raise SystemExit('broken')", "print('{}')"))
-async def test_close_is_quick_and_whole(program: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("script", ("import time; time.sleep(600)", "raise SystemExit('broken')", "print('{}')"))
+async def test_close_is_quick_and_whole(script: str, tmp_path: Path) -> None:
     """Closing ends a toolhost that ignores the end of its input, and closing again does nothing."""
     beat = "os.fork() or [(open('beat', 'w').write('x'), time.sleep(0.05)) for _ in iter(int, 1)]\n"
-    host = await fake(tmp_path, HELLO + beat + "time.sleep(0.2)\n" + program)
+    host = await fake(tmp_path, HELLO + beat + "time.sleep(0.2)\n" + script)
     await host.close()
     assert not alive(tmp_path)
     await host.close()
@@ -134,7 +134,7 @@ async def test_progress(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("T3a")
-async def test_calls_side_by_side(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_calls_side_by_side(workspace: GitWorkspace, repository: Repository) -> None:
     """Calls run side by side, each with the answer to its own question."""
     host = await workspace.open(await workspace.checkout("main", repository.head), Access.READ)
     paths = ("src/a.py", "src/b.py", "README.md") * 5
@@ -144,7 +144,39 @@ async def test_calls_side_by_side(workspace: LocalWorkspace, repository: Reposit
     await host.close()
 
 
-async def test_cancelled_command(workspace: LocalWorkspace, repository: Repository) -> None:
+FORGE = """for pipe in /proc/[0-9]*/fd/*; do
+    echo '{"id": 1, "text": "forged", "is_error": false}' > $pipe
+done 2> /dev/null; cat /proc/1/cmdline; echo mine"""
+
+
+@pytest.mark.req("T3a")
+@pytest.mark.parametrize("init", (False, True))
+async def test_forged_answer(init: bool, tmp_path: Path) -> None:
+    """A command cannot answer in the toolhost's place; with a first process that holds the pipes it could."""
+    profile = Profile("/home/me", (Mount(str(tmp_path), "/home/me", writable=True),))
+    command = [*argv(profile, init=init), *program(python(), PACKAGE)]
+    limits = {"memory_mb": 512, "seconds": 20, "rg": "rg", "env": environment(profile)}
+    host = await SandboxedToolhost.start(command, {"root": "/home/me", "writable": True, **limits}, environment={})
+    output = await host.call("Bash", {"command": FORGE})
+    assert (output.text == "forged") is init
+    await host.close()
+
+
+async def test_toolhost_is_the_first_process(workspace: GitWorkspace, repository: Repository) -> None:
+    """In a workspace the toolhost is process 1, gives nothing of itself away, and reaps what commands leave behind."""
+    host = await workspace.open(await workspace.checkout("main", repository.head), Access.WRITE)
+    look = "tr '\\0' ' ' < /proc/1/cmdline; readlink /proc/1/fd/3 /proc/1/exe /proc/1/cwd; cat /proc/1/environ; true"
+    said = (await host.call("Bash", {"command": look})).text
+    assert "bot.toolhost.main" in said.splitlines()[0]
+    assert "pipe:" not in said
+    assert "PATH=" not in said
+    await host.call("Bash", {"command": "for i in 1 2 3; do (setsid true &) ; done"})
+    left = (await host.call("Bash", {"command": "grep -l '^State:.Z' /proc/[0-9]*/status; true"})).text
+    assert "/proc" not in left
+    await host.close()
+
+
+async def test_cancelled_command(workspace: GitWorkspace, repository: Repository) -> None:
     """Cancelling a call ends its command; the toolhost goes on."""
     checkout = await workspace.checkout("main", repository.head)
     host = await workspace.open(checkout, Access.WRITE)
@@ -162,7 +194,7 @@ async def test_cancelled_command(workspace: LocalWorkspace, repository: Reposito
 
 
 @pytest.mark.req("P4")
-async def test_read_only(workspace: LocalWorkspace, repository: Repository) -> None:
+async def test_read_only(workspace: GitWorkspace, repository: Repository) -> None:
     """With read access neither a tool nor a command can change the checkout."""
     checkout = await workspace.checkout("main", repository.head)
     host = await workspace.open(checkout, Access.READ)
@@ -178,7 +210,7 @@ async def test_read_only(workspace: LocalWorkspace, repository: Repository) -> N
 async def test_without_a_sandbox(repository: Repository, tmp_path: Path) -> None:
     """The unsafe mode runs the same toolhost bare, on the checkout's own path, with a cleared environment."""
     source = await LocalRepository.open(repository.path, unsafe=True)
-    workspace = LocalWorkspace.on(source, tmp_path / "data")
+    workspace = GitWorkspace.on(source, tmp_path / "data")
     checkout = await workspace.checkout("main", source.head)
     assert checkout.shown_as == checkout.path
     host = await workspace.open(checkout, Access.WRITE)

@@ -1,0 +1,34 @@
+"""The repository that is worked on, as git reaches it: a person's own on this machine, or one on a server."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Source(Protocol):
+    """Where commits come from and branches go to."""
+
+    @property
+    def location(self) -> str:
+        """The path or URL that git is told, and that names this repository; no credential is in it (G2)."""
+
+    @property
+    def folder(self) -> str:
+        """Where people would expect a checkout of it."""
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether the person gave up on sandboxes."""
+
+    @property
+    def upload_pack(self) -> str | None:
+        """The command line for git's ``--upload-pack``; None where a server runs it."""
+
+    @property
+    def receive_pack(self) -> str | None:
+        """The command line for git's ``--receive-pack``; None where a server runs it."""
+
+    def settings(self) -> Mapping[str, str]:
+        """Give git's settings for one command that talks to it: the protocol, and what tells the server who we are.
+
+        Asked before each command, since tokens expire; it may block. The values are secret.
+        """

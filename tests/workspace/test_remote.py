@@ -1,0 +1,270 @@
+"""A repository on a server: the same workspace over real HTTP, with a token that goes nowhere else."""
+
+import base64
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from bot.core.errors import Conflict, Misconfigured, Refused, Transient
+from bot.core.names import CommitId
+from bot.ports import Access
+from bot.workspace.mirror import Mirror
+from bot.workspace.remote import RemoteRepository
+from bot.workspace.workspace import GitWorkspace
+from tests.contracts.smart_http import Site, served
+from tests.workspace.ground import Repository, approved, begin, order, publish, write
+
+TOKEN = "ghs_4711_eyJhbGciOi.canary"
+NAME = "owner/name.git"
+
+
+@pytest.fixture
+def bare(repository: Repository, tmp_path: Path) -> Repository:
+    """The repository on the server."""
+    repository.git("clone", "-q", "--bare", ".", str(tmp_path / "site" / NAME))
+    return Repository(tmp_path / "site" / NAME)
+
+
+@pytest.fixture
+def site(bare: Repository, tmp_path: Path) -> Iterator[Site]:
+    with served(tmp_path / "site", TOKEN) as site:
+        yield site
+
+
+@pytest.fixture
+def source(site: Site) -> RemoteRepository:
+    return RemoteRepository(site.url(NAME), lambda: TOKEN)
+
+
+@pytest.fixture
+def mirror(source: RemoteRepository, tmp_path: Path) -> Mirror:
+    return Mirror.of(source, tmp_path / "data" / "mirrors")
+
+
+@pytest.fixture
+def remote(source: RemoteRepository, tmp_path: Path) -> GitWorkspace:
+    return GitWorkspace.on(source, tmp_path / "data")
+
+
+def refuse_pushes(bare: Repository, said: str) -> None:
+    """Let the server refuse every push, in these words."""
+    hook = bare.path / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    hook.chmod(0o755)
+
+
+async def test_from_branch_to_branch(remote: GitWorkspace, bare: Repository) -> None:
+    """Fetched by branch, worked on in a sandbox, published; the same order again changes nothing."""
+    head = await remote.mirror.head("main")
+    checkout = await remote.checkout("main", head)
+    assert checkout.shown_as == "/workspace/name"
+    host = await remote.open(checkout, Access.WRITE)
+    await host.call("Bash", {"command": "echo x > new"})
+    published = await remote.publish(approved(head), checkout, order())
+    assert published == await remote.publish(approved(head), checkout, order())
+    assert bare.git("show", f"{order().branch}:new") == "x"
+    assert bare.git("rev-parse", f"{published.commit}^") == head == bare.git("rev-parse", "main")
+
+
+async def test_branch_that_moved(mirror: Mirror, repository: Repository, bare: Repository) -> None:
+    """The head of a branch is the server's of now, also where history was rewritten, and can be worked on at once."""
+    first = await mirror.head("main")
+    second = repository.commit(src__a_dot_py="a = 2\n")
+    repository.git("commit", "-q", "--amend", "-m", "rewritten")
+    repository.git("push", "-q", "--force", str(bare.path), "main")
+    third = await mirror.head("main")
+    assert (first, third) == (CommitId(repository.git("rev-parse", "HEAD^")), repository.head)
+    assert second != third
+    assert await mirror.changed(first, third) == ("src/a.py",)
+    bare.path.rename(bare.path.with_name("gone"))
+    await mirror.ensure(third)
+
+
+@pytest.mark.req("G2")
+async def test_token_is_nowhere(remote: GitWorkspace, repository: Repository, site: Site, tmp_path: Path) -> None:
+    """The token arrives at the server, and is in no file, no argument and no address."""
+    await publish(remote, repository, write(new="x"))
+    assert {token for _, token in site.seen} == {TOKEN}
+    assert site.argv_with_token == []
+    assert TOKEN not in "".join(path for path, _ in site.seen)
+    sent = base64.b64encode(f"x-access-token:{TOKEN}".encode())
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
+    assert kept
+    assert TOKEN.encode() not in kept
+    assert sent not in kept
+
+
+@pytest.mark.req("G2")
+def test_argument_with_a_token_is_found(site: Site) -> None:
+    """The probe of the test above sees a token that is in an argument."""
+    address = site.url(NAME).replace("//", f"//x-access-token:{TOKEN}@")
+    subprocess.run(["git", "ls-remote", address], check=True, capture_output=True)
+    assert any(TOKEN in line for line in site.argv_with_token)
+
+
+async def test_token_is_asked_for_each_time(site: Site, bare: Repository, tmp_path: Path) -> None:
+    """Tokens expire, so that each command gets a fresh one."""
+    site.tokens |= {f"t{number}" for number in range(9)}
+    numbers = count()
+    remote = GitWorkspace.on(RemoteRepository(site.url(NAME), lambda: f"t{next(numbers)}"), tmp_path / "data")
+    await publish(remote, bare, write(new="x"))
+    assert list(dict.fromkeys(token for _, token in site.seen)) == ["t0", "t1"]
+
+
+@pytest.mark.req("G2")
+def test_token_is_for_this_repository_alone(source: RemoteRepository, site: Site) -> None:
+    """What git is told for one repository tells another one nothing; and no other protocol is open."""
+    environment = source.environment() | {"PATH": "/usr/bin:/bin", "GIT_TERMINAL_PROMPT": "0"}
+
+    def ask(address: str) -> bytes:
+        ran = subprocess.run(["git", "ls-remote", address], env=environment, capture_output=True, check=False)
+        return ran.stdout + ran.stderr
+
+    assert b"could not read Username" in ask(site.url("owner/other.git"))
+    assert {token for _, token in site.seen} == {""}
+    assert b"not allowed" in ask(f"file://{site.root}/{NAME}")
+    assert b"refs/heads/main" in ask(source.location)
+
+
+@pytest.mark.req("G2")
+async def test_redirect(site: Site, repository: Repository, tmp_path: Path) -> None:
+    """A redirect is not followed: the token stays where it was meant for."""
+    site.moved["old"] = "owner"
+    moved = RemoteRepository(site.url("old/name.git"), lambda: TOKEN)
+    with pytest.raises(Misconfigured, match="has moved"):
+        await Mirror.of(moved, tmp_path / "mirrors").ensure(repository.head)
+    assert all(path.startswith("/old/") for path, _ in site.seen)
+
+
+async def test_wrong_token(site: Site, repository: Repository, tmp_path: Path) -> None:
+    """A token that the server does not take may be too new: worth another try, and never shown."""
+    source = RemoteRepository(site.url(NAME), lambda: "ghs_wrong")
+    with pytest.raises(Transient, match="does not take the token") as caught:
+        await Mirror.of(source, tmp_path / "mirrors").ensure(repository.head)
+    assert "ghs_wrong" not in str(caught.value)
+
+
+@pytest.mark.parametrize("token", ("", "a b", "a\nX-Evil: 1", "ä"))
+def test_no_token(token: str) -> None:
+    """What is no token is not sent."""
+    with pytest.raises(Misconfigured, match="empty or malformed"):
+        RemoteRepository("https://github.com/o/n.git", lambda: token).settings()
+
+
+BAD_URLS = (
+    "http://github.com/o/n.git",
+    "https://user:secret@github.com/o/n.git",
+    "https://github.com",
+    "https://github.com/o/n.git?x=1",
+    "https://github.com/o/n.git#x",
+    "https://github.com/o/n\n.git",
+    "ssh://git@github.com/o/n.git",
+    "ext::sh -c x",
+    "--upload-pack=x",
+    "/srv/repo",
+    "http://127.0.0.1.example.org/o/n.git",
+)
+
+
+@pytest.mark.req("G2")
+@pytest.mark.parametrize("url", BAD_URLS)
+def test_bad_url(url: str) -> None:
+    """Nothing but a plain HTTPS address is taken; plain HTTP stays on this machine."""
+    with pytest.raises(Misconfigured, match="no address of a repository"):
+        RemoteRepository(url, lambda: TOKEN)
+
+
+@pytest.mark.req("G3")
+async def test_taken_branch(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:
+    """A branch of the server that holds something else is a Conflict, and stays as it was."""
+    bare.git("branch", order().branch, "main")
+    with pytest.raises(Conflict, match="holds something else"):
+        await publish(remote, repository, write(new="x"))
+    assert bare.git("rev-parse", order().branch) == repository.head
+
+
+@pytest.mark.req("G3")
+async def test_follow_up(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:
+    """Work goes on top of the branch's head; where somebody else pushed meanwhile, it is a Conflict."""
+    first = await publish(remote, repository, write(new="x"))
+    checkout = await remote.checkout("again", await remote.mirror.head(order().branch))
+    (Path(checkout.path) / "more").write_text("y")
+    onto = replace(order(), expected=first.commit)
+    second = await remote.publish(approved(first.commit), checkout, onto)
+    assert bare.git("log", "--format=%H", "-2", order().branch).split() == [second.commit, first.commit]
+    (Path(checkout.path) / "more").write_text("z")
+    with pytest.raises(Conflict):
+        await remote.publish(approved(first.commit), checkout, onto)
+    assert bare.git("rev-parse", order().branch) == second.commit
+
+
+@pytest.mark.parametrize(
+    "said",
+    (
+        "GH006: Protected branch update failed",
+        "refusing to allow a GitHub App to create or update workflow `.github/workflows/ci.yml`",
+    ),
+)
+async def test_server_refuses_the_push(
+    said: str, remote: GitWorkspace, repository: Repository, bare: Repository
+) -> None:
+    """What the server's rules refuse is told in its own words, and not tried again."""
+    refuse_pushes(bare, said)
+    with pytest.raises(Refused) as caught:
+        await publish(remote, repository, write(new="x"))
+    assert said in str(caught.value)
+
+
+async def test_unknown_commit(mirror: Mirror) -> None:
+    """A commit that the server does not have is named."""
+    with pytest.raises(Misconfigured, match=r"has no commit 0+1"):
+        await mirror.ensure(CommitId("0" * 39 + "1"))
+
+
+async def test_unknown_branch(mirror: Mirror) -> None:
+    """So is a branch that it does not have."""
+    with pytest.raises(Misconfigured, match="has no commit refs/heads/missing"):
+        await mirror.head("missing")
+
+
+@pytest.mark.req("G1")
+@pytest.mark.parametrize("branch", ("", "a..b", "a b", "x:refs/heads/y", "a*", "a\nb", "a\0b"))
+async def test_no_branch_name(branch: str, mirror: Mirror) -> None:
+    """What could be read as something else than a branch is not handed to git."""
+    with pytest.raises(Refused, match="no branch name"):
+        await mirror.head(branch)
+
+
+async def test_unknown_repository(site: Site, repository: Repository, tmp_path: Path) -> None:
+    """A repository that the server does not show is named, with the cure."""
+    source = RemoteRepository(site.url("owner/missing.git"), lambda: TOKEN)
+    with pytest.raises(Misconfigured, match="no such repository"):
+        await Mirror.of(source, tmp_path / "mirrors").ensure(repository.head)
+
+
+async def test_server_is_down(bare: Repository, tmp_path: Path) -> None:
+    """A server that does not answer is worth another try."""
+    with served(tmp_path / "site", TOKEN) as site:
+        source = RemoteRepository(site.url(NAME), lambda: TOKEN)
+    with pytest.raises(Transient):
+        await Mirror.of(source, tmp_path / "mirrors").head("main")
+
+
+async def test_closed_workspace_lets_others_go_on(
+    remote: GitWorkspace, source: RemoteRepository, repository: Repository, tmp_path: Path
+) -> None:
+    """While one worker holds a checkout another gets a Conflict; after closing, it finds what was left."""
+    other = GitWorkspace.on(source, tmp_path / "data")
+    checkout = await begin(remote, repository, write(new="x"))
+    host = await remote.open(checkout, Access.WRITE)
+    with pytest.raises(Conflict):
+        await other.checkout("main", repository.head)
+    await remote.close()
+    assert (await host.call("LS", {"path": "."})).is_error
+    found = await other.checkout("main", repository.head)
+    assert (Path(found.path) / "new").read_text() == "x"
