@@ -59,6 +59,14 @@ missing_packages() {
         "$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
 }
 
+# The pages are tested in a browser as well. It is large (about 300 MB), so that only an automated run installs it; on a
+# person's machine those tests skip and say why.
+browser_for_tests() {
+    [[ $kind == dev && ${CI:-} == true ]] || return 0
+    command -v chromium google-chrome >/dev/null && return 0
+    (distribution_install chromium) || say "going on without a browser: the tests that need one will skip"
+}
+
 check_sandbox() {
     bwrap --unshare-user --ro-bind / / true 2>/dev/null ||
         say "warning: this system does not let bubblewrap make a user namespace, so nothing can run in the sandbox;" \
@@ -86,6 +94,7 @@ with_pip() {
 python=$(find_python) || fail "Python 3.11 or newer is needed; please run: sudo apt-get install python3.11"
 mapfile -t missing < <(missing_packages "$python")
 [[ ${#missing[@]} == 0 ]] || distribution_install "${missing[@]}"
+browser_for_tests
 check_sandbox
 if has_uv; then
     with_uv "$python"

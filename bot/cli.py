@@ -48,6 +48,10 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument("--repo", metavar="OWNER/REPO", help="of this repository only")
     demo = commands.add_parser("demo", help="the whole way on a sample repository, without a key")
     demo.add_argument("--headless", action="store_true", help="play the story by itself")
+    demo.add_argument(
+        "--face", choices=("service", "action", "local"), default="service", help="which way the bot runs"
+    )
+    demo.add_argument("--port", type=int, default=8484, help="of the page")
     demo.add_argument("--dir", type=Path, metavar="DIR", help="where to keep it (a temporary folder)")
     demo.add_argument("--real-model", action="store_true", help="use the model of ANTHROPIC_API_KEY")
     replay = commands.add_parser("replay", help="show a transcript or journal as a tree")
@@ -144,9 +148,11 @@ def _prompt(text: str | None) -> str:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from bot.demo import play
+    from bot.demo.play import Demo, play
 
-    return play(arguments.dir, headless=arguments.headless, real_model=arguments.real_model)
+    return play(
+        Demo(arguments.face, arguments.headless, arguments.dir, arguments.port, real_model=arguments.real_model)
+    )
 
 
 def _replay(arguments: argparse.Namespace) -> int:

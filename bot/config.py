@@ -89,6 +89,8 @@ class Settings:
 
     api_key: Secret = field(default_factory=lambda: Secret(""))
     base_url: str | None = None
+    path: str = os.defpath
+    """Where programs are looked for."""
     data_dir: Path = Path()
     state_key: Secret = field(default_factory=lambda: Secret(""))
     output_cap: int | None = None
@@ -104,6 +106,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
     return Settings(
         api_key=Secret(env.get("ANTHROPIC_API_KEY", "")),
         base_url=env.get("ANTHROPIC_BASE_URL"),
+        path=env.get("PATH", os.defpath),
         data_dir=_data_dir(env),
         state_key=Secret(env.get("PLANGATE_STATE_KEY", "")),
         output_cap=_positive(env, "PLANGATE_MAX_OUTPUT_TOKENS"),

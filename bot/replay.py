@@ -10,6 +10,7 @@ from typing import TextIO
 
 from bot.compose.local import transcript
 from bot.config import settings
+from bot.core.codepoints import shown as readable
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json, Line, LineKind, decode
 
@@ -20,10 +21,12 @@ _TINTS = {"user": "36", "assistant": "32", "error": "31", "note": "33", "head": 
 def show(path: Path, out: TextIO) -> int:
     """Print a transcript; raises Misconfigured or Refused when the file is none."""
     tint = _tinted if out.isatty() else _plain
-    lines = list(_lines(path))
-    for line in rendered(lines):
-        kind, text = line
-        print(tint(kind, text), file=out)
+    try:
+        tree = list(rendered(_lines(path)))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Misconfigured("this is no transcript", where=str(path), mend=f"a part is missing: {error}") from error
+    for kind, text in tree:
+        print(tint(kind, readable(text)), file=out)
     return 0
 
 

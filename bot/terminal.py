@@ -76,8 +76,8 @@ class Terminal:
         """The story shows it."""
 
     async def tell(self, text: str, ask: int) -> None:  # noqa: ARG002 - the port's
-        """Print a text."""
-        print(readable(text), file=self.out)
+        """Print a text; on return it has left this process, so that it may be journaled as told."""
+        print(readable(text), file=self.out, flush=True)
 
     async def snapshot(self, plan: PlanDocument, shown: str) -> Snapshot:  # noqa: ARG002 - the port's
         """Ask the person, once for each plan in each run of the program."""

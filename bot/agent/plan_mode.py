@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.agent.prompts import prompt
-from bot.core.plan import Contract, named_paths, normalise
+from bot.core.plan import Contract, inert, named_paths, normalise
 from bot.core.transcript import Json
 
 EXIT_PLAN_MODE: Final = "exit_plan_mode"
@@ -27,7 +27,7 @@ def read_plan(tool_input: Json) -> HandedIn:
     markdown = normalise(tool_input["plan"])
 
     def listed(key: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(tool_input.get(key) or ()))
+        return tuple(dict.fromkeys(inert(" ".join(text.split())) for text in tool_input.get(key) or () if text.strip()))
 
     scope = listed("scope") or named_paths(markdown)
     return HandedIn(markdown, Contract(scope, listed("commands"), listed("hosts"), listed("dependencies")))

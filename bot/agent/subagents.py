@@ -245,7 +245,7 @@ class Watch:
         if self.plan:
             parts.append(f"Its plan (nobody has approved it):\n{escaped(self.plan)}")
         if self.merge is not None:
-            parts.append(_merge_text(self.merge))
+            parts.append(escaped(_merge_text(self.merge)))
         return ToolOutput("\n\n".join(parts), is_error=not self.succeeded)
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from bot.agent.limits import Ledger
@@ -171,14 +172,19 @@ class GitHubHost:
         """Join everything for one thread, from live facts."""
         at = repository.Address(address.owner, address.name)
         reached = await self._reach(address.installation, address.repository, at)
+        workspaces: list[GitWorkspace] = []
         refreshing = asyncio.ensure_future(self._refreshing(reached))
         try:
-            yield await self._joined(address, reached)
+            desk, dialogue = await self._joined(address, reached, workspaces)
+            yield desk
+            await dialogue.close()
         finally:
             refreshing.cancel()
-            await asyncio.gather(refreshing, return_exceptions=True)
+            await asyncio.gather(refreshing, *(workspace.close() for workspace in workspaces), return_exceptions=True)
 
-    async def _joined(self, address: Address, reached: Reached) -> Desk:
+    async def _joined(
+        self, address: Address, reached: Reached, opened: list[GitWorkspace]
+    ) -> tuple[Desk, GitHubDialogue]:
         at = repository.Address(address.owner, address.name)
         facts = await repository.repository(reached.door, at)
         if facts.id != address.repository:
@@ -203,6 +209,7 @@ class GitHubHost:
         place = Place(facts.id, thread, subject.title, base, facts.default_branch, branch=subject.branch)
         orders = orders_of(keys)
         workspace = GitWorkspace.on(reached.remote, self.settings.data_dir, bounds_of(keys))
+        opened.append(workspace)
         spool = self.settings.data_dir / "transcripts"
         world = World(
             self._opened,
@@ -212,9 +219,9 @@ class GitHubHost:
             Ledger(orders.budget_usd),
             user_id=f"{facts.id:x}",
         )
-        return Desk(
+        desk = Desk(
             place,
-            await _environment(reached.door, at, workspace.checkouts.shown_as, base),
+            partial(_environment, reached.door, at, workspace.checkouts.shown_as),
             GitJournal(reached.refs, facts.id, key=key, clock=self.clock),
             dialogue,
             workspace,
@@ -223,6 +230,7 @@ class GitHubHost:
             policy_of(keys, bot.id),
             GitHubPulls(reached.door, at, bot),
         )
+        return desk, dialogue
 
     async def _reach(self, installation: int | None, number: int, at: repository.Address) -> Reached:
         """Give the way to one repository, with tokens that reach no other."""

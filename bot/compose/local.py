@@ -5,6 +5,7 @@ import platform
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -171,7 +172,7 @@ async def _desk(
     dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
     story = Story(out)
     policy = Policy(role=Role.READ, high_needs=1)
-    environment = await _environment(local, workspace.checkouts.shown_as)
+    environment = partial(_environment, local, workspace.checkouts.shown_as)
     yield (
         Desk(place, environment, journal, dialogue, workspace, world, orders, policy, listener=story.take),
         story,
@@ -198,7 +199,7 @@ async def _configuration(local: Local) -> "Configuration":
     return configuration(await local.read(PATH) or "")
 
 
-async def _environment(local: Local, folder: str) -> Environment:
+async def _environment(local: Local, folder: str, base: CommitId) -> Environment:
     memory, name = "", ""
     for name in MEMORIES:
         if memory := await local.read(name) or "":
@@ -208,7 +209,7 @@ async def _environment(local: Local, folder: str) -> Environment:
         platform=platform.system(),
         date=f"{local.clock.now():%Y-%m-%d}",
         repository=Path(folder).name,
-        base=local.source.head[:12],
+        base=base[:12],
         memory=memory,
         memory_name=name if memory else "",
     )

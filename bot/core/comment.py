@@ -79,6 +79,14 @@ def commit_message(title: str, plan: PlanDocument, summary: str) -> str:
     return f"{subject}\n\n{summary.strip()}\n\nPlangate-Plan: {plan.digest}\n"
 
 
+def co_author(number: int, login: str) -> str:
+    """Name a GitHub account as a commit's co-author, by the address that hides the real one.
+
+    https://docs.github.com/en/account-and-profile/reference/email-addresses-reference
+    """
+    return f"{login} <{number}+{login}@users.noreply.github.com>"
+
+
 def amendment(plan: PlanDocument, paths: Sequence[str]) -> str:
     """Give the text of a plan that was outgrown: the plan as approved, and what the work changed beyond it."""
     listed = "\n".join(f"- {code(path)}" for path in paths)

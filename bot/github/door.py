@@ -271,7 +271,13 @@ def _said(body: Any) -> str:
 
 def _types(body: Any) -> set[str]:
     errors = body.get("errors") if isinstance(body, dict) else None
-    return {str(each.get("type", "")) for each in errors or [] if isinstance(each, dict)}
+    return {_type(each) for each in errors or [] if isinstance(each, dict)}
+
+
+def _type(error: Json) -> str:
+    """Give an error's type; what is not found in a list may say so in words alone."""
+    unresolved = str(error.get("message", "")).startswith("Could not resolve to ")
+    return str(error.get("type") or ("NOT_FOUND" if unresolved else ""))
 
 
 def _data(answer: Answer, *, partial: bool) -> Json:

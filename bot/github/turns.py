@@ -1,5 +1,6 @@
 """Which of what was said on a thread is a turn: something that a person says to the bot (product.md, Turns)."""
 
+import logging
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
 from typing import Final
@@ -10,12 +11,15 @@ from bot.core.command import parse
 from bot.core.turn import Turn
 from bot.core.visible import command_lines, mentions, visible, without_mention
 from bot.github.door import Door, Json
+from bot.github.errors import Missing
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
 from bot.github.repository import Address
 from bot.github.threads import Said, Thread
 
 LABEL: Final = "plangate"
+
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +93,15 @@ async def _marks(thread: Thread, seen: Collection[str], listener: Listener, role
 
 
 async def _events(door: Door, address: Address, number: int) -> AsyncIterator[Json]:
-    """List what was done to a thread (https://docs.github.com/en/rest/issues/events#list-issue-events)."""
-    async for event in door.pages(f"{address.path}/issues/{number}/events"):
-        yield event
+    """List what was done to a thread; nothing where this token may not see it.
+
+    https://docs.github.com/en/rest/issues/events#list-issue-events
+    """
+    try:
+        async for event in door.pages(f"{address.path}/issues/{number}/events"):
+            yield event
+    except Missing:
+        _log.warning("who set the label or assigned the bot cannot be seen on #%s", number)
 
 
 def _about_us(event: Json, bot: Actor) -> bool:

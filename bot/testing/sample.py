@@ -5,6 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+TITLE: Final = "Orders of exactly 50 pay for shipping"
 REQUEST: Final = (
     "Orders of exactly 50 are charged for shipping, but the README promises free shipping from 50 on, and "
     "tests/test_shipping.py fails. Please fix it and note it in the changelog."

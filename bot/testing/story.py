@@ -21,8 +21,8 @@ def policy(request: ModelRequest) -> Reply | Fault:
         return _explore(request)
     if "sub-agent that writes code" in request.system:
         return _code(request)
-    approved = "A person approved your plan" in " ".join(result.text for result in request.all_results)
-    return _work(request) if approved else _plan(request)
+    said = (*request.texts(), *(result.text for result in request.all_results))
+    return _work(request) if any("A person approved your plan" in text for text in said) else _plan(request)
 
 
 def _plan(request: ModelRequest) -> Reply:
@@ -54,7 +54,7 @@ def _explore(request: ModelRequest) -> Reply:
 
 def _work(request: ModelRequest) -> Reply:
     since = [each.name for each in request.all_results]
-    done = since[since.index("exit_plan_mode") + 1 :]
+    done = since[since.index("exit_plan_mode") + 1 :] if "exit_plan_mode" in since else since
     if not done:
         return call("TodoWrite", todos=_todos("in_progress", "pending"))
     if "Task" not in done:

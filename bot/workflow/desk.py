@@ -1,6 +1,6 @@
 """What every verb works with: the thread's place, the ports, the settings; joined in compose.py."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from bot.agent.events import AgentEvent
@@ -10,7 +10,7 @@ from bot.agent.prompts import Environment
 from bot.agent.session import World
 from bot.core.approval import Policy, Role
 from bot.core.gate import Move
-from bot.core.names import Digest
+from bot.core.names import CommitId, Digest
 from bot.core.transcript import Json
 from bot.ports import Dialogue, Journal, Place, Pulls, Workspace
 from bot.workflow.record import Record
@@ -55,7 +55,8 @@ class Desk:
     """Everything a verb may use for one thread."""
 
     place: Place
-    environment: Environment
+    environment: Callable[[CommitId], Awaitable[Environment]]
+    """Describes the job for a session that begins, with the project memory of that commit."""
     journal: Journal
     dialogue: Dialogue
     workspace: Workspace

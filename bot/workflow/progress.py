@@ -4,6 +4,7 @@ import asyncio
 
 from bot.agent.events import AgentChanged, AgentEvent, Answered, TodosChanged, ToolStarted
 from bot.core.comment import Row, progress
+from bot.core.gate import Stage
 from bot.workflow.desk import Desk
 from bot.workflow.record import Record
 
@@ -38,8 +39,8 @@ class Progress:
         self._changed.set()
 
     async def shown(self) -> None:
-        """Show each change, until cancelled."""
-        while True:
+        """Show each change of approved work, until cancelled; while it plans, the bot has nothing to say yet."""
+        while self._stage is Stage.EXECUTING:
             await self._changed.wait()
             self._changed.clear()
             await self._show()
@@ -47,7 +48,7 @@ class Progress:
 
     async def finish(self) -> None:
         """Show the last state."""
-        if self._changed.is_set():
+        if self._stage is Stage.EXECUTING and self._changed.is_set():
             await self._show()
 
     async def _show(self) -> None:

@@ -57,7 +57,14 @@ def _order(desk: Desk, now: Record, proof: ApprovedPlan) -> CommitOrder:
     executed = now.last(Move.EXECUTED)
     message = comment.commit_message(desk.place.title, proof.document, executed.body["summary"])
     expected = now.base if desk.place.branch else None
-    return CommitOrder(_branch(desk, now), message, executed.at.replace(microsecond=0), expected=expected)
+    asked_by = now.turn.actor
+    return CommitOrder(
+        _branch(desk, now),
+        message,
+        executed.at.replace(microsecond=0),
+        comment.co_author(asked_by.id, asked_by.login) if desk.pulls is not None else "",
+        expected,
+    )
 
 
 def _branch(desk: Desk, now: Record) -> str:

@@ -9,7 +9,7 @@ from bot.agent.events import Ended
 from bot.agent.limits import Limits
 from bot.agent.loop import run
 from bot.agent.modes import Mode
-from bot.agent.prompts import first_message, prompt, system
+from bot.agent.prompts import Environment, first_message, prompt, system
 from bot.agent.session import Frozen, Session
 from bot.agent.subagents import TYPES, Crew, Post
 from bot.agent.tools.registry import ALL, by_name, schemas
@@ -57,12 +57,13 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         context = Context(host, tree.shown_as, opening.mode)
         limits = Limits(desk.orders.limits.steps, desk.orders.limits.seconds)
         session = Session(opening.ident, MAIN, frozen, desk.world, tools, context, limits)
-        context.delegate = _crew(desk, session, tree).delegate
+        environment = await desk.environment(now.base)
+        context.delegate = _crew(desk, session, tree, environment).delegate
         if lines:
             _restored(session, lines)
         else:
             reminders = [prompt("plan_mode" if opening.mode is Mode.PLAN else "approved")]
-            session.begin(first_message(desk.environment, opening.task, reminders))
+            session.begin(first_message(environment, opening.task, reminders))
         yield session
     finally:
         await host.close()
@@ -132,7 +133,7 @@ def _frozen(lines: tuple[Line, ...], ordered: str) -> Frozen | None:
     return Frozen(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))
 
 
-def _crew(desk: Desk, session: Session, tree: Checkout) -> Crew:
+def _crew(desk: Desk, session: Session, tree: Checkout, environment: Environment) -> Crew:
     orders = desk.orders
-    post = Post(desk.world, desk.workspace, tree, desk.environment, orders.subagent_model, session.agent, session.id)
+    post = Post(desk.world, desk.workspace, tree, environment, orders.subagent_model, session.agent, session.id)
     return Crew(post, session.context, orders.at_once, orders.in_all)

@@ -1,6 +1,7 @@
-"""The ground that the tests of the agent room stand on: a session over real HTTP, with doubles of clock and toolhost."""
+"""The ground for the tests of the agent room: a session over real HTTP, with doubles of clock and toolhost."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
@@ -21,8 +22,7 @@ from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.tool import Context, Delegate, Tool
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
-from bot.ports import Began, Model, ModelRequest, ToolOutput
-from bot.store.memory import MemoryTranscripts
+from bot.ports import Began, Model, ModelEvent, ModelRequest, ToolOutput
 from bot.testing.model.request import ModelRequest as Seen
 from bot.testing.model.server import ScriptedModel
 
@@ -86,10 +86,14 @@ class DeskHost:
                 progress(text)  # type: ignore[misc]  # looked at in the line above
             if self.hold is not None:
                 await self.hold.wait()
-            await asyncio.sleep(0)
+            await self.wait()
             return self.answer(operation, arguments)
         finally:
             self.running -= 1
+
+    async def wait(self) -> None:
+        """Give way once, as anything that does something does."""
+        await asyncio.sleep(0)
 
     async def close(self) -> None:
         self.closed = True
@@ -105,12 +109,12 @@ class Room:
     world: World
     host: DeskHost = field(default_factory=DeskHost)
 
-    def session(  # noqa: PLR0913 - each test names the one thing that it is about
+    def session(
         self,
         task: str | None = "Fix the shipping.",
         *,
         mode: Mode = Mode.ACCEPT_EDITS,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
+        limits: Limits | None = None,
         tools: Iterable[Tool] = ALL,
         ident: str = "thread-1",
         model: str = "claude-opus-5-5",
@@ -124,7 +128,13 @@ class Room:
         shared = world or self.world
         context = Context(self.host, FOLDER, mode, delegate=delegate)
         session = Session(
-            SessionId(ident), MAIN, frozen, replace(shared, gate=gate or shared.gate), named, context, limits
+            SessionId(ident),
+            MAIN,
+            frozen,
+            replace(shared, gate=gate or shared.gate),
+            named,
+            context,
+            limits or Limits(),
         )
         if task is not None:
             reminders = [prompt("plan_mode")] if mode is Mode.PLAN else []
@@ -195,7 +205,7 @@ def unmarked(value: Any) -> Any:
 
 
 def rendered(request: Seen) -> bytes:
-    """What of a request is bound and cached, in the bytes of its JSON, without marks and without the closing bracket."""
+    """What of a request is bound and cached: the bytes of its JSON, without marks and the closing bracket."""
     body = request.body
     parts = [body["tools"], body["system"], body["messages"]]
     return b"\n".join(json.dumps(unmarked(part), separators=(",", ":")).encode() for part in parts)[:-1]
@@ -203,7 +213,7 @@ def rendered(request: Seen) -> bytes:
 
 def assert_prefixes(requests: Sequence[Seen]) -> None:
     """Each request's bytes begin with those of the one before."""
-    for number, (before, after) in enumerate(zip(requests, requests[1:], strict=False)):
+    for number, (before, after) in enumerate(itertools.pairwise(requests)):
         assert rendered(after).startswith(rendered(before)), f"request {number + 1} changes what was sent"
 
 
@@ -223,4 +233,11 @@ async def stream(model: Model, request: ModelRequest) -> list[object]:
     return [event async for event in events]
 
 
-__all__ = ["EXIT_PLAN_MODE", "MemoryTranscripts"]
+class Silent:
+    """A model port that breaks its promise: it ends without an answer."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:  # noqa: ARG002 - the port's
+        yield Began()
+
+
+__all__ = ["EXIT_PLAN_MODE"]

@@ -25,7 +25,7 @@ class Later:
         self.free, self.held = DeskHost(), DeskHost(hold=asyncio.Event())
         session.context.host = self
 
-    async def call(self, operation: str, arguments: Json, **options: object) -> ToolOutput:
+    async def call(self, operation: str, arguments: Json, **options: object) -> ToolOutput:  # noqa: ARG002 - the port's
         host = self.held if operation == "Write" else self.free
         return await host.call(operation, arguments)
 
@@ -112,7 +112,7 @@ async def test_cancelled_between_two_calls(room: Open) -> None:
 @pytest.mark.req("L6")
 @pytest.mark.parametrize(
     ("kind", "count", "kept"),
-    [(Streamed, 1, 1), (ToolStarted, 1, 1), (ToolFinished, 1, 3), (ToolStarted, 2, 3)],
+    ((Streamed, 1, 1), (ToolStarted, 1, 1), (ToolFinished, 1, 3), (ToolStarted, 2, 3)),
     ids=["in the answer", "before the first call", "after the first call", "at the second call"],
 )
 async def test_closed_at_an_event(room: Open, kind: type[AgentEvent], count: int, kept: int) -> None:

@@ -8,7 +8,7 @@ from bot.agent.events import End
 from bot.agent.limits import Ledger, Limits
 from bot.core.names import AgentId
 from bot.ports import ToolOutput, Usage
-from bot.testing.model.reply import call, say, several
+from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import Room, drive, ended, valid
@@ -16,7 +16,7 @@ from tests.agent.ground import Room, drive, ended, valid
 A, B = AgentId("main"), AgentId("explore-1")
 
 
-def busy(request: ModelRequest) -> object:
+def busy(request: ModelRequest) -> Reply:
     """A model that never has enough, until it is told to stop."""
     return say("Done.") if "Stop." in request.last_user_text else call("LS", path=str(request.step))
 
@@ -32,13 +32,13 @@ async def again(r: Room) -> None:
 @pytest.mark.req("L5")
 @pytest.mark.parametrize(
     ("limits", "requests", "named"),
-    [
+    (
         (Limits(steps=3), 3, "3 steps"),
         (Limits(steps=None, tool_calls=2), 2, "2 tool calls"),
         (Limits(context_tokens=1000), 1, "1,000 tokens of context"),
         (Limits(seconds=30), 3, "30 seconds"),
         (Limits(steps=0), 0, "0 steps"),
-    ],
+    ),
     ids=["steps", "tool calls", "tokens", "seconds", "none at all"],
 )
 async def test_a_limit_ends_cleanly(room: Open, limits: Limits, requests: int, named: str) -> None:
@@ -101,9 +101,9 @@ def test_an_unpriced_call_leaves_the_sum_unknown() -> None:
     """A model without prices costs an unknown amount: the sum is of what is known, and says that it is not all."""
     ledger = Ledger()
     ledger.add(A, "priced", Usage(output=10), 0.5)
-    assert ledger.priced
+    before = ledger.priced
     ledger.add(A, "unknown", Usage(output=5), None)
-    assert not ledger.priced
+    assert (before, ledger.priced) == (True, False)
     assert ledger.cost_usd == 0.5
     assert ledger.of(A).unpriced == 1
     assert ledger.of(A).requests == 2

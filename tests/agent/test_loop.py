@@ -4,6 +4,7 @@ import pytest
 
 from bot.agent.events import Answered, End, Ended, Info, RequestStarted, Streamed, ToolFinished, ToolStarted
 from bot.agent.loop import CUT, CUT_CALL, EMPTY, NUDGES
+from bot.core.transcript import Json
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Call, Fault, Reply, Text, call, say, sequence, several, stop, think, verbatim
 from tests.agent.conftest import Open
@@ -61,8 +62,13 @@ async def test_all_blocks_of_a_response_stay_one_message_as_received(room: Open)
 @pytest.mark.req("L3")
 async def test_an_unknown_block_with_odd_fields_survives(room: Open) -> None:
     """A server tool's blocks come back to the server exactly as they came: nulls, nesting and key order."""
-    odd = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}, "z": None, "a": [{}]}
-    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [], "encrypted_content": "x"}
+    odd: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}, "z": None, "a": [{}]}
+    found: Json = {
+        "type": "web_search_tool_result",
+        "tool_use_id": "srvtoolu_1",
+        "content": [],
+        "encrypted_content": "x",
+    }
     r = room(sequence(several(verbatim(odd), verbatim(found), call("LS", path=".")), say("Done.")))
     session = r.session()
     await drive(session)
@@ -157,7 +163,7 @@ async def test_thinking_alone_counts_as_empty(room: Open) -> None:
 
 
 @pytest.mark.req("M10")
-@pytest.mark.parametrize("reason", ["end_turn", "max_tokens"])
+@pytest.mark.parametrize("reason", ("end_turn", "max_tokens"))
 async def test_a_model_that_stays_empty_ends_the_session(room: Open, reason: str) -> None:
     """Asking has an end: after some nudges the session fails, and says why."""
     r = room(lambda _: stop(reason))
@@ -240,7 +246,12 @@ async def test_history_is_handed_over_and_never_rebuilt(room: Open) -> None:
     kept: list[tuple[int, int]] = []
     session_host = DeskHost()
     session.context.host = session_host
-    session_host.answer = lambda *_: ToolOutput(str(kept.extend((n, id(m)) for n, m in enumerate(session.history))))
+
+    def note(*_: object) -> ToolOutput:
+        kept.extend((number, id(message)) for number, message in enumerate(session.history))
+        return ToolOutput("noted")
+
+    session_host.answer = note
     await drive(session)
     assert len(kept) == sum(range(1, 12, 2))
     assert all(id(session.history[number]) == ident for number, ident in kept)

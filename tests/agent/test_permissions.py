@@ -87,7 +87,7 @@ def gate(*, allow: str = "", ask: str = "", deny: str = "", sandboxed: bool = Tr
 
 
 @pytest.mark.req("P1", "P4")
-@pytest.mark.parametrize(("case", "mode"), list(EXPECTED), ids=lambda value: str(value))
+@pytest.mark.parametrize(("case", "mode"), list(EXPECTED), ids=str)
 def test_every_tool_in_every_mode(case: str, mode: Mode) -> None:
     """The decision table, row by row."""
     assert decide(case, mode, Gate()) is EXPECTED[case, mode]
@@ -194,7 +194,7 @@ MATCHES: list[tuple[str, str, bool]] = [
 
 @pytest.mark.req("P7")
 @pytest.mark.parametrize(("rule", "command", "expected"), MATCHES)
-def test_what_a_rule_covers(rule: str, command: str, expected: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_what_a_rule_covers(rule: str, command: str, expected: bool) -> None:
     """A rule with a star covers one command and no compound line."""
     parsed = parse_rule(rule)
     given_ = {"command": command} if parsed.tool == "Bash" else {"subagent_type": command}
@@ -205,7 +205,7 @@ def test_what_a_rule_covers(rule: str, command: str, expected: bool) -> None:  #
 @pytest.mark.req("P7")
 @pytest.mark.parametrize(
     "command",
-    [
+    (
         "git push",
         "git push origin main",
         "git push; true",
@@ -224,7 +224,7 @@ def test_what_a_rule_covers(rule: str, command: str, expected: bool) -> None:  #
         "if true; then git push; fi",
         "true\ngit push",
         "true & git push &",
-    ],
+    ),
 )
 def test_a_denied_command_is_found_in_a_compound_line(command: str) -> None:
     """Nothing that stands before or behind a denied command hides it from the rule."""
@@ -240,7 +240,7 @@ def test_a_denied_command_is_found_in_a_compound_line(command: str) -> None:
 @pytest.mark.req("P7")
 @pytest.mark.parametrize(
     ("rule", "tool", "given_", "expected"),
-    [
+    (
         ("Read(docs/**)", "Read", {"file_path": "docs/a/b.md"}, True),
         ("Read(docs/**)", "Read", {"file_path": "src/a.py"}, False),
         ("Read(docs/**)", "Edit", {"file_path": "docs/a.md"}, False),
@@ -249,9 +249,9 @@ def test_a_denied_command_is_found_in_a_compound_line(command: str) -> None:
         ("Glob(docs/*)", "Glob", {"pattern": "docs/*.md"}, True),
         ("Read", "Read", {"file_path": "x"}, True),
         ("TodoRead(x)", "TodoRead", {}, False),
-    ],
+    ),
 )
-def test_rules_speak_about_paths(rule: str, tool: str, given_: Json, expected: bool) -> None:  # noqa: FBT001 - a column
+def test_rules_speak_about_paths(rule: str, tool: str, given_: Json, expected: bool) -> None:
     """A pattern is held against the path of a call."""
     parsed = parse_rule(rule)
     assert parsed.matches(tool, given_) is expected
@@ -259,14 +259,16 @@ def test_rules_speak_about_paths(rule: str, tool: str, given_: Json, expected: b
 
 
 @pytest.mark.req("P7")
-@pytest.mark.parametrize("text", ["", "Bash(", "Bash)x(", "rm -rf", "(x)", "Bash (x)", "Ba-sh(x)"])
+@pytest.mark.parametrize("text", ("", "Bash(", "Bash)x(", "rm -rf", "(x)", "Bash (x)", "Ba-sh(x)"))
 def test_what_is_no_rule_is_refused(text: str) -> None:
     """A rule that cannot be read is refused with the form that it should have."""
     with pytest.raises(Misconfigured, match=r"Tool\(pattern\)"):
         parse_rule(text)
 
 
-@pytest.mark.parametrize(("text", "rule"), [("Bash", Rule("Bash")), (" Read(a) ", Rule("Read", "a")), ("LS()", Rule("LS"))])
+@pytest.mark.parametrize(
+    ("text", "rule"), (("Bash", Rule("Bash")), (" Read(a) ", Rule("Read", "a")), ("LS()", Rule("LS")))
+)
 def test_rules_are_read(text: str, rule: Rule) -> None:
     """A name alone means every call."""
     assert parse_rule(text) == rule

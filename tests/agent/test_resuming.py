@@ -160,7 +160,7 @@ async def test_an_answer_to_no_pending_call_is_refused(room: Open) -> None:
 @pytest.mark.req("P5")
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("x" * 40_001, "the limit is 40,000"), (" \n\t ", "is empty"), ("", "plan:")],
+    (("x" * 40_001, "the limit is 40,000"), (" \n\t ", "is empty"), ("", "plan:")),
     ids=["too long", "blank", "empty"],
 )
 async def test_a_plan_that_cannot_be_read_goes_back_to_the_model(room: Open, text: str, said: str) -> None:

@@ -1,5 +1,7 @@
 """What the bot posts can do nothing."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +68,7 @@ def test_what_resists_is_harmless_as_well(text: str) -> None:
     assert acting(inert(text)) == []
 
 
+PERSON = re.compile(r"(?<![\w@/.-])@bob")
 SPACED = (" ", "    ", "\n", "\n\n", "> ", "- ", "[a]: https://e.example\n")
 OTHERS = "@bob ` `` ``` ~~~ <b> <!-- --> [a] (https://e.example) ![ ]( > \\ x &lt; ::x https://e.example/ * _ <".split()
 PIECES = st.sampled_from((*SPACED, *OTHERS))
@@ -90,4 +93,4 @@ def acting(posted: str) -> list[str]:
     tokens = MarkdownIt("commonmark", {"html": True}).parse(posted)
     parts = [part for token in tokens for part in (token, *(token.children or []))]
     kinds = {"html_block", "html_inline", "link_open", "image"}
-    return [part.type for part in parts if part.type in kinds or (part.type == "text" and "@bob" in part.content)]
+    return [part.type for part in parts if part.type in kinds or (part.type == "text" and PERSON.search(part.content))]

@@ -114,7 +114,7 @@ class AnthropicModel:
 
         state = RetryCallState(None, None, (), {})  # type: ignore[arg-type]
         state.attempt_number = failures
-        return wait_exponential_jitter(initial=0.5, max=self.patience.longest_wait / 2, jitter=0.5)(state)
+        return wait_exponential_jitter(multiplier=0.5, max=self.patience.longest_wait / 2, jitter=0.5)(state)
 
     async def _attempt(self, request: ModelRequest, spec: ModelSpec, *, streaming: bool) -> AsyncIterator[ModelEvent]:
         """Make one call, streaming or not."""
@@ -151,7 +151,7 @@ class AnthropicModel:
     async def _plain(self, sent: dict[str, Any], spec: ModelSpec) -> Completed:
         """Make one request without streaming; the message is taken from the raw body."""
         response = await self._made().messages.with_raw_response.create(**sent, timeout=600.0)
-        body = json.loads(response.content)
+        body = json.loads(await response.read())
         message = {"role": "assistant", "content": body["content"]}
         return self._completed(message, body.get("stop_reason") or "", body.get("usage") or {}, spec)
 

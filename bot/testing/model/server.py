@@ -16,9 +16,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, assert_never
 
+from bot.testing.host import hosted
 from bot.testing.model.answer import Admitted
 from bot.testing.model.error import TYPES, ApiError
-from bot.testing.model.host import hosted
 from bot.testing.model.models import MODELS, Model
 from bot.testing.model.reply import Fault, Policy, Reply, stop
 from bot.testing.model.request import ModelRequest

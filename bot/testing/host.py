@@ -10,12 +10,13 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp
     from uvicorn import Server
 
@@ -24,11 +25,11 @@ BACKLOG = 1024
 
 
 @contextmanager
-def hosted(app: ASGIApp) -> Iterator[str]:
-    """Serves the application while the context is open; yields its base address."""
+def hosted(app: ASGIApp, port: int = 0) -> Iterator[str]:
+    """Serves the application while the context is open; yields its base address. Port 0: any that is free."""
     # asyncio turns off Nagle's algorithm only where the protocol is given; with it every answer takes 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.bind(("127.0.0.1", port))
         listener.listen(BACKLOG)
         host = _Host(app, listener)
         thread = threading.Thread(target=host.run, name="simulated-server", daemon=True)
@@ -40,6 +41,30 @@ def hosted(app: ASGIApp) -> Iterator[str]:
         finally:
             host.stop()
             thread.join()
+
+
+@contextmanager
+def served(routes: Sequence[BaseRoute], port: int = 0) -> Iterator[str]:
+    """Serves routes while the context is open; yields the base address."""
+    from starlette.applications import Starlette
+
+    with hosted(Starlette(routes=[*routes]), port) as address:
+        yield address
+
+
+@contextmanager
+def received(take: Callable[[str, bytes], None]) -> Iterator[str]:
+    """Receives webhooks while the context is open and hands each on: the event's name, the body; yields the address."""
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    async def deliver(request: Request) -> Response:
+        take(request.headers.get("x-github-event", ""), await request.body())
+        return Response(status_code=202)
+
+    with served([Route("/", deliver, methods=["POST"])]) as address:
+        yield address
 
 
 @dataclass(slots=True)
@@ -90,6 +115,18 @@ def _quiet_server(app: ASGIApp) -> Server:
             super().__init__(*args, **kwargs)
             self.logger = log
             self.access_log = False
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # always a stream
+            """Let the application break the connection: scope["extensions"]["connection.abort"]["abort"]()."""
+            super().connection_made(transport)
+            served = self.app
+
+            async def application(scope: Any, receive: Any, send: Any) -> None:
+                abort = {"connection.abort": {"abort": transport.abort}}
+                scope["extensions"] = {**scope.get("extensions", {}), **abort}
+                await served(scope, receive, send)
+
+            self.app = application
 
     config = uvicorn.Config(app, http=QuietProtocol, ws="none", lifespan="off", log_config=None, log_level=None)
     config.load()

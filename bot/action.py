@@ -1,0 +1,182 @@
+"""GitHub Actions: one event in, its thread looked at until it rests, then every thread that waits. SHELL.
+
+A job that only listens takes in what people said while another job works on the thread (product.md, Faces). A sweep
+leaves alone what another job is at: it carries on what waits for approval, what it took in itself, and what nobody can
+be at any more.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Protocol, TextIO
+
+from bot.clock import SystemClock
+from bot.compose.github import Address
+from bot.compose.single import host_of, thread_of
+from bot.core.errors import Conflict, Misconfigured, PlangateError
+from bot.core.gate import ON_ENTER, Move, Stage
+from bot.github.deliveries import EVENTS, parse
+from bot.inputs import ActionSettings, action
+from bot.report import outputs, summary
+from bot.runner import Runner
+from bot.workflow.record import Record
+
+FAILED: Final = 5
+ABANDONED: Final = timedelta(hours=6)
+"""The longest that a job on GitHub's own runners lives: work without a word for so long is nobody's.
+https://docs.github.com/en/actions/reference/limits"""
+TRIES: Final = 5
+POLLS_A_LOOK: Final = 4
+"""While waiting, every fourth poll is a whole look: reactions and edits are polled at 1 point, words are not."""
+
+
+class Host(Protocol):
+    """What this shell needs of GitHub (bot/compose/github.py)."""
+
+    async def look(self, address: Address) -> Record:
+        """Carry a thread on until it rests."""
+
+    async def listen(self, address: Address) -> Record:
+        """Only take in what people said."""
+
+    async def open_threads(self) -> tuple[Address, ...]:
+        """List every thread that is not at rest for good."""
+
+    async def changed(self, addresses: tuple[Address, ...]) -> tuple[Address, ...]:
+        """Tell whose plan comment got reactions or edits since the last call."""
+
+
+class Clock(Protocol):
+    """Time, as far as this shell needs it."""
+
+    def now(self) -> datetime:
+        """Give the time of day."""
+
+    def monotonic(self) -> float:
+        """Give seconds that never run backwards."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run of the Action, with all that it works with."""
+
+    host: Host
+    given: ActionSettings
+    runner: Runner
+    clock: Clock = field(default_factory=SystemClock)
+
+
+def run(out: TextIO) -> int:
+    """Do one run of the Action and give its exit code: 0, 2 misconfigured, 5 failed, 6 no sandbox."""
+    runner = Runner(out)
+    try:
+        given = action()
+        runner.mask(secret.reveal() for secret in given.secrets)
+        runner.listen_to_us_alone()
+        return asyncio.run(_open(given, runner))
+    except PlangateError as error:
+        runner.error(str(error))
+        return error.exit_code
+
+
+async def _open(given: ActionSettings, runner: Runner) -> int:
+    number = thread_in(given)
+    async with host_of(given.settings, given.repository) as host:
+        address = await thread_of(host, given.repository, number) if number else None
+        return await play(Job(host, given, runner), address)
+
+
+def thread_in(given: ActionSettings) -> int:
+    """Give the number of the thread that the event is about, 0 when it is about none; raises Misconfigured."""
+    try:
+        body = given.event_path.read_bytes()
+        if given.event in EVENTS:
+            wake = parse(given.event, body)
+            return wake.thread or 0 if wake else 0
+        # A run that was started by hand, or by a job without secrets, may name a thread.
+        inputs = json.loads(body).get("inputs") or {}
+        return int(str(inputs.get("thread") or "0"))
+    except (OSError, ValueError, AttributeError) as error:
+        raise Misconfigured(
+            f"the event cannot be read: {error}", where="GITHUB_EVENT_PATH", mend="run this in a job of GitHub Actions"
+        ) from error
+
+
+async def play(job: Job, address: Address | None) -> int:
+    """Look at the event's thread, then sweep; write outputs and summary; give the exit code."""
+    began = job.clock.now()
+    seen = [(address, await _carried(job, address))] if address is not None else []
+    if not (job.given.only_listen or job.given.dry_run):
+        seen += [pair async for pair in _swept(job, address, began)]
+    for at, now in seen:
+        job.runner.summary(summary(job.given, at, now), job.given.summary)
+        job.runner.say(f"plangate: #{at.number} is at: {now.stage}")
+    job.runner.outputs(outputs(job.given, *(seen[0] if seen else (None, None))), job.given.output)
+    failures = [at.number for at, now in seen if _failed(now, began)]
+    for number in failures:
+        job.runner.error(f"the work on #{number} failed; the thread says why")
+    return FAILED if failures else 0
+
+
+async def _carried(job: Job, address: Address) -> Record:
+    """Carry the event's thread on as far as this job may, and wait for its approval as long as it was told to."""
+    if job.given.only_listen:
+        return await job.host.listen(address)
+    if job.given.dry_run:
+        now = await job.host.listen(address)
+        return await _looked(job, address) if now.stage in {Stage.PLANNING, Stage.PROPOSING} else now
+    now = await _looked(job, address)
+    until, polls = job.clock.monotonic() + job.given.wait_minutes * 60, 0
+    while now.stage is Stage.AWAITING_APPROVAL and job.clock.monotonic() < until:
+        await job.clock.sleep(job.given.settings.github.poll_seconds)
+        polls += 1
+        if await job.host.changed((address,)) or polls % POLLS_A_LOOK == 0:
+            now = await _looked(job, address)
+    return now
+
+
+async def _looked(job: Job, address: Address) -> Record:
+    """Look at a thread; a job that only listened may have written first, so a conflict is a reason to look again."""
+    for seconds in range(1, TRIES):
+        try:
+            return await job.host.look(address)
+        except Conflict:
+            await job.clock.sleep(seconds)
+    return await job.host.look(address)
+
+
+async def _swept(job: Job, done: Address | None, began: datetime) -> AsyncIterator[tuple[Address, Record]]:
+    """Carry on every other thread that is nobody's; yield those that were. One that fails does not stop the others."""
+    for address in await job.host.open_threads():
+        if f"{address.owner}/{address.name}".lower() != job.given.repository.lower():
+            continue
+        if done is not None and address.number == done.number:
+            continue
+        try:
+            now = await job.host.listen(address)
+            if _nobodys(now, began):
+                yield address, await job.host.look(address)
+        except Conflict:
+            job.runner.say(f"plangate: another job is at #{address.number}")
+        except PlangateError as error:
+            job.runner.warning(f"#{address.number}: {error}")
+
+
+def _nobodys(now: Record, began: datetime) -> bool:
+    """Tell whether a thread that was listened to can be carried on without another job being at it."""
+    if now.stage is Stage.AWAITING_APPROVAL:
+        return True
+    if now.stage not in ON_ENTER or not now.entries:
+        return False
+    newest = now.entries[-1].at
+    return newest >= began or newest < began - ABANDONED
+
+
+def _failed(now: Record, began: datetime) -> bool:
+    """Tell whether a thread failed in this run: an older failure was told in its own."""
+    return now.stage is Stage.FAILED and now.last(Move.FAILED).at >= began

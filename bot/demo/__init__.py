@@ -1,0 +1,1 @@
+"""The whole way on this machine: the story of one request, on the simulated world. SHELL."""

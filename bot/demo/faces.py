@@ -1,0 +1,134 @@
+"""Runs the bot as it runs for real: `plangate serve` in its own process, or one `plangate action` an event. SHELL."""
+
+import json
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from bot.config import Settings
+from bot.core.errors import Transient
+from bot.testing.github.credentials import job_token
+from bot.testing.github.server import SimulatedGitHub
+from bot.testing.host import received
+
+PROGRAM: Final = Path(sys.executable).with_name("plangate")
+READY_SECONDS: Final = 30.0
+SCHEDULE_SECONDS: Final = 3.0
+"""How often the simulated runner starts the scheduled sweep (GitHub's least is 5 minutes)."""
+EVENTS: Final = ("issues", "issue_comment", "pull_request_review", "pull_request_review_comment")
+
+Face = Callable[[SimulatedGitHub, Settings, Path], AbstractContextManager[None]]
+
+
+@contextmanager
+def service(github: SimulatedGitHub, with_model: Settings, home: Path) -> Iterator[None]:
+    """Run the webhook service as a GitHub App, until the context ends."""
+    port = _free_port()
+    env = _environment(github, with_model, home) | {
+        "PLANGATE_APP_ID": str(github.app.id),
+        "PLANGATE_PRIVATE_KEY": github.app.pem,
+        "PLANGATE_WEBHOOK_SECRET": github.app.webhook_secret,
+        "PLANGATE_POLL_SECONDS": "1",
+    }
+    with (home / "service.log").open("wb") as log:
+        process = subprocess.Popen([PROGRAM, "serve", "--port", str(port)], env=env, stdout=log, stderr=log)
+        try:
+            _until_it_listens(port, process)
+            github.webhooks.hook_app(github.app, f"http://127.0.0.1:{port}/webhooks/github")
+            print(f"● The service runs; its log: {home / 'service.log'}", flush=True)
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@contextmanager
+def action(github: SimulatedGitHub, with_model: Settings, home: Path) -> Iterator[None]:
+    """Start one Action run for each event of the repository, and the scheduled sweep, one after another."""
+    events: queue.Queue[tuple[str, bytes] | None] = queue.Queue()
+    repository = next(iter(github.world.repositories.values()))
+    runner = threading.Thread(target=_runs, args=(github, _environment(github, with_model, home), home, events))
+    runner.start()
+    try:
+        with received(lambda event, body: events.put((event, body))) as address:
+            github.webhooks.hook_repository(repository, address, secret="", events=EVENTS)
+            print(f"● One Action run for each event; their logs: {home / 'runs'}", flush=True)
+            yield
+    finally:
+        events.put(None)
+        runner.join()
+
+
+def _runs(
+    github: SimulatedGitHub, env: dict[str, str], home: Path, events: "queue.Queue[tuple[str, bytes] | None]"
+) -> None:
+    """Do what a runner does: a fresh job token and a fresh machine's folder for every run."""
+    repository = next(iter(github.world.repositories.values()))
+    (home / "runs").mkdir(parents=True)
+    for number in range(1, sys.maxsize):
+        try:
+            event = events.get(timeout=SCHEDULE_SECONDS)
+        except queue.Empty:
+            event = ("schedule", json.dumps({"schedule": "*/5 * * * *"}).encode())
+        if event is None:
+            return
+        folder = home / "runs" / f"{number:03d}-{event[0]}"
+        folder.mkdir()
+        (folder / "event.json").write_bytes(event[1])
+        job = env | {
+            "GITHUB_EVENT_NAME": event[0],
+            "GITHUB_EVENT_PATH": str(folder / "event.json"),
+            "GITHUB_REPOSITORY": repository.full_name,
+            "GITHUB_OUTPUT": str(folder / "outputs"),
+            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+            "INPUT_GITHUB_TOKEN": job_token(github.world, repository).value,
+            "INPUT_ANTHROPIC_API_KEY": env["ANTHROPIC_API_KEY"],
+            "PLANGATE_DATA_DIR": str(folder / "data"),
+        }
+        with (folder / "log").open("wb") as log:
+            subprocess.run([PROGRAM, "action"], env=job, stdout=log, stderr=log, check=False)
+
+
+FACES: Final[Mapping[str, Face]] = MappingProxyType({"service": service, "action": action})
+
+
+def _environment(github: SimulatedGitHub, with_model: Settings, home: Path) -> dict[str, str]:
+    """Give what both faces are told: where GitHub and the model are."""
+    return {
+        "PATH": with_model.path,
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "ANTHROPIC_API_KEY": with_model.api_key.reveal(),
+        **({"ANTHROPIC_BASE_URL": with_model.base_url} if with_model.base_url else {}),
+        "GITHUB_API_URL": github.api_url,
+        "GITHUB_GRAPHQL_URL": github.graphql_url,
+        "GITHUB_SERVER_URL": github.server_url,
+        "PLANGATE_DATA_DIR": str(home / "data"),
+        "PLANGATE_WRITE_PAUSE_SECONDS": "0.1",
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _until_it_listens(port: int, process: "subprocess.Popen[bytes]") -> None:
+    end = time.monotonic() + READY_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise Transient("the service did not start", where="plangate serve", mend="look at its log")

@@ -1,0 +1,127 @@
+"""The story on a simulated GitHub: mention, plan, reactions, work, pull request; played headless, or for you to click.
+
+SHELL. The bot runs as it would for real: as the service in a process of its own, or as one Action run an event.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from bot.clock import SystemClock
+from bot.compose.local import checked
+from bot.config import Settings
+from bot.core.names import CommitId
+from bot.demo.faces import FACES
+from bot.demo.play import Demo
+from bot.testing.github.credentials import install
+from bot.testing.github.entities import Comment, Issue
+from bot.testing.github.page import page_routes
+from bot.testing.github.server import SimulatedGitHub
+from bot.testing.host import served
+from bot.testing.sample import CHECK, FILES, REQUEST, TITLE
+
+REPOSITORY: Final = "parcel/shop"
+PEOPLE: Final = {"maya": "maintain", "will": "write", "rita": "read"}
+PATIENCE: Final = 120.0
+"""Seconds that the headless story waits for what must come next."""
+SECOND: Final = 1.1
+"""GitHub's times are whole seconds, and a reaction counts only when it is strictly newer than the plan."""
+
+
+def stage(folder: Path, with_model: Settings, demo: Demo) -> int:
+    """Set the stage and play, or let people play; 0 only if the pull request is there and its tests pass."""
+    home = next(each for n in count(1) if not (each := folder / f"github-{n}").exists())
+    with SimulatedGitHub(home, clock=SystemClock(), pages=page_routes) as github:
+        github.world.add_user("parcel", "Organization")
+        github.world.add_repository(REPOSITORY, FILES)
+        for login, role in PEOPLE.items():
+            github.world.set_role(REPOSITORY, login, role)
+        install(github.world, github.app, "parcel")
+        with FACES[demo.face](github, with_model, home):
+            if demo.headless:
+                return Story(github, with_model).played()
+            return _open_to_people(github, demo.port)
+
+
+def _open_to_people(github: SimulatedGitHub, port: int) -> int:
+    """Open one issue, serve the pages, and stay until Ctrl-C."""
+    issue = github.world.person("will").open_issue(REPOSITORY, TITLE, f"@plangate {REQUEST}")
+    with served(page_routes(github.world), port) as address:
+        print(f"● The thread: {address}/{REPOSITORY}/issues/{issue.number}")
+        print("● Choose who you are at the top; react to the plan as maya (maintain). Ctrl-C ends it.", flush=True)
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            return 0
+
+
+@dataclass(slots=True)
+class Story:
+    """Plays the people, and prints the thread as it grows."""
+
+    github: SimulatedGitHub
+    with_model: Settings
+    number: int = 0
+    printed: dict[int, str] = field(default_factory=dict)
+    """Comment -> its text as it was printed last."""
+
+    def played(self) -> int:
+        """Play from the mention to the pull request."""
+        will, rita, maya = (self.github.world.person(login) for login in ("will", "rita", "maya"))
+        self.number = will.open_issue(REPOSITORY, TITLE, f"@plangate {REQUEST}").number
+        print(f"● will (write) opens an issue: {TITLE}\n", flush=True)
+        plan = self._awaited("⏸ plan mode")
+        time.sleep(SECOND)
+        print("● rita (read) reacts with 👍: she may not approve\n", flush=True)
+        rita.react(plan, "+1")
+        self._awaited("too low to approve")
+        time.sleep(SECOND)
+        print("● maya (maintain) reacts with 👍: this counts\n", flush=True)
+        maya.react(plan, "+1")
+        self._awaited("is ready for review")
+        return self._proven()
+
+    def _awaited(self, words: str) -> Comment:
+        """Print new comments until one has these words, and give that one."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            comments = self.github.world.comments_of(self.github.world.issue(REPOSITORY, self.number))
+            for comment in comments:
+                self._print(comment)
+            if found := [comment for comment in comments if words in comment.text.body]:
+                return found[0]
+            time.sleep(0.1)
+        raise SystemExit(f"✗ The thread never said {words!r}.")
+
+    def _print(self, comment: Comment) -> None:
+        if self.printed.get(comment.id) == comment.text.body:
+            return
+        author = self.github.world.users[comment.author].login + (" (edited)" if comment.id in self.printed else "")
+        self.printed[comment.id] = comment.text.body
+        shown = [line for line in comment.text.body.splitlines() if not line.startswith("<!--")]
+        print(f"┌ {author}\n│ " + "\n│ ".join(shown).rstrip("│ \n") + "\n", flush=True)
+
+    def _proven(self) -> int:
+        """Check the pull request: it closes the issue, and the tests that failed before pass on its branch."""
+        pull = next(issue for issue in self.github.world.issues.values() if issue.pull is not None)
+        branch = _branch(pull)
+        before, after = self._tests("main"), self._tests(branch)
+        print(f"● Pull request #{pull.number} from {branch}")
+        print(f"● {CHECK} on main: exit code {before}; on the branch: exit code {after}")
+        good = f"Closes #{self.number}" in pull.text.body and before != 0 and after == 0
+        print("✓ The failing test passes." if good else "✗ The pull request does not tell the story that it should.")
+        return 0 if good else 1
+
+    def _tests(self, branch: str) -> int | None:
+        """Run the sample's tests on a branch of the bare repository, in a sandbox."""
+        repository = self.github.world.repository(REPOSITORY)
+        commit = self.github.world.bare(repository).refs()[f"refs/heads/{branch}"]
+        return asyncio.run(checked(repository.folder, CommitId(commit), CHECK, self.with_model))
+
+
+def _branch(pull: Issue) -> str:
+    return pull.pull.head_ref if pull.pull is not None else ""

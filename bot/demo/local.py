@@ -1,0 +1,36 @@
+"""The story of `plangate run`: a sample repository, a plan at the terminal, a branch whose tests pass. SHELL."""
+
+import asyncio
+import sys
+from itertools import count
+from pathlib import Path
+
+from bot.compose.local import RunOptions, checked, run_local
+from bot.config import Settings
+from bot.core.names import CommitId
+from bot.summary import exit_code, lines
+from bot.testing.sample import CHECK, REQUEST, make
+from bot.workflow.record import Record
+
+
+def tell(folder: Path, with_model: Settings, *, headless: bool) -> int:
+    """Tell the story and give 0 only if the branch is there and its tests pass, which failed before."""
+    sample = make(next(each for n in count(1) if not (each := folder / f"sample-{n}").exists()))
+    print(f"● A sample repository in {sample}\n● Somebody asks: {REQUEST}\n", flush=True)
+    made = asyncio.run(run_local(RunOptions(sample, REQUEST, yes=headless), with_model, sys.stdout))
+    print("\n".join(lines(made)))
+    if not made.record.fact("branch"):
+        return exit_code(made, dry_run=False)
+    return _proven(sample, made.record, with_model)
+
+
+def _proven(sample: Path, record: Record, with_model: Settings) -> int:
+    """Run the sample's tests before and after, each in a sandbox."""
+    branch = record.fact("branch")
+    before = asyncio.run(checked(sample, record.plan.base, CHECK, with_model))
+    after = asyncio.run(checked(sample, CommitId(record.fact("commit")), CHECK, with_model))
+    print(f"\n● {CHECK} on main: exit code {before}; on {branch}: exit code {after}")
+    print(f"● Look at it: git -C {sample} diff main {branch}")
+    good = before != 0 and after == 0
+    print("✓ The failing test passes." if good else "✗ The tests do not tell the story that they should.")
+    return 0 if good else 1

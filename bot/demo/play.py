@@ -1,0 +1,61 @@
+"""Chooses and plays a demo: on a simulated GitHub by one of the two faces, or from the terminal. SHELL.
+
+The model is the simulated one of bot/testing, over real HTTP, unless the real one is asked for; git, sandbox, service
+and everything else are real.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from bot.config import Secret, Settings, settings
+from bot.core.errors import Misconfigured
+
+LATENCY: Final = 0.15
+"""Seconds that the simulated model thinks, so that side by side can be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What to play, as the command line says it."""
+
+    face: str = "service"
+    """service, action, or local: `plangate run` without GitHub."""
+    headless: bool = False
+    folder: Path | None = None
+    port: int = 8484
+    real_model: bool = False
+
+
+def play(demo: Demo) -> int:
+    """Play a demo and give 0 only if its result is there and the sample's tests pass."""
+    folder = demo.folder.absolute() if demo.folder else Path(tempfile.mkdtemp(prefix="plangate-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    with _model(folder, real=demo.real_model) as with_model:
+        if demo.face == "local":
+            from bot.demo.local import tell
+
+            return tell(folder, with_model, headless=demo.headless)
+        from bot.demo.github import stage
+
+        return stage(folder, with_model, demo)
+
+
+@contextmanager
+def _model(folder: Path, *, real: bool) -> Iterator[Settings]:
+    """Give settings for the real model, or start the simulated one and give settings for that."""
+    own = replace(settings(), data_dir=folder / "data", state_key=Secret(""))
+    if real:
+        if not own.api_key:
+            cure = "set it, or leave out --real-model"
+            raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend=cure)
+        yield own
+        return
+    from bot.testing.model.server import ScriptedModel
+    from bot.testing.story import policy
+
+    with ScriptedModel(policy, latency=LATENCY) as server:
+        yield replace(own, api_key=Secret("simulated"), base_url=server.base_url, output_cap=None, extra_body={})

@@ -1,0 +1,84 @@
+"""The dialect of the Actions runner: masks, annotations, outputs, the job's summary.
+
+Rules: whatever is printed is foreign, and the runner obeys none of it, but for the lines that are written here; no
+value that is written here can begin a line of its own.
+https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TextIO
+
+SHORTEST: Final = 8
+"""Shorter lines of a secret are not masked: they would be found in every log."""
+
+
+@dataclass(slots=True)
+class Runner:
+    """Speaks to the runner through a log; begin with `listen_to_us_alone`."""
+
+    out: TextIO
+    _token: str = field(default_factory=lambda: secrets.token_hex(16))
+    _masked: set[str] = field(default_factory=set)
+
+    def mask(self, texts: Iterable[str]) -> None:
+        """Have the runner hide these secrets, line by line, from now on; `redacted` hides them as well."""
+        for text in texts:
+            lines = {line.strip() for line in text.splitlines() if not line.startswith("-----")}
+            for line in sorted(line for line in {text.strip(), *lines} if len(line) >= SHORTEST):
+                self._masked.add(line)
+                self._write(f"::add-mask::{_escaped(line)}")
+
+    def listen_to_us_alone(self) -> None:
+        """Have the runner obey no line of the log any more, but those that are written here."""
+        self._write(f"::stop-commands::{self._token}")
+
+    def say(self, text: str) -> None:
+        """Write plain lines."""
+        for line in text.splitlines():
+            self._write(line.replace("::", ": :"))
+
+    def error(self, text: str) -> None:
+        """Annotate the job with an error."""
+        self._command("error", text)
+
+    def warning(self, text: str) -> None:
+        """Annotate the job with a warning."""
+        self._command("warning", text)
+
+    def redacted(self, text: str) -> str:
+        """Give a text without the secrets that are masked."""
+        for secret in sorted(self._masked, key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+    def outputs(self, values: Mapping[str, str], path: Path | None) -> None:
+        """Hand the step's outputs to the runner; values are single lines."""
+        lines = [f"{name}={' '.join(self.redacted(value).split())}\n" for name, value in values.items()]
+        _append(path, "".join(lines))
+
+    def summary(self, text: str, path: Path | None) -> None:
+        """Add Markdown to the job's summary."""
+        _append(path, self.redacted(text).rstrip() + "\n\n")
+
+    def _command(self, name: str, text: str) -> None:
+        """Let the runner obey one command."""
+        said = _escaped(self.redacted(text))
+        self._write(f"::{self._token}::\n::{name} title=Plangate::{said}\n::stop-commands::{self._token}")
+
+    def _write(self, line: str) -> None:
+        self.out.write(f"{line}\n")
+        self.out.flush()
+
+
+def _escaped(text: str) -> str:
+    """Give a command's value as the runner reads it back: one line."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _append(path: Path | None, text: str) -> None:
+    if path is not None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)

@@ -1,0 +1,1 @@
+"""A simulated GitHub: state, REST, GraphQL, webhooks and git smart HTTP, served over real HTTP on loopback."""

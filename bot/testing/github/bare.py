@@ -1,0 +1,158 @@
+"""One job: a bare git repository on disk, by real git in processes of its own.
+
+Nothing of the machine's or the user's git configuration is read.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+ABSENT = "0" * 40
+CONFIGURATION = (
+    # What GitHub's servers let clients ask for.
+    ("uploadpack.allowFilter", "true"),
+    ("uploadpack.allowAnySHA1InWant", "true"),
+    ("http.receivepack", "true"),
+    ("receive.hideRefs", "refs/pull"),
+    ("receive.fsckObjects", "true"),
+    ("gc.auto", "0"),
+    ("core.logAllRefUpdates", "false"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who made a commit, and when."""
+
+    name: str
+    email: str
+    when: datetime
+
+    def variables(self) -> dict[str, str]:
+        """Give git's environment variables for author and committer."""
+        date = f"{int(self.when.timestamp())} +0000"
+        return {
+            f"GIT_{role}_{key}": value
+            for role in ("AUTHOR", "COMMITTER")
+            for key, value in (("NAME", self.name), ("EMAIL", self.email), ("DATE", date))
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """A bare repository; revisions that are not there are None, everything else that git refuses raises."""
+
+    folder: Path
+
+    def create(self, default_branch: str) -> None:
+        """Make an empty repository, configured as GitHub serves its own."""
+        self.folder.mkdir(parents=True)
+        self.run("init", "--bare", "--quiet", f"--initial-branch={default_branch}", ".")
+        with (self.folder / "config").open("a", encoding="utf-8") as file:
+            for name, value in CONFIGURATION:
+                section, key = name.split(".")
+                file.write(f"[{section}]\n\t{key} = {value}\n")
+
+    def run(self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> bytes:
+        """Run one git command and give its output."""
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self.folder,
+            input=stdin,
+            env={**bare_environment(), **(environment or {})},
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode:
+            raise GitRefusedError(f"git {arguments[0]}: {done.stderr.decode(errors='replace').strip()}")
+        return done.stdout
+
+    def text(self, *arguments: str) -> str:
+        """Run one git command and give its output as text without the last line end."""
+        return self.run(*arguments).decode(errors="replace").rstrip("\n")
+
+    def refs(self) -> dict[str, str]:
+        """Give all refs with what they point to."""
+        lines = self.text("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+        return dict(line.split(" ", 1) for line in lines)
+
+    def resolve(self, revision: str, kind: str = "commit") -> str | None:
+        """Give the object of that kind that a revision names, or None."""
+        if revision.startswith("-") or not revision:
+            return None
+        try:
+            # A peeling suffix after "commit:path" would be taken for a part of the path.
+            found = self.text("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
+            return self.text("rev-parse", "--verify", "--quiet", f"{found}^{{{kind}}}")
+        except GitRefusedError:
+            return None
+
+    def move(self, ref: str, after: str, before: str | None = None) -> None:
+        """Make a ref point somewhere; forty zeros delete it; `before` must match where it is given."""
+        self.run("update-ref", ref, after, *([] if before is None else [before]))
+
+    def commit(
+        self, parent: str | None, files: Mapping[str, str | bytes | None], *, message: str, by: Signature
+    ) -> str:
+        """Make a commit of changed files (None deletes) on top of a parent; no ref moves."""
+        with tempfile.TemporaryDirectory() as folder:
+            index = {"GIT_INDEX_FILE": f"{folder}/index"}
+            if parent:
+                self.run("read-tree", parent, environment=index)
+            lines = [self._entry(path, content) for path, content in files.items()]
+            self.run("update-index", "-z", "--index-info", stdin="".join(lines).encode(), environment=index)
+            tree = self.run("write-tree", environment=index).decode().strip()
+        return self.commit_tree(tree, [parent] if parent else [], message=message, by=by)
+
+    def commit_tree(self, tree: str, parents: list[str], *, message: str, by: Signature) -> str:
+        """Make a commit of a tree."""
+        flags = [part for parent in parents for part in ("-p", parent)]
+        made = self.run("commit-tree", tree, *flags, stdin=message.encode(), environment=by.variables())
+        return made.decode().strip()
+
+    def merge(self, base: str, head: str, *, message: str, by: Signature) -> str | None:
+        """Make the merge commit of two commits, or None where they conflict."""
+        try:
+            tree = self.text("merge-tree", "--write-tree", base, head).splitlines()[0]
+        except GitRefusedError:
+            return None
+        return self.commit_tree(tree, [base, head], message=message, by=by)
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Give the best common ancestor, or None."""
+        try:
+            return self.text("merge-base", one, other) or None
+        except GitRefusedError:
+            return None
+
+    def blob(self, content: bytes) -> str:
+        """Store a blob and give its id."""
+        return self.run("hash-object", "-w", "--stdin", stdin=content).decode().strip()
+
+    def _entry(self, path: str, content: str | bytes | None) -> str:
+        if content is None:
+            return f"0 {ABSENT}\t{path}\0"
+        data = content.encode() if isinstance(content, str) else content
+        return f"100644 {self.blob(data)}\t{path}\0"
+
+
+class GitRefusedError(Exception):
+    """Git ended with an error; the text says which."""
+
+
+def bare_environment() -> dict[str, str]:
+    """Give the environment of a git process that reads no configuration but the repository's."""
+    return {
+        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_TERMINAL_PROMPT": "0",
+        "HOME": "/nonexistent",
+        "LC_ALL": "C",
+    }

@@ -1,0 +1,243 @@
+"""One job: what happens to code: pushes, pull requests, reviews, merges, check runs.
+
+The rules of conversation.py hold here as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from bot.testing.github.bare import ABSENT
+from bot.testing.github.conversation import Detail, open_issue, set_state, store
+from bot.testing.github.entities import CheckRun, Event, Issue, Pull, Push, Repository, Review, ReviewComment, Text
+from bot.testing.github.world import Actor, NotThereError, World
+
+CLOSING = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b", re.IGNORECASE)
+"""https://docs.github.com/en/issues/tracking-your-work-with-issues/using-issues/linking-a-pull-request-to-an-issue"""
+
+Verdict = Literal["APPROVED", "CHANGES_REQUESTED", "COMMENTED"]
+
+
+class ConflictError(Exception):
+    """What was asked for does not fit the state of the world; the text says why, in GitHub's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineNote:
+    """What a review says about one line of the new side of the diff."""
+
+    path: str
+    line: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewPull:
+    """A pull request to be opened: a branch of `source` (default: the same repository) onto a branch."""
+
+    title: str
+    head: str
+    base: str
+    body: str = ""
+    draft: bool = False
+    source: Repository | None = None
+
+
+def push_files(
+    by: Actor,
+    repository: Repository,
+    branch: str,
+    *,
+    files: Mapping[str, str | bytes | None],
+    message: str = "Change files\n",
+) -> str:
+    """Commit files (None deletes) on a branch, which starts at the default branch; gives the commit."""
+    with by.world.lock:
+        bare = by.world.bare(repository)
+        parent = bare.resolve(f"refs/heads/{branch}") or bare.resolve(f"refs/heads/{repository.default_branch}")
+        commit = bare.commit(parent, files, message=message, by=by.world.signature(by.id))
+        bare.move(f"refs/heads/{branch}", commit)
+        notice_pushes(by, repository)
+        return commit
+
+
+def notice_pushes(by: Actor, repository: Repository) -> list[Push]:
+    """Take in whatever moved in the git repository since the last look: pull requests follow, webhooks are told."""
+    with by.world.lock:
+        before, after = by.world.seen_refs[repository.id], by.world.bare(repository).refs()
+        moved = [
+            Push(ref, before.get(ref, ABSENT), after.get(ref, ABSENT))
+            for ref in sorted(before.keys() | after.keys())
+            if before.get(ref) != after.get(ref) and not ref.startswith("refs/pull/")
+        ]
+        by.world.seen_refs[repository.id] = after
+        for push in moved:
+            # Only branches and tags send webhooks; https://docs.github.com/en/webhooks/webhook-events-and-payloads#push
+            if push.ref.startswith(("refs/heads/", "refs/tags/")):
+                by.world.emit(Event("push", None, by.id, repository, push=push))
+            _follow(by, repository, push)
+        if moved:
+            by.world.touch()
+        return moved
+
+
+def open_pull(by: Actor, repository: Repository, new: NewPull) -> Issue:
+    """Open a pull request; a second one for the same pair of branches raises."""
+    with by.world.lock:
+        source = new.source or repository
+        if pull_for(by.world, repository, (source.id, new.head, new.base)):
+            raise ConflictError(f"A pull request already exists for {source.owner_login}:{new.head}.")
+        head, base = _tip(by.world, source, new.head), _tip(by.world, repository, new.base)
+        pull = Pull(source.id, new.head, new.base, head, base, new.draft)
+        _fetch_head(by.world, repository, pull)
+        if by.world.bare(repository).merge_base(base, head) == head:
+            raise ConflictError(f"No commits between {new.base} and {new.head}")
+        issue = open_issue(by, repository, title=new.title, body=new.body, pull=pull)
+        _publish_head(by.world, issue)
+        return issue
+
+
+def pull_for(world: World, repository: Repository, branches: tuple[int, str, str]) -> Issue | None:
+    """Give the open pull request of that pair: head repository and branch, base branch."""
+    for issue in world.issues.values():
+        pull = issue.pull
+        if pull is None or issue.repository != repository.id or issue.state != "open":
+            continue
+        if (pull.head_repository, pull.head_ref, pull.base_ref) == branches:
+            return issue
+    return None
+
+
+def review(
+    by: Actor,
+    issue: Issue,
+    *,
+    verdict: Verdict = "COMMENTED",
+    body: str = "",
+    notes: Sequence[LineNote] = (),
+) -> Review:
+    """Submit a review with its comments on lines."""
+    with by.world.lock:
+        pull = pull_of(issue)
+        home = by.world.repositories[issue.repository]
+        made = Review(
+            by.world.next_id(), home.id, issue.number, Text(body), by.id, verdict, pull.head_sha, by.world.now()
+        )
+        by.world.reviews[made.id] = made
+        by.world.emit(Event("pull_request_review", "submitted", by.id, home, issue, review=made))
+        for note in notes:
+            add_line_comment(by, made, note)
+        return made
+
+
+def add_line_comment(by: Actor, review: Review, note: LineNote, *, reply_to: int | None = None) -> ReviewComment:
+    """Add a comment on a line to a review."""
+    with by.world.lock:
+        now = by.world.now()
+        home = by.world.repositories[review.repository]
+        issue = by.world.issues[review.repository, review.number]
+        made = ReviewComment(
+            id=by.world.next_id(),
+            review=review.id,
+            repository=home.id,
+            number=issue.number,
+            text=Text(note.body),
+            author=by.id,
+            path=note.path,
+            line=note.line,
+            commit_id=review.commit_id,
+            created_at=now,
+            updated_at=now,
+            in_reply_to=reply_to,
+        )
+        by.world.review_comments[made.id] = made
+        by.world.emit(Event("pull_request_review_comment", "created", by.id, home, issue, review_comment=made))
+        return made
+
+
+def change_pull(by: Actor, issue: Issue, pull: Pull, action: str, *, push: Push | None = None) -> Issue:
+    """Put a new value of the pull request's own part in place."""
+    return store(by, replace(issue, pull=pull), action, detail=Detail(push=push))
+
+
+def merge(by: Actor, issue: Issue, message: str | None = None) -> str:
+    """Merge a pull request by a merge commit; closes the issues that its body names. Gives the commit."""
+    with by.world.lock:
+        pull, home = pull_of(issue), by.world.repositories[issue.repository]
+        bare = by.world.bare(home)
+        base = bare.resolve(f"refs/heads/{pull.base_ref}")
+        if issue.state != "open" or base is None:
+            raise ConflictError("Pull Request is not mergeable")
+        text = message or f"Merge pull request #{issue.number} from {home.owner_login}/{pull.head_ref}\n"
+        commit = bare.merge(base, pull.head_sha, message=text, by=by.world.signature(by.id))
+        if commit is None:
+            raise ConflictError("Pull Request is not mergeable")
+        bare.move(f"refs/heads/{pull.base_ref}", commit, base)
+        now = by.world.now()
+        merged = replace(pull, merged_at=now, merged_by=by.id, merge_commit_sha=commit)
+        closed = replace(issue, pull=merged, state="closed", closed_at=now, closed_by=by.id)
+        store(by, closed, "closed")
+        notice_pushes(by, home)
+        if pull.base_ref == home.default_branch:
+            _close_named(by, home, issue.text.body)
+        return commit
+
+
+def check(by: Actor, run: CheckRun) -> CheckRun:
+    """Put a check run, new or changed, in its place and tell the webhooks."""
+    with by.world.lock:
+        action = "created" if run.id not in by.world.check_runs else "completed" if run.conclusion else "rerequested"
+        by.world.check_runs[run.id] = run
+        by.world.emit(Event("check_run", action, by.id, by.world.repositories[run.repository], check_run=run))
+        return run
+
+
+def pull_of(issue: Issue) -> Pull:
+    """Give what makes the thread a pull request; an issue raises."""
+    if issue.pull is None:
+        raise NotThereError(f"pull request {issue.number}")
+    return issue.pull
+
+
+def _follow(by: Actor, repository: Repository, push: Push) -> None:
+    for issue in list(by.world.issues.values()):
+        pull = issue.pull
+        if pull is None or issue.state == "closed":
+            continue
+        if (pull.head_repository, f"refs/heads/{pull.head_ref}") != (repository.id, push.ref):
+            continue
+        if push.after == ABSENT:
+            set_state(by, issue, "closed")
+        else:
+            base = by.world.bare(by.world.repositories[issue.repository]).resolve(f"refs/heads/{pull.base_ref}")
+            moved = replace(pull, head_sha=push.after, base_sha=base or pull.base_sha)
+            _publish_head(by.world, change_pull(by, issue, moved, "synchronize", push=push))
+
+
+def _tip(world: World, repository: Repository, branch: str) -> str:
+    found = world.bare(repository).resolve(f"refs/heads/{branch}")
+    if found is None:
+        raise NotThereError(f"branch {branch} of {repository.full_name}")
+    return found
+
+
+def _fetch_head(world: World, home: Repository, pull: Pull) -> None:
+    if pull.head_repository != home.id:
+        source = world.repositories[pull.head_repository].folder
+        world.bare(home).run("fetch", "--quiet", str(source), pull.head_sha)
+
+
+def _publish_head(world: World, issue: Issue) -> None:
+    pull, home = pull_of(issue), world.repositories[issue.repository]
+    _fetch_head(world, home, pull)
+    world.bare(home).move(f"refs/pull/{issue.number}/head", pull.head_sha)
+
+
+def _close_named(by: Actor, repository: Repository, body: str) -> None:
+    for number in sorted({int(found) for found in CLOSING.findall(body)}):
+        named = by.world.issues.get((repository.id, number))
+        if named is not None and named.pull is None:
+            set_state(by, named, "closed")

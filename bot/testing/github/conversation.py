@@ -1,0 +1,214 @@
+"""One job: what is said on threads: issues, comments, their edits, reactions, states, labels.
+
+Each function makes one change as one actor (a user id), keeps the history as GitHub does, tells the webhooks and gives
+the new value. Whether the actor may is the caller's question (person.py, the endpoints).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal
+
+from bot.testing.github.entities import Comment, Edit, Event, Issue, Pull, Push, Reaction, Repository, Text
+from bot.testing.github.world import Actor, World
+
+BODY_LIMIT = 65_536
+"""Characters of a body; https://docs.github.com/en/rest/issues/comments (422 "Body is too long")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What else the webhook of a changed thread tells."""
+
+    label: str | None = None
+    assignee: int | None = None
+    push: Push | None = None
+    changed: Mapping[str, str] = field(default_factory=dict)
+    """What edited fields held before."""
+
+
+NOTHING_ELSE = Detail()
+
+
+def open_issue(
+    by: Actor,
+    repository: Repository,
+    *,
+    title: str,
+    body: str = "",
+    pull: Pull | None = None,
+) -> Issue:
+    """Open an issue, or a pull request; both share one sequence of numbers."""
+    with by.world.lock:
+        number = 1 + max((n for home, n in by.world.issues if home == repository.id), default=0)
+        now = by.world.now()
+        issue = Issue(by.world.next_id(), repository.id, number, title, Text(body), by.id, now, now, pull=pull)
+        by.world.issues[repository.id, number] = issue
+        by.world.emit(Event("pull_request" if pull else "issues", "opened", by.id, repository, issue))
+        return issue
+
+
+def edit_issue(by: Actor, issue: Issue, *, title: str | None = None, body: str | None = None) -> Issue:
+    """Change title or body; the body's history grows only where it differs."""
+    with by.world.lock:
+        old = {"title": issue.title, "body": issue.text.body}
+        new = {"title": title if title is not None else issue.title, "body": body if body is not None else old["body"]}
+        changed = {key: value for key, value in old.items() if new[key] != value}
+        if not changed:
+            return issue
+        text = edited(by, issue.text, new["body"], posted=(issue.author, issue.created_at))
+        return store(by, replace(issue, title=new["title"], text=text), "edited", detail=Detail(changed=changed))
+
+
+def set_state(by: Actor, issue: Issue, state: Literal["open", "closed"], *, reason: str | None = None) -> Issue:
+    """Close or reopen a thread."""
+    if issue.state == state:
+        return issue
+    with by.world.lock:
+        closing = state == "closed"
+        usual = None if issue.pull else "completed" if closing else "reopened"
+        new = replace(
+            issue,
+            state=state,
+            state_reason=reason or usual,
+            closed_at=by.world.now() if closing else None,
+            closed_by=by.id if closing else None,
+        )
+        return store(by, new, "closed" if closing else "reopened")
+
+
+def set_locked(by: Actor, issue: Issue, *, locked: bool, reason: str | None = None) -> Issue:
+    """Lock or unlock a conversation."""
+    if issue.locked == locked:
+        return issue
+    with by.world.lock:
+        new = replace(issue, locked=locked, lock_reason=reason if locked else None)
+        return store(by, new, "locked" if locked else "unlocked")
+
+
+def set_labels(by: Actor, issue: Issue, names: tuple[str, ...]) -> Issue:
+    """Make these the labels of a thread, with one event for each that comes or goes."""
+    with by.world.lock:
+        home = by.world.repositories[issue.repository]
+        for name in [each for each in issue.labels if each not in names]:
+            left = tuple(each for each in issue.labels if each != name)
+            issue = store(by, replace(issue, labels=left), "unlabeled", detail=Detail(label=name))
+        for name in [each for each in names if each not in issue.labels]:
+            by.world.add_label(home, name)
+            issue = store(by, replace(issue, labels=(*issue.labels, name)), "labeled", detail=Detail(label=name))
+        return issue
+
+
+def set_assignees(by: Actor, issue: Issue, users: tuple[int, ...]) -> Issue:
+    """Make these the assignees of a thread, with one event for each that comes or goes."""
+    with by.world.lock:
+        for user in [each for each in issue.assignees if each not in users]:
+            left = tuple(each for each in issue.assignees if each != user)
+            issue = store(by, replace(issue, assignees=left), "unassigned", detail=Detail(assignee=user))
+        for user in [each for each in users if each not in issue.assignees]:
+            issue = store(
+                by, replace(issue, assignees=(*issue.assignees, user)), "assigned", detail=Detail(assignee=user)
+            )
+        return issue
+
+
+def comment(by: Actor, issue: Issue, body: str, *, app: int | None = None) -> Comment:
+    """Post a comment."""
+    with by.world.lock:
+        now = by.world.now()
+        made = Comment(by.world.next_id(), issue.repository, issue.number, Text(body), by.id, now, now, app)
+        by.world.comments[made.id] = made
+        issue = replace(issue, updated_at=now)
+        by.world.issues[issue.repository, issue.number] = issue
+        _tell_comment(by, made, "created")
+        return made
+
+
+def edit_comment(by: Actor, old: Comment, body: str) -> Comment:
+    """Change a comment's body; saving the same text again changes nothing but `updated_at`."""
+    with by.world.lock:
+        text = edited(by, old.text, body, posted=(old.author, old.created_at))
+        new = replace(old, text=text, updated_at=by.world.now())
+        by.world.comments[old.id] = new
+        _tell_comment(by, new, "edited", {"body": old.text.body})
+        return new
+
+
+def delete_comment(by: Actor, old: Comment) -> None:
+    """Delete a comment with its reactions."""
+    with by.world.lock:
+        del by.world.comments[old.id]
+        for reaction in by.world.reactions_to(old.node_id):
+            del by.world.reactions[reaction.id]
+        _tell_comment(by, old, "deleted")
+
+
+def minimize(world: World, comment_id: int, reason: str | None) -> Comment:
+    """Fold a comment away, or show it again (None); GitHub has no webhook for that."""
+    with world.lock:
+        new = replace(world.comments[comment_id], minimized=reason)
+        world.comments[comment_id] = new
+        world.touch()
+        return new
+
+
+def react(by: Actor, subject: str, content: str) -> tuple[Reaction, bool]:
+    """React to the thing of that node id; gives the reaction and whether it is new. GitHub has no webhook for it."""
+    with by.world.lock:
+        for old in by.world.reactions_to(subject):
+            if (old.user, old.content) == (by.id, content):
+                return old, False
+        made = Reaction(by.world.small_id(), subject, by.id, content, by.world.now())
+        by.world.reactions[made.id] = made
+        by.world.touch()
+        return made, True
+
+
+def unreact(world: World, reaction: Reaction) -> None:
+    """Take a reaction back."""
+    with world.lock:
+        world.reactions.pop(reaction.id, None)
+        world.touch()
+
+
+def edited(by: Actor, text: Text, body: str, *, posted: tuple[int, datetime]) -> Text:
+    """Give a text with one more version; its first edit keeps the posted text, by and at `posted`, as well.
+
+    https://docs.github.com/en/graphql/reference/interfaces#comment (includesCreatedEdit)
+    """
+    if body == text.body:
+        return text
+    author, created = posted
+    history = text.edits or (Edit(by.world.next_id(), author, created, text.body),)
+    return Text(body, (*history, Edit(by.world.next_id(), by.id, by.world.now(), body)))
+
+
+def store(by: Actor, issue: Issue, action: str, *, detail: Detail = NOTHING_ELSE) -> Issue:
+    """Put the new value of a thread in its place and tell the webhooks what happened to it."""
+    with by.world.lock:
+        issue = replace(issue, updated_at=by.world.now())
+        by.world.issues[issue.repository, issue.number] = issue
+        home = by.world.repositories[issue.repository]
+        name = "pull_request" if issue.pull else "issues"
+        by.world.emit(
+            Event(
+                name,
+                action,
+                by.id,
+                home,
+                issue,
+                label=detail.label,
+                assignee=detail.assignee,
+                push=detail.push,
+                changed=detail.changed,
+            )
+        )
+        return issue
+
+
+def _tell_comment(by: Actor, comment: Comment, action: str, changed: dict[str, str] | None = None) -> None:
+    home = by.world.repositories[comment.repository]
+    issue = by.world.issues[comment.repository, comment.number]
+    by.world.emit(Event("issue_comment", action, by.id, home, issue, comment, changed=changed or {}))

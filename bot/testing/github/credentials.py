@@ -1,0 +1,188 @@
+"""One job: Apps, installations and tokens of the simulated GitHub, and who a credential stands for."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache
+
+from bot.testing.github.entities import App, Event, Installation, Repository, Token
+from bot.testing.github.world import ACTIONS_BOT, World
+
+PERMISSIONS: Mapping[str, str] = {
+    "metadata": "read",
+    "contents": "write",
+    "issues": "write",
+    "pull_requests": "write",
+    "checks": "write",
+    "actions": "read",
+    "members": "read",
+}
+EVENTS = ("issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment",
+          "push", "check_run")  # fmt: skip
+TOKEN_LIFE = timedelta(hours=1)
+JWT_LIFE = timedelta(minutes=10)
+CLOCK_DRIFT = 60
+"""https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app (JWT: at most 10 minutes)"""
+LEVELS = ("none", "read", "write", "admin")
+
+
+def register_app(
+    world: World, slug: str, *, owner: str, permissions: Mapping[str, str] = PERMISSIONS, secret: str = ""
+) -> App:
+    """Register an App with its bot user `<slug>[bot]` and fresh secrets (tests share one key pair a process)."""
+    with world.lock:
+        private, public = _key_pair()
+        app = App(
+            id=world.small_id(),
+            slug=slug,
+            name=slug.title(),
+            owner=world.add_user(owner).id,
+            bot=world.add_user(f"{slug}[bot]", "Bot").id,
+            pem=private,
+            public_key=public,
+            webhook_secret=secret or secrets.token_hex(20),
+            created_at=world.now(),
+            permissions={"metadata": "read", **permissions},
+            events=EVENTS,
+        )
+        world.apps[app.id] = app
+        return app
+
+
+def install(world: World, app: App, account: str, repositories: list[Repository] | None = None) -> Installation:
+    """Install an App on an account, for all its repositories or for some."""
+    with world.lock:
+        made = Installation(
+            id=world.small_id(),
+            app=app.id,
+            account=world.user(account).id,
+            created_at=world.now(),
+            permissions=app.permissions,
+            repositories=None if repositories is None else frozenset(each.id for each in repositories),
+        )
+        world.installations[made.id] = made
+        world.emit(Event("installation", "created", made.account, installation=made))
+        return made
+
+
+def suspend(world: World, installation: Installation, *, suspended: bool = True) -> Installation:
+    """Suspend an installation, or bring it back."""
+    with world.lock:
+        changed = replace(installation, suspended=suspended)
+        world.installations[installation.id] = changed
+        action = "suspend" if suspended else "unsuspend"
+        world.emit(Event("installation", action, changed.account, installation=changed))
+        return changed
+
+
+def reaches(installation: Installation, repository: Repository) -> bool:
+    """Whether an installation covers a repository."""
+    chosen = installation.repositories
+    return installation.account == repository.owner and (chosen is None or repository.id in chosen)
+
+
+def installation_token(
+    world: World,
+    installation: Installation,
+    *,
+    repositories: frozenset[int] | None = None,
+    permissions: Mapping[str, str] | None = None,
+) -> Token:
+    """Give an installation token of one hour, of the new long shape (ghs_APPID_JWT)."""
+    app = world.apps[installation.app]
+    parts = ".".join(secrets.token_urlsafe(size) for size in (27, 90, 64))
+    token = Token(
+        value=f"ghs_{app.id}_{parts}",
+        kind="installation",
+        user=app.bot,
+        installation=installation.id,
+        app=app.id,
+        repositories=installation.repositories if repositories is None else repositories,
+        permissions={"metadata": "read", **(installation.permissions if permissions is None else permissions)},
+        expires_at=world.now() + TOKEN_LIFE,
+    )
+    return _keep(world, token)
+
+
+def personal_token(world: World, login: str, *, scopes: tuple[str, ...] = ("repo", "workflow")) -> Token:
+    """Give a classic personal access token of a user."""
+    value = f"ghp_{secrets.token_hex(18)}"
+    return _keep(world, Token(value, "personal", world.add_user(login).id, scopes=scopes))
+
+
+def job_token(world: World, repository: Repository, permissions: Mapping[str, str] | None = None) -> Token:
+    """Give the GITHUB_TOKEN of a job in a repository, which acts as github-actions[bot]."""
+    rights = {"contents": "write", "issues": "write", "pull_requests": "write"} if permissions is None else permissions
+    token = Token(
+        value=f"ghs_{secrets.token_hex(18)}",
+        kind="job",
+        user=world.add_user(ACTIONS_BOT, "Bot").id,
+        repositories=frozenset({repository.id}),
+        permissions={"metadata": "read", **rights},
+        expires_at=world.now() + timedelta(hours=24),
+    )
+    return _keep(world, token)
+
+
+def token_named(world: World, value: str) -> Token | None:
+    """Give the living token of that value."""
+    token = world.tokens.get(value)
+    if token is None or (token.expires_at is not None and token.expires_at <= world.now()):
+        return None
+    installation = world.installations.get(token.installation or 0)
+    return None if installation is not None and installation.suspended else token
+
+
+def app_of_jwt(world: World, value: str) -> App | str:
+    """Give the App that signed a JWT, or why GitHub refuses it."""
+    import jwt
+
+    try:
+        issuer = str(jwt.decode(value, options={"verify_signature": False}).get("iss", ""))
+    except jwt.PyJWTError:
+        return "A JSON web token could not be decoded"
+    app = next((each for each in world.apps.values() if issuer in {str(each.id), each.client_id}), None)
+    if app is None:
+        return "Integration not found"
+    try:
+        options = {"verify_exp": False, "verify_iat": False, "verify_nbf": False, "require": ["iat", "exp"]}
+        claims = jwt.decode(value, app.public_key, algorithms=["RS256"], options=options)  # type: ignore[arg-type]
+    except jwt.PyJWTError:
+        return "A JSON web token could not be decoded"
+    now = world.now().timestamp()
+    if claims["exp"] <= now:
+        return "'Expiration time' claim ('exp') must be a numeric value representing the future time"
+    if claims["exp"] > now + JWT_LIFE.total_seconds() + 1:
+        return "'Expiration time' claim ('exp') is too far in the future"
+    if claims["iat"] > now + CLOCK_DRIFT:
+        return "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
+    return app
+
+
+def grants(token: Token, permission: str, level: str) -> bool:
+    """Whether a token that carries permissions has this one at that level; one without has all."""
+    if token.permissions is None:
+        return True
+    return LEVELS.index(token.permissions.get(permission, "none")) >= LEVELS.index(level)
+
+
+def _keep(world: World, token: Token) -> Token:
+    with world.lock:
+        world.tokens[token.value] = token
+        return token
+
+
+@cache
+def _key_pair() -> tuple[str, str]:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return private.decode(), public.decode()

@@ -1,0 +1,85 @@
+"""One job: what git says of the difference between two commits of a bare repository."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.testing.github.bare import Bare
+from bot.testing.github.entities import ReviewComment
+from bot.testing.github.world import World
+
+STATUSES = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}
+SHOWN_LINES = 4
+"""How much of a hunk a comment on one of its lines shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """One file of a diff; `patch` is None for a binary file; `sha` is the new blob's (the old one's if removed)."""
+
+    path: str
+    status: str
+    sha: str
+    additions: int
+    deletions: int
+    patch: str | None
+    previous: str | None = None
+
+
+def changed_files(bare: Bare, base: str, head: str) -> list[ChangedFile]:
+    """Give the files that changed from the merge base of two commits to the second, renames found, sorted by path."""
+    return files_between(bare, bare.merge_base(base, head) or base, head)
+
+
+def files_between(bare: Bare, old: str, new: str) -> list[ChangedFile]:
+    """Give the files that differ between two commits or trees."""
+    flags = ("-M", "-z", "--raw", "--numstat", "--no-abbrev", old, new, "--")
+    fields = bare.run("diff-tree", "-r", *flags).decode(errors="replace").split("\0")
+    raw: list[tuple[str, str, str, str | None]] = []
+    counts: dict[str, tuple[int, int]] = {}
+    rest = iter(fields)
+    for part in rest:
+        if part.startswith(":"):
+            *_, before, after, status = part.split(" ")
+            path = next(rest)
+            previous, path = (path, next(rest)) if status[0] in "RC" else (None, path)
+            raw.append((path, STATUSES[status[0]], before if status[0] == "D" else after, previous))
+        elif part:
+            added, deleted, path = part.split("\t")
+            path = path or (next(rest), next(rest))[1]
+            counts[path] = (_count(added), _count(deleted))
+    return sorted(
+        (
+            ChangedFile(path, status, sha, *counts[path], _patch(bare, old, new, (previous, path)), previous)
+            for path, status, sha, previous in raw
+        ),
+        key=lambda file: file.path,
+    )
+
+
+def commits_between(bare: Bare, base: str, head: str) -> list[str]:
+    """Give the commits that the second has and the first has not, oldest first."""
+    return bare.text("rev-list", "--reverse", "--topo-order", f"{base}..{head}", "--").splitlines()
+
+
+def hunk(world: World, comment: ReviewComment) -> str:
+    """Give the last lines of the diff up to the line that a comment is on."""
+    issue = world.issues[comment.repository, comment.number]
+    bare = world.bare(world.repositories[comment.repository])
+    base = issue.pull.base_sha if issue.pull else comment.commit_id
+    patch = _patch(bare, bare.merge_base(base, comment.commit_id) or base, comment.commit_id, (None, comment.path))
+    if not patch:
+        return f"@@ -0,0 +{comment.line} @@"
+    lines = patch.splitlines()
+    return "\n".join([lines[0], *lines[1 : comment.line + 1][-SHOWN_LINES:]])
+
+
+def _patch(bare: Bare, old: str, new: str, paths: tuple[str | None, str]) -> str | None:
+    named = [path for path in paths if path is not None]
+    text = bare.run("diff-tree", "-r", "-p", "-M", old, new, "--", *named).decode(errors="replace")
+    at = text.find("\n@@ ")
+    return None if at < 0 else text[at + 1 :].rstrip("\n")
+
+
+def _count(text: str) -> int:
+    return 0 if text == "-" else int(text)

@@ -1,0 +1,364 @@
+"""One job: the nouns of the simulated GitHub as frozen values; a change replaces a value in its table (world.py).
+
+Ids are numeric and never used twice; a user is named by id, a repository by id, a thread by repository and number.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+REACTIONS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes")
+"""https://docs.github.com/en/rest/reactions/reactions#about-reactions"""
+
+Kind = Literal[
+    "User", "Bot", "Organization", "Repository", "Issue", "PullRequest", "IssueComment", "Reaction",
+    "PullRequestReview", "PullRequestReviewComment", "CheckRun", "App", "Label", "UserContentEdit", "Ref",
+]  # fmt: skip
+PREFIXES: Mapping[str, str] = MappingProxyType({
+    "User": "U", "Bot": "BOT", "Organization": "O", "Repository": "R", "Issue": "I", "PullRequest": "PR",
+    "IssueComment": "IC", "Reaction": "REA", "PullRequestReview": "PRR", "PullRequestReviewComment": "PRRC",
+    "CheckRun": "CR", "App": "A", "Label": "LA", "UserContentEdit": "UCE", "Ref": "REF",
+})  # fmt: skip
+
+
+def node_id(kind: Kind, number: int) -> str:
+    """Give the global node id: opaque to clients, the same for ever."""
+    return f"{PREFIXES[kind]}_kw{base64.urlsafe_b64encode(f'{kind}:{number}'.encode()).decode().rstrip('=')}"
+
+
+def from_node_id(text: str) -> tuple[str, int] | None:
+    """Give kind and number of a node id that `node_id` made, or None for anything else."""
+    coded = text.partition("_kw")[2]
+    try:
+        kind, _, number = base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode().partition(":")
+        return kind, int(number)
+    except ValueError:
+        return None
+
+
+class Role(StrEnum):
+    """What somebody may do in a repository, weakest first."""
+
+    NONE = "none"
+    READ = "read"
+    TRIAGE = "triage"
+    WRITE = "write"
+    MAINTAIN = "maintain"
+    ADMIN = "admin"
+
+    def covers(self, needed: Role) -> bool:
+        """Whether this role may do what `needed` may."""
+        order = list(Role)
+        return order.index(self) >= order.index(needed)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person, a bot or an organisation."""
+
+    id: int
+    login: str
+    type: Literal["User", "Bot", "Organization"] = "User"
+
+    @property
+    def node_id(self) -> str:
+        """The global node id."""
+        return node_id(self.type, self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A label of a repository."""
+
+    id: int
+    name: str
+    color: str = "ededed"
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository; its git data is a bare repository at `folder`."""
+
+    id: int
+    owner: int
+    owner_login: str
+    name: str
+    folder: Path
+    created_at: datetime
+    private: bool = False
+    archived: bool = False
+    default_branch: str = "main"
+    protected: frozenset[str] = frozenset()
+    """Branches that only admins may push to."""
+
+    @property
+    def full_name(self) -> str:
+        """Owner and name."""
+        return f"{self.owner_login}/{self.name}"
+
+    @property
+    def node_id(self) -> str:
+        """The global node id."""
+        return node_id("Repository", self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One version of a text: the first one is the text as it was posted."""
+
+    id: int
+    editor: int | None
+    edited_at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A body that people can edit; `edits` is empty until the first edit, and then holds the posted text first."""
+
+    body: str
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def last_edited_at(self) -> datetime | None:
+        """When the body was last edited; None if never."""
+        return self.edits[-1].edited_at if self.edits else None
+
+    @property
+    def editor(self) -> int | None:
+        """Who edited the body last."""
+        return self.edits[-1].editor if self.edits else None
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """What makes a thread a pull request; the commits are those of the last push that GitHub noticed."""
+
+    head_repository: int
+    head_ref: str
+    base_ref: str
+    head_sha: str
+    base_sha: str
+    draft: bool = False
+    merged_at: datetime | None = None
+    merged_by: int | None = None
+    merge_commit_sha: str | None = None
+    requested_reviewers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """An issue, or a pull request where `pull` is set."""
+
+    id: int
+    repository: int
+    number: int
+    title: str
+    text: Text
+    author: int
+    created_at: datetime
+    updated_at: datetime
+    state: Literal["open", "closed"] = "open"
+    state_reason: str | None = None
+    closed_at: datetime | None = None
+    closed_by: int | None = None
+    locked: bool = False
+    lock_reason: str | None = None
+    labels: tuple[str, ...] = ()
+    assignees: tuple[int, ...] = ()
+    pull: Pull | None = None
+
+    @property
+    def node_id(self) -> str:
+        """The global node id."""
+        return node_id("PullRequest" if self.pull else "Issue", self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment on an issue or a pull request."""
+
+    id: int
+    repository: int
+    number: int
+    text: Text
+    author: int
+    created_at: datetime
+    updated_at: datetime
+    app: int | None = None
+    """The App that posted it."""
+    minimized: str | None = None
+    """Why it is folded away, such as "outdated"; None while it is shown."""
+
+    @property
+    def node_id(self) -> str:
+        """The global node id."""
+        return node_id("IssueComment", self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """A reaction; its subject is the node id of an issue, a pull request or a comment."""
+
+    id: int
+    subject: str
+    user: int
+    content: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A submitted review of a pull request."""
+
+    id: int
+    repository: int
+    number: int
+    text: Text
+    author: int
+    state: Literal["APPROVED", "CHANGES_REQUESTED", "COMMENTED", "DISMISSED"]
+    commit_id: str
+    submitted_at: datetime
+
+    @property
+    def node_id(self) -> str:
+        """The global node id."""
+        return node_id("PullRequestReview", self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewComment:
+    """A comment on a line of a pull request's diff."""
+
+    id: int
+    review: int
+    repository: int
+    number: int
+    text: Text
+    author: int
+    path: str
+    line: int
+    commit_id: str
+    created_at: datetime
+    updated_at: datetime
+    in_reply_to: int | None = None
+    minimized: str | None = None
+
+    @property
+    def node_id(self) -> str:
+        """The global node id."""
+        return node_id("PullRequestReviewComment", self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """A check run on a commit."""
+
+    id: int
+    repository: int
+    app: int
+    name: str
+    head_sha: str
+    status: str
+    started_at: datetime
+    conclusion: str | None = None
+    completed_at: datetime | None = None
+    external_id: str = ""
+    details_url: str | None = None
+    title: str | None = None
+    summary: str | None = None
+    body: str | None = None
+
+    @property
+    def node_id(self) -> str:
+        """The global node id."""
+        return node_id("CheckRun", self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A GitHub App with the secrets that its operator holds."""
+
+    id: int
+    slug: str
+    name: str
+    owner: int
+    bot: int
+    """The user that acts for it, `<slug>[bot]`."""
+    pem: str = field(repr=False)
+    public_key: str = field(repr=False)
+    webhook_secret: str = field(repr=False)
+    created_at: datetime
+    permissions: Mapping[str, str]
+    events: tuple[str, ...]
+
+    @property
+    def client_id(self) -> str:
+        """The OAuth client id, which also may be a JWT's issuer."""
+        return f"Iv23li{self.id:014d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """An App installed on an account; `repositories` None means all of the account's."""
+
+    id: int
+    app: int
+    account: int
+    created_at: datetime
+    permissions: Mapping[str, str]
+    repositories: frozenset[int] | None = None
+    suspended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A credential: whose it is, where it reaches, and what it may do there (None: all that its user may)."""
+
+    value: str = field(repr=False)
+    kind: Literal["installation", "personal", "job", "oauth"]
+    user: int
+    installation: int | None = None
+    app: int | None = None
+    repositories: frozenset[int] | None = None
+    permissions: Mapping[str, str] | None = None
+    expires_at: datetime | None = None
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A ref that moved; forty zeros stand for "was not there" and "is gone"."""
+
+    ref: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that GitHub tells its webhooks: the name, and those of the values that its payload shows."""
+
+    name: str
+    action: str | None
+    sender: int
+    repository: Repository | None = None
+    issue: Issue | None = None
+    comment: Comment | None = None
+    review: Review | None = None
+    review_comment: ReviewComment | None = None
+    check_run: CheckRun | None = None
+    installation: Installation | None = None
+    label: str | None = None
+    assignee: int | None = None
+    push: Push | None = None
+    changed: Mapping[str, str] = field(default_factory=dict)
+    """What edited fields held before."""

@@ -1,0 +1,233 @@
+"""One job: things that go wrong between a client and GitHub, by plan, and the record of every request.
+
+A plan names requests by "METHOD /path" (shell-style wildcards) and perhaps by words of their body, and how often it
+strikes. https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from bot.testing.github.world import World
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+Kind = Literal["status", "lost", "delay", "reset", "truncate", "stale"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong: "status" instead of doing it, "lost": done, and then that status."""
+
+    kind: Kind
+    status: int = 502
+    seconds: float = 0.0
+    done: bool = False
+    """For "reset": whether the request was carried out before the connection broke."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    message: str = "Server Error"
+    world: World | None = None
+    """For "stale": the world as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A fault, the requests that it strikes, and how often it still will; the first `after` ones are spared."""
+
+    requests: str
+    fault: Fault
+    times: int = 1
+    containing: str = ""
+    after: int = 0
+
+    def strikes(self, name: str, body: bytes) -> bool:
+        """Whether a request is one of those."""
+        return self.times > 0 and fnmatch.fnmatchcase(name, self.requests) and self.containing.encode() in body
+
+
+@dataclass(slots=True)
+class Logged:
+    """One request as it was answered; status 0: not at all."""
+
+    method: str
+    path: str
+    query: str
+    body: bytes
+    status: int = 0
+    credential: str = "none"
+    """The kind of credential: "installation", "personal", "job", "jwt", "anonymous"; "none" where refused."""
+    cost: int = 0
+    """GraphQL points."""
+
+    @property
+    def name(self) -> str:
+        """Method and path."""
+        return f"{self.method} {self.path}"
+
+
+class Faults:
+    """The plans that are still to strike."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._plans: list[Plan] = []
+        self._lock = threading.Lock()
+
+    def plan(self, requests: str, fault: Fault, *, times: int = 1, containing: str = "", after: int = 0) -> None:
+        """Plan a fault."""
+        with self._lock:
+            self._plans.append(Plan(requests, fault, times, containing, after))
+
+    def fail(self, requests: str, status: int, *, times: int = 1, done: bool = False, containing: str = "") -> None:
+        """Answer with a status; `done`: after having done what was asked."""
+        self.plan(requests, Fault("lost" if done else "status", status), times=times, containing=containing)
+
+    def limit(self, requests: str, *, seconds: int, times: int = 1) -> None:
+        """Answer as the secondary rate limit does."""
+        message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+        fault = Fault("status", 403, headers={"retry-after": str(seconds)}, message=message)
+        self.plan(requests, fault, times=times)
+
+    def delay(self, requests: str, seconds: float, *, times: int = 1) -> None:
+        """Answer late, by real seconds."""
+        self.plan(requests, Fault("delay", seconds=seconds), times=times)
+
+    def reset(self, requests: str, *, done: bool = False, times: int = 1) -> None:
+        """Break the connection instead of answering."""
+        self.plan(requests, Fault("reset", done=done), times=times)
+
+    def truncate(self, requests: str, *, times: int = 1) -> None:
+        """Break the connection in the middle of the answer."""
+        self.plan(requests, Fault("truncate"), times=times)
+
+    def stale(self, requests: str, *, times: int = 1) -> None:
+        """Answer reads from the world as it is at this moment."""
+        self.plan(requests, Fault("stale", world=frozen(self._world)), times=times)
+
+    def clear(self) -> None:
+        """Forget all plans."""
+        with self._lock:
+            self._plans.clear()
+
+    def take(self, name: str, body: bytes) -> Fault | None:
+        """Give the fault that strikes a request, and count it."""
+        with self._lock:
+            for index, plan in enumerate(self._plans):
+                if not plan.strikes(name, body):
+                    continue
+                if plan.after:
+                    self._plans[index] = replace(plan, after=plan.after - 1)
+                    continue
+                self._plans[index] = replace(plan, times=plan.times - 1)
+                return plan.fault
+        return None
+
+
+class Gate:
+    """An ASGI application before another one: it keeps the record and lets faults strike."""
+
+    def __init__(self, app: ASGIApp, faults: Faults, record: list[Logged]) -> None:
+        self._app, self._faults, self._record = app, faults, record
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return
+        body = await _whole(receive)
+        logged = Logged(scope["method"], scope["path"], scope["query_string"].decode(), body)
+        self._record.append(logged)
+        scope["state"] = {**scope.get("state", {}), "logged": logged}
+        answer = _Answer(self._app, scope, body, logged)
+        fault = self._faults.take(logged.name, body)
+        if fault is None:
+            await answer.pass_on(send)
+        else:
+            await self._strike(fault, answer, send)
+
+    async def _strike(self, fault: Fault, answer: _Answer, send: Send) -> None:
+        if fault.kind == "stale":
+            answer.scope["state"]["world"] = fault.world
+        if fault.kind == "delay":
+            await asyncio.sleep(fault.seconds)
+        if fault.kind in {"stale", "delay"}:
+            await answer.pass_on(send)
+            return
+        if fault.kind in {"lost", "truncate"} or fault.done:
+            await answer.collect()
+        match fault.kind:
+            case "status" | "lost":
+                await answer.refuse(send, fault)
+            case "truncate":
+                await answer.cut(send)
+            case _:
+                await answer.abort()
+
+
+@dataclass(slots=True)
+class _Answer:
+    app: ASGIApp
+    scope: Scope
+    body: bytes
+    logged: Logged
+    messages: list[Message] = field(default_factory=list)
+
+    async def pass_on(self, send: Send) -> None:
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.logged.status = message["status"]
+            await send(message)
+
+        await self.app(self.scope, self._receive, watched)
+
+    async def collect(self) -> None:
+        async def keep(message: Message) -> None:
+            self.messages.append(message)
+
+        await self.app(self.scope, self._receive, keep)
+
+    async def refuse(self, send: Send, fault: Fault) -> None:
+        self.logged.status = fault.status
+        data = json.dumps({"message": fault.message, "documentation_url": "", "status": str(fault.status)}).encode()
+        headers = {"content-type": "application/json", "content-length": str(len(data)), **fault.headers}
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": fault.status, "headers": pairs})
+        await send({"type": "http.response.body", "body": data})
+
+    async def cut(self, send: Send) -> None:
+        start, *rest = self.messages
+        body = b"".join(message.get("body", b"") for message in rest)
+        await send(start)
+        await send({"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True})
+        await self.abort()
+
+    async def abort(self) -> None:
+        self.scope["extensions"]["connection.abort"]["abort"]()
+        await asyncio.sleep(0)
+
+    async def _receive(self) -> Message:
+        return {"type": "http.request", "body": self.body, "more_body": False}
+
+
+def frozen(world: World) -> World:
+    """Give a copy of a world that no later change reaches; its git data is the living one."""
+    with world.lock:
+        names = ("users", "repositories", "roles", "issues", "comments", "reactions", "reviews", "review_comments",
+                 "check_runs", "labels", "tokens", "installations")  # fmt: skip
+        copies: dict[str, Any] = {name: dict(getattr(world, name)) for name in names}
+        return replace(world, **copies, listeners=[])
+
+
+async def _whole(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)

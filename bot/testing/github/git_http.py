@@ -1,0 +1,152 @@
+"""One job: git's smart HTTP protocol at `<server>/<owner>/<repo>.git`, through `git http-backend`.
+
+The password of Basic authentication is a token. A push that changes workflow files is refused to tokens that may not,
+one to a protected branch to all but admins. https://git-scm.com/docs/git-http-backend
+"""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+from bot.testing.github.bare import Bare, bare_environment
+from bot.testing.github.changes import notice_pushes
+from bot.testing.github.credentials import grants
+from bot.testing.github.entities import Repository, Role, Token
+from bot.testing.github.rest import ApiError, Caller, identify, visible, within
+from bot.testing.github.world import Actor, NotThereError, World
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+PRE_RECEIVE = """#!/bin/sh
+while read -r old new ref; do
+  case " $PROTECTED " in *" $ref "*)
+    echo "error: GH006: Protected branch update failed for $ref." >&2; exit 1 ;;
+  esac
+  case "$ref" in refs/heads/*|refs/tags/*) ;; *) continue ;; esac
+  case "$new" in *[!0]*) ;; *) continue ;; esac
+  test -z "$NO_WORKFLOWS" && continue
+  file=$(git log --format= --name-only "$new" --not --all -- .github/workflows | head -n 1)
+  test -z "$file" && continue
+  echo "refusing to allow $NO_WORKFLOWS to create or update workflow \\`$file\\` without $MISSING" >&2
+  exit 1
+done
+"""
+SERVICES = {"git-upload-pack": "read", "git-receive-pack": "write"}
+
+
+class GitRefusal(Exception):
+    """What git's user is told, with the HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+def git_routes(world: World) -> list[Route]:
+    """Make the routes of git smart HTTP for all repositories of a world."""
+    from starlette.concurrency import run_in_threadpool
+    from starlette.routing import Route
+
+    async def serve(request: Request) -> Response:
+        return await run_in_threadpool(_answer, world, request, await request.body())
+
+    paths = [f"/{{owner}}/{{repo}}.git/{tail}" for tail in ("info/refs", *SERVICES)]
+    return [Route(path, serve, methods=["GET" if path.endswith("refs") else "POST"]) for path in paths]
+
+
+def _answer(world: World, request: Request, body: bytes) -> Response:
+    from starlette.responses import PlainTextResponse
+
+    tail = request.url.path.rpartition(".git/")[2]
+    service = request.query_params.get("service", "git-upload-pack") if tail == "info/refs" else tail
+    try:
+        caller, repository = _admitted(world, request, SERVICES.get(service, "read"))
+    except GitRefusal as refusal:
+        challenge = {"www-authenticate": 'Basic realm="GitHub"'} if refusal.status == 401 else {}
+        return PlainTextResponse(refusal.message, refusal.status, challenge)
+    request.state.logged.credential = caller.kind
+    answer = _backend(request, body, _environment(world, caller, repository, f"/{repository.folder.name}/{tail}"))
+    if tail == "git-receive-pack" and caller.token is not None:
+        notice_pushes(Actor(world, caller.token.user, caller.token.app), repository)
+    return answer
+
+
+def _admitted(world: World, request: Request, level: str) -> tuple[Caller, Repository]:
+    try:
+        caller = identify(world, request.headers.get("authorization", ""))
+        repository = world.repository(f"{request.path_params['owner']}/{request.path_params['repo']}")
+    except ApiError:
+        raise GitRefusal(401, "Invalid username or token.") from None
+    except NotThereError:
+        raise GitRefusal(404, "Repository not found.") from None
+    token = caller.token
+    if token is None and (level == "write" or repository.private):
+        raise GitRefusal(401, "Authentication required.")
+    if not visible(world, caller, repository):
+        raise GitRefusal(404, "Repository not found.")
+    if token is not None and not _may(world, token, repository, level):
+        raise GitRefusal(403, "Write access to repository not granted." if level == "write" else "Access denied.")
+    return caller, repository
+
+
+def _may(world: World, token: Token, repository: Repository, level: str) -> bool:
+    if level == "write" and repository.archived:
+        return False
+    if token.permissions is None:
+        return world.role(repository, token.user).covers(Role.WRITE if level == "write" else Role.READ)
+    if not within(world, token, repository):
+        return level == "read" and not repository.private
+    return grants(token, "contents", level)
+
+
+def _environment(world: World, caller: Caller, repository: Repository, path: str) -> dict[str, str]:
+    _install_hook(world.bare(repository))
+    token = caller.token
+    free = token is None or grants(token, "workflows", "write")
+    if token is not None and token.permissions is None:
+        free = "workflow" in token.scopes
+    admin = token is not None and token.permissions is None and world.role(repository, token.user) is Role.ADMIN
+    limited = token is not None and token.permissions is not None
+    return {
+        **bare_environment(),
+        "GIT_PROJECT_ROOT": str(world.folder.absolute()),
+        "GIT_HTTP_EXPORT_ALL": "1",
+        "PATH_INFO": path,
+        "REMOTE_USER": world.users[token.user].login if token else "",
+        "PROTECTED": "" if admin else " ".join(f"refs/heads/{name}" for name in sorted(repository.protected)),
+        "NO_WORKFLOWS": "" if free else "a GitHub App" if limited else "a Personal Access Token",
+        "MISSING": "`workflows` permission" if limited else "`workflow` scope",
+    }
+
+
+def _install_hook(bare: Bare) -> None:
+    hook = bare.folder / "hooks" / "pre-receive"
+    if not hook.exists():
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(PRE_RECEIVE, encoding="utf-8")
+        hook.chmod(0o755)
+
+
+def _backend(request: Request, body: bytes, environment: dict[str, str]) -> Response:
+    from starlette.responses import Response
+
+    variables = {
+        "REQUEST_METHOD": request.method,
+        "QUERY_STRING": request.url.query,
+        "CONTENT_TYPE": request.headers.get("content-type", ""),
+        "CONTENT_LENGTH": str(len(body)),
+        "HTTP_CONTENT_ENCODING": request.headers.get("content-encoding", ""),
+        "GIT_PROTOCOL": request.headers.get("git-protocol", ""),
+        "REMOTE_ADDR": "127.0.0.1",
+    }
+    done = subprocess.run(
+        ["git", "http-backend"], input=body, env={**environment, **variables}, capture_output=True, check=False
+    )
+    head, _, content = done.stdout.partition(b"\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in head.decode().splitlines() if ": " in line)
+    status = int(headers.pop("Status", "200" if headers else "500").split()[0])
+    return Response(content, status, headers)

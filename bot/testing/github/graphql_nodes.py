@@ -1,0 +1,375 @@
+"""One job: the world's values as GraphQL sees them: dictionaries whose callables are the fields that take arguments.
+
+https://docs.github.com/en/graphql/reference/objects
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from bot.testing.github.bare import Bare
+from bot.testing.github.changes import pull_of
+from bot.testing.github.diffs import hunk
+from bot.testing.github.entities import (
+    Comment,
+    Edit,
+    Issue,
+    Label,
+    Reaction,
+    Repository,
+    Review,
+    ReviewComment,
+    Role,
+    Text,
+    from_node_id,
+    node_id,
+)
+from bot.testing.github.rest import ApiError, Caller, visible
+from bot.testing.github.rest_code import git_commit_json
+from bot.testing.github.shapes import association, thread_url
+from bot.testing.github.site import Site, stamp, stamp_or_none, web_login
+from bot.testing.github.world import NotThereError, World
+
+Node: TypeAlias = dict[str, Any]
+
+CONTENTS = {
+    "+1": "THUMBS_UP", "-1": "THUMBS_DOWN", "laugh": "LAUGH", "hooray": "HOORAY", "confused": "CONFUSED",
+    "heart": "HEART", "rocket": "ROCKET", "eyes": "EYES",
+}  # fmt: skip
+INT_LIMIT = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Writes the nodes of one site for one caller, who finds nothing that is not visible to them."""
+
+    site: Site
+    caller: Caller
+
+    @property
+    def world(self) -> World:
+        """The world that is asked."""
+        return self.site.world
+
+    def by_id(self, ident: str) -> Node | None:
+        """Give the node of a global id, or None."""
+        kind, number = from_node_id(ident) or ("", 0)
+        match kind:
+            case "Issue" | "PullRequest":
+                found = next((each for each in self.world.issues.values() if each.id == number), None)
+                return self._seen(found, self.issue)
+            case "IssueComment":
+                return self._seen(self.world.comments.get(number), self.comment)
+            case "PullRequestReview":
+                return self._seen(self.world.reviews.get(number), self.review)
+            case "PullRequestReviewComment":
+                return self._seen(self.world.review_comments.get(number), self.line_comment)
+            case "Repository":
+                home = self.world.repositories.get(number)
+                return self.repository(home) if home and visible(self.world, self.caller, home) else None
+            case "User" | "Bot" | "Organization":
+                return self.actor(number) if number in self.world.users else None
+            case _:
+                return None
+
+    def named(self, full_name: str) -> Repository | None:
+        """Give the repository of that name if the caller may see it."""
+        try:
+            home = self.world.repository(full_name)
+        except NotThereError:
+            return None
+        return home if visible(self.world, self.caller, home) else None
+
+    def actor(self, ident: int | None) -> Node | None:
+        """Write who did something; the login of a bot has no suffix here, as on GitHub."""
+        user = self.world.users.get(ident or 0)
+        if user is None:
+            return None
+        return {
+            "__typename": user.type,
+            "id": user.node_id,
+            "databaseId": _int(user.id),
+            "login": user.login.removesuffix("[bot]"),
+            "name": None,
+            "url": f"{self.site.server_url}/{web_login(user)}",
+        }
+
+    def repository(self, home: Repository) -> Node:
+        """Write a repository."""
+        bare, token = self.world.bare(home), self.caller.token
+        role = self.world.role(home, token.user) if token else Role.READ
+        return {
+            "__typename": "Repository",
+            "id": home.node_id,
+            "databaseId": _int(home.id),
+            "name": home.name,
+            "nameWithOwner": home.full_name,
+            "owner": self.actor(home.owner),
+            "url": self.site.web(home),
+            "isPrivate": home.private,
+            "isArchived": home.archived,
+            "viewerPermission": None if role is Role.NONE else role.name,
+            "defaultBranchRef": lambda _: self.ref(home, f"refs/heads/{home.default_branch}"),
+            "ref": lambda _, **name: self.ref(home, _qualified(bare, name["qualifiedName"])),
+            "object": lambda _, expression=None, oid=None: self.git_object(home, oid or expression or ""),
+            "issue": lambda _, number: self._thread(home, number, pull=False),
+            "pullRequest": lambda _, number: self._thread(home, number, pull=True),
+            "issueOrPullRequest": lambda _, number: self._thread(home, number, pull=None),
+        }
+
+    def issue(self, issue: Issue) -> Node:
+        """Write an issue or a pull request."""
+        home = self.world.repositories[issue.repository]
+        labels = [self.world.labels[home.id][name] for name in issue.labels]
+        common = {
+            **self._comment(issue, issue.text),
+            "number": issue.number,
+            "title": issue.title,
+            "url": thread_url(self.site, issue),
+            "state": issue.state.upper(),
+            "closed": issue.state == "closed",
+            "closedAt": stamp_or_none(issue.closed_at),
+            "locked": issue.locked,
+            "repository": lambda _: self.repository(home),
+            "labels": connection(labels, _label, key=lambda label: label.id),
+            "assignees": connection(issue.assignees, self.actor, key=lambda ident: ident),
+            "comments": connection(self.world.comments_of(issue), self.comment),
+        }
+        return {"__typename": "Issue", **common} if issue.pull is None else self._pull(issue, common)
+
+    def comment(self, comment: Comment) -> Node:
+        """Write a comment on a thread."""
+        thread = self.world.issues[comment.repository, comment.number]
+        home = self.world.repositories[comment.repository]
+        return {
+            "__typename": "IssueComment",
+            **self._comment(comment, comment.text),
+            "url": f"{thread_url(self.site, thread)}#issuecomment-{comment.id}",
+            "isMinimized": comment.minimized is not None,
+            "minimizedReason": comment.minimized,
+            "repository": lambda _: self.repository(home),
+            "issue": lambda _: self.issue(thread),
+            "pullRequest": lambda _: self.issue(thread) if thread.pull else None,
+        }
+
+    def review(self, review: Review) -> Node:
+        """Write a review."""
+        home = self.world.repositories[review.repository]
+        thread = self.world.issues[review.repository, review.number]
+        own = [each for each in self.world.review_comments_of(thread) if each.review == review.id]
+        return {
+            "__typename": "PullRequestReview",
+            **self._comment(review, review.text),
+            "url": f"{thread_url(self.site, thread)}#pullrequestreview-{review.id}",
+            "state": review.state,
+            "submittedAt": stamp(review.submitted_at),
+            "commit": lambda _: self.git_object(home, review.commit_id),
+            "comments": connection(own, self.line_comment),
+        }
+
+    def line_comment(self, comment: ReviewComment) -> Node:
+        """Write a comment on a line."""
+        thread = self.world.issues[comment.repository, comment.number]
+        above = self.world.review_comments.get(comment.in_reply_to or 0)
+        return {
+            "__typename": "PullRequestReviewComment",
+            **self._comment(comment, comment.text),
+            "url": f"{thread_url(self.site, thread)}#discussion_r{comment.id}",
+            "path": comment.path,
+            "line": comment.line,
+            "diffHunk": lambda _: hunk(self.world, comment),
+            "isMinimized": comment.minimized is not None,
+            "minimizedReason": comment.minimized,
+            "replyTo": lambda _: self.line_comment(above) if above else None,
+            "pullRequestReview": lambda _: self.review(self.world.reviews[comment.review]),
+        }
+
+    def reaction(self, reaction: Reaction) -> Node:
+        """Write a reaction; the field `user` is of type User, so that a bot's is null."""
+        person = self.world.users[reaction.user].type == "User"
+        return {
+            "__typename": "Reaction",
+            "id": node_id("Reaction", reaction.id),
+            "databaseId": _int(reaction.id),
+            "content": CONTENTS[reaction.content],
+            "createdAt": stamp(reaction.created_at),
+            "user": self.actor(reaction.user) if person else None,
+            "reactable": lambda _: self.by_id(reaction.subject),
+        }
+
+    def ref(self, home: Repository, name: str | None) -> Node | None:
+        """Write a ref, or nothing where there is none."""
+        sha = self.world.bare(home).refs().get(name or "")
+        if name is None or sha is None:
+            return None
+        prefix = "/".join(name.split("/")[:2]) + "/"
+        target = lambda _: self.git_object(home, sha)  # noqa: E731  # a field, as all the others
+        ident = f"REF_kw{base64.urlsafe_b64encode(f'{home.id}:{name}'.encode()).decode()}"
+        return {"__typename": "Ref", "id": ident, "name": name.removeprefix(prefix), "prefix": prefix, "target": target}
+
+    def git_object(self, home: Repository, expression: str) -> Node | None:
+        """Write what a git expression names: a commit, a tree or a blob."""
+        bare = self.world.bare(home)
+        if not visible(self.world, self.caller, home) or (sha := bare.resolve(expression, "object")) is None:
+            return None
+        kind = bare.text("cat-file", "-t", sha)
+        common = {"__typename": kind.capitalize(), "id": f"{kind[0].upper()}_kw{home.id}_{sha}", "oid": sha}
+        match kind:
+            case "commit":
+                git = git_commit_json(self.site, home, sha)
+                tree = lambda _: self.git_object(home, git["tree"]["sha"])  # noqa: E731  # a field
+                facts = {"message": git["message"], "committedDate": git["committer"]["date"], "url": git["html_url"]}
+                return {**common, **facts, "tree": tree}
+            case "tree":
+                return {**common, "entries": lambda _: self._entries(home, sha)}
+            case _:
+                data = bare.run("cat-file", "blob", sha)
+                binary = b"\0" in data
+                text = None if binary else data.decode(errors="replace")
+                return {**common, "byteSize": len(data), "isBinary": binary, "isTruncated": False, "text": text}
+
+    def _entries(self, home: Repository, tree: str) -> list[Node]:
+        entries = []
+        for line in self.world.bare(home).text("ls-tree", tree).splitlines():
+            facts, _, path = line.partition("\t")
+            _, kind, sha = facts.split()
+            inner = lambda _, sha=sha: self.git_object(home, sha)  # noqa: E731  # a field
+            entries.append({"name": path, "path": path, "type": kind, "oid": sha, "object": inner})
+        return entries
+
+    def _comment(self, of: Issue | Comment | Review | ReviewComment, text: Text) -> Node:
+        home = self.world.repositories[of.repository]
+        made = of.submitted_at if isinstance(of, Review) else of.created_at
+        return {
+            "id": of.node_id,
+            "databaseId": _int(of.id),
+            "fullDatabaseId": str(of.id),
+            "body": text.body,
+            "author": self.actor(of.author),
+            "authorAssociation": association(self.world, home, of.author),
+            "createdAt": stamp(made),
+            "updatedAt": stamp(made if isinstance(of, Review) else of.updated_at),
+            "lastEditedAt": stamp_or_none(text.last_edited_at),
+            "editor": self.actor(text.editor),
+            "includesCreatedEdit": bool(text.edits),
+            # Newest first, the text as it was posted last.
+            "userContentEdits": connection(text.edits[::-1], self._edit),
+            "reactions": self._reactions(of.node_id),
+            "reactionGroups": lambda _: self._groups(of.node_id),
+        }
+
+    def _edit(self, edit: Edit) -> Node:
+        when = dict.fromkeys(("createdAt", "updatedAt", "editedAt"), stamp(edit.edited_at))
+        ident = node_id("UserContentEdit", edit.id)
+        gone = {"deletedAt": None, "deletedBy": None}
+        return {
+            "__typename": "UserContentEdit",
+            "id": ident,
+            **when,
+            **gone,
+            "editor": self.actor(edit.editor),
+            "diff": edit.text,
+        }
+
+    def _reactions(self, subject: str) -> Callable[..., Node]:
+        def field(info: Any, content: str | None = None, orderBy: Node | None = None, **page: Any) -> Node:  # noqa: N803  # GraphQL's name
+            found = [each for each in self.world.reactions_to(subject) if content in {None, CONTENTS[each.content]}]
+            if orderBy and orderBy["direction"] == "DESC":
+                found.reverse()
+            me = self.caller.token.user if self.caller.token else 0
+            reacted = any(each.user == me for each in found)
+            return {**connection(found, self.reaction)(info, **page), "viewerHasReacted": reacted}
+
+        return field
+
+    def _groups(self, subject: str) -> list[Node]:
+        found = self.world.reactions_to(subject)
+        groups = []
+        for content, name in CONTENTS.items():
+            first = next((each.created_at for each in found if each.content == content), None)
+            subject_of = lambda _: self.by_id(subject)  # noqa: E731  # a field
+            groups.append({"content": name, "createdAt": stamp_or_none(first), "subject": subject_of})
+        return groups
+
+    def _pull(self, issue: Issue, common: Node) -> Node:
+        pull, head = pull_of(issue), self.world.repositories[pull_of(issue).head_repository]
+        return {
+            "__typename": "PullRequest",
+            **common,
+            "state": "MERGED" if pull.merged_at else common["state"],
+            "isDraft": pull.draft,
+            "merged": pull.merged_at is not None,
+            "mergedAt": stamp_or_none(pull.merged_at),
+            "headRepository": lambda _: self.repository(head),
+            "headRefName": pull.head_ref,
+            "headRefOid": pull.head_sha,
+            "baseRefName": pull.base_ref,
+            "baseRefOid": pull.base_sha,
+            "isCrossRepository": head.id != issue.repository,
+            "reviews": lambda info, states=None, **page: connection(
+                [each for each in self.world.reviews_of(issue) if states is None or each.state in states], self.review
+            )(info, **page),
+        }
+
+    def _thread(self, home: Repository, number: int, *, pull: bool | None) -> Node | None:
+        found = self.world.issues.get((home.id, number))
+        if found is None or pull not in {None, found.pull is not None}:
+            what = {None: "an issue or pull request", True: "a PullRequest", False: "an Issue"}[pull]
+            raise ApiError(404, f"Could not resolve to {what} with the number of {number}.")
+        return self.issue(found)
+
+    def _seen(self, found: Any, write: Callable[[Any], Node]) -> Node | None:
+        if found is None or not visible(self.world, self.caller, self.world.repositories[found.repository]):
+            return None
+        return write(found)
+
+
+def connection(
+    items: Sequence[Any], write: Callable[[Any], Any], *, key: Callable[[Any], int] = lambda item: item.id
+) -> Callable[..., Node]:
+    """Make a connection's field: pages by `first` and `after`, or by `last` and `before`."""
+
+    def field(
+        _: Any, first: int | None = None, last: int | None = None, after: str | None = None, before: str | None = None
+    ) -> Node:
+        cursors = [base64.b64encode(f"cursor:{key(item)}".encode()).decode() for item in items]
+        low = cursors.index(after) + 1 if after in cursors else 0
+        high = cursors.index(before) if before in cursors else len(items)
+        if first is not None:
+            high = min(high, low + first)
+        if last is not None:
+            low = max(low, high - last)
+        info = {
+            "hasNextPage": high < len(items),
+            "hasPreviousPage": low > 0,
+            "startCursor": cursors[low] if low < high else None,
+            "endCursor": cursors[high - 1] if low < high else None,
+        }
+        return {"nodes": [write(item) for item in items[low:high]], "pageInfo": info, "totalCount": len(items)}
+
+    return field
+
+
+def _int(ident: int) -> int | None:
+    # An Int has 32 bits; larger ids are null here and stand in fullDatabaseId.
+    return ident if ident < INT_LIMIT else None
+
+
+def _label(label: Label) -> Node:
+    return {
+        "__typename": "Label",
+        "id": node_id("Label", label.id),
+        "name": label.name,
+        "color": label.color,
+        "description": label.description,
+    }
+
+
+def _qualified(bare: Bare, name: str) -> str | None:
+    refs = bare.refs()
+    return next(
+        (each for each in (name, f"refs/{name}", f"refs/heads/{name}", f"refs/tags/{name}") if each in refs), None
+    )

@@ -1,0 +1,281 @@
+"""One job: the pages of the simulated GitHub as routes: who may see what, which form does what, which headers guard it.
+
+Rules: nothing changes but by a POST from the page itself; every page works without scripts; no page runs a script but
+/static/page.js, and none fetches anything from another host.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from bot.testing.github.changes import ConflictError
+from bot.testing.github.entities import Issue, Repository, Role, User
+from bot.testing.github.page_actions import ACTIONS, open_issue
+from bot.testing.github.page_frame import VISITOR, Scene, Visit, address, frame, people
+from bot.testing.github.page_html import Child, element
+from bot.testing.github.page_list import KINDS, STATES, new_issue, repositories, threads
+from bot.testing.github.page_pull import commit_list, files, standing, tabs
+from bot.testing.github.page_thread import conversation, heading
+from bot.testing.github.person import NotAllowedError
+from bot.testing.github.world import NotThereError, World
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+COOKIE: Final = "acting_as"
+STATIC: Final = Path(__file__).parent / "static"
+MAX_FORM: Final = 1_000_000
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+STATUS: Final[Mapping[type[Exception], int]] = {NotAllowedError: 403, ConflictError: 409, LookupError: 404}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A page to show."""
+
+    title: str
+    main: Child
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as the pages see it: the parts of its path, and its query or form."""
+
+    parts: Mapping[str, Any]
+    fields: Mapping[str, str]
+
+
+Answer = Shown | str
+"""A page, or the address to go to."""
+Handler = Callable[[Visit, Asked], Answer]
+
+
+def page_routes(world: World) -> list[Route]:
+    """Give the routes of all pages; they match after git's, whose names end in .git."""
+    from starlette.routing import Route
+
+    site = Site(world)
+    home, thread = "/{owner}/{repo}", "/{owner}/{repo}/{kind}/{number:int}"
+    get = {
+        "/": _repositories,
+        home: _threads,
+        home + "/issues": _threads,
+        home + "/pulls": _threads,
+        home + "/issues/new": _new_issue,
+        thread: _thread,
+        thread + "/{tab}": _tab,
+    }
+    post = {"/acting-as": _act_as, home + "/issues": _open, thread + "/{verb}": _act}
+    return [
+        Route("/static/{name}", _static),
+        *(Route(path, site.shows(handler), methods=["GET"]) for path, handler in get.items()),
+        *(Route(path, site.does(handler), methods=["POST"]) for path, handler in post.items()),
+    ]
+
+
+@dataclass(slots=True)
+class Site:
+    """The pages over one world; joins HTTP to the handlers below."""
+
+    world: World
+    _run: str = ""
+
+    def __post_init__(self) -> None:
+        self._run = secrets.token_hex(4)
+
+    def shows(self, handler: Handler) -> Callable[[Request], Response]:
+        """Give the endpoint of a page; it answers 304 while nothing in the world has changed."""
+        from starlette.responses import Response
+
+        def endpoint(request: Request) -> Response:
+            with self.world.lock:
+                visit = self._visit(request)
+                tag = f'"{self._run}-{self.world.version}-{visit.viewer.id}"'
+                if request.headers.get("if-none-match") == tag:
+                    return Response(status_code=304, headers={**HEADERS, "ETag": tag})
+                answer = self._answer(handler, visit, Asked(request.path_params, dict(request.query_params)))
+            answer.headers["ETag"] = tag
+            return answer
+
+        return endpoint
+
+    def does(self, handler: Handler) -> Callable[[Request], Any]:
+        """Give the endpoint of a form; a form of another site is refused."""
+        from starlette.concurrency import run_in_threadpool
+
+        async def endpoint(request: Request) -> Response:
+            body = b""
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_FORM:
+                    break
+            return await run_in_threadpool(self._do, handler, request, body)
+
+        return endpoint
+
+    def _do(self, handler: Handler, request: Request, body: bytes) -> Response:
+        with self.world.lock:
+            visit = self._visit(request)
+            if len(body) > MAX_FORM or not _from_here(request):
+                return _page(visit, Shown("Not allowed", _message("This form was not sent by this page.")), 403)
+            fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+            answer = self._answer(handler, visit, Asked(request.path_params, fields))
+        if handler is _act_as:
+            answer.set_cookie(COOKIE, fields.get("login", ""), httponly=True, samesite="strict")
+        return answer
+
+    def _answer(self, handler: Handler, visit: Visit, asked: Asked) -> Response:
+        try:
+            answer = handler(visit, asked)
+        except (NotAllowedError, ConflictError, LookupError) as error:
+            status = next(code for kind, code in STATUS.items() if isinstance(error, kind))
+            text = "Nothing is here, or not for you." if status == 404 else str(error)
+            return _page(visit, Shown({404: "Not found"}.get(status, "Not allowed"), _message(text)), status)
+        return _page(visit, answer)
+
+    def _visit(self, request: Request) -> Visit:
+        """Find out who looks at what; a repository that this person cannot read is as if it were not there."""
+        repository = self._repository(request)
+        login = request.cookies.get(COOKIE, "")
+        chosen = [user for user in self.world.users.values() if user.type == "User" and user.login == login]
+        viewer = next(iter([*chosen, *people(self.world, repository), VISITOR]))
+        if repository is None or self.world.role(repository, viewer.id) is Role.NONE:
+            return Visit(self.world, viewer, request.url.path, None)
+        path = request.url.path
+        if request.method == "POST" and "verb" in request.path_params:
+            path = path.rpartition("/")[0]
+        return Scene(self.world, viewer, path, repository)
+
+    def _repository(self, request: Request) -> Repository | None:
+        parts = request.path_params
+        try:
+            return self.world.repository(f"{parts['owner']}/{parts['repo']}") if "repo" in parts else None
+        except NotThereError:
+            return None
+
+
+def _page(visit: Visit, answer: Answer, status: int = 200) -> Response:
+    from starlette.responses import HTMLResponse, RedirectResponse
+
+    if isinstance(answer, str):
+        return RedirectResponse(answer, 303, HEADERS)
+    return HTMLResponse(frame(visit, answer.title, answer.main), status, HEADERS)
+
+
+def _message(text: str) -> Child:
+    return [element("h1", text), element("p", element("a", "All repositories", href="/"))]
+
+
+def _from_here(request: Request) -> bool:
+    """Whether a browser says that the form is ours; programs, which say nothing, may post as well.
+
+    https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        return site == "same-origin"
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+def _static(request: Request) -> Response:
+    from starlette.responses import FileResponse, PlainTextResponse
+
+    name = request.path_params["name"]
+    if name not in ("page.css", "page.js"):
+        return PlainTextResponse("Not found", 404)
+    return FileResponse(STATIC / name, headers={**HEADERS, "Cache-Control": "no-cache"})
+
+
+def _scene(visit: Visit) -> Scene:
+    if not isinstance(visit, Scene):
+        raise NotThereError("repository")
+    return visit
+
+
+def _issue(visit: Visit, asked: Asked) -> tuple[Scene, Issue]:
+    scene = _scene(visit)
+    if asked.parts["kind"] not in ("issues", "pull"):
+        raise NotThereError("page")
+    return scene, scene.world.issue(scene.repository, asked.parts["number"])
+
+
+def _repositories(visit: Visit, _: Asked) -> Answer:
+    readable = [each for each in visit.world.repositories.values() if _reads(visit.world, each, visit.viewer)]
+    if len(readable) == 1:
+        return f"/{readable[0].full_name}"
+    return Shown("Simulated GitHub", [element("h1", "Repositories"), repositories(visit.world, readable)])
+
+
+def _reads(world: World, repository: Repository, viewer: User) -> bool:
+    return world.role(repository, viewer.id) is not Role.NONE
+
+
+def _threads(visit: Visit, asked: Asked) -> Answer:
+    scene = _scene(visit)
+    last = visit.path.rpartition("/")[2]
+    kind = last if last in KINDS else ""
+    wanted = asked.fields.get("state", "open")
+    shown = threads(scene, kind=kind, wanted=wanted if wanted in STATES else "open")
+    return Shown(f"Threads · {scene.repository.full_name}", shown)
+
+
+def _new_issue(visit: Visit, _: Asked) -> Answer:
+    scene = _scene(visit)
+    return Shown(f"New issue · {scene.repository.full_name}", new_issue(scene))
+
+
+def _thread(visit: Visit, asked: Asked) -> Answer:
+    scene, issue = _issue(visit, asked)
+    pull = issue.pull
+    if bool(pull) != (asked.parts["kind"] == "pull"):
+        return address(scene.repository, issue)
+    above = tabs(scene, issue, pull, here="") if pull else None
+    below = standing(scene, issue, pull) if pull else None
+    return Shown(_title(scene, issue), [heading(scene, issue), above, conversation(scene, issue, below)])
+
+
+def _tab(visit: Visit, asked: Asked) -> Answer:
+    scene, issue = _issue(visit, asked)
+    pull, tab = issue.pull, asked.parts["tab"]
+    show = {"commits": commit_list, "files": files}.get(tab)
+    if pull is None or show is None:
+        raise NotThereError("page")
+    main = [heading(scene, issue), tabs(scene, issue, pull, here=tab), show(scene, pull)]
+    return Shown(f"{tab.capitalize()} · {_title(scene, issue)}", main)
+
+
+def _title(scene: Scene, issue: Issue) -> str:
+    return f"{issue.title} · {'Pull request' if issue.pull else 'Issue'} #{issue.number} · {scene.repository.full_name}"
+
+
+def _act_as(visit: Visit, asked: Asked) -> Answer:
+    visit.world.user(asked.fields.get("login", ""))
+    back = asked.fields.get("back", "/")
+    return back if back.startswith("/") and back[1:2] not in ("/", "\\") else "/"
+
+
+def _open(visit: Visit, asked: Asked) -> Answer:
+    return open_issue(_scene(visit), asked.fields)
+
+
+def _act(visit: Visit, asked: Asked) -> Answer:
+    scene, issue = _issue(visit, asked)
+    action = ACTIONS.get(asked.parts["verb"])
+    if action is None:
+        raise NotThereError("form")
+    return action(scene, issue, asked.fields)

@@ -1,0 +1,114 @@
+"""One job: what the page's forms do, as the person who acts: each is one call of person.py, which holds the roles.
+
+A function takes the visit, the thread and the form's fields, and gives where to go then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from bot.testing.github.conversation import BODY_LIMIT
+from bot.testing.github.entities import Comment, Issue, Review
+from bot.testing.github.page_frame import Scene, address
+from bot.testing.github.page_markdown import toggled
+from bot.testing.github.person import NotAllowedError, Person
+from bot.testing.github.world import NotThereError
+
+Form: TypeAlias = Mapping[str, str]
+Action: TypeAlias = Callable[[Scene, Issue, Form], str]
+
+
+def open_issue(scene: Scene, form: Form) -> str:
+    """Open an issue; a title is needed."""
+    title = form.get("title", "").strip()
+    if not title:
+        raise NotAllowedError("an issue needs a title")
+    issue = _person(scene).open_issue(scene.repository.full_name, title, _body(form))
+    return address(scene.repository, issue)
+
+
+def comment(scene: Scene, issue: Issue, form: Form) -> str:
+    """Comment, where something is written, and close or reopen, where that was the button."""
+    person, place = _person(scene), (scene.repository.full_name, issue.number)
+    body, then = _body(form), form.get("then", "")
+    anchor = ""
+    if body.strip():
+        anchor = f"#issuecomment-{person.comment(*place, body).id}"
+    if then == "close":
+        person.close(*place)
+    elif then == "reopen":
+        person.reopen(*place)
+    return scene.path + anchor
+
+
+def react(scene: Scene, issue: Issue, form: Form) -> str:
+    """React, or take the own reaction back where it is there."""
+    subject, content = _subject(scene, issue, form), form.get("content", "")
+    person = _person(scene)
+    mine = [each.content for each in scene.world.reactions_to(subject.node_id) if each.user == person.id]
+    if content in mine:
+        person.unreact(subject, content)
+    else:
+        person.react(subject, content)
+    return f"{scene.path}#{form['subject']}"
+
+
+def tick(scene: Scene, issue: Issue, form: Form) -> str:
+    """Turn a box of a text over, which is an edit of the text by this person."""
+    person, subject = _person(scene), _subject(scene, issue, form)
+    line = form.get("box", "")
+    body = toggled(subject.text.body, int(line) if line.isdecimal() else -1)
+    match subject:
+        case Issue():
+            person.edit_issue(scene.repository.full_name, issue.number, body=body)
+        case Comment():
+            person.edit_comment(subject.id, body)
+        case Review():
+            raise NotAllowedError("a review has no boxes to tick")
+    return f"{scene.path}#{form['subject']}"
+
+
+def label(scene: Scene, issue: Issue, form: Form) -> str:
+    """Set a label, or take it away where it is set."""
+    person, name = _person(scene), form.get("label", "")
+    change = person.unlabel if name in issue.labels else person.label
+    change(scene.repository.full_name, issue.number, name)
+    return scene.path
+
+
+def merge(scene: Scene, issue: Issue, _: Form) -> str:
+    """Merge a pull request."""
+    _person(scene).merge(scene.repository.full_name, issue.number)
+    return scene.path
+
+
+ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
+    {"comments": comment, "reactions": react, "tick": tick, "labels": label, "merge": merge}
+)
+"""What is done to a thread, by the last part of the address."""
+
+
+def _person(scene: Scene) -> Person:
+    return scene.world.person(scene.viewer.login)
+
+
+def _body(form: Form) -> str:
+    """Give the text of a form; a browser sends line breaks as CR LF."""
+    body = form.get("body", "")
+    if len(body) > BODY_LIMIT:
+        raise NotAllowedError(f"a text of more than {BODY_LIMIT} characters is too long")
+    return body
+
+
+def _subject(scene: Scene, issue: Issue, form: Form) -> Issue | Comment | Review:
+    """Give what the form is about; it must be on this thread."""
+    anchor = form.get("subject", "")
+    things: list[Issue | Comment | Review] = [*scene.world.comments_of(issue), *scene.world.reviews_of(issue)]
+    prefixes = {Comment: "issuecomment", Review: "pullrequestreview"}
+    named = {f"{prefixes[type(thing)]}-{thing.id}": thing for thing in things}
+    named[f"issue-{issue.id}"] = issue
+    if anchor not in named:
+        raise NotThereError("this is not there any more")
+    return named[anchor]

@@ -1,0 +1,204 @@
+"""One job: show Markdown as GitHub shows it: tables, task lists, line breaks, mentions, folded parts.
+
+Rules: of HTML only `<details>`, `<summary>` and `<br>` without attributes pass, and only where they cannot close what
+is around the text; comments are not shown; any other HTML is shown as the text that it is; no picture is fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from bot.testing.github.page_html import Html, element, join
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_core import StateCore
+    from markdown_it.token import Token
+
+BOX: Final = re.compile(r"\[([ xX])\][ \t]+")
+REL: Final = "nofollow noopener noreferrer"
+HTML_COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+FOLDING: Final = re.compile(r"(</?(?:details|summary)>|<details open>)", re.IGNORECASE)
+# https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/autolinked-references-and-urls
+REFERENCE: Final = re.compile(
+    r"(?P<url>https?://[^\s<>\"'`]*[^\s<>\"'`.,:;!?)\]])|(?<![\w/@])@(?P<login>[A-Za-z0-9][A-Za-z0-9-]{0,38})(?![\w-])"
+    r"|(?<![\w/&])#(?P<number>\d{1,9})\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """Where ticks of a text's task list go: the id of a form, None where this person may not tick.
+
+    A box sends the number of its line, which `toggled` takes.
+    """
+
+    form: str | None
+
+
+def rendered(text: str, repository: str, boxes: Boxes) -> Html:
+    """Give a body as HTML; `repository` is owner/name, for references such as #12."""
+    opened: list[str] = []
+    html = _markdown().render(text, {"repository": repository, "boxes": boxes, "open": opened})
+    return Html(html + "".join(f"</{tag}>" for tag in reversed(opened)))
+
+
+def toggled(text: str, line: int) -> str:
+    """Give the text with the box in that line (from 0) turned over, all else as it was; LookupError without a box."""
+    lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
+    found = BOX.search(lines[line]) if 0 <= line < len(lines) else None
+    if not found:
+        raise LookupError(f"there is no box in line {line}")
+    sign = "x" if found[1] == " " else " "
+    lines[line] = lines[line][: found.start(1)] + sign + lines[line][found.end(1) :]
+    return "".join(lines)
+
+
+def shown_title(text: str) -> Html:
+    """Give a title as HTML: code spans are all the Markdown that GitHub shows in one."""
+    parts = re.split(r"`([^`]+)`", text)
+    return join([element("code", part) if at % 2 else part for at, part in enumerate(parts)])
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    markdown = MarkdownIt("commonmark", {"html": True, "breaks": True}).enable(["table", "strikethrough"])
+    markdown.core.ruler.push("task_list", _task_list)
+    markdown.core.ruler.push("references", _references)
+    markdown.core.ruler.push("alignment", _alignment)
+    for name, rule in (
+        ("html_block", _html_block),
+        ("html_inline", _html_inline),
+        ("image", _image),
+        ("box", _box),
+    ):
+        markdown.add_render_rule(name, rule)
+    return markdown
+
+
+def _task_list(state: StateCore) -> None:
+    """Turn `[ ] ` at the beginning of a list item into a box."""
+    for item, paragraph, inline in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
+        found = BOX.match(inline.content)
+        if (item.type, paragraph.type) != ("list_item_open", "paragraph_open") or not found:
+            continue
+        children = inline.children or []
+        if not children or children[0].type != "text" or not children[0].content.startswith(found[0].rstrip()):
+            continue
+        item.attrJoin("class", "task")
+        children[0].content = children[0].content[3:].lstrip()
+        inline.children = [_box_token(found, inline), *children]
+
+
+def _box_token(found: re.Match[str], inline: Token) -> Token:
+    from markdown_it.token import Token
+
+    label = "".join(inline.content[found.end() :].splitlines()[:1])
+    line = inline.map[0] if inline.map else 0
+    return Token("box", "", 0, meta={"ticked": found[1] != " ", "label": label, "line": line})
+
+
+def _references(state: StateCore) -> None:
+    """Link addresses, people and numbers, but not inside of links and code."""
+    for inline in state.tokens:
+        if inline.type == "inline" and inline.children:
+            inline.children = list(_linked(inline.children, state.env["repository"]))
+
+
+def _linked(tokens: Sequence[Token], repository: str) -> Iterator[Token]:
+    depth = 0
+    for token in tokens:
+        depth += {"link_open": 1, "link_close": -1}.get(token.type, 0)
+        if token.type == "link_open":
+            token.attrSet("rel", REL)
+        if token.type != "text" or depth:
+            yield token
+        else:
+            yield from _split(token.content, repository)
+
+
+def _split(text: str, repository: str) -> Iterator[Token]:
+    from markdown_it.token import Token
+
+    end = 0
+    for found in REFERENCE.finditer(text):
+        yield Token("text", "", 0, content=text[end : found.start()])
+        if found["login"]:
+            yield Token("strong_open", "strong", 1, attrs={"class": "mention"})
+            yield Token("text", "", 0, content=found[0])
+            yield Token("strong_close", "strong", -1)
+        else:
+            address = found["url"] or f"/{repository}/issues/{found['number']}"
+            yield Token("link_open", "a", 1, attrs={"href": address, "rel": REL})
+            yield Token("text", "", 0, content=found[0])
+            yield Token("link_close", "a", -1)
+        end = found.end()
+    yield Token("text", "", 0, content=text[end:])
+
+
+def _alignment(state: StateCore) -> None:
+    """Align columns by class: the policy of the page allows no style in the text."""
+    for token in state.tokens:
+        style = token.attrs.pop("style", None)
+        if isinstance(style, str):
+            token.attrSet("class", style.replace("text-align:", "align-"))
+
+
+def _html_block(_: Any, tokens: Sequence[Token], index: int, __: Any, env: dict[str, Any]) -> str:
+    text = HTML_COMMENT.sub("", tokens[index].content)
+    if tokens[index].level:
+        return join(text)
+    pieces = [_fold(piece, env["open"]) for piece in FOLDING.split(text)]
+    if "summary" in env["open"]:
+        env["open"].remove("summary")
+        pieces.append("</summary>")
+    return "".join(pieces)
+
+
+def _fold(piece: str, opened: list[str]) -> str:
+    """Give one piece of a block: a tag where it keeps the text balanced, the text that it is otherwise."""
+    tag = piece.strip("</>").removesuffix(" open").lower()
+    if not FOLDING.fullmatch(piece):
+        return join(piece)
+    if not piece.startswith("</"):
+        opened.append(tag)
+        return piece
+    if opened and opened[-1] == tag:
+        opened.pop()
+        return piece
+    return ""
+
+
+def _html_inline(_: Any, tokens: Sequence[Token], index: int, __: Any, ___: Any) -> str:
+    text = tokens[index].content
+    if text.startswith("<!--"):
+        return ""
+    return "<br>" if re.fullmatch(r"<br ?/?>", text, re.IGNORECASE) else join(text)
+
+
+def _image(_: Any, tokens: Sequence[Token], index: int, __: Any, ___: Any) -> str:
+    token = tokens[index]
+    return element("a", f"🖼 {token.content or 'picture'}", href=str(token.attrs["src"]), rel=REL)
+
+
+def _box(_: Any, tokens: Sequence[Token], index: int, __: Any, env: dict[str, Any]) -> str:
+    meta, boxes = tokens[index].meta, env["boxes"]
+    return element(
+        "button",
+        "✓" if meta["ticked"] else "",
+        type="submit",
+        class_="box",
+        role="checkbox",
+        aria_checked="true" if meta["ticked"] else "false",
+        aria_label=meta["label"],
+        name="box",
+        value=meta["line"],
+        form=boxes.form,
+        disabled=boxes.form is None,
+    )

@@ -1,0 +1,254 @@
+"""One job: show a thread as GitHub shows it: who said what, what was edited or folded, reactions, boxes, forms.
+
+Rules: everything that people or programs wrote is untrusted and reaches the page through page_html or page_markdown; a
+control that the viewer may not use is not offered, and page.py holds it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from bot.testing.github.changes import CLOSING
+from bot.testing.github.entities import Comment, Issue, Review, ReviewComment, Role, Text
+from bot.testing.github.page_frame import Scene, address, avatar, labels, moment, state
+from bot.testing.github.page_html import Child, Html, element
+from bot.testing.github.page_markdown import Boxes, rendered, shown_title
+
+# https://docs.github.com/en/rest/reactions/reactions#about-reactions
+EMOJI: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "+1": "👍", "-1": "👎", "confused": "😕", "rocket": "🚀", "eyes": "👀",
+        "laugh": "😄", "heart": "❤️", "hooray": "🎉",
+    }
+)  # fmt: skip
+OFFERED: Final = ("+1", "-1", "confused", "rocket", "eyes")
+"""What can be clicked while nobody has reacted so: the ones that mean something to the bot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing said on a thread; `node` is empty where nobody can react to it."""
+
+    anchor: str
+    author: int
+    at: datetime
+    text: Text
+    said: Child
+    node: str = ""
+    minimized: str | None = None
+
+
+def may_edit(scene: Scene, author: int) -> bool:
+    """Whether the viewer may change what that author wrote: whoever can write may change anybody's text.
+
+    https://docs.github.com/en/communities/moderating-comments-and-conversations/managing-disruptive-comments
+    """
+    return scene.viewer.id == author or scene.role.covers(Role.WRITE)
+
+
+def may_comment(scene: Scene, issue: Issue) -> bool:
+    """Whether the viewer may say something here: in a locked conversation only those who can write."""
+    return scene.role.covers(Role.WRITE if issue.locked else Role.READ)
+
+
+def may_close(scene: Scene, issue: Issue) -> bool:
+    """Whether the viewer may close or reopen the thread."""
+    return scene.viewer.id == issue.author or scene.role.covers(Role.TRIAGE)
+
+
+def conversation(scene: Scene, issue: Issue, below: Child = None) -> list[Child]:
+    """Give a thread with all that is said on it, what stands below of that, and the form to say more."""
+    timeline = [_entry(scene, issue, entry) for entry in entries(scene, issue)]
+    said = element("div", timeline, _ending(scene, issue), class_="timeline", id="timeline")
+    return [element("div", element("div", said, below, write(scene, issue)), sidebar(scene, issue), class_="columns")]
+
+
+def heading(scene: Scene, issue: Issue) -> Html:
+    """Give title, number, state and author of a thread."""
+    pull, author = issue.pull, element("b", scene.login(issue.author))
+    told: list[Child] = [author, " opened this issue on ", moment(issue.created_at)]
+    if pull:
+        refs = ["from ", element("code", pull.head_ref), " into ", element("code", pull.base_ref)]
+        told = [author, " merged " if pull.merged_at else " wants to merge ", refs]
+    locked = element("span", "🔒 Locked", class_="badge") if issue.locked else None
+    summary = element("div", state(issue), element("span", told), locked, class_="summary")
+    number = element("span", f"#{issue.number}", class_="number")
+    return element("div", element("h1", shown_title(issue.title), " ", number), summary, id="heading", data_live=True)
+
+
+def entries(scene: Scene, issue: Issue) -> list[Entry]:
+    """List all that is said on a thread: its body first, then the rest by time."""
+    world = scene.world
+    first = Entry(f"issue-{issue.id}", issue.author, issue.created_at, issue.text, "opened this", issue.node_id)
+    later = [
+        *map(_of_comment, world.comments_of(issue)),
+        *map(_of_review, world.reviews_of(issue)),
+        *map(_of_review_comment, world.review_comments_of(issue)),
+    ]
+    return [first, *sorted(later, key=lambda entry: entry.at)]
+
+
+def _of_comment(comment: Comment) -> Entry:
+    anchor = f"issuecomment-{comment.id}"
+    at, folded = comment.created_at, comment.minimized
+    return Entry(anchor, comment.author, at, comment.text, "commented", comment.node_id, folded)
+
+
+def _of_review(review: Review) -> Entry:
+    said = {"APPROVED": "approved these changes", "CHANGES_REQUESTED": "requested changes"}.get(
+        review.state, "reviewed"
+    )
+    anchor = f"pullrequestreview-{review.id}"
+    return Entry(anchor, review.author, review.submitted_at, review.text, said, review.node_id)
+
+
+def _of_review_comment(comment: ReviewComment) -> Entry:
+    said = ["commented on ", element("code", f"{comment.path}:{comment.line}")]
+    anchor, folded = f"discussion_r{comment.id}", comment.minimized
+    return Entry(anchor, comment.author, comment.created_at, comment.text, said, minimized=folded)
+
+
+def _entry(scene: Scene, issue: Issue, entry: Entry) -> Html:
+    content: Child = [_header(scene, issue, entry), _body(scene, entry), _reactions(scene, issue, entry)]
+    if entry.minimized:
+        why = element("summary", f"{scene.login(entry.author)}'s comment was marked as {entry.minimized}. Show it.")
+        content = element("details", why, content, class_="folded")
+    mine = " mine" if entry.author == scene.viewer.id else ""
+    return element("article", content, class_=f"comment{mine}", id=entry.anchor, data_live=True)
+
+
+def _header(scene: Scene, issue: Issue, entry: Entry) -> Html:
+    login = scene.login(entry.author)
+    at = element("a", moment(entry.at), href=f"#{entry.anchor}")
+    edited = entry.text.last_edited_at
+    by = f"edited by {scene.login(entry.text.editor)} on " if edited else ""
+    mark = element("span", "· ", by, moment(edited), class_="edited") if edited else None
+    bot = entry.author in scene.world.users and scene.world.users[entry.author].type == "Bot"
+    role = "bot" if bot else str(scene.world.role(scene.repository, entry.author))
+    badges = [
+        element("span", name, class_="badge") for name in (role, entry.author == issue.author and "author") if name
+    ]
+    shown = [avatar(login), element("b", login), element("span", entry.said, " on ", at), mark]
+    return element("header", shown, element("span", badges, class_="badges"))
+
+
+def _body(scene: Scene, entry: Entry) -> Child:
+    if not entry.text.body.strip():
+        return element("div", "No description provided.", class_="body empty")
+    tickable = entry.anchor.startswith("issue") and may_edit(scene, entry.author)
+    form = f"tick-{entry.anchor}" if tickable else None
+    body = element("div", rendered(entry.text.body, scene.repository.full_name, Boxes(form)), class_="body")
+    if form is None or 'class="box"' not in body:
+        return body
+    return [body, _form(scene, "tick", _subject(entry), id=form, data_stay=True)]
+
+
+def _reactions(scene: Scene, issue: Issue, entry: Entry) -> Child:
+    if not entry.node:
+        return None
+    given = scene.world.reactions_to(entry.node)
+    shown = []
+    for content, emoji in EMOJI.items():
+        users = [reaction.user for reaction in given if reaction.content == content]
+        if not users and (content not in OFFERED or issue.locked):
+            continue
+        names = ", ".join(map(scene.login, users)) or "nobody yet"
+        text = f"{emoji} {len(users) or ''}".strip()
+        look = {"title": f"{content}: {names}", "class_": None if users else "none"}
+        if issue.locked:
+            # https://docs.github.com/en/communities/moderating-comments-and-conversations/locking-conversations
+            shown.append(element("span", text, **look))
+            continue
+        pressed = "true" if scene.viewer.id in users else "false"
+        shown.append(element("button", text, name="content", value=content, aria_pressed=pressed, **look))
+    return _form(scene, "reactions", _subject(entry), shown, class_="reactions", data_stay=True)
+
+
+def _subject(entry: Entry) -> Html:
+    return element("input", type="hidden", name="subject", value=entry.anchor)
+
+
+def _form(scene: Scene, verb: str, *children: Child, **attributes: str | bool) -> Html:
+    return element("form", *children, method="post", action=f"{scene.path}/{verb}", **attributes)
+
+
+def _ending(scene: Scene, issue: Issue) -> Child:
+    pull = issue.pull
+    if pull and pull.merged_at:
+        who, did, at = pull.merged_by, "merged this", pull.merged_at
+    elif issue.closed_at:
+        who, did, at = issue.closed_by, "closed this", issue.closed_at
+    else:
+        return None
+    return element(
+        "p", element("b", scene.login(who)), f" {did} on ", moment(at), class_="event", id="end", data_live=True
+    )
+
+
+def write(scene: Scene, issue: Issue) -> Html:
+    """Give the form for a comment, with what else the viewer may do to the thread."""
+    if not may_comment(scene, issue):
+        return element("p", "This conversation is locked to people who can write here.", class_="note")
+    closing = "Close" if issue.state == "open" else "Reopen"
+    kind = "pull request" if issue.pull else "issue"
+    close = element("button", f"{closing} {kind}", class_="plain", name="then", value=closing.lower())
+    merged = issue.pull and issue.pull.merged_at
+    buttons = [
+        close if may_close(scene, issue) and not merged else None,
+        element("button", "Comment", class_="button primary", name="then", value=""),
+    ]
+    return _form(
+        scene,
+        "comments",
+        element("label", "Add a comment ", element("span", "(Markdown)", class_="note"), for_="comment"),
+        element("textarea", id="comment", name="body"),
+        element("div", buttons, class_="row", id="actions", data_live=True),
+        class_="write",
+        data_stay=True,
+    )
+
+
+def sidebar(scene: Scene, issue: Issue) -> Html:
+    """Give labels, assignees and what is linked to the thread."""
+    sections = [
+        ("Labels", [labels(issue.labels) or "None", _labelling(scene, issue)]),
+        ("Assignees", ", ".join(map(scene.login, issue.assignees)) or "Nobody"),
+        ("Linked", _linked(scene, issue) or "Nothing"),
+    ]
+    shown = [element("section", element("h2", name), content) for name, content in sections]
+    return element("aside", shown, id="sidebar", data_live=True, aria_label="About this thread")
+
+
+def _labelling(scene: Scene, issue: Issue) -> Child:
+    if not scene.role.covers(Role.TRIAGE):
+        return None
+    known = scene.world.labels.get(scene.repository.id, {})
+    names = [*known, *(name for name in ("plangate",) if name not in known)]
+    choices = [element("option", f"{'remove' if n in issue.labels else 'add'} {n}", value=n) for n in names]
+    choose = element("select", choices, name="label", aria_label="A label to add or remove")
+    return element("details", element("summary", "Change"), _form(scene, "labels", choose, " ", _go(), data_stay=True))
+
+
+def _go() -> Html:
+    return element("button", "Apply", class_="plain")
+
+
+def _linked(scene: Scene, issue: Issue) -> list[Child]:
+    """Link what a pull request closes, or the pull requests that close an issue."""
+    here = {number: other for (home, number), other in scene.world.issues.items() if home == scene.repository.id}
+    if issue.pull:
+        numbers = {int(number) for number in CLOSING.findall(issue.text.body)}
+    else:
+        closing = {number: CLOSING.findall(other.text.body) for number, other in here.items() if other.pull}
+        numbers = {number for number, closed in closing.items() if str(issue.number) in closed}
+    return [_link(scene, here[number], closes=bool(issue.pull)) for number in sorted(numbers) if number in here]
+
+
+def _link(scene: Scene, other: Issue, *, closes: bool) -> Html:
+    said = "Closes " if closes else ""
+    link = element("a", f"#{other.number} ", shown_title(other.title), href=address(scene.repository, other))
+    return element("div", said, link, " ", state(other))

@@ -1,0 +1,208 @@
+"""One job: what a person does on the simulated GitHub, within their role; used by tests and by the page.
+
+A thread is a repository's "owner/name" and a number. What the person may not do raises NotAllowedError and changes
+nothing, as the web interface would not offer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.testing.github import changes, conversation
+from bot.testing.github.changes import LineNote, NewPull, Verdict
+from bot.testing.github.entities import REACTIONS, Comment, Issue, Reaction, Repository, Review, Role, User
+from bot.testing.github.world import Actor, NotThereError
+
+UNTICKED, TICKED = "- [ ] ", "- [x] "
+
+
+class NotAllowedError(Exception):
+    """Somebody's role does not cover what they tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person(Actor):
+    """One user of one world."""
+
+    @property
+    def user(self) -> User:
+        """Who it is."""
+        return self.world.users[self.id]
+
+    def role(self, repository: str) -> Role:
+        """Give the person's role there."""
+        return self.world.role(self.world.repository(repository), self.id)
+
+    # --- threads -----------------------------------------------------------------------------------------------
+
+    def open_issue(self, repository: str, title: str, body: str = "") -> Issue:
+        """Open an issue."""
+        home = self._allowed(repository, Role.READ)
+        return conversation.open_issue(self, home, title=title, body=body)
+
+    def edit_issue(self, repository: str, number: int, *, title: str | None = None, body: str | None = None) -> Issue:
+        """Change title or body; other people's need write."""
+        issue = self._own(repository, number, Role.WRITE)
+        return conversation.edit_issue(self, issue, title=title, body=body)
+
+    def close(self, repository: str, number: int) -> Issue:
+        """Close a thread; other people's need triage."""
+        return conversation.set_state(self, self._own(repository, number, Role.TRIAGE), "closed")
+
+    def reopen(self, repository: str, number: int) -> Issue:
+        """Reopen a thread."""
+        return conversation.set_state(self, self._own(repository, number, Role.TRIAGE), "open")
+
+    def lock(self, repository: str, number: int) -> Issue:
+        """Lock a conversation: only writers may comment, nobody may react."""
+        return self._lock(repository, number, locked=True)
+
+    def unlock(self, repository: str, number: int) -> Issue:
+        """Unlock a conversation."""
+        return self._lock(repository, number, locked=False)
+
+    def label(self, repository: str, number: int, name: str) -> Issue:
+        """Set a label."""
+        issue = self._thread(repository, number, Role.TRIAGE)
+        return conversation.set_labels(self, issue, tuple(dict.fromkeys([*issue.labels, name])))
+
+    def unlabel(self, repository: str, number: int, name: str) -> Issue:
+        """Take a label away."""
+        issue = self._thread(repository, number, Role.TRIAGE)
+        return conversation.set_labels(self, issue, tuple(n for n in issue.labels if n != name))
+
+    def assign(self, repository: str, number: int, login: str) -> Issue:
+        """Assign somebody."""
+        issue, user = self._thread(repository, number, Role.TRIAGE), self.world.user(login).id
+        return conversation.set_assignees(self, issue, tuple(dict.fromkeys([*issue.assignees, user])))
+
+    def unassign(self, repository: str, number: int, login: str) -> Issue:
+        """Take an assignment away."""
+        issue, user = self._thread(repository, number, Role.TRIAGE), self.world.user(login).id
+        left = tuple(each for each in issue.assignees if each != user)
+        return conversation.set_assignees(self, issue, left)
+
+    # --- comments ----------------------------------------------------------------------------------------------
+
+    def comment(self, repository: str, number: int, body: str) -> Comment:
+        """Comment on a thread; a locked one takes comments of writers only."""
+        issue = self._thread(repository, number, Role.READ)
+        if issue.locked:
+            self._allowed(repository, Role.WRITE)
+        return conversation.comment(self, issue, body)
+
+    def edit_comment(self, comment_id: int, body: str) -> Comment:
+        """Change a comment; other people's need write."""
+        return conversation.edit_comment(self, self._own_comment(comment_id), body)
+
+    def delete_comment(self, comment_id: int) -> None:
+        """Delete a comment; other people's need write."""
+        conversation.delete_comment(self, self._own_comment(comment_id))
+
+    def minimize(self, comment_id: int, reason: str | None = "outdated") -> Comment:
+        """Fold a comment away, or show it again with None; needs write."""
+        comment = self._comment(comment_id)
+        self._allowed(self.world.repositories[comment.repository].full_name, Role.WRITE)
+        return conversation.minimize(self.world, comment_id, reason)
+
+    def tick(self, comment_id: int, item: int = 0, *, ticked: bool = True) -> Comment:
+        """Tick (or untick) the task-list item of that place, counted from 0: an edit of the comment by this person."""
+        body = self._comment(comment_id).text.body
+        lines = body.split("\n")
+        boxes = [at for at, line in enumerate(lines) if line.lstrip().startswith((UNTICKED, TICKED))]
+        if item >= len(boxes):
+            raise NotThereError(f"task-list item {item} of comment {comment_id}")
+        old, new = (UNTICKED, TICKED) if ticked else (TICKED, UNTICKED)
+        lines[boxes[item]] = lines[boxes[item]].replace(old, new, 1)
+        return self.edit_comment(comment_id, "\n".join(lines))
+
+    def react(self, subject: Issue | Comment | Review, content: str) -> Reaction:
+        """React to a thread or a comment; nobody may in a locked conversation."""
+        issue = self._subject(subject)
+        self._allowed(self.world.repositories[issue.repository].full_name, Role.READ)
+        if issue.locked or content not in REACTIONS:
+            raise NotAllowedError(f"{self.user.login} may not react with {content!r} on #{issue.number}")
+        return conversation.react(self, subject.node_id, content)[0]
+
+    def unreact(self, subject: Issue | Comment | Review, content: str) -> None:
+        """Take the own reaction back."""
+        if self._subject(subject).locked:
+            raise NotAllowedError("the conversation is locked")
+        for reaction in self.world.reactions_to(subject.node_id):
+            if (reaction.user, reaction.content) == (self.id, content):
+                conversation.unreact(self.world, reaction)
+
+    # --- code --------------------------------------------------------------------------------------------------
+
+    def push(
+        self,
+        repository: str,
+        files: Mapping[str, str | bytes | None],
+        *,
+        branch: str | None = None,
+        message: str = "Change files\n",
+    ) -> str:
+        """Commit files (None deletes) on a branch (default: the default branch); gives the commit."""
+        home = self._allowed(repository, Role.WRITE)
+        return changes.push_files(self, home, branch or home.default_branch, files=files, message=message)
+
+    def open_pull(self, repository: str, title: str, *, head: str, body: str = "", base: str | None = None) -> Issue:
+        """Open a pull request of a branch of the same repository."""
+        home = self._allowed(repository, Role.READ)
+        target = base or home.default_branch
+        return changes.open_pull(self, home, NewPull(title, head, target, body))
+
+    def review(
+        self,
+        repository: str,
+        number: int,
+        body: str = "",
+        *,
+        verdict: Verdict = "COMMENTED",
+        notes: Sequence[LineNote] = (),
+    ) -> Review:
+        """Submit a review."""
+        issue = self._thread(repository, number, Role.READ)
+        return changes.review(self, issue, verdict=verdict, body=body, notes=notes)
+
+    def merge(self, repository: str, number: int) -> str:
+        """Merge a pull request; gives the merge commit."""
+        return changes.merge(self, self._thread(repository, number, Role.WRITE))
+
+    # --- rights ------------------------------------------------------------------------------------------------
+
+    def _allowed(self, repository: str, needed: Role) -> Repository:
+        home = self.world.repository(repository)
+        role = self.world.role(home, self.id)
+        if not role.covers(needed) or home.archived:
+            raise NotAllowedError(f"{self.user.login} has the role {role} in {home.full_name}, needs {needed}")
+        return home
+
+    def _thread(self, repository: str, number: int, needed: Role) -> Issue:
+        return self.world.issue(self._allowed(repository, needed), number)
+
+    def _own(self, repository: str, number: int, needed: Role) -> Issue:
+        issue = self._thread(repository, number, Role.READ)
+        if issue.author != self.id:
+            self._allowed(repository, needed)
+        return issue
+
+    def _lock(self, repository: str, number: int, *, locked: bool) -> Issue:
+        issue = self._thread(repository, number, Role.WRITE)
+        return conversation.set_locked(self, issue, locked=locked)
+
+    def _comment(self, comment_id: int) -> Comment:
+        try:
+            return self.world.comments[comment_id]
+        except KeyError:
+            raise NotThereError(f"comment {comment_id}") from None
+
+    def _own_comment(self, comment_id: int) -> Comment:
+        comment = self._comment(comment_id)
+        needed = Role.READ if comment.author == self.id else Role.WRITE
+        self._allowed(self.world.repositories[comment.repository].full_name, needed)
+        return comment
+
+    def _subject(self, subject: Issue | Comment | Review) -> Issue:
+        return self.world.issues[subject.repository, subject.number]

@@ -1,0 +1,267 @@
+"""One job: what every REST endpoint shares: who calls, what they may see, errors, pages, the table's row.
+
+An endpoint is a function from Call to Answer and a row in its module's ENDPOINTS. Before it runs, it is settled that
+the credential is good, that the repository in its path is visible to it (else 404), and that the credential holds
+one of the permissions that the row needs (else 403).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.testing.github.credentials import app_of_jwt, grants, token_named
+from bot.testing.github.entities import App, Comment, Installation, Issue, Repository, Role, Token
+from bot.testing.github.site import Json, Site
+from bot.testing.github.world import Actor, NotThereError, World
+
+DOCUMENTATION = "https://docs.github.com/rest"
+PAGE, LARGEST_PAGE = 30, 100
+"""https://docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api"""
+
+
+class ApiError(Exception):
+    """A refusal: status, message and the fields of `errors`."""
+
+    def __init__(self, status: int, message: str, errors: list[Any] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.errors = status, message, errors
+
+    def body(self) -> Json:
+        """Write it (schema basic-error or validation-error)."""
+        extra = {} if self.errors is None else {"errors": self.errors}
+        return {"message": self.message, **extra, "documentation_url": DOCUMENTATION, "status": str(self.status)}
+
+
+def not_found() -> ApiError:
+    """Make the error for what is not there, or not for the caller to see."""
+    return ApiError(404, "Not Found")
+
+
+def invalid(resource: str, name: str, message: str, code: str = "custom") -> ApiError:
+    """Make the error for a field that does not do."""
+    detail = {"resource": resource, "code": code, "field": name, "message": message}
+    return ApiError(422, "Validation Failed", [detail])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an endpoint gives: JSON (a list is cut into pages), raw bytes, or nothing."""
+
+    body: Any = None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    wrapped: str | None = None
+    """The key under which a list stands beside its total_count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: a token's user, an App by its JWT, or nobody."""
+
+    token: Token | None = None
+    app: App | None = None
+
+    @property
+    def name(self) -> str:
+        """The key that limits are counted by."""
+        return self.token.value if self.token else f"app {self.app.id}" if self.app else "anonymous"
+
+    @property
+    def kind(self) -> str:
+        """What sort of credential it is."""
+        return self.token.kind if self.token else "jwt" if self.app else "anonymous"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, understood."""
+
+    site: Site
+    caller: Caller
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Mapping[str, Any]
+
+    @property
+    def world(self) -> World:
+        """The world that is asked."""
+        return self.site.world
+
+    @property
+    def actor(self) -> Actor:
+        """Who acts; a caller without a user has no business here."""
+        token = self.caller.token
+        if token is None:
+            raise ApiError(401, "Requires authentication")
+        return Actor(self.world, token.user, token.app)
+
+    @property
+    def app(self) -> App:
+        """The App that calls by its JWT."""
+        if self.caller.app is None:
+            raise ApiError(401, "A JSON web token could not be decoded")
+        return self.caller.app
+
+    @property
+    def repository(self) -> Repository:
+        """The repository in the path."""
+        return self.world.repository(f"{self.path['owner']}/{self.path['repo']}")
+
+    @property
+    def issue(self) -> Issue:
+        """The thread in the path."""
+        return self.world.issue(self.repository, int(self.path["number"]))
+
+    @property
+    def comment(self) -> Comment:
+        """The comment on a thread in the path."""
+        found = self.world.comments.get(int(self.path["comment_id"]))
+        if found is None or found.repository != self.repository.id:
+            raise not_found()
+        return found
+
+    @property
+    def role(self) -> Role:
+        """The role of the caller's user in the repository."""
+        token = self.caller.token
+        return Role.READ if token is None else self.world.role(self.repository, token.user)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Give a string of the body; one that is missing without default, or no string, is a 422."""
+        value = self.body.get(name, default)
+        if value is None and name not in self.body:
+            raise ApiError(422, f'Invalid request.\n\n"{name}" wasn\'t supplied.')
+        if value is None or not isinstance(value, str):
+            raise ApiError(422, f"Invalid request.\n\nFor 'properties/{name}', {value!r} is not a string.")
+        return value
+
+    def texts(self, name: str) -> list[str]:
+        """Give a list of strings of the body."""
+        value = self.body.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise ApiError(422, f"Invalid request.\n\nFor 'properties/{name}', {value!r} is not an array of strings.")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A row: method, path, function; the permissions of which a limited token needs one; the role a person needs."""
+
+    method: str
+    path: str
+    run: Callable[[Call], Answer]
+    needs: tuple[str, ...] = ()
+    """Such as "issues:write"; any one of them will do."""
+    role: Role = Role.READ
+    by: str = "anyone"
+    """"anyone", "token" (any that is a user's or an installation's), "person" (no installation), "app" (a JWT)."""
+
+
+def identify(world: World, header: str) -> Caller:
+    """Give who the Authorization header stands for; a wrong one is a 401."""
+    if not header:
+        return Caller()
+    value = secret_of(header)
+    if value.count(".") == 2 and not value.startswith("ghs_"):
+        app = app_of_jwt(world, value)
+        if isinstance(app, str):
+            raise ApiError(401, app)
+        return Caller(app=app)
+    token = token_named(world, value)
+    if token is None:
+        raise ApiError(401, "Bad credentials")
+    return Caller(token=token)
+
+
+def secret_of(header: str) -> str:
+    """Give the credential of a "token", "Bearer" or "Basic" header."""
+    import base64
+
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() != "basic":
+        return value.strip()
+    try:
+        user, _, password = base64.b64decode(value).decode().partition(":")
+    except ValueError:
+        return ""
+    return password if password not in {"", "x-oauth-basic"} else user
+
+
+def admit(call: Call, endpoint: Endpoint) -> None:
+    """Refuse a call that its caller may not make."""
+    caller = call.caller
+    if endpoint.by == "app" and caller.app is None:
+        raise ApiError(401, "A JSON web token could not be decoded" if caller.token else "Requires authentication")
+    if endpoint.by != "app" and caller.app is not None and endpoint.by != "anyone":
+        raise ApiError(403, "This endpoint requires you to be authenticated with an installation access token")
+    if endpoint.by in {"token", "person"} and caller.token is None:
+        raise ApiError(401, "Requires authentication")
+    if endpoint.by == "person" and caller.kind in {"installation", "job"}:
+        raise ApiError(403, "Resource not accessible by integration")
+    if "repo" in call.path and endpoint.by != "app":
+        _admit_to_repository(call, endpoint)
+
+
+def visible(world: World, caller: Caller, repository: Repository) -> bool:
+    """Whether the caller may know that the repository exists."""
+    token = caller.token
+    if not repository.private:
+        return True
+    if token is None:
+        return False
+    if token.permissions is not None:
+        return within(world, token, repository)
+    return world.role(repository, token.user).covers(Role.READ)
+
+
+def within(world: World, token: Token, repository: Repository) -> bool:
+    """Whether a limited token was given for the repository."""
+    installation = world.installations.get(token.installation or 0)
+    if installation is not None and installation.account != repository.owner:
+        return False
+    return token.repositories is None or repository.id in token.repositories
+
+
+def _admit_to_repository(call: Call, endpoint: Endpoint) -> None:
+    try:
+        repository = call.repository
+    except NotThereError:
+        raise not_found() from None
+    if not visible(call.world, call.caller, repository):
+        raise not_found()
+    writes = endpoint.method != "GET"
+    token = call.caller.token
+    if writes and token is None:
+        raise ApiError(401, "Requires authentication")
+    if writes and repository.archived:
+        raise ApiError(403, "Repository was archived so is read-only.")
+    if token is None:
+        return
+    if token.permissions is None:
+        _admit_person(call, endpoint, writes=writes)
+    elif not _granted(call, endpoint, token, repository):
+        raise ApiError(403, "Resource not accessible by integration")
+
+
+def _admit_person(call: Call, endpoint: Endpoint, *, writes: bool) -> None:
+    scopes = call.caller.token.scopes if call.caller.token else ()
+    if not call.role.covers(endpoint.role) or (writes and "repo" not in scopes):
+        raise ApiError(403, "Must have push access to repository" if writes else "Resource not accessible")
+
+
+def _granted(call: Call, endpoint: Endpoint, token: Token, repository: Repository) -> bool:
+    if not within(call.world, token, repository):
+        return endpoint.method == "GET"
+    needs = endpoint.needs or ("metadata:read",)
+    return any(grants(token, *need.split(":")) for need in needs)
+
+
+def installation_of(call: Call) -> Installation:
+    """Give the installation in the path, which must be the calling App's."""
+    found = call.world.installations.get(int(call.path["installation_id"]))
+    if found is None or call.caller.app is None or found.app != call.caller.app.id:
+        raise not_found()
+    return found

@@ -1,0 +1,163 @@
+"""One job: REST endpoints of Apps, tokens, users, teams and the API itself.
+
+https://docs.github.com/en/rest/apps and https://docs.github.com/en/rest/users
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot.testing.github.credentials import LEVELS, installation_token, reaches
+from bot.testing.github.entities import Repository, Role
+from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, installation_of, not_found, within
+from bot.testing.github.site import Json, stamp_or_none
+
+
+def meta(_: Call) -> Answer:
+    """Give what the service says of itself; GHES has a version here."""
+    return Answer({"verifiable_password_authentication": False, "hooks": [], "web": [], "api": [], "git": []})
+
+
+def app(call: Call) -> Answer:
+    """Give the calling App."""
+    mine = [each for each in call.world.installations.values() if each.app == call.app.id]
+    return Answer({**call.site.app(call.app), "installations_count": len(mine)})
+
+
+def public_app(call: Call) -> Answer:
+    """Give an App by its slug."""
+    for found in call.world.apps.values():
+        if found.slug == call.path["slug"]:
+            return Answer(call.site.app(found))
+    raise not_found()
+
+
+def installations(call: Call) -> Answer:
+    """List the calling App's installations."""
+    mine = [each for each in call.world.installations.values() if each.app == call.app.id]
+    return Answer([call.site.installation(each) for each in mine])
+
+
+def installation(call: Call) -> Answer:
+    """Give one installation."""
+    return Answer(call.site.installation(installation_of(call)))
+
+
+def repository_installation(call: Call) -> Answer:
+    """Give the calling App's installation that covers a repository."""
+    repository = call.repository
+    for each in call.world.installations.values():
+        if each.app == call.app.id and reaches(each, repository):
+            return Answer(call.site.installation(each))
+    raise not_found()
+
+
+def create_token(call: Call) -> Answer:
+    """Give a token for an installation, or for a part of what it may.
+
+    https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
+    """
+    found = installation_of(call)
+    if found.suspended:
+        raise ApiError(403, "This installation has been suspended")
+    asked = call.body.get("permissions")
+    rights = dict(found.permissions) if asked is None else dict(asked)
+    for name, level in rights.items():
+        if level not in LEVELS or LEVELS.index(level) > LEVELS.index(found.permissions.get(name, "none")):
+            raise ApiError(422, "The permissions requested are not granted to this installation.")
+    chosen = _chosen(call, [each for each in call.world.repositories.values() if reaches(found, each)])
+    ids = None if chosen is None else frozenset(each.id for each in chosen)
+    token = installation_token(call.world, found, repositories=ids, permissions=rights)
+    body: Json = {
+        "token": token.value,
+        "expires_at": stamp_or_none(token.expires_at),
+        "permissions": token.permissions,
+        "repository_selection": "all" if token.repositories is None else "selected",
+    }
+    if chosen is not None:
+        body["repositories"] = [call.site.repository(each) for each in chosen]
+    return Answer(body, 201)
+
+
+def revoke_token(call: Call) -> Answer:
+    """End the calling installation token."""
+    token = call.caller.token
+    if token is None or token.kind != "installation":
+        raise ApiError(403, "Resource not accessible by integration")
+    with call.world.lock:
+        call.world.tokens.pop(token.value, None)
+    return Answer(status=204)
+
+
+def installation_repositories(call: Call) -> Answer:
+    """List what the calling installation token reaches."""
+    token = call.caller.token
+    if token is None or token.permissions is None:
+        raise ApiError(403, "You must authenticate with an installation access token in order to list repositories")
+    found = [each for each in call.world.repositories.values() if within(call.world, token, each)]
+    return Answer([call.site.repository(each) for each in found], wrapped="repositories")
+
+
+def me(call: Call) -> Answer:
+    """Give the calling token's user."""
+    user = call.site.whole_user(call.actor.id)
+    zero = dict.fromkeys(
+        ("collaborators", "disk_usage", "owned_private_repos", "private_gists", "total_private_repos"), 0
+    )
+    scopes = call.caller.token.scopes if call.caller.token else ()
+    return Answer({**user, **zero, "two_factor_authentication": True}, headers={"X-OAuth-Scopes": ", ".join(scopes)})
+
+
+def user_by_login(call: Call) -> Answer:
+    """Give a user by login."""
+    return Answer(call.site.whole_user(call.world.user(call.path["username"]).id))
+
+
+def user_by_id(call: Call) -> Answer:
+    """Give a user by id."""
+    ident = int(call.path["account_id"])
+    if ident not in call.world.users:
+        raise not_found()
+    return Answer(call.site.whole_user(ident))
+
+
+def team_membership(call: Call) -> Answer:
+    """Say whether a user is in a team."""
+    organisation, user = call.world.user(call.path["org"]), call.world.user(call.path["username"])
+    if user.id not in call.world.teams.get((organisation.id, call.path["team_slug"]), frozenset()):
+        raise not_found()
+    url = f"{call.site.api_url}/organizations/{organisation.id}/team/1/memberships/{user.login}"
+    return Answer({"state": "active", "role": "member", "url": url})
+
+
+def _chosen(call: Call, reachable: list[Repository]) -> list[Repository] | None:
+    ids: Any = call.body.get("repository_ids")
+    names: Any = call.body.get("repositories")
+    if ids is None and names is None:
+        return None
+    chosen = [each for each in reachable if each.id in (ids or ()) or each.name in (names or ())]
+    if len(chosen) != len(ids or ()) + len(names or ()):
+        message = (
+            "There is at least one repository that does not exist or is not accessible to the parent installation."
+        )
+        raise ApiError(422, message)
+    return chosen
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/meta", meta),
+    Endpoint("GET", "/app", app, by="app"),
+    Endpoint("GET", "/apps/{slug}", public_app),
+    Endpoint("GET", "/app/installations", installations, by="app"),
+    Endpoint("GET", "/app/installations/{installation_id:int}", installation, by="app"),
+    Endpoint("POST", "/app/installations/{installation_id:int}/access_tokens", create_token, by="app"),
+    Endpoint("GET", "/repos/{owner}/{repo}/installation", repository_installation, by="app"),
+    Endpoint("DELETE", "/installation/token", revoke_token, by="token"),
+    Endpoint("GET", "/installation/repositories", installation_repositories, by="token"),
+    Endpoint("GET", "/user", me, by="person"),
+    Endpoint("GET", "/user/{account_id:int}", user_by_id),
+    Endpoint("GET", "/users/{username}", user_by_login),
+    Endpoint(
+        "GET", "/orgs/{org}/teams/{team_slug}/memberships/{username}", team_membership, by="token", role=Role.READ
+    ),
+)

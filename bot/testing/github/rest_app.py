@@ -1,0 +1,188 @@
+"""One job: the REST API as an ASGI application: routes from the rows, and around each the things all share.
+
+Conditional requests (ETag, 304), pages with Link headers, rate limit headers, errors as JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from bot.testing.github import (
+    rest_accounts,
+    rest_checks,
+    rest_code,
+    rest_git,
+    rest_issues,
+    rest_pulls,
+    rest_repositories,
+)
+from bot.testing.github.limits import Limits
+from bot.testing.github.rest import (
+    LARGEST_PAGE,
+    PAGE,
+    Answer,
+    ApiError,
+    Call,
+    Caller,
+    Endpoint,
+    admit,
+    identify,
+    not_found,
+)
+from bot.testing.github.rest_hooks import delivery_endpoints
+from bot.testing.github.site import Site
+from bot.testing.github.webhooks import Webhooks
+from bot.testing.github.world import NotThereError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+VERSION = "2022-11-28"
+
+
+def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
+    """Give all rows, those that would be swallowed by a wider path first."""
+    modules = (rest_accounts, rest_repositories, rest_checks, rest_pulls, rest_issues, rest_git, rest_code)
+    return (*delivery_endpoints(webhooks), *(row for module in modules for row in module.ENDPOINTS))
+
+
+def routes(site: Site, webhooks: Webhooks, limits: Limits) -> list[Route]:
+    """Make the routes of the REST API."""
+    from starlette.routing import Route
+
+    rows = [*endpoints(webhooks), Endpoint("GET", "/rate_limit", _rate_limit(limits))]
+    paths = list(dict.fromkeys(row.path for row in rows))
+    by_path = {path: {row.method: row for row in rows if row.path == path} for path in paths}
+    return [Route(path, _served(site, methods, limits), methods=list(methods)) for path, methods in by_path.items()]
+
+
+def _served(site: Site, rows: Mapping[str, Endpoint], limits: Limits) -> Any:
+    from starlette.concurrency import run_in_threadpool
+
+    async def serve(request: Request) -> Response:
+        raw = await request.body()
+        row = rows["GET" if request.method == "HEAD" else request.method]
+        return await run_in_threadpool(_serve, site, row, limits, (request, raw))
+
+    return serve
+
+
+def _serve(site: Site, row: Endpoint, limits: Limits, asked: tuple[Request, bytes]) -> Response:
+    request, raw = asked
+    world = getattr(request.state, "world", None)
+    site = site if world is None else replace(site, world=world)
+    caller = Caller()
+    with site.world.lock:
+        try:
+            caller = identify(site.world, request.headers.get("authorization", ""))
+            request.state.logged.credential = caller.kind
+            call = Call(
+                site, caller, request.path_params, dict(request.query_params), dict(request.headers), _body(raw)
+            )
+            answer = _paged(request, _run(call, row, limits))
+        except ApiError as error:
+            answer = Answer(error.body(), error.status)
+        except NotThereError:
+            answer = Answer(not_found().body(), 404)
+        headers = _headers(request, answer, caller, now=site.world.now(), limits=limits)
+        return _response(answer, headers)
+
+
+def _run(call: Call, row: Endpoint, limits: Limits) -> Answer:
+    budget = limits.spend(call.caller, "core", 0, call.world.now())
+    if budget.remaining == 0 and row.path != "/rate_limit":
+        raise ApiError(403, "API rate limit exceeded for installation.")
+    admit(call, row)
+    return row.run(call)
+
+
+def _body(raw: bytes) -> Mapping[str, Any]:
+    if not raw.strip():
+        return {}
+    try:
+        body = json.loads(raw)
+    except ValueError:
+        raise ApiError(400, "Problems parsing JSON") from None
+    if isinstance(body, list):
+        # The older form of adding labels: a bare list.
+        return {"labels": body}
+    if not isinstance(body, dict):
+        raise ApiError(400, "Body should be a JSON object")
+    return body
+
+
+def _paged(request: Request, answer: Answer) -> Answer:
+    if not isinstance(answer.body, list):
+        return answer
+    size = min(LARGEST_PAGE, max(1, _number(request, "per_page", PAGE)))
+    page, total = max(1, _number(request, "page", 1)), len(answer.body)
+    last = max(1, -(-total // size))
+    cut = answer.body[(page - 1) * size : page * size]
+    targets = {"prev": page - 1, "next": page + 1, "last": last, "first": 1}
+    shown = {"prev", "first"} if page > 1 else set()
+    shown |= {"next", "last"} if page < last else set()
+    links = ", ".join(f'<{_url(request, at)}>; rel="{name}"' for name, at in targets.items() if name in shown)
+    body: Any = cut if answer.wrapped is None else {"total_count": total, answer.wrapped: cut}
+    if answer.wrapped == "repositories":
+        body["repository_selection"] = "selected"
+    return replace(answer, body=body, headers={**answer.headers, **({"link": links} if links else {})})
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    value = request.query_params.get(name, "")
+    return int(value) if value.isdigit() else default
+
+
+def _url(request: Request, page: int) -> str:
+    query = urlencode({**request.query_params, "page": page})
+    return str(request.url.replace(query=query))
+
+
+def _headers(request: Request, answer: Answer, caller: Caller, *, now: datetime, limits: Limits) -> dict[str, str]:
+    etag = f'W/"{hashlib.sha256(_data(answer)).hexdigest()}"'
+    cached = answer.status == 200 and request.method == "GET" and request.headers.get("if-none-match") == etag
+    # A 304 costs nothing; https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
+    free = cached or request.url.path == "/rate_limit"
+    budget = limits.spend(caller, "core", 0 if free else 1, now)
+    named = {"etag": etag} if answer.status == 200 and request.method == "GET" else {}
+    return {
+        **budget.headers(),
+        "x-github-media-type": "github.v3; format=json",
+        "x-github-api-version-selected": VERSION,
+        "x-github-request-id": f"SIM:{budget.used:X}",
+        **named,
+        **answer.headers,
+        **({":status": "304"} if cached else {}),
+    }
+
+
+def _response(answer: Answer, headers: dict[str, str]) -> Response:
+    from starlette.responses import Response
+
+    if headers.pop(":status", None):
+        return Response(status_code=304, headers=headers)
+    if answer.status == 204:
+        return Response(status_code=204, headers=headers)
+    return Response(_data(answer), answer.status, {"content-type": "application/json; charset=utf-8", **headers})
+
+
+def _data(answer: Answer) -> bytes:
+    return answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+
+
+def _rate_limit(limits: Limits) -> Any:
+    def run(call: Call) -> Answer:
+        now = call.world.now()
+        core = limits.spend(call.caller, "core", 0, now).json()
+        resources = {"core": core, "search": core, "graphql": limits.spend(call.caller, "graphql", 0, now).json()}
+        return Answer({"resources": resources, "rate": core})
+
+    return run

@@ -1,0 +1,131 @@
+"""One job: REST endpoints of check runs.
+
+https://docs.github.com/en/rest/checks/runs
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from bot.testing.github import changes
+from bot.testing.github.entities import CheckRun
+from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, not_found
+from bot.testing.github.rest_code import commit_of
+from bot.testing.github.site import Json, Site, stamp, stamp_or_none
+
+RUNS = "/repos/{owner}/{repo}/check-runs"
+RUN = f"{RUNS}/{{check_run_id:int}}"
+READ, WRITE = ("checks:read",), ("checks:write",)
+TEXT_LIMIT = 65_535
+
+
+def runs_of_commit(call: Call) -> Answer:
+    """List the check runs of a commit; the newest of each name where not all are asked for."""
+    sha = commit_of(call, call.path["ref"])
+    found = [
+        run for run in call.world.check_runs.values() if (run.repository, run.head_sha) == (call.repository.id, sha)
+    ]
+    if call.query.get("filter", "latest") == "latest":
+        found = list({(run.app, run.name): run for run in found}.values())
+    if "check_name" in call.query:
+        found = [run for run in found if run.name == call.query["check_name"]]
+    return Answer([check_run_json(call.site, run) for run in found], wrapped="check_runs")
+
+
+def get_run(call: Call) -> Answer:
+    """Give a check run."""
+    return Answer(check_run_json(call.site, _run(call)))
+
+
+def create_run(call: Call) -> Answer:
+    """Make a check run; Apps only."""
+    app = call.actor.app
+    if app is None:
+        raise ApiError(403, "You must authenticate via a GitHub App.")
+    run = CheckRun(
+        id=call.world.next_id(),
+        repository=call.repository.id,
+        app=app,
+        name=call.text("name"),
+        head_sha=commit_of(call, call.text("head_sha")),
+        status="queued",
+        started_at=call.world.now(),
+    )
+    return Answer(check_run_json(call.site, changes.check(call.actor, _changed(call, run))), 201)
+
+
+def update_run(call: Call) -> Answer:
+    """Change a check run; only the App that made it may."""
+    run = _run(call)
+    if run.app != call.actor.app:
+        raise ApiError(403, f"Invalid app_id `{call.actor.app}` - check run can only be modified by the GitHub App "
+                            "that created it.")  # fmt: skip
+    return Answer(check_run_json(call.site, changes.check(call.actor, _changed(call, run))))
+
+
+def check_run_json(site: Site, run: CheckRun) -> Json:
+    """Write a check run (schema check-run)."""
+    home = site.world.repositories[run.repository]
+    url = f"{site.api(home)}/check-runs/{run.id}"
+    web = f"{site.web(home)}/runs/{run.id}"
+    app = site.world.apps.get(run.app)
+    return {
+        "id": run.id,
+        "name": run.name,
+        "node_id": run.node_id,
+        "head_sha": run.head_sha,
+        "external_id": run.external_id,
+        "url": url,
+        "html_url": web,
+        "details_url": run.details_url or web,
+        "status": run.status,
+        "conclusion": run.conclusion,
+        "started_at": stamp(run.started_at),
+        "completed_at": stamp_or_none(run.completed_at),
+        "output": {
+            "title": run.title,
+            "summary": run.summary,
+            "text": run.body,
+            "annotations_count": 0,
+            "annotations_url": f"{url}/annotations",
+        },
+        "check_suite": {"id": run.id + 1},
+        "app": None if app is None else site.app(app),
+        "pull_requests": [],
+    }
+
+
+def _run(call: Call) -> CheckRun:
+    run = call.world.check_runs.get(int(call.path["check_run_id"]))
+    if run is None or run.repository != call.repository.id:
+        raise not_found()
+    return run
+
+
+def _changed(call: Call, run: CheckRun) -> CheckRun:
+    output: dict[str, Any] = call.body.get("output") or {}
+    if any(len(output.get(name) or "") > TEXT_LIMIT for name in ("summary", "text")):
+        raise ApiError(422, "Invalid request.\n\nOnly 65535 characters are allowed; more were supplied.")
+    conclusion = call.body.get("conclusion", run.conclusion)
+    done = call.body.get("completed_at")
+    return replace(
+        run,
+        status="completed" if conclusion else call.body.get("status", run.status),
+        conclusion=conclusion,
+        completed_at=datetime.fromisoformat(done) if done else call.world.now() if conclusion else None,
+        external_id=call.body.get("external_id", run.external_id),
+        details_url=call.body.get("details_url", run.details_url),
+        title=output.get("title", run.title),
+        summary=output.get("summary", run.summary),
+        body=output.get("text", run.body),
+    )
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/repos/{owner}/{repo}/commits/{ref:path}/check-runs", runs_of_commit, READ),
+    Endpoint("POST", RUNS, create_run, WRITE),
+    Endpoint("GET", RUN, get_run, READ),
+    Endpoint("PATCH", RUN, update_run, WRITE),
+)

@@ -1,0 +1,274 @@
+"""One job: REST endpoints of a repository's code: contents, branches, commits, comparisons.
+
+https://docs.github.com/en/rest/repos/contents, /branches and /commits
+"""
+
+from __future__ import annotations
+
+import base64
+from urllib.parse import quote
+
+from bot.testing.github.bare import Bare, GitRefusedError
+from bot.testing.github.changes import push_files
+from bot.testing.github.diffs import ChangedFile, changed_files, commits_between, files_between
+from bot.testing.github.entities import Repository, Role
+from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, not_found
+from bot.testing.github.site import Json, Site
+
+REPOSITORY = "/repos/{owner}/{repo}"
+READ, WRITE = ("contents:read",), ("contents:write",)
+RAW = "raw"
+LARGEST_INLINE = 1_000_000
+"""Bytes of a file that the JSON form holds; https://docs.github.com/en/rest/repos/contents#get-repository-content"""
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+
+def contents(call: Call) -> Answer:
+    """Give a file (JSON, or raw bytes where asked for) or a folder at a ref."""
+    home, path = call.repository, call.path.get("path", "").strip("/")
+    bare, commit = call.world.bare(home), commit_of(call, call.query.get("ref") or home.default_branch)
+    if not path or bare.resolve(f"{commit}:{path}", "tree"):
+        return Answer([_entry(call, line) for line in _list(bare, commit, path)])
+    blob = bare.resolve(f"{commit}:{path}", "blob")
+    if blob is None:
+        raise not_found()
+    data = bare.run("cat-file", "blob", blob)
+    if RAW in call.headers.get("accept", ""):
+        return Answer(data, headers={"content-type": "application/vnd.github.raw+json; charset=utf-8"})
+    inline = len(data) <= LARGEST_INLINE
+    content = base64.encodebytes(data).decode() if inline else ""
+    entry = _place(call, path, blob, kind="file", size=len(data))
+    return Answer({**entry, "content": content, "encoding": "base64" if inline else "none"})
+
+
+def put_contents(call: Call) -> Answer:
+    """Create or change a file by a commit on a branch."""
+    home, path = call.repository, call.path["path"]
+    branch = call.text("branch", home.default_branch)
+    bare = call.world.bare(home)
+    old = bare.resolve(f"refs/heads/{branch}:{path}", "blob")
+    if old != call.body.get("sha"):
+        raise ApiError(409 if old and "sha" in call.body else 422, f"{path} does not match {old}")
+    data = base64.b64decode(call.text("content"))
+    commit = push_files(call.actor, home, branch, files={path: data}, message=call.text("message"))
+    blob = bare.resolve(f"{commit}:{path}", "blob") or ""
+    made = _place(call, path, blob, kind="file", size=len(data))
+    return Answer({"content": made, "commit": _file_commit(call.site, home, commit)}, 200 if old else 201)
+
+
+def branches(call: Call) -> Answer:
+    """List branches."""
+    refs = call.world.bare(call.repository).refs()
+    heads = {ref.removeprefix("refs/heads/"): sha for ref, sha in refs.items() if ref.startswith("refs/heads/")}
+    return Answer([
+        {
+            "name": name,
+            "commit": {"sha": sha, "url": f"{call.site.api(call.repository)}/commits/{sha}"},
+            "protected": name in call.repository.protected,
+        }
+        for name, sha in heads.items()
+    ])  # fmt: skip
+
+
+def branch(call: Call) -> Answer:
+    """Give a branch."""
+    name, home = call.path["branch"], call.repository
+    sha = call.world.bare(home).resolve(f"refs/heads/{name}")
+    if sha is None:
+        raise ApiError(404, "Branch not found")
+    url = f"{call.site.api(home)}/branches/{quote(name)}"
+    return Answer({
+        "name": name,
+        "commit": commit_json(call.site, home, sha),
+        "_links": {"self": url, "html": f"{call.site.web(home)}/tree/{name}"},
+        "protected": name in home.protected,
+        "protection": {"enabled": name in home.protected},
+        "protection_url": f"{url}/protection",
+    })  # fmt: skip
+
+
+def commits(call: Call) -> Answer:
+    """List the commits that lead to a ref, newest first."""
+    home = call.repository
+    start = commit_of(call, call.query.get("sha") or home.default_branch)
+    paths = ["--", call.query["path"]] if call.query.get("path") else ["--"]
+    found = call.world.bare(home).text("rev-list", start, *paths).splitlines()
+    return Answer([commit_json(call.site, home, sha) for sha in found])
+
+
+def commit(call: Call) -> Answer:
+    """Give a commit with its files."""
+    home = call.repository
+    sha = commit_of(call, call.path["ref"])
+    if "sha" in call.headers.get("accept", ""):
+        return Answer(sha.encode(), headers={"content-type": "application/vnd.github.sha; charset=utf-8"})
+    bare = call.world.bare(home)
+    files = files_between(bare, bare.resolve(f"{sha}^") or EMPTY_TREE, sha)
+    added, deleted = sum(file.additions for file in files), sum(file.deletions for file in files)
+    stats = {"total": added + deleted, "additions": added, "deletions": deleted}
+    listed = [file_json(call.site, home, sha, file) for file in files]
+    return Answer({**commit_json(call.site, home, sha), "stats": stats, "files": listed})
+
+
+def compare(call: Call) -> Answer:
+    """Compare two commits: how far apart, and the files changed since they parted."""
+    home = call.repository
+    base_name, dots, head_name = call.path["basehead"].partition("...")
+    if not dots:
+        raise not_found()
+    base, head = commit_of(call, base_name), commit_of(call, head_name)
+    bare = call.world.bare(home)
+    parted = bare.merge_base(base, head)
+    if parted is None:
+        raise ApiError(404, f"No common ancestor between {base_name} and {head_name}.")
+    ahead, behind = commits_between(bare, base, head), commits_between(bare, head, base)
+    status = ("diverged" if behind else "ahead") if ahead else ("behind" if behind else "identical")
+    web = f"{call.site.web(home)}/compare/{base_name}...{head_name}"
+    return Answer({
+        "url": f"{call.site.api(home)}/compare/{base_name}...{head_name}",
+        "html_url": web,
+        "permalink_url": web,
+        "diff_url": f"{web}.diff",
+        "patch_url": f"{web}.patch",
+        "base_commit": commit_json(call.site, home, base),
+        "merge_base_commit": commit_json(call.site, home, parted),
+        "status": status,
+        "ahead_by": len(ahead),
+        "behind_by": len(behind),
+        "total_commits": len(ahead),
+        "commits": [commit_json(call.site, home, sha) for sha in ahead],
+        "files": [file_json(call.site, home, head, file) for file in changed_files(bare, base, head)],
+    })  # fmt: skip
+
+
+def commit_of(call: Call, name: str) -> str:
+    """Give the commit that a branch, a tag, a full ref or an id names; 404 where there is none."""
+    bare = call.world.bare(call.repository)
+    name = name.removeprefix(f"{call.repository.owner_login}:")
+    for candidate in (f"refs/heads/{name}", f"refs/tags/{name}", name if name.startswith("refs/") else None, name):
+        found = bare.resolve(candidate) if candidate else None
+        if found is not None:
+            return found
+    raise ApiError(
+        422 if len(name) == 40 else 404, f"No commit found for SHA: {name}" if len(name) == 40 else "Not Found"
+    )
+
+
+def commit_json(site: Site, home: Repository, sha: str) -> Json:
+    """Write a commit (schema commit)."""
+    url, web = f"{site.api(home)}/commits/{sha}", f"{site.web(home)}/commit/{sha}"
+    git = git_commit_json(site, home, sha)
+    inner = {key: git[key] for key in ("author", "committer", "message", "verification")}
+    tree = {"sha": git["tree"]["sha"], "url": git["tree"]["url"]}
+    return {
+        "sha": sha,
+        "node_id": f"C_kw{sha}",
+        "commit": {**inner, "tree": tree, "url": git["url"], "comment_count": 0},
+        "url": url,
+        "html_url": web,
+        "comments_url": f"{url}/comments",
+        "author": _account(site, git["author"]["email"]),
+        "committer": _account(site, git["committer"]["email"]),
+        "parents": [
+            {"sha": each["sha"], "url": f"{site.api(home)}/commits/{each['sha']}", "html_url": each["html_url"]}
+            for each in git["parents"]
+        ],
+    }
+
+
+def git_commit_json(site: Site, home: Repository, sha: str) -> Json:
+    """Write a commit as git's own data (schema git-commit)."""
+    form = "%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%B"
+    fields = site.world.bare(home).text("show", "--no-patch", f"--format={form}", sha, "--").split("\0")
+    tree, parents, *people = fields[:8]
+    api, web = f"{site.api(home)}/git", site.web(home)
+    verification = dict.fromkeys(("signature", "payload", "verified_at"))
+    return {
+        "sha": sha,
+        "node_id": f"C_kw{sha}",
+        "url": f"{api}/commits/{sha}",
+        "html_url": f"{web}/commit/{sha}",
+        "author": dict(zip(("name", "email", "date"), people[:3], strict=True)),
+        "committer": dict(zip(("name", "email", "date"), people[3:], strict=True)),
+        "tree": {"sha": tree, "url": f"{api}/trees/{tree}"},
+        "message": fields[8].rstrip("\n"),
+        "parents": [
+            {"sha": each, "url": f"{api}/commits/{each}", "html_url": f"{web}/commit/{each}"}
+            for each in parents.split()
+        ],
+        "verification": {"verified": False, "reason": "unsigned", **verification},
+    }
+
+
+def file_json(site: Site, home: Repository, commit_id: str, file: ChangedFile) -> Json:
+    """Write a file of a diff (schema diff-entry)."""
+    path = quote(file.path)
+    optional = {"patch": file.patch, "previous_filename": file.previous}
+    return {
+        "sha": file.sha,
+        "filename": file.path,
+        "status": file.status,
+        "additions": file.additions,
+        "deletions": file.deletions,
+        "changes": file.additions + file.deletions,
+        "blob_url": f"{site.web(home)}/blob/{commit_id}/{path}",
+        "raw_url": f"{site.web(home)}/raw/{commit_id}/{path}",
+        "contents_url": f"{site.api(home)}/contents/{path}?ref={commit_id}",
+        **{key: value for key, value in optional.items() if value is not None},
+    }
+
+
+def _list(bare: Bare, commit_id: str, path: str) -> list[str]:
+    try:
+        listing = bare.run("ls-tree", "-l", "-z", commit_id, f"{path}/" if path else "./")
+    except GitRefusedError:
+        raise not_found() from None
+    return [line for line in listing.decode(errors="replace").split("\0") if line]
+
+
+def _entry(call: Call, line: str) -> Json:
+    facts, _, path = line.partition("\t")
+    mode, kind, sha, size = facts.split()
+    names = {"tree": "dir", "commit": "submodule", "blob": "symlink" if mode == "120000" else "file"}
+    return _place(call, path, sha, kind=names[kind], size=0 if size == "-" else int(size))
+
+
+def _place(call: Call, path: str, sha: str, *, kind: str, size: int) -> Json:
+    home, ref = call.repository, call.query.get("ref") or call.repository.default_branch
+    url = f"{call.site.api(home)}/contents/{quote(path)}?ref={ref}"
+    git = f"{call.site.api(home)}/git/{'trees' if kind == 'dir' else 'blobs'}/{sha}"
+    web = f"{call.site.web(home)}/{'tree' if kind == 'dir' else 'blob'}/{ref}/{quote(path)}"
+    return {
+        "name": path.rpartition("/")[2],
+        "path": path,
+        "sha": sha,
+        "size": size,
+        "url": url,
+        "html_url": web,
+        "git_url": git,
+        "download_url": None if kind == "dir" else f"{call.site.web(home)}/raw/{ref}/{quote(path)}",
+        "type": kind,
+        "_links": {"self": url, "git": git, "html": web},
+    }
+
+
+def _file_commit(site: Site, home: Repository, sha: str) -> Json:
+    return git_commit_json(site, home, sha)
+
+
+def _account(site: Site, email: str) -> Json | None:
+    ident = email.partition("+")[0]
+    known = ident.isdigit() and int(ident) in site.world.users
+    return site.user(int(ident)) if known else None
+
+
+ENDPOINTS = (
+    Endpoint("GET", f"{REPOSITORY}/contents", contents, READ),
+    Endpoint("GET", f"{REPOSITORY}/contents/{{path:path}}", contents, READ),
+    Endpoint("PUT", f"{REPOSITORY}/contents/{{path:path}}", put_contents, WRITE, Role.WRITE),
+    Endpoint("GET", f"{REPOSITORY}/branches", branches, READ),
+    Endpoint("GET", f"{REPOSITORY}/branches/{{branch:path}}", branch, READ),
+    Endpoint("GET", f"{REPOSITORY}/compare/{{basehead:path}}", compare, READ),
+    Endpoint("GET", f"{REPOSITORY}/commits", commits, READ),
+    Endpoint("GET", f"{REPOSITORY}/commits/{{ref:path}}", commit, READ),
+)

@@ -1,0 +1,71 @@
+"""One job: REST endpoints of an App's webhook deliveries.
+
+https://docs.github.com/en/rest/apps/webhooks
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+from bot.testing.github.rest import Answer, Call, Endpoint, not_found
+from bot.testing.github.site import Json, stamp
+from bot.testing.github.webhooks import Delivery, Webhooks
+
+KEPT = timedelta(days=3)
+"""https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks"""
+
+
+def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
+    """Make the rows for the deliveries of these webhooks."""
+
+    def listed(call: Call) -> Answer:
+        return Answer([_item(each) for each in reversed(_mine(call, webhooks))])
+
+    def one(call: Call) -> Answer:
+        return Answer(_whole(_find(call, webhooks)))
+
+    def redeliver(call: Call) -> Answer:
+        webhooks.redeliver(_find(call, webhooks).id)
+        return Answer({}, 202)
+
+    return (
+        Endpoint("GET", "/app/hook/deliveries", listed, by="app"),
+        Endpoint("GET", "/app/hook/deliveries/{delivery_id:int}", one, by="app"),
+        Endpoint("POST", "/app/hook/deliveries/{delivery_id:int}/attempts", redeliver, by="app"),
+    )
+
+
+def _mine(call: Call, webhooks: Webhooks) -> list[Delivery]:
+    app, since = call.app.id, call.world.now() - KEPT
+    return [each for each in webhooks.deliveries if each.hook.app == app and each.delivered_at >= since]
+
+
+def _find(call: Call, webhooks: Webhooks) -> Delivery:
+    for each in _mine(call, webhooks):
+        if each.id == int(call.path["delivery_id"]):
+            return each
+    raise not_found()
+
+
+def _item(delivery: Delivery) -> Json:
+    return {
+        "id": delivery.id,
+        "guid": delivery.guid,
+        "delivered_at": stamp(delivery.delivered_at),
+        "redelivery": delivery.redelivery,
+        "duration": round(delivery.duration, 2),
+        "status": delivery.status,
+        "status_code": delivery.status_code,
+        "event": delivery.event,
+        "action": delivery.action,
+        "installation_id": delivery.installation,
+        "repository_id": delivery.repository,
+        "throttled_at": None,
+    }
+
+
+def _whole(delivery: Delivery) -> Json:
+    request = {"headers": delivery.headers(), "payload": json.loads(delivery.body)}
+    response = {"headers": {}, "payload": delivery.answer}
+    return {**_item(delivery), "url": delivery.hook.url, "request": request, "response": response}

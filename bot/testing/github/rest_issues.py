@@ -1,0 +1,334 @@
+"""One job: REST endpoints of issues, comments, labels, assignees, locks and reactions.
+
+https://docs.github.com/en/rest/issues and https://docs.github.com/en/rest/reactions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from bot.testing.github import conversation
+from bot.testing.github.conversation import BODY_LIMIT
+from bot.testing.github.entities import REACTIONS, Comment, Issue, ReviewComment, Role
+from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, invalid, not_found
+from bot.testing.github.shapes import comment_json, issue_json, reaction_json
+from bot.testing.github.world import NotThereError
+
+READ = ("issues:read", "pull_requests:read")
+WRITE = ("issues:write", "pull_requests:write")
+ISSUES = "/repos/{owner}/{repo}/issues"
+THREAD = f"{ISSUES}/{{number:int}}"
+COMMENT = f"{ISSUES}/comments/{{comment_id:int}}"
+LINE_COMMENT = "/repos/{owner}/{repo}/pulls/comments/{comment_id:int}"
+
+
+def list_issues(call: Call) -> Answer:
+    """List threads, newest first; pull requests are issues here."""
+    state, labels = call.query.get("state", "open"), set(filter(None, call.query.get("labels", "").split(",")))
+    since = call.query.get("since")
+    found = [
+        issue
+        for issue in call.world.issues.values()
+        if issue.repository == call.repository.id
+        and state in {"all", issue.state}
+        and labels <= set(issue.labels)
+        and (since is None or issue.updated_at >= datetime.fromisoformat(since))
+    ]
+    key = "updated_at" if call.query.get("sort") == "updated" else "number"
+    found.sort(key=lambda issue: (getattr(issue, key), issue.number), reverse=call.query.get("direction") != "asc")
+    return Answer([issue_json(call.site, issue) for issue in found])
+
+
+def get_issue(call: Call) -> Answer:
+    """Give a thread."""
+    return Answer(issue_json(call.site, call.issue))
+
+
+def create_issue(call: Call) -> Answer:
+    """Open an issue; labels and assignees need triage."""
+    title, body = call.text("title"), _body(call, default="")
+    if not title.strip():
+        raise invalid("Issue", "title", "title can't be blank", "missing_field")
+    issue = conversation.open_issue(call.actor, call.repository, title=title, body=body)
+    if _may_triage(call):
+        issue = conversation.set_labels(call.actor, issue, tuple(call.texts("labels")))
+        issue = conversation.set_assignees(call.actor, issue, _users(call, "assignees"))
+    return Answer(issue_json(call.site, issue), 201)
+
+
+def change_issue(call: Call) -> Answer:
+    """Change title, body, state, labels or assignees."""
+    issue = call.issue
+    if issue.author != call.actor.id and not _may_triage(call):
+        raise ApiError(403, "Must have admin rights to Repository.")
+    title = call.text("title") if "title" in call.body else None
+    body = _body(call) if call.body.get("body") is not None else None
+    issue = conversation.edit_issue(call.actor, issue, title=title, body=body)
+    if "labels" in call.body:
+        issue = conversation.set_labels(call.actor, issue, tuple(call.texts("labels")))
+    if "assignees" in call.body:
+        issue = conversation.set_assignees(call.actor, issue, _users(call, "assignees"))
+    if "state" in call.body:
+        issue = _state(call, issue)
+    return Answer(issue_json(call.site, issue))
+
+
+def list_comments(call: Call) -> Answer:
+    """List the comments on a thread, oldest first."""
+    return Answer([comment_json(call.site, each) for each in _since(call, call.world.comments_of(call.issue))])
+
+
+def list_all_comments(call: Call) -> Answer:
+    """List the comments of a repository: since a time, by creation or by change."""
+    mine = [each for each in call.world.comments.values() if each.repository == call.repository.id]
+    found = _since(call, mine)
+    key = "updated_at" if call.query.get("sort") == "updated" else "created_at"
+    found.sort(key=lambda each: (getattr(each, key), each.id), reverse=call.query.get("direction") == "desc")
+    return Answer([comment_json(call.site, each) for each in found])
+
+
+def create_comment(call: Call) -> Answer:
+    """Comment on a thread; one that is locked takes comments of writers only."""
+    issue, body = call.issue, _body(call)
+    if not body.strip():
+        raise ApiError(
+            422, "Validation Failed", [{"resource": "IssueComment", "code": "missing_field", "field": "body"}]
+        )
+    if issue.locked and not _writes(call):
+        raise ApiError(403, "Unable to create comment because issue is locked.")
+    return Answer(comment_json(call.site, conversation.comment(call.actor, issue, body)), 201)
+
+
+def get_comment(call: Call) -> Answer:
+    """Give a comment."""
+    return Answer(comment_json(call.site, call.comment))
+
+
+def change_comment(call: Call) -> Answer:
+    """Edit a comment; other people's need write."""
+    _may_change(call, call.comment)
+    return Answer(comment_json(call.site, conversation.edit_comment(call.actor, call.comment, _body(call))))
+
+
+def delete_comment(call: Call) -> Answer:
+    """Delete a comment; other people's need write."""
+    _may_change(call, call.comment)
+    conversation.delete_comment(call.actor, call.comment)
+    return Answer(status=204)
+
+
+def list_labels(call: Call) -> Answer:
+    """List the labels of a thread."""
+    return Answer(_labels(call, call.issue))
+
+
+def add_labels(call: Call) -> Answer:
+    """Add labels to a thread; unknown ones are made."""
+    names = tuple(dict.fromkeys([*call.issue.labels, *call.texts("labels")]))
+    return Answer(_labels(call, conversation.set_labels(call.actor, call.issue, names)))
+
+
+def replace_labels(call: Call) -> Answer:
+    """Make these the labels of a thread."""
+    return Answer(_labels(call, conversation.set_labels(call.actor, call.issue, tuple(call.texts("labels")))))
+
+
+def remove_label(call: Call) -> Answer:
+    """Take one label away."""
+    name = call.path["name"]
+    if name not in call.issue.labels:
+        raise ApiError(404, "Label does not exist")
+    left = tuple(each for each in call.issue.labels if each != name)
+    return Answer(_labels(call, conversation.set_labels(call.actor, call.issue, left)))
+
+
+def repository_labels(call: Call) -> Answer:
+    """List the labels of a repository."""
+    home = call.repository
+    return Answer([call.site.label(home, each) for each in call.world.labels[home.id].values()])
+
+
+def create_label(call: Call) -> Answer:
+    """Make a label."""
+    home, name = call.repository, call.text("name")
+    if name in call.world.labels[home.id]:
+        raise ApiError(422, "Validation Failed", [{"resource": "Label", "code": "already_exists", "field": "name"}])
+    return Answer(call.site.label(home, call.world.add_label(home, name)), 201)
+
+
+def add_assignees(call: Call) -> Answer:
+    """Assign people; those who cannot be are left out without a word."""
+    wanted = tuple(dict.fromkeys([*call.issue.assignees, *_users(call, "assignees")]))
+    return Answer(issue_json(call.site, conversation.set_assignees(call.actor, call.issue, wanted)), 201)
+
+
+def remove_assignees(call: Call) -> Answer:
+    """Take assignments away."""
+    gone = _users(call, "assignees")
+    left = tuple(each for each in call.issue.assignees if each not in gone)
+    return Answer(issue_json(call.site, conversation.set_assignees(call.actor, call.issue, left)))
+
+
+def lock(call: Call) -> Answer:
+    """Lock a conversation."""
+    conversation.set_locked(call.actor, call.issue, locked=True, reason=call.body.get("lock_reason"))
+    return Answer(status=204)
+
+
+def unlock(call: Call) -> Answer:
+    """Unlock a conversation."""
+    conversation.set_locked(call.actor, call.issue, locked=False)
+    return Answer(status=204)
+
+
+def reactions(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], Answer]:
+    """Make the endpoint that lists the reactions to that subject."""
+
+    def run(call: Call) -> Answer:
+        content = call.query.get("content")
+        found = call.world.reactions_to(subject(call).node_id)
+        return Answer([reaction_json(call.site, each) for each in found if content in {None, each.content}])
+
+    return run
+
+
+def react(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], Answer]:
+    """Make the endpoint that adds a reaction: 201, or 200 where it was there already."""
+
+    def run(call: Call) -> Answer:
+        about, content = subject(call), call.text("content")
+        if content not in REACTIONS:
+            raise ApiError(422, "Validation Failed", [{"resource": "Reaction", "code": "invalid", "field": "content"}])
+        _may_react(call, about)
+        reaction, new = conversation.react(call.actor, about.node_id, content)
+        return Answer(reaction_json(call.site, reaction), 201 if new else 200)
+
+    return run
+
+
+def unreact(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], Answer]:
+    """Make the endpoint that takes a reaction back; it must be the caller's own."""
+
+    def run(call: Call) -> Answer:
+        found = call.world.reactions.get(int(call.path["reaction_id"]))
+        if found is None or found.subject != subject(call).node_id:
+            raise not_found()
+        if found.user != call.actor.id:
+            raise ApiError(403, "Must have admin rights to Repository.")
+        conversation.unreact(call.world, found)
+        return Answer(status=204)
+
+    return run
+
+
+def line_comment(call: Call) -> ReviewComment:
+    """Give the comment on a line in the path."""
+    found = call.world.review_comments.get(int(call.path["comment_id"]))
+    if found is None or found.repository != call.repository.id:
+        raise not_found()
+    return found
+
+
+def _body(call: Call, default: str | None = None) -> str:
+    body = call.text("body", default)
+    if len(body) > BODY_LIMIT:
+        raise invalid("IssueComment", "body", f"body is too long (maximum is {BODY_LIMIT} characters)")
+    return body
+
+
+def _writes(call: Call) -> bool:
+    token = call.caller.token
+    return token is not None and (token.permissions is not None or call.role.covers(Role.WRITE))
+
+
+def _may_triage(call: Call) -> bool:
+    return _writes(call) or call.role.covers(Role.TRIAGE)
+
+
+def _may_change(call: Call, comment: Comment) -> None:
+    if comment.author != call.actor.id and not _writes(call):
+        raise ApiError(403, "Must have admin rights to Repository.")
+
+
+def _may_react(call: Call, subject: Issue | Comment | ReviewComment) -> None:
+    # https://docs.github.com/en/communities/moderating-comments-and-conversations/locking-conversations
+    if call.world.issue(call.repository, subject.number).locked:
+        raise ApiError(403, "Unable to create reaction because issue is locked.")
+
+
+def _users(call: Call, name: str) -> tuple[int, ...]:
+    found = []
+    for login in call.texts(name):
+        try:
+            user = call.world.user(login)
+        except NotThereError:
+            continue
+        if (
+            user.type == "Bot"
+            or call.world.roles.get((call.repository.id, user.id))
+            or user.id == call.repository.owner
+        ):
+            found.append(user.id)
+    return tuple(found)
+
+
+def _state(call: Call, issue: Issue) -> Issue:
+    state: Any = call.body["state"]
+    if state not in {"open", "closed"}:
+        raise invalid("Issue", "state", "state is not included in the list", "invalid")
+    return conversation.set_state(call.actor, issue, state, reason=call.body.get("state_reason"))
+
+
+def _labels(call: Call, issue: Issue) -> list[Any]:
+    home = call.repository
+    return [call.site.label(home, call.world.labels[home.id][name]) for name in issue.labels]
+
+
+def _since(call: Call, comments: list[Comment]) -> list[Comment]:
+    since = call.query.get("since")
+    return [each for each in comments if since is None or each.updated_at >= datetime.fromisoformat(since)]
+
+
+def _thread(call: Call) -> Issue:
+    return call.issue
+
+
+def _comment(call: Call) -> Comment:
+    return call.comment
+
+
+def _reaction_rows(path: str, subject: Callable[[Call], Issue | Comment | ReviewComment]) -> tuple[Endpoint, ...]:
+    return (
+        Endpoint("GET", f"{path}/reactions", reactions(subject), READ),
+        Endpoint("POST", f"{path}/reactions", react(subject), WRITE),
+        Endpoint("DELETE", f"{path}/reactions/{{reaction_id:int}}", unreact(subject), WRITE),
+    )
+
+
+ENDPOINTS = (
+    Endpoint("GET", ISSUES, list_issues, READ),
+    Endpoint("POST", ISSUES, create_issue, ("issues:write",)),
+    Endpoint("GET", f"{ISSUES}/comments", list_all_comments, READ),
+    Endpoint("GET", COMMENT, get_comment, READ),
+    Endpoint("PATCH", COMMENT, change_comment, WRITE),
+    Endpoint("DELETE", COMMENT, delete_comment, WRITE),
+    Endpoint("GET", THREAD, get_issue, READ),
+    Endpoint("PATCH", THREAD, change_issue, WRITE),
+    Endpoint("GET", f"{THREAD}/comments", list_comments, READ),
+    Endpoint("POST", f"{THREAD}/comments", create_comment, WRITE),
+    Endpoint("GET", f"{THREAD}/labels", list_labels, READ),
+    Endpoint("POST", f"{THREAD}/labels", add_labels, WRITE, Role.TRIAGE),
+    Endpoint("PUT", f"{THREAD}/labels", replace_labels, WRITE, Role.TRIAGE),
+    Endpoint("DELETE", f"{THREAD}/labels/{{name:path}}", remove_label, WRITE, Role.TRIAGE),
+    Endpoint("GET", "/repos/{owner}/{repo}/labels", repository_labels, READ),
+    Endpoint("POST", "/repos/{owner}/{repo}/labels", create_label, WRITE, Role.WRITE),
+    Endpoint("POST", f"{THREAD}/assignees", add_assignees, WRITE, Role.TRIAGE),
+    Endpoint("DELETE", f"{THREAD}/assignees", remove_assignees, WRITE, Role.TRIAGE),
+    Endpoint("PUT", f"{THREAD}/lock", lock, WRITE, Role.WRITE),
+    Endpoint("DELETE", f"{THREAD}/lock", unlock, WRITE, Role.WRITE),
+    *_reaction_rows(COMMENT, _comment),
+    *_reaction_rows(THREAD, _thread),
+    *_reaction_rows(LINE_COMMENT, line_comment),
+)

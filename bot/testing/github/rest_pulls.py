@@ -1,0 +1,241 @@
+"""One job: REST endpoints of pull requests, reviews and comments on lines.
+
+https://docs.github.com/en/rest/pulls
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from bot.testing.github import changes, conversation
+from bot.testing.github.changes import ConflictError, LineNote, NewPull, pull_of
+from bot.testing.github.conversation import BODY_LIMIT
+from bot.testing.github.diffs import changed_files, commits_between
+from bot.testing.github.entities import Issue, Repository, Role
+from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, invalid, not_found
+from bot.testing.github.rest_code import commit_json, file_json
+from bot.testing.github.rest_issues import line_comment
+from bot.testing.github.shapes import pull_json, review_comment_json, review_json
+from bot.testing.github.world import NotThereError
+
+PULLS = "/repos/{owner}/{repo}/pulls"
+PULL = f"{PULLS}/{{number:int}}"
+READ, WRITE = ("pull_requests:read",), ("pull_requests:write",)
+VERDICTS: dict[str, changes.Verdict] = {
+    "APPROVE": "APPROVED",
+    "REQUEST_CHANGES": "CHANGES_REQUESTED",
+    "COMMENT": "COMMENTED",
+}
+
+
+def list_pulls(call: Call) -> Answer:
+    """List pull requests, by state, head ("owner:branch") and base."""
+    state, head, base = call.query.get("state", "open"), call.query.get("head"), call.query.get("base")
+    found = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
+    found = [issue for issue in found if state in {"all", issue.state} and base in {None, pull_of(issue).base_ref}]
+    if head is not None and ":" in head:
+        found = [issue for issue in found if _label(call, issue).lower() == head.lower()]
+    key = {"updated": "updated_at"}.get(call.query.get("sort", ""), "number")
+    downwards = call.query.get("direction", "asc" if call.query.get("sort") else "desc") == "desc"
+    found.sort(key=lambda issue: (getattr(issue, key), issue.number), reverse=downwards)
+    return Answer([pull_json(call.site, issue, whole=False) for issue in found])
+
+
+def create_pull(call: Call) -> Answer:
+    """Open a pull request."""
+    title, base, body = call.text("title"), call.text("base"), call.body.get("body") or ""
+    if len(body) > BODY_LIMIT:
+        raise invalid("PullRequest", "body", f"body is too long (maximum is {BODY_LIMIT} characters)")
+    owner, _, branch = call.text("head").rpartition(":")
+    source = call.repository if owner in {"", call.repository.owner_login} else _fork(call, owner)
+    new = NewPull(title, branch, base, body, bool(call.body.get("draft", False)), source)
+    try:
+        return Answer(pull_json(call.site, changes.open_pull(call.actor, call.repository, new)), 201)
+    except ConflictError as conflict:
+        detail = {"resource": "PullRequest", "code": "custom", "message": str(conflict)}
+        raise ApiError(422, "Validation Failed", [detail]) from None
+    except NotThereError as missing:
+        end = "base" if f"branch {base} " in str(missing) else "head"
+        detail = {"resource": "PullRequest", "field": end, "code": "invalid"}
+        raise ApiError(422, "Validation Failed", [detail]) from None
+
+
+def get_pull(call: Call) -> Answer:
+    """Give a pull request, or its diff where asked for."""
+    issue, home = _pull(call), call.repository
+    accept = call.headers.get("accept", "")
+    if "diff" in accept or "patch" in accept:
+        pull, bare = pull_of(issue), call.world.bare(home)
+        data = bare.run("diff", "-M", f"{pull.base_sha}...{pull.head_sha}")
+        return Answer(data, headers={"content-type": "application/vnd.github.diff; charset=utf-8"})
+    return Answer(pull_json(call.site, issue))
+
+
+def change_pull(call: Call) -> Answer:
+    """Change title, body, state or base."""
+    issue = _pull(call)
+    if issue.author != call.actor.id and not _writes(call):
+        raise ApiError(403, "Must have admin rights to Repository.")
+    title = call.text("title") if "title" in call.body else None
+    body = call.text("body") if call.body.get("body") is not None else None
+    issue = conversation.edit_issue(call.actor, issue, title=title, body=body)
+    state: Any = call.body.get("state", issue.state)
+    if state not in {"open", "closed"}:
+        raise invalid("PullRequest", "state", "state is invalid", "invalid")
+    issue = conversation.set_state(call.actor, issue, state)
+    if "base" in call.body:
+        pull = replace(pull_of(issue), base_ref=call.text("base"))
+        issue = changes.change_pull(call.actor, issue, pull, "edited")
+    return Answer(pull_json(call.site, issue))
+
+
+def files(call: Call) -> Answer:
+    """List the changed files."""
+    pull, home = pull_of(_pull(call)), call.repository
+    found = changed_files(call.world.bare(home), pull.base_sha, pull.head_sha)
+    return Answer([file_json(call.site, home, pull.head_sha, file) for file in found])
+
+
+def commits(call: Call) -> Answer:
+    """List the commits."""
+    pull, home = pull_of(_pull(call)), call.repository
+    found = commits_between(call.world.bare(home), pull.base_sha, pull.head_sha)
+    return Answer([commit_json(call.site, home, sha) for sha in found])
+
+
+def merge(call: Call) -> Answer:
+    """Merge, if the head is still where the caller saw it."""
+    issue = _pull(call)
+    if call.body.get("sha") not in {None, pull_of(issue).head_sha}:
+        raise ApiError(409, "Head branch was modified. Review and try the merge again.")
+    try:
+        sha = changes.merge(call.actor, issue, call.body.get("commit_message"))
+    except ConflictError as conflict:
+        raise ApiError(405, str(conflict)) from None
+    return Answer({"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
+
+
+def is_merged(call: Call) -> Answer:
+    """Answer 204 for a merged pull request, else 404."""
+    if pull_of(_pull(call)).merged_at is None:
+        raise not_found()
+    return Answer(status=204)
+
+
+def reviews(call: Call) -> Answer:
+    """List reviews."""
+    return Answer([review_json(call.site, each) for each in call.world.reviews_of(_pull(call))])
+
+
+def get_review(call: Call) -> Answer:
+    """Give a review."""
+    found = call.world.reviews.get(int(call.path["review_id"]))
+    if found is None or (found.repository, found.number) != (call.repository.id, _pull(call).number):
+        raise not_found()
+    return Answer(review_json(call.site, found))
+
+
+def create_review(call: Call) -> Answer:
+    """Submit a review."""
+    event = call.text("event", "COMMENT")
+    if event not in VERDICTS:
+        raise invalid("PullRequestReview", "event", "Variable $event is invalid", "invalid")
+    notes = [LineNote(each["path"], each.get("line", 1), each["body"]) for each in call.body.get("comments", [])]
+    body = call.body.get("body") or ""
+    made = changes.review(call.actor, _pull(call), verdict=VERDICTS[event], body=body, notes=notes)
+    return Answer(review_json(call.site, made))
+
+
+def review_comments(call: Call) -> Answer:
+    """List the comments of one review."""
+    ident = int(call.path["review_id"])
+    found = [each for each in call.world.review_comments_of(_pull(call)) if each.review == ident]
+    return Answer([review_comment_json(call.site, each) for each in found])
+
+
+def line_comments(call: Call) -> Answer:
+    """List the comments on lines."""
+    return Answer([review_comment_json(call.site, each) for each in call.world.review_comments_of(_pull(call))])
+
+
+def get_line_comment(call: Call) -> Answer:
+    """Give a comment on a line."""
+    return Answer(review_comment_json(call.site, line_comment(call)))
+
+
+def reply(call: Call) -> Answer:
+    """Reply to a comment on a line."""
+    above = line_comment(call)
+    note = LineNote(above.path, above.line, call.text("body"))
+    review = call.world.reviews[above.review]
+    made = changes.add_line_comment(call.actor, review, note, reply_to=above.in_reply_to or above.id)
+    return Answer(review_comment_json(call.site, made), 201)
+
+
+def get_reviewers(call: Call) -> Answer:
+    """List who was asked for a review."""
+    asked = pull_of(_pull(call)).requested_reviewers
+    return Answer({"users": [call.site.user(each) for each in asked], "teams": []})
+
+
+def request_reviewers(call: Call) -> Answer:
+    """Ask collaborators for a review; the author cannot be asked."""
+    issue = _pull(call)
+    wanted = [call.world.user(login).id for login in call.texts("reviewers")]
+    for user in wanted:
+        if user == issue.author:
+            raise ApiError(422, "Review cannot be requested from pull request author.")
+        if (call.repository.id, user) not in call.world.roles and user != call.repository.owner:
+            raise ApiError(422, "Reviews may only be requested from collaborators. One or more of the users or teams "
+                                "you specified is not a collaborator of the repository.")  # fmt: skip
+    asked = tuple(dict.fromkeys([*pull_of(issue).requested_reviewers, *wanted]))
+    pull = replace(pull_of(issue), requested_reviewers=asked)
+    issue = changes.change_pull(call.actor, issue, pull, "review_requested")
+    return Answer(pull_json(call.site, issue, whole=False), 201)
+
+
+def _pull(call: Call) -> Issue:
+    issue = call.issue
+    if issue.pull is None:
+        raise not_found()
+    return issue
+
+
+def _label(call: Call, issue: Issue) -> str:
+    pull = pull_of(issue)
+    return f"{call.world.repositories[pull.head_repository].owner_login}:{pull.head_ref}"
+
+
+def _fork(call: Call, owner: str) -> Repository:
+    try:
+        return call.world.repository(f"{owner}/{call.repository.name}")
+    except NotThereError:
+        detail = {"resource": "PullRequest", "field": "head", "code": "invalid"}
+        raise ApiError(422, "Validation Failed", [detail]) from None
+
+
+def _writes(call: Call) -> bool:
+    token = call.caller.token
+    return token is not None and (token.permissions is not None or call.role.covers(Role.WRITE))
+
+
+ENDPOINTS = (
+    Endpoint("GET", PULLS, list_pulls, READ),
+    Endpoint("POST", PULLS, create_pull, WRITE),
+    Endpoint("GET", PULL, get_pull, READ),
+    Endpoint("PATCH", PULL, change_pull, WRITE),
+    Endpoint("GET", f"{PULL}/files", files, READ),
+    Endpoint("GET", f"{PULL}/commits", commits, READ),
+    Endpoint("GET", f"{PULL}/merge", is_merged, ("contents:read",)),
+    Endpoint("PUT", f"{PULL}/merge", merge, ("contents:write",), Role.WRITE),
+    Endpoint("GET", f"{PULL}/reviews", reviews, READ),
+    Endpoint("POST", f"{PULL}/reviews", create_review, WRITE),
+    Endpoint("GET", f"{PULL}/reviews/{{review_id:int}}", get_review, READ),
+    Endpoint("GET", f"{PULL}/reviews/{{review_id:int}}/comments", review_comments, READ),
+    Endpoint("GET", f"{PULL}/comments", line_comments, READ),
+    Endpoint("POST", f"{PULL}/comments/{{comment_id:int}}/replies", reply, WRITE),
+    Endpoint("GET", f"{PULLS}/comments/{{comment_id:int}}", get_line_comment, READ),
+    Endpoint("GET", f"{PULL}/requested_reviewers", get_reviewers, READ),
+    Endpoint("POST", f"{PULL}/requested_reviewers", request_reviewers, WRITE, Role.WRITE),
+)

@@ -1,0 +1,72 @@
+"""One job: REST endpoints of repositories and the people in them.
+
+https://docs.github.com/en/rest/repos and https://docs.github.com/en/rest/collaborators/collaborators
+"""
+
+from __future__ import annotations
+
+from bot.testing.github.entities import Role
+from bot.testing.github.rest import Answer, Call, Endpoint, not_found, visible
+from bot.testing.github.site import Json, rights_of
+
+REPOSITORY = "/repos/{owner}/{repo}"
+LEGACY = {
+    Role.NONE: "none",
+    Role.READ: "read",
+    Role.TRIAGE: "read",
+    Role.WRITE: "write",
+    Role.MAINTAIN: "write",
+    Role.ADMIN: "admin",
+}
+"""What the `permission` field makes of a role; https://docs.github.com/en/rest/collaborators/collaborators"""
+
+
+def get_repository(call: Call) -> Answer:
+    """Give a repository."""
+    return Answer(call.site.whole_repository(call.repository, call.role))
+
+
+def repository_by_id(call: Call) -> Answer:
+    """Give a repository by its id."""
+    found = call.world.repositories.get(int(call.path["repository_id"]))
+    if found is None or not visible(call.world, call.caller, found):
+        raise not_found()
+    return Answer(call.site.whole_repository(found))
+
+
+def collaborators(call: Call) -> Answer:
+    """List who has a role."""
+    home = call.repository
+    given = {user: role for (place, user), role in call.world.roles.items() if place == home.id and role != Role.NONE}
+    people = {home.owner: Role.ADMIN, **given}
+    if call.world.users[home.owner].type == "Organization":
+        del people[home.owner]
+    return Answer([_collaborator(call, user, role) for user, role in people.items()])
+
+
+def permission(call: Call) -> Answer:
+    """Give somebody's role; nobody of that login is a 404."""
+    user = call.world.user(call.path["username"])
+    role = call.world.role(call.repository, user.id)
+    return Answer({"permission": LEGACY[role], "role_name": role.value, "user": _collaborator(call, user.id, role)})
+
+
+def is_collaborator(call: Call) -> Answer:
+    """Answer 204 for a collaborator, else 404."""
+    user = call.world.user(call.path["username"])
+    if call.world.roles.get((call.repository.id, user.id), Role.NONE) == Role.NONE:
+        raise not_found()
+    return Answer(status=204)
+
+
+def _collaborator(call: Call, user: int, role: Role) -> Json:
+    return {**call.site.user(user), "permissions": rights_of(role), "role_name": role.value}
+
+
+ENDPOINTS = (
+    Endpoint("GET", REPOSITORY, get_repository),
+    Endpoint("GET", "/repositories/{repository_id:int}", repository_by_id),
+    Endpoint("GET", f"{REPOSITORY}/collaborators", collaborators, role=Role.WRITE, by="token"),
+    Endpoint("GET", f"{REPOSITORY}/collaborators/{{username}}/permission", permission, by="token"),
+    Endpoint("GET", f"{REPOSITORY}/collaborators/{{username}}", is_collaborator, by="token"),
+)

@@ -1,0 +1,111 @@
+"""One job: the simulated GitHub as a context manager: two addresses on 127.0.0.1 and everything behind them.
+
+`api_url` serves REST, and GraphQL at /graphql; `server_url` serves git smart HTTP and the pages that people look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from bot.testing.github.clock import TurnedClock
+from bot.testing.github.credentials import register_app
+from bot.testing.github.entities import App
+from bot.testing.github.faults import Faults, Gate, Logged
+from bot.testing.github.git_http import git_routes
+from bot.testing.github.graphql import graphql_route
+from bot.testing.github.limits import Limits
+from bot.testing.github.rest import ApiError
+from bot.testing.github.rest_app import routes
+from bot.testing.github.site import Site
+from bot.testing.github.webhooks import Webhooks
+from bot.testing.github.world import World
+from bot.testing.host import hosted
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
+    from starlette.types import Receive, Scope, Send
+
+    from bot.ports import Clock
+
+
+class SimulatedGitHub:
+    """One GitHub in a folder; `with SimulatedGitHub(folder) as github: github.api_url, github.world`.
+
+    `clock` is its time (default: it stands still until `clock.advance`); `pages` makes the routes that people look at;
+    `slug` names the App that comes with it. An error of its own is raised when the context ends.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        clock: Clock | None = None,
+        slug: str = "plangate",
+        pages: Callable[[World], Sequence[BaseRoute]] | None = None,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.world = World(folder, clock or TurnedClock())
+        self.app: App = register_app(self.world, slug, owner="plangate-operator")
+        self.faults = Faults(self.world)
+        self.limits = Limits()
+        self._record: list[Logged] = []
+        self._errors: list[Exception] = []
+        self._pages = pages or (lambda _: [])
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        api, server = _Later(), _Later()
+        gates = [Gate(each, self.faults, self._record) for each in (api, server)]
+        self.api_url, self.server_url = (self._open.enter_context(hosted(gate)) for gate in gates)
+        self.graphql_url = f"{self.api_url}/graphql"
+        site = Site(self.world, self.api_url, self.server_url)
+        self.webhooks = Webhooks(site)
+        self._open.callback(self.webhooks.close)
+        api.app = self._application([*routes(site, self.webhooks, self.limits), graphql_route(site, self.limits)])
+        server.app = self._application([*git_routes(self.world), *self._pages(self.world)])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+        if error is None and self._errors:
+            raise self._errors[0]
+
+    @property
+    def requests(self) -> tuple[Logged, ...]:
+        """All requests as they came in, in order, also those that a fault struck."""
+        return tuple(self._record)
+
+    def clone_url(self, repository: str) -> str:
+        """Give where a repository is cloned from."""
+        return f"{self.server_url}/{repository}.git"
+
+    def _application(self, served: list[BaseRoute]) -> Starlette:
+        from starlette.applications import Starlette
+        from starlette.responses import JSONResponse
+
+        async def missing(_request: Request, _: Exception) -> Response:
+            return JSONResponse(ApiError(404, "Not Found").body(), 404)
+
+        async def broken(_request: Request, error: Exception) -> Response:
+            self._errors.append(error)
+            return JSONResponse(ApiError(500, f"the simulated GitHub raised {error!r}").body(), 500)
+
+        return Starlette(routes=served, exception_handlers={404: missing, 405: missing, Exception: broken})
+
+
+class _Later:
+    """An application that is made once its own address is known."""
+
+    app: Starlette
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)

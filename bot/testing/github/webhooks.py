@@ -1,0 +1,255 @@
+"""One job: tell webhooks of events: signed, over HTTP, once, in the background, and kept with what came of it.
+
+GitHub never repeats by itself and promises no order; tests make it worse with `next`. A redelivery keeps the guid.
+https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import json
+import queue
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal
+from urllib.parse import urlsplit
+
+from bot.testing.github.credentials import reaches
+from bot.testing.github.entities import App, Event, Installation, Repository
+from bot.testing.github.payloads import payload, ping
+from bot.testing.github.site import Json, Site
+from bot.testing.github.world import World
+
+TIMEOUT_SECONDS = 10.0
+"""How long GitHub waits for a 2xx."""
+
+Mishap = Literal["drop", "double", "hold"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """An address that is told of a repository's events, or of an App's where `app` is set."""
+
+    id: int
+    url: str
+    secret: str = field(repr=False)
+    app: int | None = None
+    repository: int | None = None
+    events: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One attempt to tell; `status_code` is 0 while under way and where nobody answered."""
+
+    id: int
+    guid: str
+    hook: Hook
+    event: str
+    action: str | None
+    body: bytes
+    delivered_at: datetime
+    installation: int | None = None
+    repository: int | None = None
+    redelivery: bool = False
+    status: str = "pending"
+    status_code: int = 0
+    duration: float = 0.0
+    answer: str = ""
+
+    def headers(self) -> dict[str, str]:
+        """Give the request's headers."""
+        # https://docs.github.com/en/webhooks/webhook-events-and-payloads#delivery-headers
+        target = ("integration", self.hook.app) if self.hook.app else ("repository", self.hook.repository)
+        signed = {
+            f"X-Hub-Signature{suffix}": f"{name}={hmac.new(self.hook.secret.encode(), self.body, name).hexdigest()}"
+            for suffix, name in (("", "sha1"), ("-256", hashlib.sha256().name))
+        }
+        return {
+            "Accept": "*/*",
+            "Content-Type": "application/json",
+            "User-Agent": "GitHub-Hookshot/0000000",
+            "X-GitHub-Delivery": self.guid,
+            "X-GitHub-Event": self.event,
+            "X-GitHub-Hook-ID": str(self.hook.id),
+            "X-GitHub-Hook-Installation-Target-ID": str(target[1]),
+            "X-GitHub-Hook-Installation-Target-Type": target[0],
+            **(signed if self.hook.secret else {}),
+        }
+
+
+class Webhooks:
+    """The hooks of one world, listening to it; deliveries run in one thread, in order, until `close`."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._hooks: list[Hook] = []
+        self._deliveries: dict[int, Delivery] = {}
+        self._mishaps: list[tuple[str, Mishap]] = []
+        self._held: list[Delivery] = []
+        self._queue: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
+        self._idle = threading.Condition()
+        self._under_way = 0
+        self._thread = threading.Thread(target=self._run, name="simulated-webhooks", daemon=True)
+        self._thread.start()
+        site.world.listeners.append(self._hear)
+
+    @property
+    def deliveries(self) -> tuple[Delivery, ...]:
+        """All attempts, oldest first."""
+        with self._idle:
+            return tuple(self._deliveries.values())
+
+    def hook_app(self, app: App, url: str) -> Hook:
+        """Tell an App's address of what happens where it is installed, beginning with a ping."""
+        self._hooks = [hook for hook in self._hooks if hook.app != app.id]
+        hook = Hook(self._world.small_id(), url, app.webhook_secret, app=app.id, events=app.events)
+        self._hooks.append(hook)
+        self._send(self._delivery(hook, ping(self._site, app), name=("ping", None)))
+        return hook
+
+    def hook_repository(self, repository: Repository, url: str, *, secret: str, events: tuple[str, ...]) -> Hook:
+        """Tell an address of some of a repository's events."""
+        ident = self._world.small_id()
+        hook = Hook(ident, url, secret, repository=repository.id, events=events)
+        self._hooks.append(hook)
+        return hook
+
+    def next(self, mishap: Mishap, event: str = "*") -> None:
+        """Make the next delivery of that event (any: "*") get lost, come twice, or wait for `release`."""
+        self._mishaps.append((event, mishap))
+
+    def release(self) -> None:
+        """Send the deliveries that were held, the newest first."""
+        held, self._held = self._held[::-1], []
+        for delivery in held:
+            self._enqueue(delivery)
+
+    def redeliver(self, delivery_id: int) -> Delivery:
+        """Attempt a delivery again, with the same guid and the same bytes."""
+        again = replace(
+            self._deliveries[delivery_id],
+            id=self._world.next_id(),
+            delivered_at=self._world.now(),
+            redelivery=True,
+            status="pending",
+            status_code=0,
+        )
+        self._enqueue(again)
+        return again
+
+    def drain(self, timeout: float = 10.0) -> None:
+        """Wait until every delivery that is not held was attempted."""
+        with self._idle:
+            if not self._idle.wait_for(lambda: self._under_way == 0, timeout):
+                raise TimeoutError(f"{self._under_way} webhook deliveries are still under way")
+
+    def close(self) -> None:
+        """Stop telling."""
+        self._world.listeners.remove(self._hear)
+        self._queue.put(None)
+        self._thread.join(TIMEOUT_SECONDS)
+
+    @property
+    def _world(self) -> World:
+        return self._site.world
+
+    def _hear(self, event: Event) -> None:
+        for hook in list(self._hooks):
+            wanted, installation = self._concerns(hook, event)
+            if wanted:
+                body = payload(self._site, event, installation)
+                name = (event.name, event.action)
+                self._send(self._delivery(hook, body, name=name, event=event, installation=installation))
+
+    def _concerns(self, hook: Hook, event: Event) -> tuple[bool, Installation | None]:
+        if hook.app is None:
+            mine = event.repository is not None and event.repository.id == hook.repository
+            return mine and event.name in hook.events, None
+        if event.installation is not None:
+            return event.installation.app == hook.app, event.installation
+        for each in self._world.installations.values():
+            here = event.repository is not None and reaches(each, event.repository)
+            if each.app == hook.app and here and not each.suspended:
+                return event.name in hook.events, each
+        return False, None
+
+    def _delivery(
+        self,
+        hook: Hook,
+        body: Json,
+        *,
+        name: tuple[str, str | None],
+        event: Event | None = None,
+        installation: Installation | None = None,
+    ) -> Delivery:
+        home = event.repository if event else None
+        return Delivery(
+            id=self._world.next_id(),
+            guid=str(uuid.uuid4()),
+            hook=hook,
+            event=name[0],
+            action=name[1],
+            body=json.dumps(body, separators=(",", ":")).encode(),
+            delivered_at=self._world.now(),
+            installation=installation.id if installation else None,
+            repository=home.id if home else None,
+        )
+
+    def _send(self, delivery: Delivery) -> None:
+        mishap = self._mishap(delivery.event)
+        if mishap == "hold":
+            self._held.append(delivery)
+        elif mishap == "drop":
+            lost = replace(delivery, status="failed to connect to host")
+            self._deliveries[lost.id] = lost
+        else:
+            self._enqueue(delivery)
+            if mishap == "double":
+                self._enqueue(replace(delivery, id=self._world.next_id()))
+
+    def _mishap(self, event: str) -> Mishap | None:
+        for planned in self._mishaps:
+            if planned[0] in {"*", event}:
+                self._mishaps.remove(planned)
+                return planned[1]
+        return None
+
+    def _enqueue(self, delivery: Delivery) -> None:
+        with self._idle:
+            self._deliveries[delivery.id] = delivery
+            self._under_way += 1
+        self._queue.put(delivery)
+
+    def _run(self) -> None:
+        while (delivery := self._queue.get()) is not None:
+            done = _post(delivery)
+            with self._idle:
+                self._deliveries[done.id] = done
+                self._under_way -= 1
+                self._idle.notify_all()
+
+
+def _post(delivery: Delivery) -> Delivery:
+    url = urlsplit(delivery.hook.url)
+    started = time.monotonic()
+    connect = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+    connection = connect(url.hostname or "", url.port, timeout=TIMEOUT_SECONDS)
+    try:
+        path = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
+        connection.request("POST", path, delivery.body, delivery.headers())
+        response = connection.getresponse()
+        answer, code = response.read().decode(errors="replace"), response.status
+    except TimeoutError:
+        return replace(delivery, status="timed out", duration=TIMEOUT_SECONDS)
+    except (OSError, http.client.HTTPException):
+        return replace(delivery, status="failed to connect to host")
+    finally:
+        connection.close()
+    status = "OK" if 200 <= code < 300 else f"Invalid HTTP Response: {code}"
+    return replace(delivery, status=status, status_code=code, answer=answer, duration=time.monotonic() - started)

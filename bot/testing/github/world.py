@@ -1,0 +1,253 @@
+"""One job: the state of one simulated GitHub: its tables, who finds what in them, and who hears of changes.
+
+Rules: values are frozen, a change replaces one; every read of more than one value and every change holds `lock`; a
+change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as it was at that moment.
+What people do is in conversation.py and changes.py, and comfortable for tests as `world.person("alice")`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from bot.testing.github.bare import Bare, Signature
+from bot.testing.github.clock import TurnedClock
+from bot.testing.github.entities import (
+    App,
+    CheckRun,
+    Comment,
+    Event,
+    Installation,
+    Issue,
+    Label,
+    Reaction,
+    Repository,
+    Review,
+    ReviewComment,
+    Role,
+    Token,
+    User,
+)
+
+if TYPE_CHECKING:
+    from bot.ports import Clock
+    from bot.testing.github.person import Person
+
+FIRST_ID = 3_100_000_000
+"""Beyond 32 bits, as the ids of comments on github.com are."""
+FIRST_SMALL_ID = 210_000_000
+ACTIONS_BOT = "github-actions[bot]"
+DEFAULT_LABELS = {"bug": "d73a4a", "documentation": "0075ca", "enhancement": "a2eeef"}
+
+
+class NotThereError(LookupError):
+    """What was asked for does not exist in the world."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who changes a world: one of its users, perhaps through an App."""
+
+    world: World
+    id: int
+    app: int | None = None
+
+
+@dataclass(slots=True)
+class World:
+    """One GitHub; `folder` holds its git data."""
+
+    folder: Path
+    clock: Clock = field(default_factory=TurnedClock)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    version: int = 0
+    """Grows with every change."""
+    users: dict[int, User] = field(default_factory=dict)
+    repositories: dict[int, Repository] = field(default_factory=dict)
+    roles: dict[tuple[int, int], Role] = field(default_factory=dict)
+    """(repository, user) -> the role that was given."""
+    teams: dict[tuple[int, str], frozenset[int]] = field(default_factory=dict)
+    """(organisation, slug) -> members."""
+    labels: dict[int, dict[str, Label]] = field(default_factory=dict)
+    issues: dict[tuple[int, int], Issue] = field(default_factory=dict)
+    comments: dict[int, Comment] = field(default_factory=dict)
+    reactions: dict[int, Reaction] = field(default_factory=dict)
+    reviews: dict[int, Review] = field(default_factory=dict)
+    review_comments: dict[int, ReviewComment] = field(default_factory=dict)
+    check_runs: dict[int, CheckRun] = field(default_factory=dict)
+    apps: dict[int, App] = field(default_factory=dict)
+    installations: dict[int, Installation] = field(default_factory=dict)
+    tokens: dict[str, Token] = field(default_factory=dict)
+    seen_refs: dict[int, dict[str, str]] = field(default_factory=dict)
+    """repository -> its refs as of the last push that was noticed."""
+    listeners: list[Callable[[Event], None]] = field(default_factory=list)
+    _ids: itertools.count[int] = field(default_factory=lambda: itertools.count(FIRST_ID))
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """Give the time in whole seconds, as all of GitHub's times are."""
+        return self.clock.now().replace(microsecond=0)
+
+    def user(self, login: str) -> User:
+        """Give a user by login, whatever its case."""
+        with self.lock:
+            for user in self.users.values():
+                if user.login.lower() == login.lower():
+                    return user
+        raise NotThereError(f"user {login}")
+
+    def repository(self, full_name: str) -> Repository:
+        """Give a repository by "owner/name", whatever its case."""
+        with self.lock:
+            for repository in self.repositories.values():
+                if repository.full_name.lower() == full_name.lower():
+                    return repository
+        raise NotThereError(f"repository {full_name}")
+
+    def bare(self, repository: Repository) -> Bare:
+        """Give the git data of a repository."""
+        return Bare(repository.folder)
+
+    def issue(self, repository: str | Repository, number: int) -> Issue:
+        """Give an issue or a pull request."""
+        home = self.repository(repository) if isinstance(repository, str) else repository
+        found = self.issues.get((home.id, number))
+        if found is None:
+            raise NotThereError(f"{home.full_name}#{number}")
+        return found
+
+    def comments_of(self, issue: Issue) -> list[Comment]:
+        """Give the comments on a thread, oldest first."""
+        with self.lock:
+            place = (issue.repository, issue.number)
+            return [comment for comment in self.comments.values() if (comment.repository, comment.number) == place]
+
+    def reviews_of(self, issue: Issue) -> list[Review]:
+        """Give the reviews of a pull request, oldest first."""
+        with self.lock:
+            place = (issue.repository, issue.number)
+            return [review for review in self.reviews.values() if (review.repository, review.number) == place]
+
+    def review_comments_of(self, issue: Issue) -> list[ReviewComment]:
+        """Give the comments on lines of a pull request, oldest first."""
+        with self.lock:
+            place = (issue.repository, issue.number)
+            return [each for each in self.review_comments.values() if (each.repository, each.number) == place]
+
+    def reactions_to(self, subject: str) -> list[Reaction]:
+        """Give the reactions to the thing of that node id, oldest first."""
+        with self.lock:
+            return [reaction for reaction in self.reactions.values() if reaction.subject == subject]
+
+    def role(self, repository: Repository, user: int) -> Role:
+        """Give somebody's role: the owner's is admin; everybody reads what is public."""
+        if user == repository.owner:
+            return Role.ADMIN
+        given = self.roles.get((repository.id, user), Role.NONE)
+        return given if repository.private or given.covers(Role.READ) else Role.READ
+
+    def signature(self, user: int) -> Signature:
+        """Give a user's name and address in commits, now."""
+        who = self.users[user]
+        return Signature(who.login, f"{who.id}+{who.login}@users.noreply.github.com", self.now())
+
+    # --- setting the scene -------------------------------------------------------------------------------------
+
+    def next_id(self) -> int:
+        """Give an id that was never used, beyond 32 bits as those of comments."""
+        return next(self._ids)
+
+    def small_id(self) -> int:
+        """Give an id that was never used, of 31 bits as those of users and repositories."""
+        return next(self._ids) - FIRST_ID + FIRST_SMALL_ID
+
+    def person(self, login: str) -> Person:
+        """Give the person of that login as somebody who can act; joins GitHub at the first call."""
+        from bot.testing.github.person import Person
+
+        return Person(self, self.add_user(login).id)
+
+    def add_user(self, login: str, type: Literal["User", "Bot", "Organization"] = "User") -> User:
+        """Give the user of that login, who joins where not yet there."""
+        with self.lock:
+            try:
+                return self.user(login)
+            except NotThereError:
+                user = User(self.small_id(), login, type)
+                self.users[user.id] = user
+                return user
+
+    def add_repository(
+        self,
+        full_name: str,
+        files: Mapping[str, str | bytes | None] | None = None,
+        *,
+        source: Path | None = None,
+        private: bool = False,
+        default_branch: str = "main",
+    ) -> Repository:
+        """Make a repository with one commit of `files`, or with all refs of the git repository at `source`."""
+        owner_login, _, name = full_name.partition("/")
+        with self.lock:
+            owner = self.add_user(owner_login)
+            ident = self.small_id()
+            repository = Repository(
+                ident,
+                owner.id,
+                owner.login,
+                name,
+                (self.folder / f"{ident}.git").absolute(),
+                self.now(),
+                private=private,
+                default_branch=default_branch,
+            )
+            bare = self.bare(repository)
+            bare.create(default_branch)
+            if source is not None:
+                bare.run("fetch", "--quiet", str(source.absolute()), "+refs/*:refs/*")
+            elif files is not None:
+                commit = bare.commit(None, files, message="Initial commit\n", by=self.signature(owner.id))
+                bare.move(f"refs/heads/{default_branch}", commit)
+            self.repositories[ident] = repository
+            self.labels[ident] = {n: Label(self.next_id(), n, color) for n, color in DEFAULT_LABELS.items()}
+            self.seen_refs[ident] = bare.refs()
+            self.touch()
+            return repository
+
+    def add_label(self, repository: Repository, name: str) -> Label:
+        """Give the label of that name, made where not yet there."""
+        with self.lock:
+            return self.labels[repository.id].setdefault(name, Label(self.next_id(), name))
+
+    def set_role(self, repository: str, login: str, role: Role | str) -> None:
+        """Give somebody a role in a repository; Role.NONE takes it away."""
+        with self.lock:
+            self.roles[self.repository(repository).id, self.add_user(login).id] = Role(role)
+            self.touch()
+
+    def change_repository(self, repository: str, **changes: object) -> Repository:
+        """Change facts of a repository, such as `private`, `archived`, `default_branch`, `protected`, `name`."""
+        with self.lock:
+            old = self.repository(repository)
+            new = replace(old, **changes)  # type: ignore[arg-type]  # the fields' own types are the callers' duty
+            self.repositories[old.id] = new
+            self.touch()
+            return new
+
+    # --- being heard -------------------------------------------------------------------------------------------
+
+    def emit(self, event: Event) -> None:
+        """Count a change and tell the listeners."""
+        self.touch()
+        for listener in self.listeners:
+            listener(event)
+
+    def touch(self) -> None:
+        """Count a change that no webhook tells, such as a reaction."""
+        self.version += 1

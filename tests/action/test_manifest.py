@@ -1,0 +1,108 @@
+"""action.yml and the workflows: what the vendor's schemas and the auditor say, and that inputs and program agree."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from bot.inputs import INPUTS
+from bot.report import OUTPUTS
+
+ROOT = Path(__file__).parents[2]
+ACTION = ROOT / "action.yml"
+CONSUMER = ROOT / ".github/consumer.yml"
+OWN = ROOT / ".github/workflows/plangate.yml"
+BIN = Path(sys.executable).parent
+
+
+def loaded(path: Path) -> Any:
+    return YAML(typ="safe").load(path.read_text())
+
+
+def checked(*command: str | Path) -> None:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_vendors_schemas_hold() -> None:
+    """GitHub would load the action and each workflow."""
+    checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-actions", ACTION)
+    checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", CONSUMER, OWN)
+
+
+def test_the_auditor_finds_nothing() -> None:
+    """No injection, no excess permission, no unpinned action, but for what says why at its line."""
+    checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", ACTION, CONSUMER, OWN)
+
+
+def test_the_set_up_script_is_well_formed() -> None:
+    """The shell can read it."""
+    checked("bash", "-n", ROOT / ".github/action.sh")
+
+
+def test_every_input_reaches_the_program() -> None:
+    """Inputs of action.yml, variables of the working step, and what the program reads are the same."""
+    manifest = loaded(ACTION)
+    step = manifest["runs"]["steps"][-1]
+    variables = {name: value for name, value in step["env"].items() if name.startswith("INPUT_")}
+    assert set(manifest["inputs"]) == set(INPUTS)
+    assert variables == {f"INPUT_{name.upper()}": f"${{{{ inputs.{name} }}}}" for name in INPUTS}
+
+
+def test_every_output_comes_from_the_program() -> None:
+    """Outputs of action.yml are those that the program writes."""
+    manifest = loaded(ACTION)
+    step = manifest["runs"]["steps"][-1]["id"]
+    values = {name: each["value"] for name, each in manifest["outputs"].items()}
+    assert values == {name: f"${{{{ steps.{step}.outputs.{name} }}}}" for name in OUTPUTS}
+
+
+def test_no_script_holds_an_expression() -> None:
+    """Values of events and inputs reach scripts as variables alone."""
+    for path in (ACTION, CONSUMER, OWN):
+        for script in re.findall(r"^\s+(?:- )?run: *(.*(?:\n {8,}.*)*)", path.read_text(), re.MULTILINE):
+            assert "${{" not in script, path
+
+
+def test_the_program_starts_isolated() -> None:
+    """The console script with -I, from the program's own folder, with an emptied Python environment (security.md)."""
+    script = loaded(ACTION)["runs"]["steps"][-1]["run"].strip().splitlines()
+    assert script[0] == 'unset "${!PYTHON@}" "${!GIT_@}"'
+    assert script[-2] == 'cd "$PLANGATE_HOME"'
+    assert script[-1].startswith('exec "$PLANGATE_HOME/venv/bin/python" -I "$PLANGATE_HOME/venv/bin/plangate"')
+
+
+@pytest.mark.parametrize("path", (CONSUMER, OWN), ids=["consumer", "own"])
+def test_secrets_reach_the_default_branch_alone(path: Path) -> None:
+    """A job that reads secrets is in the environment and runs for no event of a pull request's own ref (A4)."""
+    for name, job in loaded(path)["jobs"].items():
+        if "secrets." in str(job):
+            assert job["environment"] == "plangate", name
+            assert "pull_request" not in job["if"] or "!startsWith(github.event_name, 'pull_request')" in job["if"]
+        assert "checkout" not in str(job) or "default_branch" in str(job["steps"][0]["with"]["ref"])
+
+
+@pytest.mark.parametrize("path", (CONSUMER, OWN), ids=["consumer", "own"])
+def test_no_turn_is_dropped_and_stop_is_heard(path: Path) -> None:
+    """Work on one thread queues without end; words are taken in beside it, by a job that never waits for it."""
+    jobs = loaded(path)["jobs"]
+    assert jobs["work"]["concurrency"]["queue"] == "max"
+    assert "github.event.issue.number" in jobs["work"]["concurrency"]["group"]
+    assert jobs["listen"]["concurrency"]["group"].endswith("${{ github.run_id }}")
+    assert jobs["listen"]["env"] == {"PLANGATE_ONLY_LISTEN": "true"}
+    assert "needs" not in jobs["listen"]
+
+
+def test_the_two_workflows_are_one() -> None:
+    """The bot's own repository uses what everybody copies, but for where the program comes from."""
+    theirs, ours = loaded(CONSUMER), loaded(OWN)
+    for workflow in (theirs, ours):
+        for job in workflow["jobs"].values():
+            job["steps"] = [step for step in job["steps"] if "checkout" not in step.get("uses", "")]
+            for step in job["steps"]:
+                step.pop("uses", None)
+    assert theirs == ours

@@ -1,0 +1,120 @@
+"""A parent with a crew of sub-agents on a workspace without a disk, and scripts for both sides."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from bot.agent.events import (
+    AgentChanged,
+    AgentEvent,
+)
+from bot.agent.modes import Mode
+from bot.agent.session import Session
+from bot.agent.subagents import TYPES, Crew, Post
+from bot.agent.tools.registry import ALL
+from bot.agent.tools.task import task_tool
+from bot.core.approval import ApprovedPlan
+from bot.core.errors import Broken, Refused
+from bot.core.names import CommitId
+from bot.ports import Access, Checkout, CommitOrder, Merge, Published
+from bot.testing.model.reply import Fault, Policy, Reply, call, say
+from bot.testing.model.request import ModelRequest
+from tests.agent.ground import (
+    ENVIRONMENT,
+    FOLDER,
+    MAIN,
+    DeskHost,
+    Room,
+    of,
+)
+
+BASE = CommitId("0" * 40)
+TASK = task_tool((kind.name, kind.purpose) for kind in TYPES.values())
+
+
+@dataclass
+class DeskWorkspace:
+    """A Workspace without a disk: notes what it is asked for."""
+
+    log: list[str] = field(default_factory=list)
+    hosts: dict[str, DeskHost] = field(default_factory=dict)
+    conflicts: dict[str, str] = field(default_factory=dict)
+    broken: str = ""
+    hold: asyncio.Event | None = None
+    opened: asyncio.Queue[DeskHost] = field(default_factory=asyncio.Queue)
+
+    async def checkout(self, name: str, base: CommitId) -> Checkout:
+        return Checkout(name, FOLDER, base)
+
+    async def fork(self, checkout: Checkout, name: str) -> Checkout:
+        agent = name.rpartition("-")[0]
+        self.log.append(f"fork {agent}")
+        if self.broken == "fork":
+            raise Broken("the disk is full")
+        await asyncio.sleep(0)
+        return Checkout(agent, checkout.shown_as, checkout.base)
+
+    async def merge(self, fork: Checkout, into: Checkout) -> Merge:
+        self.log.append(f"merge {fork.path} into {into.path}")
+        return Merge((f"{fork.path}.py",), self.conflicts)
+
+    async def open(self, checkout: Checkout, access: Access) -> DeskHost:
+        self.log.append(f"open {checkout.path} to {access}")
+        if self.broken == "open":
+            raise Refused("no sandbox", where="here", mend="install one")
+        host = self.hosts.setdefault(f"{len(self.hosts)} {checkout.path}", DeskHost(hold=self.hold))
+        await self.opened.put(host)
+        return host
+
+    async def publish(self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder) -> Published:  # noqa: ARG002 - the port's
+        raise Broken("nothing is published here")
+
+    async def discard(self, checkout: Checkout) -> None:
+        self.log.append(f"discard {checkout.path}")
+
+
+@dataclass
+class Team:
+    """A parent's session with a crew."""
+
+    session: Session
+    crew: Crew
+    workspace: DeskWorkspace
+
+
+def team(r: Room, *, mode: Mode = Mode.ACCEPT_EDITS, at_once: int = 3, in_all: int = 20) -> Team:
+    workspace = DeskWorkspace()
+    session = r.session(tools=(*ALL, TASK), mode=mode)
+    post = Post(r.world, workspace, Checkout("main", FOLDER, BASE), ENVIRONMENT, "claude-sonnet-5-5", MAIN, session.id)
+    crew = Crew(post, session.context, at_once, in_all)
+    session.context.delegate = crew.delegate
+    return Team(session, crew, workspace)
+
+
+def task(brief: str, kind: str = "explore") -> Reply:
+    return call("Task", description=f"do {brief[:5]}", prompt=f"Brief: {brief}, please.", subagent_type=kind)
+
+
+def brief(request: ModelRequest) -> str:
+    """What a sub-agent was asked, empty for the parent."""
+    first = request.texts()[0]
+    return first.partition("Brief: ")[2].partition(", please.")[0]
+
+
+def script(tasks: Reply, child: Policy, *, after: Reply | None = None) -> Policy:
+    """A parent that sends its tasks and then ends, and children that follow their own script."""
+
+    def policy(request: ModelRequest) -> Reply | Fault:
+        if brief(request):
+            return child(request)
+        return (after or say("Done.")) if request.step else tasks
+
+    return policy
+
+
+def children(r: Room) -> list[ModelRequest]:
+    return [request for request in r.api.requests if brief(request)]
+
+
+def final(events: list[AgentEvent]) -> dict[str, AgentChanged]:
+    """The last row of each sub-agent."""
+    return {row.agent: row for row in of(events, AgentChanged)}

@@ -1,0 +1,235 @@
+"""From a request to parameters: cache marks, what each model takes, what each answer costs (M4, M6, M12)."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.agent.model.answer import Answer, Malformed, usage_of
+from bot.agent.model.request import marked, parameters
+from bot.agent.model.specs import ALIASES, SPECS, cost_usd, resolve
+from bot.agent.prompts import first_message, system
+from bot.agent.tools.registry import ALL, by_name, schemas
+from bot.core.transcript import Json
+from bot.ports import Completed, Delta, ModelRequest, Usage
+from bot.testing.model.models import MODELS
+from bot.testing.model.models import cost_usd as billed
+from bot.testing.model.reply import Policy, call, say, sequence, several, think
+from tests.agent.conftest import Open
+from tests.agent.ground import ENVIRONMENT, assert_prefixes, drive, ended, marks, of, stream, unmarked
+
+FIRST = first_message(ENVIRONMENT, "Do it.")
+TOOLS = schemas(by_name(ALL))
+
+
+def asking(model: str, role: str = "main", **more: Any) -> ModelRequest:
+    return ModelRequest(model, system("main"), TOOLS, [FIRST], role=role, **more)
+
+
+@pytest.mark.req("M6", "M12")
+@pytest.mark.parametrize("role", ("main", "subagent", "light"))
+@pytest.mark.parametrize("model", SPECS)
+async def test_every_model_takes_what_it_is_sent(room: Open, model: str, role: str) -> None:
+    """The strict server refuses nothing of what the table says, streaming or not, for each role; and costs agree with
+    the vendor's own arithmetic."""
+    r = room(lambda _: several(think("Hm."), say("ok")))
+    (completed,) = of(await stream(r.model, asking(model, role, user_id="0badcafe")), Completed)
+    assert r.api.refusals == ()
+    assert completed.model == model
+    body = r.api.requests[0].body
+    assert body["metadata"] == {"user_id": "0badcafe"}
+    assert ("output_config" in body) is bool(SPECS[model].efforts)
+    assert {"temperature", "top_p", "top_k", "tool_choice", "cache_control"} & set(body) == set()
+    assert completed.cost_usd is None or completed.cost_usd == pytest.approx(r.api.usage.cost_usd)
+
+
+@pytest.mark.req("M12")
+def test_the_table_is_the_vendor_s() -> None:
+    """Windows, caps, prices and minimum prefixes are those of the server, wherever a price is stated."""
+    for spec in SPECS.values():
+        theirs = MODELS[spec.id]
+        assert (spec.window, spec.max_output, spec.min_cache) == (theirs.window, theirs.max_output, theirs.min_cache)
+        assert set(spec.efforts) <= set(theirs.efforts)
+        assert spec.may_disable is ("disabled" in theirs.thinking)
+        if spec.prices is not None:
+            mine, their = spec.prices, theirs.prices
+            assert (mine.input, mine.output, mine.read) == (their.input, their.output, their.read)
+            assert (mine.write, mine.write_1h) == (their.write_5m, their.write_1h)
+
+
+COSTS = [
+    ("claude-opus-5-5", Usage(1_000_000), 4.0),
+    ("claude-opus-5-5", Usage(0, 1_000_000), 20.0),
+    ("claude-opus-5-5", Usage(0, 0, 1_000_000), 0.20),
+    ("claude-opus-5-5", Usage(0, 0, 0, 1_000_000), 5.0),
+    ("claude-opus-5-5", Usage(0, 0, 0, 1_000_000, 1_000_000), 8.0),
+    ("claude-opus-5-5", Usage(0, 0, 0, 1_000_000, 400_000), 6.2),
+    ("claude-sonnet-5-5", Usage(1000, 2000, 30_000, 4000), 0.002 + 0.02 + 0.003 + 0.01),
+    ("claude-haiku-5-5", Usage(100_000, 1000), 0.0105),
+    ("claude-haiku-5-5", Usage(100_001, 1000), 0.0525005),
+    ("claude-haiku-5-5", Usage(1, 1000, 100_000), 0.0000005 + 0.0025 + 0.005),
+    ("claude-haiku-5-5", Usage(0, 0, 50_000, 60_000), 0.0025 + 0.0375),
+    ("claude-fable-5-1", Usage(0, 0, 1_000_000), 0.25),
+    ("claude-haiku-4-5", Usage(10, 10, 10, 10), 0.0000735),
+    ("claude-opus-5-5", Usage(), 0.0),
+]
+
+
+@pytest.mark.req("M12")
+@pytest.mark.parametrize(("model", "usage", "dollars"), COSTS)
+def test_costs_by_hand(model: str, usage: Usage, dollars: float) -> None:
+    """What a response costs, worked out with pencil and paper."""
+    assert cost_usd(resolve(model), usage) == pytest.approx(dollars)
+
+
+_tokens = st.integers(0, 300_000)
+
+
+@pytest.mark.req("M12")
+@given(st.sampled_from([spec for spec in SPECS.values() if spec.prices]), _tokens, _tokens, _tokens, _tokens)
+def test_costs_agree_with_the_vendor(spec: Any, fresh: int, out: int, read: int, written: int) -> None:
+    """For any usage the two tables, written apart, come to the same."""
+    raw: Json = {"input_tokens": fresh, "output_tokens": out, "cache_read_input_tokens": read}
+    raw |= {"cache_creation_input_tokens": written, "cache_creation": {"ephemeral_1h_input_tokens": written // 3}}
+    assert cost_usd(spec, usage_of(raw)) == pytest.approx(billed(spec.id, raw))
+
+
+@pytest.mark.req("M12")
+@pytest.mark.parametrize("model", ("claude-opus-9", "claude-fable-5-2", "gpt", ""))
+def test_a_model_without_prices_has_no_cost(model: str) -> None:
+    """Unknown is None, never a guess and never zero."""
+    assert cost_usd(resolve(model), Usage(1, 1)) is None
+
+
+@pytest.mark.req("M6", "M12")
+def test_an_unknown_model_is_sent_the_plainest_request() -> None:
+    """Its id as it is, no thinking, no effort."""
+    sent = parameters(asking("their-model"), resolve("their-model"))
+    assert sent["model"] == "their-model"
+    assert {"thinking", "output_config"} & set(sent) == set()
+    assert sent["max_tokens"] == 32_000
+
+
+@pytest.mark.req("M12")
+@pytest.mark.parametrize("alias", ALIASES)
+def test_aliases_resolve(alias: str) -> None:
+    """A short name stands for one model of the table."""
+    assert resolve(alias) is SPECS[ALIASES[alias]]
+
+
+@pytest.mark.req("M6")
+def test_caps_and_extra_body() -> None:
+    """The operator's cap bounds max_tokens, a small cap turns a thinking budget off, extra body goes along."""
+    haiku = resolve("claude-haiku-4-5")
+    assert parameters(asking("haiku"), haiku)["thinking"] == {"type": "enabled", "budget_tokens": 8_000}
+    capped = parameters(asking("haiku"), haiku, cap=5_000, extra={"speed": "fast"})
+    assert "thinking" not in capped
+    assert capped["max_tokens"] == 5_000
+    assert capped["extra_body"] == {"speed": "fast"}
+    assert parameters(asking("opus"), resolve("opus"), cap=10**6)["max_tokens"] == 64_000
+
+
+@pytest.mark.req("M1", "M6")
+def test_equal_requests_give_equal_bytes() -> None:
+    """Parameters are a pure function, down to the order of keys."""
+    one, two = (json.dumps(parameters(asking("opus"), resolve("opus"))) for _ in range(2))
+    assert one == two
+
+
+def turn(role: str, number: int) -> Json:
+    return {"role": role, "content": [{"type": "text", "text": f"{role} {number}"}]}
+
+
+_histories = st.lists(st.sampled_from(["user", "assistant"]), max_size=12).map(
+    lambda roles: [FIRST, *(turn(role, number) for number, role in enumerate(roles))]
+)
+
+
+@pytest.mark.req("M4")
+@given(_histories)
+def test_marks_are_at_most_three_and_change_nothing_else(history: list[Json]) -> None:
+    """With the one on `system` four: the last two user turns and the environment block; the history is untouched."""
+    before = json.dumps(history)
+    out = marked(history)
+    assert json.dumps(history) == before
+    assert unmarked(out) == history
+    assert 1 <= json.dumps(out).count("cache_control") <= 3
+    assert "cache_control" in out[0]["content"][0]
+    users = [message for message in out if message["role"] == "user"]
+    assert all("cache_control" in message["content"][-1] for message in users[-2:])
+
+
+@pytest.mark.req("M4")
+def test_what_cannot_carry_a_mark_goes_without() -> None:
+    """A message of plain text or of nothing but thinking does not break the request."""
+    plain = marked([{"role": "user", "content": "Hello."}])
+    assert plain[0]["content"] == [{"type": "text", "text": "Hello.", "cache_control": {"type": "ephemeral"}}]
+    thought = {"role": "user", "content": [{"type": "thinking", "thinking": "", "signature": "x"}]}
+    assert marked([thought]) == [thought]
+    assert parameters(ModelRequest("opus", (), (), [FIRST]), resolve("opus"))["system"] == []
+
+
+def long_session(steps: int) -> Policy:
+    body = "def f():\n    return 1\n" * 40
+    turns = [several(think(f"Step {n}."), call("Write", file_path=f"{n}.py", content=body)) for n in range(steps - 1)]
+    return sequence(*turns, say("Done."))
+
+
+@pytest.mark.req("M4")
+async def test_a_long_session_reads_what_it_sent(room: Open) -> None:
+    """Over 30 steps at least 93 % of all input comes out of the cache, with never more than four marks."""
+    r = room(long_session(30))
+    session = r.session(model="claude-sonnet-5-5")
+    assert ended(await drive(session)).text == "Done."
+    used = r.api.usage
+    read = used.cache_read_input_tokens
+    share = read / (read + used.cache_creation_input_tokens + used.input_tokens)
+    assert len(r.api.requests) == 30
+    assert share >= 0.93, f"{share:.1%}"
+    assert max(map(marks, r.api.requests)) == 4
+    assert_prefixes(r.api.requests)
+    assert r.world.ledger.usage.cache_read == read
+
+
+@pytest.mark.req("M4")
+async def test_many_calls_at_once_stay_within_reach(room: Open) -> None:
+    """Thirty calls in one message do not put the last read point out of the server's reach."""
+    many = several(*(call("LS", path=str(n)) for n in range(30)))
+    r = room(sequence(many, many, many, say("Done.")))
+    await drive(r.session())
+    usages = list(r.world.ledger.rows.values())
+    assert usages[0].usage.cache_read > usages[0].usage.cache_write
+
+
+@pytest.mark.req("L3", "M7")
+def test_events_that_are_newer_than_this_program_are_passed_over() -> None:
+    """Unknown events and deltas change nothing; citations and null usages are kept or skipped."""
+    answer = Answer()
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 3}}}
+    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    deltas = [
+        {"type": "text_delta", "text": "a"},
+        {"type": "citations_delta", "citation": {"n": 1}},
+        {"type": "citations_delta", "citation": {"n": 2}},
+        {"type": "hologram_delta", "light": 1},
+    ]
+    shown = [answer.feed(event) for event in (start, {"type": "ping"}, {"type": "aurora"}, block)]
+    shown += [answer.feed({"type": "content_block_delta", "index": 0, "delta": delta}) for delta in deltas]
+    answer.feed({"type": "content_block_stop", "index": 0})
+    end = {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2, "input_tokens": None}}
+    answer.feed({"type": "message_delta", **end})
+    with pytest.raises(Malformed):
+        answer.message()
+    answer.feed({"type": "message_stop"})
+    assert of(shown, Delta) == [Delta("text", "a")]
+    assert answer.message()["content"] == [{"type": "text", "text": "a", "citations": [{"n": 1}, {"n": 2}]}]
+    assert usage_of(answer.usage) == Usage(3, 2)
+
+
+@pytest.mark.req("M7")
+def test_a_delta_for_no_block_is_malformed() -> None:
+    """A stream that names a block which never began is broken as a whole."""
+    with pytest.raises(Malformed, match="never began"):
+        Answer().feed({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}})

@@ -1,0 +1,185 @@
+"""Merging generators: the bound holds, nothing is lost or reordered, closing closes all (S6)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.agent.relay import closing, within
+from bot.agent.scheduler import merged
+
+
+@dataclass
+class Books:
+    """What a set of sources did."""
+
+    running: int = 0
+    most: int = 0
+    closed: list[int] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)
+
+
+async def source(index: int, steps: list[int], books: Books, *, fails: bool = False) -> AsyncGenerator[int, None]:
+    """Counts up, giving way as often as its steps say."""
+    books.running += 1
+    books.most = max(books.most, books.running)
+    books.order.append(index)
+    try:
+        for number, pauses in enumerate(steps):
+            for _ in range(pauses):
+                await asyncio.sleep(0)
+            yield number
+        if fails:
+            raise ValueError(index)
+    finally:
+        books.running -= 1
+        books.closed.append(index)
+
+
+_plans = st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=6), st.booleans()), max_size=8)
+
+
+@pytest.mark.req("S6", "T2")
+@given(_plans, st.integers(0, 5))
+def test_nothing_is_lost_whatever_runs(plans: list[tuple[list[int], bool]], at_once: int) -> None:
+    """Any number of sources of any length, some of which fail: every value arrives once, in its source's order; at
+    most so many run at a time, in order; the first error is raised at the end; no task is left."""
+    books = Books()
+    arrived: dict[int, list[int]] = {}
+
+    async def scenario() -> None:
+        before = asyncio.all_tasks()
+        sources = [source(index, steps, books, fails=fails) for index, (steps, fails) in enumerate(plans)]
+        failing = [index for index, (_, fails) in enumerate(plans) if fails]
+        raised = []
+        try:
+            async for index, value in merged(sources, at_once=at_once):
+                arrived.setdefault(index, []).append(value)
+        except ValueError as error:
+            raised = [error.args]
+        assert raised == [(index,) for index in failing[:1]]
+        assert asyncio.all_tasks() == before
+
+    asyncio.run(scenario())
+    assert arrived == {index: list(range(len(steps))) for index, (steps, _) in enumerate(plans) if steps}
+    assert books.most <= max(at_once, 1)
+    assert books.order == sorted(books.order) == list(range(len(plans)))
+    assert sorted(books.closed) == list(range(len(plans)))
+
+
+@pytest.mark.req("S6")
+@given(_plans, st.integers(1, 5), st.integers(0, 12))
+def test_closing_closes_all(plans: list[tuple[list[int], bool]], at_once: int, after: int) -> None:
+    """Wherever the reader stops, every source that began has ended when closing returns, and no task is left."""
+    books = Books()
+
+    async def scenario() -> None:
+        before = asyncio.all_tasks()
+        sources = [source(index, steps, books) for index, (steps, _) in enumerate(plans)]
+        left = after
+        async with closing(merged(sources, at_once=at_once)) as values:
+            async for _ in values:
+                left -= 1
+                if left <= 0:
+                    break
+        assert books.running == 0
+        assert len(books.closed) == len(books.order)
+        assert asyncio.all_tasks() == before
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.req("S6")
+async def test_one_that_waits_does_not_hold_the_others() -> None:
+    """Values come from whichever source is ready; the next source starts as one ends."""
+    gate = asyncio.Event()
+    books = Books()
+
+    async def waiting() -> AsyncIterator[int]:
+        await gate.wait()
+        yield 99
+
+    seen = []
+    async for index, value in merged([waiting(), *(source(n, [0], books) for n in range(4))], at_once=2):
+        seen.append((index, value))
+        if len(seen) == 4:
+            gate.set()
+    assert seen == [(1, 0), (2, 0), (3, 0), (4, 0), (0, 99)]
+    assert books.most == 1
+
+
+@pytest.mark.req("S6")
+async def test_a_cancelled_reader_ends_all() -> None:
+    """Cancelling whoever reads cancels every source."""
+    books, begun = Books(), asyncio.Event()
+
+    async def stuck(index: int) -> AsyncIterator[int]:
+        async with closing(source(index, [0, 0], books)) as values:
+            async for value in values:
+                yield value
+                begun.set()
+                await asyncio.Event().wait()
+
+    async def read() -> None:
+        async with closing(merged([stuck(0), stuck(1)], at_once=2)) as values:
+            async for _ in values:
+                pass
+
+    task = asyncio.create_task(read())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert books.running == 0
+
+
+async def test_sources_that_cannot_be_closed_are_read_too() -> None:
+    """A plain iterator is a source as well."""
+
+    class Plain:
+        def __init__(self) -> None:
+            self.left = 2
+
+        def __aiter__(self) -> "Plain":
+            return self
+
+        async def __anext__(self) -> int:
+            self.left -= 1
+            if self.left < 0:
+                raise StopAsyncIteration
+            return self.left
+
+    assert [pair async for pair in merged([Plain()], at_once=1)] == [(0, 1), (0, 0)]
+    async with closing(Plain()) as values:
+        assert [value async for value in values] == [1, 0]
+
+
+@pytest.mark.req("T3")
+async def test_a_deadline_strikes_the_source_and_never_the_reader() -> None:
+    """A source that takes too long gets the TimeoutError; a reader that takes its time does not."""
+    books = Books()
+
+    async def forever() -> AsyncIterator[int]:
+        async with closing(source(0, [0, 0], books)) as values:
+            async for value in values:
+                yield value
+            await asyncio.Event().wait()
+
+    seen: list[int] = []
+
+    async def read() -> None:
+        async for value in within(forever(), 0.05):
+            seen.append(value)  # noqa: PERF401 - what came before the error counts
+
+    with pytest.raises(TimeoutError):
+        await read()
+    assert seen == [0, 1]
+    assert books.running == 0
+    slow = []
+    async for value in within(source(1, [0], books), 0.02):
+        await asyncio.sleep(0.05)
+        slow.append(value)
+    assert slow == [0]

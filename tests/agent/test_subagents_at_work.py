@@ -1,0 +1,130 @@
+"""Sub-agents on a real repository, in real sandboxes: forks, merges, conflicts, and nothing left behind (S3, S4)."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from bot.agent.events import End, ToolStarted
+from bot.agent.loop import run
+from bot.agent.modes import Mode
+from bot.agent.session import Session
+from bot.agent.subagents import TYPES, Crew, Post
+from bot.agent.tools.registry import ALL
+from bot.agent.tools.task import task_tool
+from bot.ports import Access, Checkout
+from bot.testing import sample
+from bot.testing.model.reply import Reply, call, say, several
+from bot.testing.model.request import ModelRequest
+from bot.workspace.repository import LocalRepository
+from bot.workspace.workspace import GitWorkspace
+from tests.agent.conftest import Open
+from tests.agent.ground import ENVIRONMENT, MAIN, Room, drive, ended, results
+
+TASK = task_tool((kind.name, kind.purpose) for kind in TYPES.values())
+
+
+async def team(r: Room, folder: Path) -> tuple[Session, Checkout, GitWorkspace]:
+    """A parent at work on the sample repository."""
+    source = await LocalRepository.open(sample.make(folder / "shop"))
+    workspace = GitWorkspace.on(source, folder / "data")
+    checkout = await workspace.checkout("main", source.head)
+    session = r.session(tools=(*ALL, TASK), mode=Mode.ACCEPT_EDITS)
+    session.context.folder = checkout.shown_as
+    session.context.host = await workspace.open(checkout, Access.WRITE)
+    post = Post(r.world, workspace, checkout, ENVIRONMENT, "claude-sonnet-5-5", MAIN, session.id)
+    session.context.delegate = Crew(post, session.context).delegate
+    return session, checkout, workspace
+
+
+def task(brief: str, kind: str = "code") -> Reply:
+    return call("Task", description=brief, prompt=f"Brief: {brief}, please.", subagent_type=kind)
+
+
+def brief(request: ModelRequest) -> str:
+    return request.texts()[0].partition("Brief: ")[2].partition(", please.")[0]
+
+
+@pytest.mark.req("S4", "T3a")
+async def test_writers_meet_and_nothing_is_lost(room: Open, tmp_path: Path) -> None:
+    """Two write files of their own and one line both: the files arrive, the first one's line stays, and the parent is
+    shown the other side of the conflict."""
+
+    def policy(request: ModelRequest) -> Reply:
+        name = brief(request)
+        if not name:
+            return say("Done.") if request.step else several(task("one"), task("two"))
+        write = call("Write", file_path=f"{name}.txt", content=f"{name}\n")
+        edit = call("Bash", command=f"sed -i 's/^FREE_FROM = .*/FREE_FROM = \"{name}\"/' parcel/shipping.py")
+        return say(f"Did {name}.") if request.step else several(write, edit)
+
+    r = room(policy)
+    session, checkout, workspace = await team(r, tmp_path)
+    assert ended(await drive(session)).end is End.ANSWERED
+    one, two = (block["content"] for block in results(session))
+    tree = Path(checkout.path)
+    assert (tree / "one.txt").read_text() == "one\n"
+    assert (tree / "two.txt").read_text() == "two\n"
+    assert 'FREE_FROM = "one"' in (tree / "parcel/shipping.py").read_text()
+    assert "one.txt" in one
+    assert "CONFLICT" not in one
+    assert "CONFLICT in parcel/shipping.py" in two
+    assert '+FREE_FROM = "two"' in two
+    assert sorted(path.name for path in (tmp_path / "data/checkouts").iterdir() if path.is_dir()) == ["main"]
+    await workspace.discard(checkout)
+
+
+@pytest.mark.req("P4", "T3a")
+async def test_a_reader_cannot_write_even_past_the_gate(room: Open, tmp_path: Path) -> None:
+    """The gate refuses the write of a plan-mode agent, and the sandbox that it works in would have too."""
+    r = room(lambda _: say("?"))
+    session, checkout, workspace = await team(r, tmp_path)
+    host = await workspace.open(checkout, Access.READ)
+    tried = await host.call("Bash", {"command": "touch x; echo hi > README.md"})
+    written = await host.call("Write", {"file_path": "x", "content": "x", "stamp": ""})
+    assert written.is_error
+    assert "Read-only file system" in tried.text
+    assert not (Path(checkout.path) / "x").exists()
+    await workspace.discard(checkout)
+    assert session.context.mode is Mode.ACCEPT_EDITS
+
+
+@pytest.mark.req("S3", "L6")
+async def test_processes_are_gone_when_the_parent_is_cancelled(room: Open, tmp_path: Path) -> None:
+    """A command that a sub-agent runs in its sandbox does not outlive its parent."""
+
+    def policy(request: ModelRequest) -> Reply:
+        return call("Bash", command="sleep 4321.5") if brief(request) else task("sleep")
+
+    r = room(policy)
+    session, checkout, workspace = await team(r, tmp_path)
+    before = children()
+    begun = asyncio.Event()
+
+    async def follow() -> None:
+        async for event in run(session):
+            if isinstance(event, ToolStarted) and event.name == "Bash":
+                begun.set()
+
+    running = asyncio.create_task(follow())
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert children() <= before
+    await workspace.discard(checkout)
+    assert children() == frozenset()
+
+
+def children() -> frozenset[str]:
+    """The processes that this one started and that are still there (proc(5))."""
+    found = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    return frozenset(pid for pid in found if state(pid) != "Z")
+
+
+def state(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except OSError:
+        return "Z"

@@ -1,0 +1,165 @@
+"""Sub-agents that write, end, fail and are followed: forks, cancellation, transcripts (S3-S5, S12, S14)."""
+
+import asyncio
+
+import pytest
+
+from bot.agent.events import (
+    AgentChanged,
+    Info,
+    Lifecycle,
+    ToolFinished,
+    ToolStarted,
+)
+from bot.agent.loop import run
+from bot.core.names import SessionId
+from bot.core.transcript import messages
+from bot.ports import ToolOutput
+from bot.testing.model.reply import Fault, Reply, call, say, several, stop
+from bot.testing.model.request import ModelRequest
+from tests.agent.conftest import Open
+from tests.agent.crew import brief, script, task, team
+from tests.agent.ground import (
+    DeskHost,
+    drive,
+    of,
+    results,
+    valid,
+)
+
+
+@pytest.mark.req("S4", "S5")
+async def test_writers_work_in_forks_that_are_merged_in_order(room: Open) -> None:
+    """Each has a checkout of its own; however they finish, they are merged as they were asked for, and discarded."""
+    gate = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def child(request: ModelRequest) -> Reply:
+        if brief(request) == "part 0":
+            asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(20)
+        if brief(request) == "part 2":
+            loop.call_soon_threadsafe(gate.set)
+        return say(f"Changed {brief(request)}.")
+
+    r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
+    t = team(r)
+    t.crew._prefixes["code"] = asyncio.Event()
+    t.crew._prefixes["code"].set()
+    events = await drive(t.session)
+    log = t.workspace.log
+    assert [line for line in log if line.startswith("merge")] == [f"merge code-{n} into main" for n in (1, 2, 3)]
+    assert sorted(line for line in log if line.startswith("open")) == [f"open code-{n} to write" for n in (1, 2, 3)]
+    assert [line for line in log if line.startswith("discard")] == [f"discard code-{n}" for n in (1, 2, 3)]
+    assert [block["content"].splitlines()[-1] for block in results(t.session)] == [
+        f"Merged into your checkout: code-{n}.py." for n in (1, 2, 3)
+    ]
+    states = list(dict.fromkeys(row.state for row in of(events, AgentChanged) if row.agent == "code-2"))
+    assert states[-2:] == [Lifecycle.WAITING, Lifecycle.COMPLETED]
+    assert all(host.closed for host in t.workspace.hosts.values())
+
+
+@pytest.mark.req("S3", "L6", "S5")
+async def test_cancelling_the_parent_ends_its_children(room: Open) -> None:
+    """Their tools, hosts, connections and tasks are gone when the cancellation is through; their rows say aborted."""
+    before = asyncio.all_tasks()
+    r = room(script(several(task("one"), task("two")), lambda _: call("Read", file_path="a")))
+    t = team(r)
+    t.workspace.hold = asyncio.Event()
+    task_ = asyncio.create_task(drive(t.session))
+    for _ in range(2):
+        host = await t.workspace.opened.get()
+        await host.entered.wait()
+    task_.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task_
+    assert [row.state for row in t.crew.rows.values()] == [Lifecycle.ABORTED] * 2
+    assert all(host.closed and not host.running for host in t.workspace.hosts.values())
+    assert asyncio.all_tasks() == before
+    assert len(t.session.history) == 1
+
+
+@pytest.mark.req("S3", "L6", "L9")
+async def test_a_child_that_finished_before_is_not_lost(room: Open) -> None:
+    """The report of a finished agent is kept when its sibling is cancelled with the parent."""
+
+    def child(request: ModelRequest) -> Reply:
+        return say("Fine.") if brief(request) == "fast" else call("Read", file_path="a")
+
+    r = room(script(several(task("fast"), task("slow")), child))
+    t = team(r)
+    t.workspace.hold = asyncio.Event()
+    finished = asyncio.Event()
+
+    async def follow() -> None:
+        async for event in run(t.session):
+            if isinstance(event, ToolFinished) and event.name == "Task":
+                finished.set()
+
+    task_ = asyncio.create_task(follow())
+    await finished.wait()
+    task_.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task_
+    fast, slow = results(t.session)
+    assert fast["content"] == "Fine."
+    assert slow["is_error"]
+    assert valid(t.session.history)
+
+
+@pytest.mark.req("S3", "L9")
+async def test_each_has_a_transcript_of_its_own(room: Open) -> None:
+    """It is kept under a name of its own, with the type and the model that it ran on, and is whole."""
+    r = room(script(task("look"), lambda _: say("Seen.")))
+    t = team(r)
+    await drive(t.session)
+    idents = [ident for ident in r.world.transcripts._lines if ident != t.session.id]  # type: ignore[attr-defined]
+    (ident,) = idents
+    assert ident.startswith("thread-1.explore-1-")
+    lines = r.world.transcripts.load(SessionId(ident))
+    assert (lines[0].body["agent_type"], lines[0].body["model"]) == ("explore", "claude-sonnet-5-5")
+    assert [message["role"] for message in messages(lines)] == ["user", "assistant"]
+
+
+@pytest.mark.req("S3", "T4")
+async def test_stamps_are_seeded_and_not_shared(room: Open) -> None:
+    """A writer knows what its parent had read; what it reads itself stays its own."""
+
+    def child(request: ModelRequest) -> Reply:
+        edit = call("Edit", file_path="a.py", old_string="a", new_string="b")
+        return several(call("Read", file_path="b.py"), edit) if not request.step else say("Ok.")
+
+    r = room(script(task("edit", "code"), child))
+    t = team(r)
+    t.session.context.stamps["a.py"] = "s1"
+    await drive(t.session)
+    (host,) = t.workspace.hosts.values()
+    assert host.calls[1][1]["stamp"] == "s1"
+    assert t.session.context.stamps == {"a.py": "s1"}
+
+
+@pytest.mark.req("S12", "M9")
+async def test_what_happens_to_a_child_is_told(room: Open) -> None:
+    """Retries and tool calls of a sub-agent reach the parent's listeners under its name."""
+    failed = iter([Fault.status(529)])
+
+    def child(request: ModelRequest) -> Reply | Fault:
+        return next(failed, None) or (call("LS", path=".") if not request.step else say("Ok."))
+
+    r = room(script(task("look"), child))
+    t = team(r)
+    t.workspace.hosts["0 main"] = DeskHost(progress=("half",))
+    events = await drive(t.session)
+    assert [(event.agent, event.kind) for event in of(events, Info)] == [("explore-1", "retry")]
+    assert [event.name for event in of(events, ToolStarted) if event.agent == "explore-1"] == ["LS"]
+
+
+@pytest.mark.req("S8", "S14")
+async def test_an_agent_without_a_report_says_so(room: Open) -> None:
+    """A stop in the middle is never taken for a report."""
+    r = room(script(task("look"), lambda _: stop("end_turn")))
+    t = team(r)
+    await drive(t.session)
+    (result,) = results(t.session)
+    assert result["is_error"]
+    assert "explore-1 did not finish" in result["content"]
+    assert isinstance(ToolOutput(""), ToolOutput)

@@ -1,0 +1,122 @@
+"""One thread on the simulated GitHub, with people of every role, and the bot's dialogue on it."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.core.approval import Actor, ActorKind
+from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.plan import Contract, PlanDocument
+from bot.github.dialogue import GitHubDialogue, Manners
+from bot.github.door import Door
+from bot.github.repository import Address
+from bot.github.tokens import AppJwt, AppTokens
+from bot.testing.github import credentials
+from bot.testing.github.clock import TurnedClock
+from bot.testing.github.server import SimulatedGitHub
+
+HOME = "acme/pocket"
+ROLES = {"ada": "admin", "mia": "maintain", "will": "write", "tom": "triage", "rea": "read"}
+
+
+@dataclass(frozen=True)
+class Signed:
+    """The Signer port with a key of the test's own."""
+
+    secret: bytes = b"key"
+
+    @property
+    def key_id(self) -> str:
+        return "0a1b2c3d"
+
+    def mac(self, text: str) -> str:
+        return hashlib.sha256(self.secret + text.encode()).hexdigest()[:32]
+
+
+@dataclass
+class Ground:
+    """The simulated GitHub with one repository, and the ways to it."""
+
+    github: SimulatedGitHub
+    clock: TurnedClock
+    app: Door = field(init=False)
+    door: Door = field(init=False)
+    address: Address = Address("acme", "pocket")
+
+    def __post_init__(self) -> None:
+        world = self.github.world
+        world.add_repository(HOME, {"README.md": "# Pocket\n", "src/a.py": "a = 1\n"})
+        for login, role in ROLES.items():
+            world.set_role(HOME, login, role)
+        world.add_user("stranger")
+        installed = credentials.install(world, self.github.app, "acme")
+        urls = self.github.api_url, self.github.graphql_url
+        app = self.github.app
+        self.app = Door(*urls, AppJwt(str(app.id), lambda: app.pem, self.clock), self.clock)
+        wanted = dict.fromkeys(("issues", "pull_requests", "contents"), "write")
+        tokens = AppTokens(self.app, installed.id, RepositoryId(self.repository), wanted)
+        self.door = Door(*urls, tokens, self.clock)
+
+    @property
+    def repository(self) -> int:
+        return self.github.world.repository(HOME).id
+
+    @property
+    def bot(self) -> Actor:
+        return Actor(self.github.app.bot, "plangate[bot]", ActorKind.BOT)
+
+    @property
+    def head(self) -> CommitId:
+        world = self.github.world
+        return CommitId(world.bare(world.repository(HOME)).refs()["refs/heads/main"])
+
+    def person(self, login: str) -> Any:
+        """Give a person, a second after whatever happened last."""
+        self.clock.advance(1)
+        return self.github.world.person(login)
+
+    def issue(self, body: str = "please @plangate fix it", by: str = "will") -> ThreadNumber:
+        return ThreadNumber(self.person(by).open_issue(HOME, "Fix *it*", body).number)
+
+    def dialogue(self, thread: ThreadNumber, manners: Manners | None = None, secret: bytes = b"key") -> GitHubDialogue:
+        self.clock.advance(1)
+        signer, keys = Signed(secret), manners or Manners()
+        return GitHubDialogue.on(self.door, self.address, thread, bot=self.bot, signer=signer, keys=keys, base="main")
+
+    def plan(self, thread: ThreadNumber, **other: Any) -> PlanDocument:
+        plan = PlanDocument(
+            repository=RepositoryId(self.repository),
+            thread=thread,
+            plan=1,
+            base=self.head,
+            markdown="Change `src/a.py`.",
+            contract=Contract(scope=("src/**",)),
+            tier="normal",
+            budget_usd=5.0,
+            expires=self.clock.now() + timedelta(days=7),
+        )
+        return replace(plan, **other)
+
+    def comments(self, thread: ThreadNumber, *, ours: bool = True) -> list[Any]:
+        world = self.github.world
+        every = world.comments_of(world.issue(HOME, thread))
+        return [comment for comment in every if not ours or comment.author == self.bot.id]
+
+    def asked(self, start: str = "") -> list[str]:
+        """List the requests, such as ``POST /repos/...``, that begin so."""
+        return [logged.name for logged in self.github.requests if logged.name.startswith(start)]
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    clock = TurnedClock()
+    with SimulatedGitHub(tmp_path, clock=clock) as github:
+        made = Ground(github, clock)
+        yield made
+        made.door.close()
+        made.app.close()

@@ -1,0 +1,243 @@
+"""What the bot says on a thread, exactly once, and what it hears."""
+
+import itertools
+
+import pytest
+
+from bot.core import marker
+from bot.core.approval import Actor, Finding, Outcome, Reason, Role, Verdict
+from bot.core.errors import Transient
+from bot.core.turn import Sign
+from bot.github.dialogue import Manners
+from bot.github.poll import GONE, fingerprints
+from bot.ports import Dialogue
+from tests.github.conftest import HOME, Ground
+
+
+async def test_an_issue_that_mentions_the_bot_is_a_turn(ground: Ground) -> None:
+    """Its key, author, role, visible text without the mention, and what was hidden in it."""
+    dialogue: Dialogue = ground.dialogue(ground.issue("please @plangate fix it <!-- secretly -->"))
+    (turn,) = await dialogue.turns(())
+    assert (turn.key, turn.actor.login, turn.role, turn.edited) == ("issue", "will", Role.WRITE, False)
+    assert turn.text == "# Fix *it*\n\nplease fix it"
+    assert turn.hidden == ("<!-- secretly -->",)
+
+
+async def test_a_thread_without_a_mention_has_no_turn(ground: Ground) -> None:
+    """What does not speak to the bot is context, and costs no look-up of roles."""
+    thread = ground.issue("fix it")
+    ground.person("rea").comment(HOME, thread, "> @plangate\n\nI agree")
+    assert await ground.dialogue(thread).turns(()) == ()
+    assert not [asked for asked in ground.asked("GET") if "permission" in asked]
+
+
+async def test_comments_are_turns_in_order_and_once(ground: Ground) -> None:
+    """Newer comments with a mention follow; those that were seen are left out."""
+    thread = ground.issue()
+    first = ground.person("mia").comment(HOME, thread, "@plangate and the docs")
+    second = ground.person("rea").comment(HOME, thread, "/plangate approve")
+    turns = await ground.dialogue(thread).turns({"issue"})
+    assert [(turn.key, turn.text, turn.role) for turn in turns] == [
+        (f"comment-{first.id}", "and the docs", Role.MAINTAIN),
+        (f"comment-{second.id}", "/plangate approve", Role.READ),
+    ]
+    assert await ground.dialogue(thread).turns({turn.key for turn in turns} | {"issue"}) == ()
+
+
+async def test_a_command_keeps_its_line(ground: Ground) -> None:
+    """The first line of a turn that is a command is the command, mention and all; the rest follows."""
+    thread = ground.issue("nothing")
+    ground.person("mia").comment(HOME, thread, "@plangate revise smaller steps\n\nOne file at a time.")
+    (turn,) = await ground.dialogue(thread).turns(())
+    assert turn.text == "@plangate revise smaller steps\n\nOne file at a time."
+
+
+async def test_bots_and_the_bot_itself_are_not_heard(ground: Ground) -> None:
+    """No bot starts work, unless it is listed by number; the bot never answers itself."""
+    world = ground.github.world
+    other = world.add_user("helper[bot]", "Bot")
+    world.set_role(HOME, "helper[bot]", "write")
+    thread = ground.issue("nothing")
+    ground.person("helper[bot]").comment(HOME, thread, "@plangate do it")
+    await ground.dialogue(thread).tell("I am @plangate and /plangate stop", 1)
+    assert await ground.dialogue(thread).turns(()) == ()
+    listed = await ground.dialogue(thread, Manners(bots=frozenset({other.id}))).turns(())
+    assert [turn.actor.id for turn in listed] == [other.id]
+
+
+async def test_turns_are_found_beyond_the_newest_page(ground: Ground) -> None:
+    """A mention that a hundred comments came after is not dropped."""
+    thread = ground.issue("nothing")
+    ground.person("mia").comment(HOME, thread, "@plangate do it")
+    for _ in range(110):
+        ground.github.world.person("rea").comment(HOME, thread, "noise")
+    assert len(await ground.dialogue(thread).turns(())) == 1
+
+
+async def test_a_review_is_one_turn(ground: Ground) -> None:
+    """Its body and its comments are said at once."""
+    ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="topic")
+    pull = ground.person("will").open_pull(HOME, "Topic", head="topic")
+    review = ground.person("mia").review(HOME, pull.number, "@plangate please tidy up")
+    turns = await ground.dialogue(pull.number).turns(())
+    assert [(turn.key, turn.text) for turn in turns] == [(f"review-{review.id}", "please tidy up")]
+
+
+async def test_context_is_quoted_and_attributed(ground: Ground) -> None:
+    """What others said is quoted, as people see it, newest kept where there is too much."""
+    thread = ground.issue("the body <!-- hidden -->")
+    ground.person("rea").comment(HOME, thread, "an opinion")
+    text = await ground.dialogue(thread).context()
+    assert all(line.startswith(">") or not line for line in text.split("\n"))
+    assert "@rea" in text
+    assert "an opinion" in text
+    assert "hidden" not in text
+    for number in range(40):
+        ground.person("rea").comment(HOME, thread, f"{number} " + "x" * 1_000)
+    text = await ground.dialogue(thread).context()
+    assert len(text) < 31_000
+    assert "39 x" in text
+    assert "the body" not in text
+    assert await ground.dialogue(thread, Manners(untrusted_context=False)).context() == ""
+
+
+@pytest.mark.parametrize(("sign", "content"), ((Sign.SEEN, "eyes"), (Sign.MAY_NOT, "confused")))
+async def test_a_sign_is_put_once(ground: Ground, sign: Sign, content: str) -> None:
+    """Acknowledging twice leaves one reaction under the issue and one under the comment."""
+    thread = ground.issue()
+    said = ground.person("mia").comment(HOME, thread, "@plangate more")
+    dialogue = ground.dialogue(thread)
+    for turn in (*await dialogue.turns(()), *await dialogue.turns(())):
+        await dialogue.acknowledge(turn, sign)
+    world = ground.github.world
+    for node in (world.issue(HOME, thread).node_id, said.node_id):
+        assert [reaction.content for reaction in world.reactions_to(node)] == [content]
+
+
+@pytest.mark.req("PR2", "E1")
+async def test_a_plan_is_shown_once(ground: Ground) -> None:
+    """Proposing again, as after a crash, gives the same comment; its marker is the last line."""
+    thread = ground.issue()
+    plan = ground.plan(thread)
+    shown = [await ground.dialogue(thread).propose(plan, 1) for _ in range(2)]
+    (comment,) = ground.comments(thread)
+    assert shown == [comment.node_id] * 2
+    found = marker.parse(comment.text.body)
+    assert found is not None
+    assert (found.kind, found.thread, found.ask, found.digest) == ("plan", thread, 1, plan.digest)
+    assert f"plan {plan.plan} ({plan.short_digest})" in comment.text.body
+    assert comment.text.body.count("- [ ]") == 1
+
+
+@pytest.mark.req("PR2", "E1")
+async def test_a_lost_answer_makes_no_second_comment(ground: Ground) -> None:
+    """GitHub sometimes fails after it has done what was asked."""
+    thread = ground.issue()
+    ground.github.faults.fail("POST */comments", 502, done=True)
+    await ground.dialogue(thread).propose(ground.plan(thread), 1)
+    assert len(ground.comments(thread)) == 1
+
+
+@pytest.mark.req("E1")
+async def test_a_look_up_that_failed_is_not_absent(ground: Ground) -> None:
+    """While comments cannot be listed, none is made."""
+    thread = ground.issue()
+    ground.github.faults.fail("GET */comments*", 500, times=99)
+    with pytest.raises(Transient):
+        await ground.dialogue(thread).propose(ground.plan(thread), 1)
+    assert ground.comments(thread) == []
+
+
+@pytest.mark.req("E1")
+async def test_a_comment_is_found_beyond_the_first_page(ground: Ground) -> None:
+    """The look-up runs through all pages."""
+    thread = ground.issue()
+    for _ in range(120):
+        ground.github.world.person("rea").comment(HOME, thread, "noise")
+    for _ in range(2):
+        await ground.dialogue(thread).tell("said once", 1)
+    assert len(ground.comments(thread)) == 1
+
+
+@pytest.mark.req("A4")
+async def test_markers_of_others_are_not_ours(ground: Ground) -> None:
+    """A copy of a marker by somebody else, or one that another key signed, is no comment of ours."""
+    thread = ground.issue()
+    await ground.dialogue(thread, secret=b"another").tell("said", 1)
+    copied = ground.comments(thread)[0].text.body
+    ground.person("will").comment(HOME, thread, copied)
+    await ground.dialogue(thread).tell("said", 1)
+    assert len(ground.comments(thread)) == 2
+    assert len(ground.comments(thread, ours=False)) == 3
+
+
+@pytest.mark.req("X2")
+async def test_what_is_told_is_inert(ground: Ground) -> None:
+    """A reply cannot mention, link or act."""
+    thread = ground.issue()
+    await ground.dialogue(thread).tell("@mia <b>look</b> https://evil.example", 1)
+    said = marker.without(ground.comments(thread)[0].text.body)
+    assert said == "`@mia` &lt;b>look&lt;/b> `https://evil.example`"
+
+
+async def test_an_outdated_plan_says_so_and_is_folded(ground: Ground) -> None:
+    """Superseding twice changes nothing more."""
+    thread = ground.issue()
+    dialogue = ground.dialogue(thread)
+    shown = await dialogue.propose(ground.plan(thread), 1)
+    for _ in range(2):
+        await dialogue.supersede(shown, "Plan 2 replaces it.")
+    (comment,) = ground.comments(thread)
+    assert comment.minimized == "outdated"
+    assert comment.text.body.count("Plan 2 replaces it.") == 1
+
+
+async def test_who_tried_is_told_once(ground: Ground) -> None:
+    """An explanation is one comment a plan, and there is none where nobody tried."""
+    thread = ground.issue()
+    plan, dialogue = ground.plan(thread), ground.dialogue(thread)
+    await dialogue.explain(plan, Verdict(Outcome.PENDING, (), (Finding(Reason.NOBODY),)))
+    assert ground.comments(thread) == []
+    for _ in range(2):
+        finding = Finding(Reason.ROLE_TOO_LOW, Actor(5, "rea"))
+        await dialogue.explain(plan, Verdict(Outcome.PENDING, (), (finding,)))
+    assert len(ground.comments(thread)) == 1
+
+
+async def test_progress_is_one_comment_with_the_last_state(ground: Ground) -> None:
+    """Many states are few edits, and the last one is shown; a failure is nobody's problem."""
+    thread = ground.issue()
+    dialogue = ground.dialogue(thread)
+    for number in range(50):
+        await dialogue.progress(f"step {number}", 1)
+    await dialogue.close()
+    (comment,) = ground.comments(thread)
+    assert "step 49" in comment.text.body
+    assert len(ground.asked("PATCH")) < 5
+    ground.github.faults.fail("* */comments*", 500, times=99)
+    await dialogue.progress("never seen", 1)
+    await dialogue.close()
+
+
+async def test_fingerprints_show_what_changed(ground: Ground) -> None:
+    """A reaction, its removal, an edit and a deletion each change a comment's fingerprint; one query asks for all."""
+    thread = ground.issue()
+    shown = await ground.dialogue(thread).propose(ground.plan(thread), 1)
+    (comment,) = ground.comments(thread)
+    seen = [(await fingerprints(ground.door, [shown]))[shown]]
+    for change in ("react", "unreact", "edit", "delete"):
+        mia = ground.person("mia")
+        match change:
+            case "react":
+                mia.react(comment, "+1")
+            case "unreact":
+                mia.unreact(comment, "+1")
+            case "edit":
+                mia.tick(comment.id)
+            case _:
+                mia.delete_comment(comment.id)
+        before = len(ground.github.requests)
+        seen.append((await fingerprints(ground.door, [shown]))[shown])
+        assert len(ground.github.requests) - before == 1
+    assert all(one != two for one, two in itertools.pairwise(seen))
+    assert seen[-1] == GONE

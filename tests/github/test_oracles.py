@@ -1,0 +1,132 @@
+"""Every request that the room sends is one that GitHub documents: held against GitHub's own schemas.
+
+PLANGATE_ORACLES names a folder that holds api.github.com.json (@octokit/openapi) and schema.graphql
+(@octokit/graphql-schema) somewhere below.
+"""
+
+import importlib
+import json
+import os
+import pkgutil
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+import bot.github as room
+from bot.core.turn import Sign
+from bot.github.pulls import GitHubPulls
+from bot.github.repository import app_bot, file, head, installation, repository
+from bot.ports import PullOrder
+from tests.github.conftest import HOME, Ground
+
+
+def oracle(name: str) -> Path | None:
+    folder = os.environ.get("PLANGATE_ORACLES", "")
+    return next(iter(sorted(Path(folder).rglob(name))), None) if folder else None
+
+
+def queries() -> list[tuple[str, str]]:
+    found = []
+    for module in pkgutil.iter_modules(room.__path__, "bot.github."):
+        texts = vars(importlib.import_module(module.name)).items()
+        found += [
+            (f"{module.name}.{name}", text)
+            for name, text in texts
+            if isinstance(text, str) and text.strip().startswith(("query", "mutation"))
+        ]
+    return found
+
+
+def test_the_queries_are_found() -> None:
+    """The next test is not empty."""
+    assert len(queries()) >= 10
+
+
+@pytest.mark.skipif(oracle("schema.graphql") is None, reason="PLANGATE_ORACLES names no folder with schema.graphql")
+def test_every_query_is_valid() -> None:
+    """GitHub's published schema knows every field and argument that is asked for."""
+    graphql = pytest.importorskip("graphql")
+    path = oracle("schema.graphql")
+    assert path is not None
+    schema = graphql.build_schema(path.read_text(), assume_valid=True)
+    errors = {name: graphql.validate(schema, graphql.parse(text)) for name, text in queries()}
+    assert {name: found for name, found in errors.items() if found} == {}
+
+
+@pytest.mark.skipif(oracle("api.github.com.json") is None, reason="PLANGATE_ORACLES names no folder with the OpenAPI")
+async def test_every_request_is_documented(ground: Ground) -> None:
+    """Path, parameters and body of every REST request of a whole conversation stand in GitHub's OpenAPI."""
+    path = oracle("api.github.com.json")
+    assert path is not None
+    description = json.loads(path.read_text())
+    await conversation(ground)
+    requests = [logged for logged in ground.github.requests if logged.path != "/graphql"]
+    assert len(requests) > 15
+    assert [problem for logged in requests for problem in problems(description, logged)] == []
+
+
+async def conversation(ground: Ground) -> None:
+    door, at = ground.door, ground.address
+    await repository(door, at)
+    await app_bot(ground.app, door)
+    await installation(ground.app, at)
+    await file(door, at, "README.md", "main")
+    await head(door, at, "main")
+    thread = ground.issue()
+    dialogue, plan = ground.dialogue(thread), ground.plan(thread, tier="high")
+    for turn in await dialogue.turns(()):
+        await dialogue.acknowledge(turn, Sign.SEEN)
+    shown = await dialogue.propose(plan, 1)
+    ground.person("mia").react(ground.comments(thread)[0], "+1")
+    ground.person("ada").push(HOME, {"src/a.py": "a = 2\n"})
+    await dialogue.snapshot(plan, shown)
+    await dialogue.progress("working", 2)
+    await dialogue.tell("done", 2)
+    await dialogue.supersede(shown, "A newer one replaces it.")
+    ground.person("will").push(HOME, {"src/b.py": "b = 2\n"}, branch="topic")
+    await GitHubPulls(door, at, ground.bot).ensure(PullOrder("topic", "main", "Topic", "Body"), 3)
+
+
+SEVERAL = {"path", "ref", "basehead"}  # what may hold a slash
+
+
+def problems(description: dict[str, Any], logged: Any) -> list[str]:
+    """Say what GitHub does not document about a request: its path, a parameter, a field of its body."""
+    operations = [
+        paths[logged.method.lower()]
+        for template, paths in description["paths"].items()
+        if re.fullmatch(pattern(template), logged.path) and logged.method.lower() in paths
+    ]
+    if not operations:
+        return [f"{logged.name}: no such operation"]
+    return min((faults(description, operation, logged) for operation in operations), key=len)
+
+
+def faults(description: dict[str, Any], operation: dict[str, Any], logged: Any) -> list[str]:
+    parameters = {resolved(description, each)["name"] for each in operation.get("parameters", [])}
+    asked = dict(parse_qsl(logged.query)).keys() - parameters
+    content = resolved(description, operation.get("requestBody", {})).get("content", {})
+    schema = resolved(description, content.get("application/json", {}).get("schema", {}))
+    given = json.loads(logged.body) if logged.body else {}
+    unknown = given.keys() - schema.get("properties", {}).keys()
+    missing = set(schema.get("required", ())) - given.keys()
+    return [f"{logged.name}: {sorted(each)}" for each in (asked, unknown, missing) if each]
+
+
+def pattern(template: str) -> str:
+    parts = re.split(r"\{([^}]+)\}", template)
+    return "".join(
+        re.escape(part) if at % 2 == 0 else (".+" if part in SEVERAL else "[^/]+") for at, part in enumerate(parts)
+    )
+
+
+def resolved(description: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in part:
+        found: Any = description
+        for step in part["$ref"].removeprefix("#/").split("/"):
+            found = found[step]
+        part = found
+    return part

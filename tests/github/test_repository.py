@@ -1,0 +1,167 @@
+"""Facts of a repository, tokens, roles: each from the place that GitHub documents."""
+
+import jwt
+import pytest
+
+from bot.core.approval import Actor, ActorKind, Role
+from bot.core.errors import Misconfigured, Refused
+from bot.core.names import RepositoryId
+from bot.github.door import Door
+from bot.github.errors import Missing
+from bot.github.permissions import Roles
+from bot.github.repository import Address, app_bot, file, head, installation, repository, token_bot
+from bot.github.tokens import AppJwt, AppTokens, StaticToken
+from bot.testing.github import credentials
+from tests.github.conftest import HOME, ROLES, Ground
+
+
+async def test_a_repository_is_read_by_one_request(ground: Ground) -> None:
+    """Number, name, default branch and head come together."""
+    await ground.door.get("/rate_limit")
+    before = len(ground.github.requests)
+    found = await repository(ground.door, ground.address)
+    assert len(ground.github.requests) - before == 1
+    assert (found.id, found.address, found.default_branch, found.head) == (
+        ground.repository,
+        ground.address,
+        "main",
+        ground.head,
+    )
+    assert found.address.clone_url("https://ghe.example/") == "https://ghe.example/acme/pocket.git"
+    with pytest.raises(Missing):
+        await repository(ground.door, Address("acme", "nothing"))
+
+
+async def test_files_and_heads_are_read(ground: Ground) -> None:
+    """A file of a commit comes whole; what is not there, or no file, is None; one that is too large is refused."""
+    door, at = ground.door, ground.address
+    assert await file(door, at, "src/a.py", "main") == b"a = 1\n"
+    assert await file(door, at, "src/none.py", "main") is None
+    assert await file(door, at, "src", "main") is None
+    assert await head(door, at, "main") == ground.head
+    assert await head(door, at, "nothing") is None
+    ground.person("ada").push(HOME, {"large.bin": b"x" * 1_100_000})
+    with pytest.raises(Refused, match="larger"):
+        await file(door, at, "large.bin", "main")
+
+
+async def test_the_bot_knows_itself(ground: Ground) -> None:
+    """An App, a machine account and an Actions job each find their own account."""
+    assert await app_bot(ground.app, ground.door) == ground.bot
+    world, urls = ground.github.world, (ground.github.api_url, ground.github.graphql_url)
+    machine = credentials.personal_token(world, "machine").value
+    door = Door(*urls, StaticToken(lambda: machine), ground.clock)
+    found = await token_bot(door)
+    assert (found.login, found.kind) == ("machine", ActorKind.USER)
+    job = credentials.job_token(world, world.repository(HOME)).value
+    found = await token_bot(Door(*urls, StaticToken(lambda: job), ground.clock))
+    assert (found.login, found.kind) == ("github-actions[bot]", ActorKind.BOT)
+
+
+@pytest.mark.req("W4")
+async def test_a_token_is_scoped_and_kept_until_it_is_old(ground: Ground) -> None:
+    """One token serves many requests; five minutes before it ends another is made; it reaches one repository."""
+    ground.github.world.add_repository("acme/other", {"a": "b"}, private=True)
+    for _ in range(3):
+        await ground.door.get(ground.address.path)
+    assert len(ground.asked("POST /app/installations")) == 1
+    with pytest.raises(Missing):
+        await ground.door.get("/repos/acme/other")
+    ground.clock.advance(56 * 60)
+    await ground.door.get(ground.address.path)
+    assert len(ground.asked("POST /app/installations")) == 2
+
+
+async def test_a_revoked_token_is_made_anew(ground: Ground) -> None:
+    """After a 401 the next token is used and the request goes through."""
+    await ground.door.get(ground.address.path)
+    ground.github.world.tokens.clear()
+    await ground.door.get(ground.address.path)
+    assert len(ground.asked("POST /app/installations")) == 2
+
+
+async def test_the_app_proves_itself_for_at_most_ten_minutes(ground: Ground) -> None:
+    """The JWT is issued a minute back and ends within ten minutes, by RS256; a key that is none says so."""
+    app = ground.github.app
+    token = await AppJwt(str(app.id), lambda: app.pem, ground.clock).token()
+    claims = jwt.decode(token, app.public_key, algorithms=["RS256"], options={"verify_exp": False, "verify_iat": False})
+    now = ground.clock.now().timestamp()
+    assert (claims["iat"], claims["iss"]) == (int(now) - 60, str(app.id))
+    assert claims["exp"] <= now + 600
+    with pytest.raises(Misconfigured, match="private key"):
+        await AppJwt("1", lambda: "no key", ground.clock).token()
+
+
+@pytest.mark.req("PR4")
+async def test_tokens_are_never_printed(ground: Ground) -> None:
+    """No token or key stands in what a printed object shows."""
+    await ground.door.get(ground.address.path)
+    tokens = ground.door.credentials
+    assert isinstance(tokens, AppTokens)
+    assert await tokens.token() not in repr(tokens)
+    assert "PRIVATE" not in repr(tokens)
+    assert "secret" not in repr(StaticToken(lambda: "secret"))
+
+
+async def test_the_installation_is_found(ground: Ground) -> None:
+    """The App says through which installation a repository is reached."""
+    (installed,) = ground.github.world.installations
+    assert await installation(ground.app, ground.address) == installed
+
+
+@pytest.mark.req("A3")
+async def test_roles_are_looked_up_once_a_look(ground: Ground) -> None:
+    """role_name tells all five roles apart; a stranger reads what is public; the second question costs nothing."""
+    roles = Roles(ground.door, ground.address)
+    people = {login: person(ground, login) for login in (*ROLES, "stranger")}
+    found = {login: await roles.of(actor) for login, actor in people.items()}
+    assert found == {
+        "ada": Role.ADMIN,
+        "mia": Role.MAINTAIN,
+        "will": Role.WRITE,
+        "tom": Role.TRIAGE,
+        "rea": Role.READ,
+        "stranger": Role.READ,
+    }
+    before = len(ground.github.requests)
+    await roles.of(people["mia"])
+    assert len(ground.github.requests) == before
+
+
+@pytest.mark.req("A2", "A3")
+async def test_another_account_of_that_name_has_no_known_role(ground: Ground) -> None:
+    """Logins are given away again: the number must be the one that was asked for."""
+    roles = Roles(ground.door, ground.address)
+    assert await roles.of(Actor(1, "ada")) is None
+    assert await roles.of(Actor(2, "nobody-at-all")) is Role.NONE
+    assert await roles.of(Actor(0, "ghost", ActorKind.GONE)) is Role.NONE
+
+
+async def test_people_who_may_are_counted(ground: Ground) -> None:
+    """The owner and everybody with the role or a higher one; unknown where it cannot be listed."""
+    roles = Roles(ground.door, ground.address)
+    everybody = await roles.count(Role.READ)
+    maintainers = await roles.count(Role.MAINTAIN)
+    assert everybody is not None
+    assert maintainers is not None
+    assert everybody - maintainers == 3
+    ground.github.faults.fail("GET */collaborators*", 500, times=99)
+    assert await roles.count(Role.ADMIN) is None
+
+
+async def test_named_people_are_listed(ground: Ground) -> None:
+    """approve.users are compared as GitHub compares logins."""
+    roles = Roles(ground.door, ground.address, users=("Rea",))
+    assert await roles.listed(person(ground, "rea")) is True
+    assert await roles.listed(person(ground, "tom")) is False
+
+
+def person(ground: Ground, login: str) -> Actor:
+    return Actor(ground.github.world.user(login).id, login)
+
+
+def test_a_repository_number_is_what_a_token_is_scoped_to(ground: Ground) -> None:
+    """Names change hands, numbers do not."""
+    tokens = ground.door.credentials
+    assert isinstance(tokens, AppTokens)
+    assert tokens.repository == RepositoryId(ground.repository)

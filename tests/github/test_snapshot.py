@@ -1,0 +1,289 @@
+"""One live look at everything that decides: what counts as an opinion, and what happened to the plan comment."""
+
+from typing import Any
+
+import pytest
+
+from bot.core.approval import Opinion, Outcome, Policy, Reason, Role, Snapshot, Verdict, Way, evaluate
+from bot.core.names import ThreadNumber
+from bot.core.plan import PlanDocument
+from bot.github.dialogue import GitHubDialogue
+from tests.github.conftest import HOME, Ground
+
+
+class Shown:
+    """A plan that is shown, and what people may do to it."""
+
+    def __init__(self, ground: Ground, plan: PlanDocument, dialogue: GitHubDialogue, node: str) -> None:
+        self.ground, self.plan, self.dialogue, self.node = ground, plan, dialogue, node
+
+    @classmethod
+    async def on(cls, ground: Ground, thread: ThreadNumber | None = None, **other: Any) -> "Shown":
+        number = thread or ground.issue()
+        dialogue, plan = ground.dialogue(number), ground.plan(number, **other)
+        return cls(ground, plan, dialogue, await dialogue.propose(plan, 1))
+
+    @property
+    def comment(self) -> Any:
+        return self.ground.comments(self.plan.thread)[0]
+
+    async def look(self) -> Snapshot:
+        self.ground.clock.advance(1)
+        return await self.dialogue.snapshot(self.plan, self.node)
+
+    async def verdict(self) -> Verdict:
+        policy = Policy(bot=self.ground.bot.id)
+        return evaluate(self.plan, await self.look(), policy, self.ground.clock.now())
+
+    async def reasons(self) -> list[Reason]:
+        return [finding.reason for finding in (await self.verdict()).findings]
+
+
+async def test_nobody_said_anything(ground: Ground) -> None:
+    """A plan that was just posted is whole, shown, and waits."""
+    found = await (await Shown.on(ground)).look()
+    assert (found.shown.intact, found.shown.hidden, found.open, found.complete) == (True, False, True, True)
+    assert found.candidates == ()
+    assert found.drifted == ()
+
+
+@pytest.mark.req("A1")
+@pytest.mark.parametrize(
+    ("content", "opinion"),
+    (("+1", Opinion.APPROVE), ("rocket", Opinion.APPROVE), ("-1", Opinion.REJECT), ("confused", Opinion.REVISE)),
+)
+async def test_a_reaction_is_an_opinion(ground: Ground, content: str, opinion: Opinion) -> None:
+    """Each of the four reactions gives its opinion, with the role looked up."""
+    shown = await Shown.on(ground)
+    ground.person("mia").react(shown.comment, content)
+    (word,) = (await shown.look()).candidates
+    assert (word.actor.login, word.way, word.opinion, word.role) == ("mia", Way.REACTION, opinion, Role.MAINTAIN)
+
+
+async def test_other_reactions_are_none(ground: Ground) -> None:
+    """A heart is kind, and no approval."""
+    shown = await Shown.on(ground)
+    ground.person("mia").react(shown.comment, "heart")
+    ground.person("mia").react(shown.comment, "eyes")
+    assert (await shown.look()).candidates == ()
+
+
+@pytest.mark.req("A3")
+@pytest.mark.parametrize(
+    ("login", "outcome"),
+    (
+        ("ada", Outcome.APPROVED),
+        ("mia", Outcome.APPROVED),
+        ("will", Outcome.PENDING),
+        ("tom", Outcome.PENDING),
+        ("rea", Outcome.PENDING),
+        ("stranger", Outcome.PENDING),
+    ),
+)
+async def test_only_the_role_decides(ground: Ground, login: str, outcome: Outcome) -> None:
+    """maintain and admin may approve; what GitHub's legacy permission calls write may not."""
+    shown = await Shown.on(ground)
+    ground.person(login).react(shown.comment, "+1")
+    assert (await shown.verdict()).outcome is outcome
+
+
+@pytest.mark.req("A3")
+async def test_a_role_that_cannot_be_looked_up_leaves_the_plan_waiting(ground: Ground) -> None:
+    """A failed look-up is pending, never approved."""
+    shown = await Shown.on(ground)
+    ground.person("mia").react(shown.comment, "+1")
+    ground.github.faults.fail("GET */collaborators/mia/permission", 500, times=99)
+    assert await shown.reasons() == [Reason.LOOKUP_FAILED]
+
+
+@pytest.mark.req("A3")
+@pytest.mark.parametrize("status", (500, 502, 403))
+async def test_a_query_that_failed_leaves_the_plan_waiting(ground: Ground, status: int) -> None:
+    """Without the snapshot nothing is approved."""
+    shown = await Shown.on(ground)
+    ground.person("mia").react(shown.comment, "+1")
+    ground.github.faults.fail("POST /graphql", status, times=99)
+    assert await shown.reasons() == [Reason.LOOKUP_FAILED]
+
+
+@pytest.mark.req("A2")
+async def test_a_tick_is_an_approval_and_no_edit_of_content(ground: Ground) -> None:
+    """Who ticks the one box approves, and the plan counts as unchanged."""
+    shown = await Shown.on(ground)
+    ground.person("ada").tick(shown.comment.id)
+    found = await shown.look()
+    (word,) = found.candidates
+    assert (word.actor.login, word.way, word.role) == ("ada", Way.TICK, Role.ADMIN)
+    assert found.shown.intact
+    assert (await shown.verdict()).outcome is Outcome.APPROVED
+
+
+async def test_a_tick_that_was_taken_back_is_none(ground: Ground) -> None:
+    """Nobody has approved while the box is empty."""
+    shown = await Shown.on(ground)
+    ground.person("ada").tick(shown.comment.id)
+    ground.person("ada").tick(shown.comment.id, ticked=False)
+    assert await shown.reasons() == [Reason.NOBODY]
+
+
+async def test_the_last_who_ticked_is_the_candidate(ground: Ground) -> None:
+    """A tick by somebody who may not, taken back and set by somebody who may, approves."""
+    shown = await Shown.on(ground)
+    ground.person("will").tick(shown.comment.id)
+    assert await shown.reasons() == [Reason.ROLE_TOO_LOW, Reason.NOBODY]
+    ground.person("mia").tick(shown.comment.id, ticked=False)
+    ground.person("mia").tick(shown.comment.id)
+    assert (await shown.verdict()).by[0].login == "mia"
+
+
+@pytest.mark.req("A5", "PR5")
+async def test_an_edited_plan_is_not_approved(ground: Ground) -> None:
+    """A writer who changes the plan under an approval takes it away."""
+    shown = await Shown.on(ground)
+    ground.person("mia").react(shown.comment, "+1")
+    ground.person("will").edit_comment(shown.comment.id, shown.comment.text.body.replace("src/a.py", "src/b.py"))
+    assert await shown.reasons() == [Reason.PLAN_CHANGED]
+
+
+@pytest.mark.req("A2")
+async def test_an_edit_that_was_taken_back_makes_older_approvals_old(ground: Ground) -> None:
+    """Who approved while it showed something else did not approve this; who does it again, does."""
+    shown = await Shown.on(ground)
+    body = shown.comment.text.body
+    ground.person("will").edit_comment(shown.comment.id, body.replace("src/a.py", "src/b.py"))
+    ground.person("mia").react(shown.comment, "+1")
+    ground.person("will").edit_comment(shown.comment.id, body)
+    assert await shown.reasons() == [Reason.TOO_OLD, Reason.NOBODY]
+    ground.person("mia").unreact(shown.comment, "+1")
+    ground.person("mia").react(shown.comment, "+1")
+    assert (await shown.verdict()).outcome is Outcome.APPROVED
+
+
+@pytest.mark.req("A2")
+async def test_a_tick_that_changes_more_is_an_edit(ground: Ground) -> None:
+    """An edit that ticks the box and slips something in is no approval."""
+    shown = await Shown.on(ground)
+    body = shown.comment.text.body.replace("- [ ]", "- [x]").replace("src/a.py", "src/b.py")
+    ground.person("ada").edit_comment(shown.comment.id, body)
+    assert await shown.reasons() == [Reason.PLAN_CHANGED]
+
+
+@pytest.mark.req("A2")
+async def test_the_same_second_is_too_old(ground: Ground) -> None:
+    """A reaction must be strictly newer than the posting."""
+    shown = await Shown.on(ground)
+    ground.github.world.person("mia").react(shown.comment, "+1")
+    (reaction,) = ground.github.world.reactions_to(shown.comment.node_id)
+    assert reaction.created_at == shown.comment.created_at
+    assert await shown.reasons() == [Reason.TOO_OLD, Reason.NOBODY]
+
+
+@pytest.mark.req("A4a")
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    (
+        ("@plangate approve", Outcome.APPROVED),
+        ("@plangate approve {digest}", Outcome.APPROVED),
+        ("/plangate approve {digest}", Outcome.APPROVED),
+        ("@plangate approve `{digest}`", Outcome.APPROVED),
+        ("@plangate approve 0123456789ab", Outcome.PENDING),
+        ("@plangate reject too big", Outcome.REJECTED),
+        ("> @plangate approve", Outcome.PENDING),
+        ("`@plangate approve`", Outcome.PENDING),
+    ),
+)
+async def test_a_command_is_an_opinion(ground: Ground, text: str, outcome: Outcome) -> None:
+    """approve and reject count as comments of their own, in visible prose."""
+    shown = await Shown.on(ground)
+    ground.person("mia").comment(HOME, shown.plan.thread, text.format(digest=shown.plan.short_digest))
+    assert (await shown.verdict()).outcome is outcome
+
+
+@pytest.mark.req("A4a")
+async def test_an_edited_command_does_not_count(ground: Ground) -> None:
+    """Any writer can edit anybody's comment, so an edited command is none."""
+    shown = await Shown.on(ground)
+    said = ground.person("mia").comment(HOME, shown.plan.thread, "I am not sure")
+    ground.person("will").edit_comment(said.id, "@plangate approve")
+    assert await shown.reasons() == [Reason.COMMENT_EDITED, Reason.NOBODY]
+
+
+async def test_a_command_before_the_plan_does_not_count(ground: Ground) -> None:
+    """Approving what is not shown yet approves nothing."""
+    thread = ground.issue()
+    ground.person("mia").comment(HOME, thread, "@plangate approve")
+    assert await (await Shown.on(ground, thread)).reasons() == [Reason.NOBODY]
+
+
+async def test_commands_are_read_beyond_the_newest_page(ground: Ground) -> None:
+    """A hundred later comments do not hide a rejection."""
+    shown = await Shown.on(ground)
+    ground.person("mia").comment(HOME, shown.plan.thread, "@plangate reject")
+    for _ in range(110):
+        ground.github.world.person("rea").comment(HOME, shown.plan.thread, "noise")
+    assert (await shown.verdict()).outcome is Outcome.REJECTED
+
+
+@pytest.mark.req("A4a")
+async def test_reactions_are_read_beyond_the_first_page(ground: Ground) -> None:
+    """A crowd of newer thumbs does not hide a maintainer's, and costs no look-up for each of them."""
+    shown = await Shown.on(ground)
+    ground.person("mia").react(shown.comment, "+1")
+    ground.clock.advance(1)
+    for number in range(120):
+        ground.github.world.add_user(f"fan-{number}")
+        ground.github.world.person(f"fan-{number}").react(shown.comment, "+1")
+    before = len(ground.asked("GET"))
+    assert (await shown.verdict()).outcome is Outcome.APPROVED
+    assert len(ground.asked("GET")) - before < 12
+
+
+@pytest.mark.req("A5")
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    (
+        ("close", Reason.THREAD_CLOSED),
+        ("minimise", Reason.PLAN_HIDDEN),
+        ("delete", Reason.PLAN_HIDDEN),
+        ("drift", Reason.SCOPE_DRIFTED),
+    ),
+)
+async def test_what_happens_to_the_plan_is_seen(ground: Ground, change: str, reason: Reason) -> None:
+    """Closed, folded, deleted, outdated: each has its reason, whoever approved before."""
+    shown = await Shown.on(ground)
+    ground.person("mia").react(shown.comment, "+1")
+    ada = ground.person("ada")
+    match change:
+        case "close":
+            ada.close(HOME, shown.plan.thread)
+        case "minimise":
+            ada.minimize(shown.comment.id)
+        case "delete":
+            ada.delete_comment(shown.comment.id)
+        case _:
+            ada.push(HOME, {"src/a.py": "a = 2\n"})
+    assert await shown.reasons() == [reason]
+
+
+@pytest.mark.req("A5")
+async def test_other_files_may_change(ground: Ground) -> None:
+    """A commit outside of the plan's scope does not make it stale; one that moves a file out of it does."""
+    shown = await Shown.on(ground)
+    ground.person("ada").push(HOME, {"docs.md": "new\n"})
+    assert (await shown.look()).drifted == ()
+    ground.person("ada").push(HOME, {"src/a.py": None, "lib/a.py": "a = 1\n"})
+    assert (await shown.look()).drifted == ("src/a.py",)
+
+
+async def test_a_plan_of_another_repository_is_never_complete(ground: Ground) -> None:
+    """Who is asked about a repository of another number does not know."""
+    shown = await Shown.on(ground, repository=1)
+    assert not (await shown.look()).complete
+
+
+async def test_one_query_reads_it(ground: Ground) -> None:
+    """A look at a quiet plan is one request (A1)."""
+    shown = await Shown.on(ground)
+    before = len(ground.github.requests)
+    await shown.look()
+    assert len(ground.github.requests) - before == 1

@@ -1,0 +1,75 @@
+"""Turns that nobody wrote: the label set, the bot assigned."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.core.approval import Actor
+from bot.core.names import RepositoryId, ThreadNumber
+from bot.github.permissions import Roles
+from bot.github.repository import Address
+from bot.github.threads import Said, Thread
+from bot.github.turns import Listener, turns
+from tests.github.script import Reply, scripted
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+OPENED = Said("issue", Actor(5, "rea"), "fix the bug", AT)
+THREAD = Thread(
+    RepositoryId(1), ThreadNumber(7), "Title", OPENED, False, False, frozenset({"plangate"}), frozenset({9}), ()
+)
+BOT = Actor(9, "machine")
+TOM = {"id": 3, "login": "tom", "type": "User"}
+LABELED = {
+    "id": 11,
+    "event": "labeled",
+    "actor": TOM,
+    "label": {"name": "plangate"},
+    "created_at": "2026-01-02T00:00:00Z",
+}
+OTHER = LABELED | {"id": 12, "label": {"name": "bug"}}
+ASSIGNED = {
+    "id": 13,
+    "event": "assigned",
+    "actor": TOM,
+    "assigner": TOM,
+    "assignee": {"id": 9, "login": "machine", "type": "User"},
+    "created_at": "2026-01-03T00:00:00Z",
+}
+ROLE = Reply(200, {"permission": "read", "role_name": "triage", "user": {"id": 3, "login": "tom"}})
+
+
+@pytest.mark.parametrize(
+    ("thread", "keys"),
+    (
+        (THREAD, ["label-11", "assigned-13"]),
+        (replace(THREAD, assignees=frozenset()), ["label-11"]),
+        (replace(THREAD, labels=frozenset()), ["assigned-13"]),
+        (replace(THREAD, labels=frozenset(), assignees=frozenset()), []),
+        (replace(THREAD, pull_request=True), []),
+    ),
+)
+async def test_marks_are_turns_of_who_set_them(thread: Thread, keys: list[str]) -> None:
+    """The label and the assignment ask for what the issue says, while they are there, on issues."""
+    with scripted(Reply(200, [LABELED, OTHER, ASSIGNED]), ROLE) as (door, _, _):
+        found = await turns(thread, (), Listener(BOT), Roles(door, Address("acme", "pocket")))
+    assert [turn.key for turn in found] == keys
+    assert {(turn.actor.id, turn.text) for turn in found} <= {(3, "# Title\n\nfix the bug")}
+
+
+async def test_an_issue_that_mentions_needs_no_mark() -> None:
+    """An issue that speaks to the bot and has the label is one turn, not two."""
+    said = replace(OPENED, body="@plangate fix the bug")
+    with scripted(Reply(404, {"message": "Not Found"})) as (door, script, _):
+        found = await turns(replace(THREAD, opened=said), (), Listener(BOT), Roles(door, Address("acme", "pocket")))
+    assert [turn.key for turn in found] == ["issue"]
+    assert not [asked for asked in script.asked if asked.path.endswith("/events")]
+
+
+async def test_marks_that_cannot_be_seen_do_not_stop_the_rest() -> None:
+    """Where the events cannot be read, what was said is still heard."""
+    said = Said("comment-1", Actor(3, "tom"), "@plangate go", AT)
+    with scripted(ROLE, Reply(404, {"message": "Not Found"}), ROLE) as (door, script, _):
+        script.replies = [Reply(404, {"message": "Not Found"}), ROLE]
+        found = await turns(replace(THREAD, comments=(said,)), (), Listener(BOT), Roles(door, Address("a", "b")))
+    assert [turn.key for turn in found] == ["comment-1"]

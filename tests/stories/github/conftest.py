@@ -1,0 +1,25 @@
+"""A new world for each story."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bot.compose.github import GitHubHost
+from bot.testing.github.server import SimulatedGitHub
+from bot.testing.model.server import ScriptedModel
+from tests.stories.github.ground import Model, QuickClock, Story, settings, settle
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+async def story(tmp_path: Path, model: Model) -> AsyncIterator[Story]:
+    clock = QuickClock()
+    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
+        installation = settle(github.world, github)
+        async with GitHubHost(settings(github, api.base_url, tmp_path / "data"), clock=clock) as host:
+            yield Story(github, installation, clock.advance, host, clock, model, api)

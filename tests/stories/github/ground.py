@@ -1,0 +1,328 @@
+"""What the stories on GitHub stand on: one simulated GitHub with its people, a scripted model, and the real bot on both.
+
+A story reads like its thread: ``maya`` maintains, ``ada`` is the admin, ``will`` writes, ``rita`` reads. What people do
+comes a second after whatever happened last; ``await story.rests()`` lets the bot look at every thread, as it would
+after a delivery or a tick.
+"""
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from bot.compose.github import Address, GitHubHost
+from bot.config import GitHubSettings, Secret, Settings
+from bot.core import marker
+from bot.core.gate import Stage
+from bot.testing.github import credentials
+from bot.testing.github.entities import Comment, Installation, Issue
+from bot.testing.github.faults import Logged
+from bot.testing.github.person import Person
+from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.world import World
+from bot.testing.model.reply import Fault, Reply, call, say
+from bot.testing.model.request import ModelRequest
+from bot.testing.model.server import ScriptedModel
+from bot.testing.sample import FILES, TITLE
+from bot.workflow.record import Record
+
+HOME: Final = "parcel/shop"
+ROLES: Final = {"ada": "admin", "maya": "maintain", "will": "write", "tess": "triage", "rita": "read"}
+WISH: Final = "Please let orders of exactly 50 ship free."
+FIXED: Final = "parcel/shipping.py"
+PATIENCE: Final = 40.0
+"""Seconds until something that must happen counts as never happening."""
+FASTER: Final = 50.0
+
+
+class QuickClock:
+    """The Clock port: time that runs fifty times as fast, and that stories turn forwards.
+
+    It never stands still, because what waits beside the work (a token to refresh, a thread to watch) would spin.
+    """
+
+    def __init__(self) -> None:
+        self._start, self._began, self._turned = datetime.now(UTC), time.monotonic(), 0.0
+        self._lock = threading.Lock()
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return self._turned + (time.monotonic() - self._began) * FASTER
+
+    def advance(self, seconds: float) -> None:
+        with self._lock:
+            self._turned += seconds
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / FASTER)
+
+
+class Pause:
+    """A moment at which the model waits: a story learns that it is there, says something, and lets it go on."""
+
+    def __init__(self) -> None:
+        self._there, self._on = threading.Event(), threading.Event()
+
+    def hold(self) -> None:
+        """Wait, on the side of the model."""
+        self._there.set()
+        self._on.wait(PATIENCE)
+
+    async def reached(self) -> None:
+        """Wait, on the side of the story, until the model waits."""
+        assert await asyncio.to_thread(self._there.wait, PATIENCE), "the model never came to its pause"
+
+    def go_on(self) -> None:
+        """Let the model go on."""
+        self._on.set()
+
+
+FIX: Final = (
+    call("Read", file_path=FIXED),
+    call("Edit", file_path=FIXED, old_string="total > FREE_FROM", new_string="total >= FREE_FROM"),
+    say("Orders of 50 ship free."),
+)
+
+
+@dataclass(slots=True)
+class Model:
+    """What the model does: hands in a plan, and after the approval works in steps; `pauses` are by step, p0 or w1."""
+
+    scope: tuple[str, ...] = (FIXED,)
+    commands: tuple[str, ...] = ()
+    plan: str = "In `parcel/shipping.py`, compare with `>=`."
+    before: tuple[Reply | Fault, ...] = ()
+    """What it answers while it plans, before it hands the plan in."""
+    work: tuple[Reply | Fault, ...] = FIX
+    pauses: dict[str, Pause] = field(default_factory=dict)
+    heard: list[ModelRequest] = field(default_factory=list)
+    down: bool = False
+
+    def __call__(self, request: ModelRequest) -> Reply | Fault:
+        self.heard.append(request)
+        if self.down:
+            return Fault.status(529)
+        works = is_work(request)
+        if pause := self.pauses.get(f"{'w' if works else 'p'}{request.step}"):
+            pause.hold()
+        if works:
+            return self.work[min(request.step, len(self.work) - 1)]
+        if request.step < len(self.before):
+            return self.before[request.step]
+        handed: dict[str, object] = {"plan": self.plan, "scope": list(self.scope), "commands": list(self.commands)}
+        return call("exit_plan_mode", **handed)
+
+    def pause(self, step: str) -> Pause:
+        """Make the model wait before it answers that step."""
+        return self.pauses.setdefault(step, Pause())
+
+    @property
+    def planned(self) -> int:
+        """How often it was asked while it planned."""
+        return sum(not is_work(request) for request in self.heard)
+
+    @property
+    def worked(self) -> int:
+        """How often it was asked to do approved work."""
+        return len(self.heard) - self.planned
+
+
+def is_work(request: ModelRequest) -> bool:
+    """Tell whether a request belongs to approved work."""
+    return any("A person approved your plan" in text for text in request.texts())
+
+
+@dataclass(slots=True)
+class Hub:
+    """One simulated GitHub with the repository, its people and the App; what was said, made and asked there."""
+
+    github: SimulatedGitHub
+    installation: Installation
+    advance: Callable[[float], None]
+
+    @property
+    def world(self) -> World:
+        return self.github.world
+
+    def person(self, login: str) -> Person:
+        """Give a person, a second after whatever happened last."""
+        self.advance(1.1)
+        return self.world.person(login)
+
+    def opens(self, login: str, body: str = f"@plangate {WISH}", title: str = TITLE) -> Issue:
+        """Open an issue, with a mention if nothing else is said."""
+        return self.person(login).open_issue(HOME, title, body)
+
+    def says(self, login: str, body: str, number: int = 1) -> Comment:
+        """Comment on a thread."""
+        return self.person(login).comment(HOME, number, body)
+
+    def reacts(self, login: str, content: str, comment: Comment | None = None) -> None:
+        """React to the newest plan, or to another comment."""
+        self.person(login).react(comment or self.plan, content)
+
+    def issue(self, number: int = 1) -> Issue:
+        """Give a thread as it is now."""
+        return self.world.issue(HOME, number)
+
+    def comments(self, number: int = 1) -> list[Comment]:
+        """List the bot's comments on a thread, oldest first."""
+        every = self.world.comments_of(self.issue(number))
+        return [comment for comment in every if comment.author == self.github.app.bot]
+
+    def said(self, kind: str, number: int = 1) -> list[str]:
+        """List the bot's texts of one kind (plan, tell, waits, progress) on a thread, oldest first."""
+        return [marker.without(each.text.body) for each in self.comments(number) if kind_of(each) == kind]
+
+    def plans(self, number: int = 1) -> list[Comment]:
+        """List the plan comments of a thread, oldest first."""
+        return [each for each in self.comments(number) if kind_of(each) == "plan"]
+
+    @property
+    def plan(self) -> Comment:
+        """The newest plan comment on the first thread."""
+        return self.plans()[-1]
+
+    @property
+    def digest(self) -> str:
+        """The digest of the newest plan, as its marker tells it."""
+        return digest_of(self.plan)
+
+    def signs(self, subject: Issue | Comment) -> list[str]:
+        """List the bot's reactions under something that was said."""
+        every = self.world.reactions_to(subject.node_id)
+        return [reaction.content for reaction in every if reaction.user == self.github.app.bot]
+
+    def branches(self) -> dict[str, str]:
+        """Give the bot's branches and their heads."""
+        refs = self.world.bare(self.world.repository(HOME)).refs()
+        return {name.removeprefix("refs/heads/"): at for name, at in refs.items() if "heads/plangate/" in name}
+
+    def pulls(self) -> list[Issue]:
+        """List the pull requests, oldest first."""
+        return [issue for issue in self.world.issues.values() if issue.pull]
+
+    def file(self, branch: str, path: str = FIXED) -> str:
+        """Give a file of a branch."""
+        bare = self.world.bare(self.world.repository(HOME))
+        return bare.run("show", f"refs/heads/{branch}:{path}").decode()
+
+    def asked(self, *starts: str) -> list[Logged]:
+        """List the requests whose method and path begin so."""
+        return [logged for logged in self.github.requests if logged.name.startswith(starts)]
+
+    def nothing_done(self) -> bool:
+        """Tell whether there is neither branch nor pull request of the bot's."""
+        return not self.branches() and not self.pulls()
+
+
+@dataclass(slots=True)
+class Story(Hub):
+    """A hub with the bot in this process: it looks when the story says so."""
+
+    host: GitHubHost
+    clock: QuickClock
+    model: Model
+    api: ScriptedModel
+    records: dict[int, Record] = field(default_factory=dict)
+
+    def address(self, number: int = 1) -> Address:
+        """Give a thread's address, as a delivery would."""
+        repository = self.world.repository(HOME)
+        return Address(self.installation.id, repository.id, repository.owner_login, repository.name, number)
+
+    async def rests(self, *numbers: int) -> Record:
+        """Let the bot look at those threads, or at all, and give the record of the first."""
+        for number in numbers or sorted(issue.number for issue in self.world.issues.values()):
+            self.records[number] = await self.host.look(self.address(number))
+        return self.records[min(numbers or self.records)]
+
+    async def hears(self, number: int = 1) -> None:
+        """Let the bot listen, as it does when a delivery comes while a look is under way."""
+        self.records[number] = await self.host.listen(self.address(number))
+
+    @asynccontextmanager
+    async def at_work(self, pause: Pause, number: int = 1) -> AsyncIterator[None]:
+        """Be there while a look is under way and the model waits; afterwards it goes on, and the look ends."""
+        looking = asyncio.ensure_future(self.host.look(self.address(number)))
+        try:
+            await first(pause.reached(), looking)
+            yield
+            pause.go_on()
+            self.records[number] = await looking
+        finally:
+            pause.go_on()
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    async def planned(self, login: str = "will") -> Comment:
+        """Let somebody ask, and give the plan comment."""
+        self.opens(login)
+        await self.rests(1)
+        assert self.stage is Stage.AWAITING_APPROVAL, self.stage
+        return self.plan
+
+    @property
+    def stage(self) -> Stage:
+        """Where the first thread stands, as of the last look."""
+        return self.records[1].stage
+
+
+async def first(waiting: "asyncio.Future[None] | object", looking: "asyncio.Future[Record]") -> None:
+    """Wait for something that happens while a look is under way; a look that ends before fails the story."""
+    task = asyncio.ensure_future(waiting)  # type: ignore[arg-type]
+    await asyncio.wait({task, looking}, return_when=asyncio.FIRST_COMPLETED)
+    if not task.done():
+        raise AssertionError(f"the look ended before: {await looking}")
+    await task
+
+
+def kind_of(comment: Comment) -> str:
+    """Give the kind that a comment's marker names; "" without one."""
+    found = marker.parse(comment.text.body)
+    return found.kind if found else ""
+
+
+def digest_of(comment: Comment) -> str:
+    """Give the digest that a comment's marker names."""
+    found = marker.parse(comment.text.body)
+    assert found is not None
+    return found.digest
+
+
+def settings(github: SimulatedGitHub, base_url: str, data: Path) -> Settings:
+    """Give an operator's settings for a simulated world."""
+    app = github.app
+    reached = GitHubSettings(
+        github.api_url,
+        github.graphql_url,
+        github.server_url,
+        app_id=str(app.id),
+        private_key=Secret(app.pem),
+        webhook_secret=Secret(app.webhook_secret),
+        write_pause=0.0,
+    )
+    return Settings(api_key=Secret("test"), base_url=base_url, data_dir=data, github=reached)
+
+
+def settle(world: World, app: SimulatedGitHub) -> Installation:
+    """Make the repository, its people, and the installation."""
+    world.add_user("parcel", "Organization")
+    world.add_repository(HOME, FILES)
+    for login, role in ROLES.items():
+        world.set_role(HOME, login, role)
+    return credentials.install(world, app.app, "parcel")
+
+
+def at(world: World, comment: Comment, login: str, content: str, when: datetime) -> None:
+    """Give a reaction that was made at a certain second."""
+    made = world.person(login).react(comment, content)
+    world.reactions[made.id] = replace(made, created_at=when)

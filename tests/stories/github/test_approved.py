@@ -1,0 +1,39 @@
+"""Every way to say yes: each of them, and nothing else, leads to one pull request."""
+
+import pytest
+
+from bot.core.gate import Stage
+from tests.stories.github.ground import Story
+
+
+def approves_by_hand(story: Story, way: str) -> None:
+    match way:
+        case "tick":
+            story.person("maya").tick(story.plan.id)
+        case "digest":
+            story.says("maya", f"@plangate approve {story.digest[:12]}")
+        case "slash":
+            story.says("maya", "/plangate approve")
+        case _:
+            story.reacts("maya", way)
+
+
+@pytest.mark.req("PR1", "PR2")
+@pytest.mark.parametrize("way", ("+1", "rocket", "tick", "digest", "slash"))
+async def test_approved(story: Story, way: str) -> None:
+    """A maintainer's yes, however it is given, starts the work and ends in one branch and one pull request."""
+    await story.planned()
+    await story.rests()
+    assert story.nothing_done()
+    assert story.model.worked == 0
+    approves_by_hand(story, way)
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (pull,) = story.pulls()
+    (branch,) = story.branches()
+    assert pull.pull is not None
+    assert pull.pull.head_ref == branch
+    assert "total >= FREE_FROM" in story.file(branch)
+    assert "Approved by `maya`" in pull.text.body
+    assert pull.text.body.rstrip().endswith("Closes #1")
+    assert story.said("tell") == [f"Pull request #{pull.number} is ready for review."]
+    assert (len(story.plans()), len(story.said("progress")), len(story.said("waits"))) == (1, 1, 0)

@@ -1,0 +1,148 @@
+"""Nobody but the person at the terminal approves, and what they approve is exactly the plan that was shown."""
+
+import os
+import pty
+import select
+import subprocess
+import threading
+import time
+
+import pytest
+
+from bot.testing.model.reply import Fault, Reply
+from bot.testing.model.request import ModelRequest
+from tests.stories.conftest import Meet
+from tests.stories.ground import PATIENCE, PLAN, Person, Script, only_the_fix, state
+
+QUESTION = "Approve exactly this plan? [y/N] "
+
+
+@pytest.mark.req("PR1", "PR5", "L8")
+def test_with_nobody_there_the_plan_waits_and_is_then_carried_out_as_it_was_shown(meet: Meet) -> None:
+    """Without a terminal and --yes: exit 3; asked again it shows the same plan; --yes executes it, with no new plan."""
+    person, model = meet(Script())
+    before = state(person.repository)
+    first = person.run("--json")
+    assert (first.code, first.result["stage"], person.branches()) == (3, "awaiting_approval", [])
+    assert PLAN in first.err
+    assert state(person.repository) == before
+    asked = len(model.requests)
+    again = person.run("--json")
+    assert (again.code, len(model.requests)) == (3, asked)
+    assert first.result["plan_digest"][:12] in again.err
+    done = person.run("--yes", "--json")
+    assert done.code == 0
+    assert {each.result["plan_digest"] for each in (first, again, done)} == {first.result["plan_digest"]}
+    assert "approved your plan" in model.requests[asked].last_user_text or model.requests[asked].results
+    assert only_the_fix(person.diff(done.result["branch"]))
+
+
+def test_a_dry_run_ends_with_the_plan(meet: Meet) -> None:
+    """--dry-run: the plan is shown, exit 0, nobody is asked, nothing happens, even beside --yes."""
+    person, model = meet(Script())
+    ended = person.run("--dry-run", "--yes", "--json")
+    assert (ended.code, ended.result["stage"], ended.result["plan"]) == (0, "awaiting_approval", PLAN)
+    assert "Nothing will be carried out" in ended.err
+    assert person.branches() == []
+    assert len(model.requests) == 2
+
+
+@pytest.mark.req("PR1")
+@pytest.mark.parametrize(
+    ("typed", "code", "said", "branches"),
+    (
+        ("y\n", 0, "Done: branch plangate/run-", 1),
+        ("n\n", 3, "rejected", 0),
+        pytest.param("\n", 3, "rejected", 0, marks=pytest.mark.soak),
+    ),
+)
+def test_a_person_at_a_terminal_decides(meet: Meet, typed: str, code: int, said: str, branches: int) -> None:
+    """y approves exactly the plan above the question; n, and anything else, rejects it."""
+    person, _ = meet(Script())
+    ended, screen = at_terminal(person, typed)
+    assert screen.index(PLAN) < screen.index(QUESTION)
+    assert (ended, len(person.branches())) == (code, branches), screen
+    assert said in screen
+
+
+@pytest.mark.soak
+def test_a_plan_that_was_rejected_is_planned_again_when_the_same_is_asked(meet: Meet) -> None:
+    """A rejection ends the request: the same command later makes a new plan."""
+    person, model = meet(Script())
+    at_terminal(person, "n\n")
+    planned = len(model.requests)
+    assert person.run("--yes").code == 0
+    assert len(model.requests) > 2 * planned
+
+
+def test_ctrl_c_at_the_question_leaves_the_plan_waiting(meet: Meet) -> None:
+    """Neither yes nor no: exit 130, and the same command shows the same plan again."""
+    person, model = meet(Script())
+    code, _ = at_terminal(person, "\x03")
+    asked = len(model.requests)
+    again = person.run("--yes", "--json")
+    assert (code, again.code) == (130, 0)
+    assert len([each for each in model.requests[asked:] if each.step < 2]) == 0
+
+
+@pytest.mark.req("PR2")
+def test_of_two_at_once_one_works_and_the_other_says_so(meet: Meet) -> None:
+    """The same command twice at the same time: one branch, made by one of them; the other ends with exit 5."""
+    both, go, script = [threading.Event()], threading.Event(), Script()
+
+    def policy(request: ModelRequest) -> Reply | Fault:
+        both[0].set()
+        assert go.wait(PATIENCE)
+        return script(request)
+
+    person, _ = meet(policy)
+    first = person.start("--yes", "--json")
+    assert both[0].wait(PATIENCE)
+    second = person.run("--yes", "--json")
+    go.set()
+    first.communicate(timeout=PATIENCE)
+    assert (first.returncode, second.code) == (0, 5)
+    assert "another process works here" in second.err
+    assert len(second.err.strip().splitlines()) == 1
+    assert len(person.branches()) == 1
+
+
+def at_terminal(person: Person, typed: str) -> tuple[int, str]:
+    """Run the command on a terminal, type once when it asks, and give exit code and all that was on the screen."""
+    control, terminal = pty.openpty()
+    with subprocess.Popen(
+        person.command(),
+        env=person.environment(),
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=_take_terminal,  # noqa: PLW1509 - two system calls, before anything else runs
+    ) as process:
+        os.close(terminal)
+        screen, end = "", time.monotonic() + PATIENCE
+        while (some := _read(control, end)) is not None:
+            asked = QUESTION in screen
+            screen += some
+            if QUESTION in screen and not asked:
+                os.write(control, typed.encode())
+        os.close(control)
+    return process.returncode, screen.replace("\r\n", "\n")
+
+
+def _take_terminal() -> None:
+    """Make standard input the controlling terminal, so that Ctrl-C is a signal."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _read(control: int, end: float) -> str | None:
+    """Read some of the screen; None when the program has closed it."""
+    ready, _, _ = select.select([control], [], [], max(0.0, end - time.monotonic()))
+    assert ready, "the program stands still"
+    try:
+        return os.read(control, 1 << 16).decode(errors="replace") or None
+    except OSError:
+        return None

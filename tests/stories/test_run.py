@@ -1,0 +1,173 @@
+"""`plangate run` from request to branch: what happens when everything goes well, and what is said when it does not."""
+
+import pytest
+
+from bot.testing.model.reply import Fault, Reply, call, say, several
+from bot.testing.model.request import ModelRequest
+from bot.testing.sample import CHECK
+from tests.stories.conftest import Meet
+from tests.stories.ground import FIX, FIXED, PLAN, Script, approved, only_the_fix, processes, state
+
+RESULT = {
+    "stage": str,
+    "answer": str,
+    "plan": str,
+    "plan_digest": str,
+    "branch": str,
+    "commit": str,
+    "steps": int,
+    "subagents": list,
+    "usage": dict,
+    "cost_usd": float,
+    "seconds": float,
+}
+"""The fields of --json (interfaces.md) with their types where the work was done."""
+
+SUBAGENT = {
+    "id": str,
+    "type": str,
+    "description": str,
+    "state": str,
+    "steps": int,
+    "tokens": int,
+    "cost_usd": float,
+    "seconds": float,
+}
+
+
+def with_a_scout(request: ModelRequest) -> Reply | Fault:
+    """Send somebody to look first, then do as the plain script does."""
+    if "sub-agent that explores" in request.system:
+        return call("Read", file_path=FIXED) if request.step == 0 else say("parcel/shipping.py:10 is wrong.")
+    if request.step == 0:
+        asked = "Find where shipping costs are decided."
+        return several(
+            call("Task", subagent_type="explore", description="Find the rule", prompt=asked),
+            call("Read", file_path=FIXED),
+        )
+    return Script(commands=(CHECK,))(request)
+
+
+@pytest.mark.req("PR1", "PR6", "S12")
+def test_a_plan_that_is_approved_becomes_a_branch(meet: Meet) -> None:
+    """Request, plan, approval, work, check, branch: nothing else of the person's changes, and --json tells it all."""
+    person, model = meet(with_a_scout)
+    person.commit({"notes.txt": "one\n"})
+    (person.repository / "notes.txt").write_text("two\n")
+    (person.repository / "draft.txt").write_text("new\n")
+    person.git("add", "draft.txt")
+    before = state(person.repository)
+
+    ended = person.run("--yes", "--json", repo=person.repository / "parcel")
+
+    assert ended.code == 0, ended.err
+    result = ended.result
+    assert {name: type(result.get(name)) for name in RESULT} == RESULT
+    assert set(result) - set(RESULT) <= {"checks", "detail"}
+    assert (result["stage"], result["plan"], result["answer"]) == ("done", PLAN, "Orders of 50 ship free.")
+    assert person.branches() == [result["branch"]]
+    assert only_the_fix(person.diff(result["branch"]))
+    assert person.git("rev-parse", result["branch"]).strip() == result["commit"]
+    assert [(row["type"], row["state"]) for row in result["subagents"]] == [("explore", "completed")]
+    assert {name: type(result["subagents"][0][name]) for name in SUBAGENT} == SUBAGENT
+    assert {type(result["usage"][name]) for name in ("input", "output", "cache_read", "cache_write")} == {int}
+    assert result["cost_usd"] == pytest.approx(model.usage.cost_usd, abs=1e-5)
+    assert [(check["command"], check["exit_code"]) for check in result["checks"]] == [(CHECK, 0)]
+    assert "2 uncommitted changes" in ended.err
+    assert state(person.repository) == before
+    assert not list(processes(person.home))
+    assert not model.refusals
+
+
+def test_a_question_is_answered_and_no_branch_is_made(meet: Meet) -> None:
+    """An answer without a plan ends the request with 0, stage answered."""
+    person, model = meet(lambda request: say("Orders above 50 ship free."))
+    first = person.run("--json", prompt="From which total on is shipping free?")
+    assert (first.code, first.result["stage"], first.result["answer"]) == (0, "answered", "Orders above 50 ship free.")
+    assert (first.result["plan"], first.result["plan_digest"], first.result["branch"]) == (None, None, None)
+    assert (person.branches(), len(model.requests)) == ([], 1)
+
+
+def test_the_same_request_after_it_was_done_begins_anew(meet: Meet) -> None:
+    """What is done is done: the same command makes another plan and another branch."""
+    person, _ = meet(Script())
+    first, second = person.run("--yes", "--json"), person.run("--yes", "--json")
+    assert (first.code, second.code) == (0, 0)
+    assert len({first.result["branch"], second.result["branch"]}) == 2
+    assert sorted(person.branches()) == sorted([first.result["branch"], second.result["branch"]])
+
+
+@pytest.mark.req("PR6")
+def test_a_check_that_fails_is_not_hidden(meet: Meet) -> None:
+    """A failing check of the plan is named in the story and in --json, with its exit code and output."""
+    person, _ = meet(Script(commands=("echo broken; exit 7", "true")))
+    ended = person.run("--yes", "--json")
+    assert ended.code == 0
+    checks = [(check["command"], check["exit_code"]) for check in ended.result["checks"]]
+    assert checks == [("echo broken; exit 7", 7), ("true", 0)]
+    assert ended.result["checks"][0]["output"].startswith("broken")
+    assert "✗ FAILED echo broken; exit 7" in ended.err
+
+
+BEYOND = (FIX, call("Write", file_path="CHANGES.txt", content="More.\n"))
+
+
+@pytest.mark.req("PR1", "PR5")
+def test_work_beyond_the_plan_becomes_an_amendment(meet: Meet) -> None:
+    """Work that outgrew its plan is not published: it waits as plan 2, and is published when that is approved."""
+    person, model = meet(Script(work=BEYOND))
+    ended = person.run("--yes", "--json")
+    assert ended.code == 0, ended.err
+    assert "plan mode: plan 2" in ended.err
+    assert "`CHANGES.txt`" in ended.err
+    diff = person.diff(ended.result["branch"])
+    assert ("CHANGES.txt" in diff, FIXED in diff) == (True, True)
+    assert len([request for request in model.requests if not approved(request)]) == 2
+
+
+@pytest.mark.req("L5")
+def test_a_budget_ends_the_work_with_one_call_of_overshoot_at_most(meet: Meet) -> None:
+    """--max-cost-usd is a limit: exit code 4, one model call beyond it at most; with more money it goes on."""
+    person, model = meet(Script())
+    ended = person.run("--yes", "--json", "--max-cost-usd", "0.0001")
+    assert (ended.code, ended.result["stage"], ended.result["branch"]) == (4, "limit", None)
+    assert "budget of $0.00" in ended.result["detail"]
+    assert len(model.requests) == 1
+    again = person.run("--yes", "--json", "--max-cost-usd", "2")
+    assert (again.code, again.result["stage"]) == (0, "done")
+    assert only_the_fix(person.diff(again.result["branch"]))
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), ((401, "check ANTHROPIC_API_KEY"), pytest.param(400, "scripted 400", marks=pytest.mark.soak))
+)
+def test_a_model_that_refuses_is_a_failure_that_names_the_cure(meet: Meet, status: int, said: str) -> None:
+    """Exit code 5 and what the service said; the same command goes on once the service answers."""
+    down = [True]
+    script = Script()
+    person, _ = meet(lambda request: Fault.status(status) if down[0] else script(request))
+    ended = person.run("--yes", "--json")
+    assert (ended.code, ended.result["stage"]) == (5, "failed")
+    assert said in ended.result["detail"]
+    down.clear()
+    down.append(False)
+    assert person.run("--yes", "--json").result["stage"] == "done"
+
+
+def test_a_model_that_nobody_knows_is_named_and_does_not_stick(meet: Meet) -> None:
+    """The service refuses the id: exit code 5 with the cure; the same request with a better one goes on."""
+    person, model = meet(Script())
+    ended = person.run("--yes", "--json", "--model", "claude-nonsense-9")
+    assert (ended.code, ended.result["stage"]) == (5, "failed")
+    assert "claude-nonsense-9" in ended.result["detail"]
+    assert "check the model's id" in ended.result["detail"]
+    assert person.run("--yes", "--model", "sonnet").code == 0
+    assert {request.model for request in model.requests[1:]} == {"claude-sonnet-5-5"}
+
+
+def test_a_model_without_prices_has_a_cost_that_is_unknown(meet: Meet) -> None:
+    """cost_usd is null and a warning is shown: unknown is not nothing."""
+    person, _ = meet(lambda request: say("It is."))
+    ended = person.run("--json", "--model", "claude-fable-5-2", prompt="Is it?")
+    assert (ended.code, ended.result["cost_usd"]) == (0, None)
+    assert "cost unknown" in ended.err

@@ -1,0 +1,111 @@
+"""The command line parses, calls and renders: its words, its exit codes, and what it does not load."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.cli import main
+
+PROGRAM = Path(sys.executable).with_name("plangate")
+COMMANDS = {"run", "demo", "replay", "doctor", "schema", "version"}
+HEAVY = (
+    "anthropic",
+    "pydantic",
+    "git",
+    "github",
+    "cryptography",
+    "starlette",
+    "uvicorn",
+    "ruamel",
+    "httpx2",
+    "tree_sitter",
+)
+
+
+def program(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run the console script with nobody at its standard input."""
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **variables}
+    return subprocess.run(
+        [str(PROGRAM), *arguments], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+
+
+def test_every_command_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """--help lists each command of interfaces.md that there is, and each has a help of its own."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert {word for line in said.splitlines() for word in line.split()[:1]} >= COMMANDS
+    for command in COMMANDS:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert f"plangate {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ("--yes", "--dry-run", "--json", "--model", "--max-cost-usd", "--unsafe-no-sandbox"))
+def test_run_has_its_flags(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The flags of interfaces.md are in the help of `run`."""
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    assert flag in capsys.readouterr().out
+
+
+def test_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing to do is exit code 2 with the usage."""
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    assert "usage: plangate" in capsys.readouterr().err
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """`plangate --help` imports no library but the standard one, in isolated mode too."""
+    code = (
+        "import sys\nfrom bot.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print('\\n'.join(sorted({name.partition('.')[0] for name in sys.modules})), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stderr.split()) & set(HEAVY) == set()
+    assert "usage: plangate" in done.stdout
+
+
+def test_the_folder_one_stands_in_is_never_on_the_import_path(tmp_path: Path) -> None:
+    """A repository with a module called `anthropic` or `bot` cannot bring its own code in."""
+    for name in ("bot.py", "anthropic.py", "json.py", "asyncio.py"):
+        (tmp_path / name).write_text("print('owned')\nraise SystemExit(99)\n")
+    done = subprocess.run(
+        [str(PROGRAM), "version"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    assert (done.returncode, "owned" in done.stdout) == (0, False)
+    assert done.stdout.startswith("plangate ")
+
+
+def test_the_schema_is_json_of_all_keys() -> None:
+    """`plangate schema` prints one JSON schema that knows the keys of interfaces.md and refuses others."""
+    done = program("schema")
+    schema = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert schema["additionalProperties"] is False
+    keys = {"mention", "ask", "approve", "models", "budget", "execution", "sandbox", "tools", "plan", "paths"}
+    assert set(schema["properties"]) >= keys | {"pull_request", "maintenance"}
+
+
+def test_secrets_are_in_no_output(tmp_path: Path) -> None:
+    """Neither an error nor a traceback shows a key."""
+    variables = {"ANTHROPIC_API_KEY": "sk-very-secret", "PLANGATE_STATE_KEY": "state-very-secret"}
+    command = ("run", "--repo", str(tmp_path), "--prompt", "x")
+    for arguments in (command, ("--debug", *command)):
+        done = program(*arguments, PLANGATE_DATA_DIR=str(tmp_path / "data"), **variables)
+        assert done.returncode != 0
+        assert "very-secret" not in done.stdout + done.stderr

@@ -1,0 +1,103 @@
+"""Settings come from the environment, configuration from one strict file; mistakes are named with their place."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.config import Secret, configuration, settings
+from bot.configuration import LARGEST, Configuration
+from bot.core.errors import Misconfigured
+
+
+def test_nothing_set_gives_the_defaults() -> None:
+    """An empty environment is no error; an empty variable counts as unset."""
+    given = settings({"HOME": "/home/p", "ANTHROPIC_API_KEY": " ", "PLANGATE_DATA_DIR": ""})
+    assert not given.api_key
+    assert (given.base_url, given.output_cap, dict(given.extra_body)) == (None, None, {})
+    assert given.data_dir.name == "plangate"
+    assert given.data_dir.is_relative_to("/home/p")
+
+
+def test_each_variable_is_read() -> None:
+    """The variables of interfaces.md reach the settings as they are."""
+    given = settings(
+        {
+            "ANTHROPIC_API_KEY": "key",
+            "ANTHROPIC_BASE_URL": "http://127.0.0.1:1",
+            "PLANGATE_DATA_DIR": "/data",
+            "PLANGATE_STATE_KEY": "state",
+            "PLANGATE_MAX_OUTPUT_TOKENS": "32000",
+            "PLANGATE_EXTRA_BODY": '{"service_tier": "auto"}',
+        }
+    )
+    assert (given.api_key.reveal(), given.state_key.reveal()) == ("key", "state")
+    assert (given.base_url, given.data_dir) == ("http://127.0.0.1:1", Path("/data"))
+    assert (given.output_cap, dict(given.extra_body)) == (32000, {"service_tier": "auto"})
+
+
+def test_a_relative_data_directory_is_made_absolute() -> None:
+    """The data directory does not move when the program changes its folder."""
+    assert settings({"PLANGATE_DATA_DIR": "here"}).data_dir.is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    (
+        ("PLANGATE_MAX_OUTPUT_TOKENS", "many"),
+        ("PLANGATE_MAX_OUTPUT_TOKENS", "0"),
+        ("PLANGATE_MAX_OUTPUT_TOKENS", "-1"),
+        ("PLANGATE_EXTRA_BODY", "{"),
+        ("PLANGATE_EXTRA_BODY", "[]"),
+    ),
+)
+def test_a_bad_variable_is_named(name: str, value: str) -> None:
+    """The error says which variable is wrong, and how to mend it."""
+    with pytest.raises(Misconfigured) as raised:
+        settings({name: value})
+    assert (raised.value.where, bool(raised.value.mend), raised.value.exit_code) == (name, True, 2)
+
+
+@pytest.mark.req("PR4")
+def test_a_secret_never_prints() -> None:
+    """No way of turning it into text shows it, alone or inside of the settings."""
+    secret = Secret("hunter2")
+    given = settings({"ANTHROPIC_API_KEY": "hunter2", "PLANGATE_STATE_KEY": "hunter2", "HOME": "/h"})
+    shown = [str(secret), repr(secret), f"{secret}", f"{secret!r:>20}", repr(given), str({"key": secret})]
+    assert [text for text in shown if "hunter2" in text] == []
+    assert secret.reveal() == "hunter2"
+
+
+def test_an_empty_file_is_the_defaults() -> None:
+    """No file, an empty one, and one of comments mean the same."""
+    assert configuration("") == configuration("# nothing\n") == Configuration()
+
+
+MISTAKES = {
+    "unknown key": ("mentoin: x\n", ":1:1", "did you mean 'mention'?"),
+    "unknown key below": ("budget:\n  minutes: 5\n  dollars: 3\n", ":3:3", ""),
+    "near key below": ("approve:\n  role: [admin]\n", ":2:3", "did you mean 'approve.roles'?"),
+    "wrong type": ("budget:\n  steps: many\n", ":2:3", ""),
+    "out of range": ("execution:\n  subagents:\n    at_once: 11\n", ":3:5", ""),
+    "wrong item": ("approve:\n  roles: [admin, king]\n", ":2:18", ""),
+    "key twice": ("mention: a\nmention: b\n", ":2:1", ""),
+    "not a mapping": ("- a\n", "", ""),
+    "tabs": ("budget:\n\tsteps: 3\n", ":2:1", ""),
+    "not closed": ("models: [\n", ":2:1", ""),
+    "an alias": ("models: &a {}\nbudget: *a\n", "", "write it out plainly"),
+    "too deep": ("[" * 30 + "]" * 30, "", "write it out plainly"),
+    "too large": ("#" * (LARGEST + 1), "", "shorten it"),
+    "a python tag": ("mention: !!python/object/apply:os.system ['true']\n", "", ""),
+}
+
+
+@pytest.mark.req("X4")
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_named_with_its_place(name: str) -> None:
+    """Each mistake is refused with file, line and column where it has one, and the cure."""
+    text, place, mend = MISTAKES[name]
+    with pytest.raises(Misconfigured) as raised:
+        configuration(text, "plangate.yml")
+    assert raised.value.where == f"plangate.yml{place}" or (not place and raised.value.where.startswith("plangate.yml"))
+    assert mend in raised.value.mend
+    assert raised.value.mend
+    assert "\n" not in str(raised.value)

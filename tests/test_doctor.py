@@ -1,0 +1,79 @@
+"""The doctor looks at everything that is needed, and names the cure of what is missing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.config import settings
+from bot.doctor import findings
+from bot.testing.model.reply import say
+from bot.testing.model.server import ScriptedModel
+
+PROGRAM = Path(sys.executable).with_name("plangate")
+
+
+@pytest.fixture
+def base_url() -> Iterator[str]:
+    with ScriptedModel(lambda request: say("Never asked.")) as model:
+        yield model.base_url
+
+
+def doctor(folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8", **variables}
+    return subprocess.run([str(PROGRAM), "doctor"], env=env, capture_output=True, text=True, check=False)
+
+
+def test_all_is_well(tmp_path: Path, base_url: str) -> None:
+    """Where nothing is missing each finding is good, and the exit code is 0."""
+    done = doctor(tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
+    assert done.returncode == 0, done.stdout
+    assert "✗" not in done.stdout
+    for what in ("bwrap", "rg", "git", "sandbox", "data directory", "model"):
+        assert f"✓ {what}: " in done.stdout
+
+
+@pytest.mark.req("D1")
+def test_without_a_sandbox_it_says_so_with_exit_code_6(tmp_path: Path, base_url: str) -> None:
+    """A machine without bubblewrap is told what to install."""
+    for name in ("rg", "git"):
+        program = shutil.which(name)
+        assert program is not None
+        (tmp_path / name).symlink_to(program)
+    done = doctor(tmp_path, PATH=str(tmp_path), ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
+    assert done.returncode == 6
+    assert "✗ bwrap: not found\n  → install the package bubblewrap" in done.stdout
+
+
+def test_a_missing_key_is_a_finding(tmp_path: Path) -> None:
+    """Without a key nothing is asked; the cure names the variable."""
+    done = doctor(tmp_path)
+    assert done.returncode == 2
+    assert "✗ model: no key\n  → set ANTHROPIC_API_KEY" in done.stdout
+
+
+def test_a_data_directory_that_cannot_be_made_is_a_finding(tmp_path: Path, base_url: str) -> None:
+    """The cure names the variable that moves it."""
+    (tmp_path / "file").write_text("")
+    given = settings(
+        {
+            "PLANGATE_DATA_DIR": str(tmp_path / "file" / "data"),
+            "ANTHROPIC_API_KEY": "test",
+            "ANTHROPIC_BASE_URL": base_url,
+        }
+    )
+    bad = [finding for finding in findings(given) if not finding.good]
+    assert [(finding.what.split(":")[0], "PLANGATE_DATA_DIR" in finding.cure) for finding in bad] == [
+        ("data directory", True)
+    ]
+
+
+def test_a_service_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
+    """What cannot be reached is not called good."""
+    done = doctor(tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
+    assert done.returncode == 5
+    assert "✗ model: " in done.stdout

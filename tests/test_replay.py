@@ -1,0 +1,120 @@
+"""A transcript is shown as a tree with cost, from plain lines or from the data directory; what is none is refused."""
+
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.core.errors import PlangateError
+from bot.core.transcript import Line, LineKind
+from bot.replay import show
+from bot.testing.model.reply import say
+from bot.testing.model.server import ScriptedModel
+from tests.stories.ground import person
+
+AT = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
+
+
+def message(role: str, content: Any, **facts: Any) -> Line:
+    return Line(LineKind.MESSAGE, AT, {**facts, "message": {"role": role, "content": content}})
+
+
+def file(folder: Path, *lines: Line) -> Path:
+    path = folder / "transcript.jsonl"
+    path.write_text("".join(f"{line.encode()}\n" for line in lines))
+    return path
+
+
+OPENED = Line(
+    LineKind.OPENED, AT, {"session": "plan-1", "agent": "main", "agent_type": "main", "model": "m", "mode": "plan"}
+)
+
+
+def shown(path: Path) -> list[str]:
+    out = io.StringIO()
+    assert show(path, out) == 0
+    return out.getvalue().splitlines()
+
+
+def test_a_transcript_is_a_tree_that_ends_with_the_sum(tmp_path: Path) -> None:
+    """Head, notes, messages, calls, results and errors each have a line; the last one adds up steps and dollars."""
+    use = {"type": "tool_use", "id": "1", "name": "Read", "input": {"file_path": "a.py"}}
+    results = [
+        {"type": "tool_result", "tool_use_id": "1", "content": "text"},
+        {"type": "tool_result", "tool_use_id": "2", "content": [{"type": "text", "text": "no"}], "is_error": True},
+    ]
+    lines = shown(
+        file(
+            tmp_path,
+            OPENED,
+            message("user", "Fix it."),
+            message("assistant", [{"type": "thinking", "thinking": ""}, use], usage={"input": 5}, cost_usd=0.25),
+            message("user", results),
+            Line(LineKind.NOTE, AT, {"note": "mode", "mode": "acceptEdits"}),
+            message("assistant", [{"type": "text", "text": "Done."}], usage={"input": 7}, cost_usd=None),
+        )
+    )
+    assert lines[0] == "08:30:00 session plan-1: main on m, mode plan"
+    assert [line.split("│ ")[-1] for line in lines[1:]] == [
+        "Fix it.",
+        "08:30:00 ├ step 1: 5 tokens, $0.2500",
+        "(thinking)",
+        '→ Read {"file_path": "a.py"}',
+        "← text",
+        "✗ no",
+        '08:30:00 ├ mode {"mode": "acceptEdits"}',
+        "08:30:00 ├ step 2: 7 tokens, unknown cost",
+        "Done.",
+        "2 steps, $0.2500, 1 without a price",
+    ]
+
+
+@pytest.mark.req("X1")
+def test_nothing_in_a_transcript_moves_the_cursor(tmp_path: Path) -> None:
+    """Signs that a terminal obeys are shown as what they are."""
+    lines = shown(file(tmp_path, OPENED, message("user", "a\x1b[2Jb\u202ec")))
+    assert "‹U+001B›[2Jb‹U+202E›c" in lines[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "{",
+        "[]",
+        '{"v": 2, "at": "2026-11-20T08:30:00+00:00", "kind": "note", "note": "x"}',
+        '{"v": 1, "at": "2026-11-20T08:30:00+00:00", "kind": "note"}',
+        '{"v": 1, "at": "2026-11-20T08:30:00+00:00", "kind": "opened"}',
+        '{"v": 1, "at": "2026-11-20T08:30:00+00:00", "kind": "message", "message": {}}',
+        '{"v": 1, "at": "2026-11-20T08:30:00+00:00", "kind": "message", "message": {"role": "user", "content": 3}}',
+        "not JSON at all",
+        "\x00\x01\x02",
+    ),
+)
+def test_what_is_no_transcript_is_refused(tmp_path: Path, text: str) -> None:
+    """Any other file is one line with the cure, not a traceback."""
+    path = tmp_path / "other"
+    path.write_text(text + "\n")
+    with pytest.raises(PlangateError) as raised:
+        shown(path)
+    assert raised.value.exit_code == 2
+    assert raised.value.mend
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """So is no file at all."""
+    with pytest.raises(PlangateError):
+        shown(tmp_path / "nowhere")
+
+
+def test_the_transcript_of_a_run_can_be_shown(tmp_path: Path) -> None:
+    """What a run leaves in the data directory is opened with the key that lies there."""
+    with ScriptedModel(lambda request: say("Above 50.")) as model:
+        somebody = person(tmp_path / "home", model.base_url)
+        assert somebody.run(prompt="From when on is it free?").code == 0
+        (spool,) = (path for path in (somebody.data / "transcripts").rglob("*") if path.is_file())
+        ended = somebody.call("replay", str(spool))
+    assert ended.code == 0, ended.err
+    assert "Above 50." in ended.out
+    assert ended.out.splitlines()[-1].startswith("1 steps, $0.")

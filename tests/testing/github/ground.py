@@ -1,0 +1,76 @@
+"""A simulated GitHub with one repository and its people, and how a test speaks to it."""
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from bot.testing.github.clock import TurnedClock
+from bot.testing.github.credentials import personal_token
+from bot.testing.github.entities import Installation, Repository
+from bot.testing.github.server import SimulatedGitHub
+
+NAME = "acme/shop"
+FILES = {"README.md": "# Shop\n", "src/a.py": "one\ntwo\nthree\n"}
+
+
+@dataclass
+class Reply:
+    """An answer as it came over the wire."""
+
+    status: int
+    headers: dict[str, str]
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.raw)
+
+
+@dataclass
+class Ground:
+    """The world of a test: acme/shop (private), alice maintains it, bob writes, carol triages, dave reads."""
+
+    github: SimulatedGitHub
+    clock: TurnedClock
+    repository: Repository
+    installation: Installation
+    token: str
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        """Make one REST request, as the App's installation unless another token ("": none) is given."""
+        value = self.token if token is None else token
+        sent = {"Authorization": f"Bearer {value}"} if value else {}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.github.api_url + path, data, {**sent, **(headers or {})}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=10) as response:
+                return Reply(response.status, {k.lower(): v for k, v in response.headers.items()}, response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return Reply(error.code, {k.lower(): v for k, v in error.headers.items()}, error.read())
+
+    def query(self, text: str, *, token: str | None = None, **variables: Any) -> Any:
+        """Ask GraphQL and give the whole answer."""
+        return self.ask("POST", "/graphql", {"query": text, "variables": variables}, token=token).json
+
+    def pat(self, login: str, *scopes: str) -> str:
+        """Give a personal token."""
+        return personal_token(self.github.world, login, scopes=scopes or ("repo", "workflow")).value
+
+    def jwt(self, *, lasts: int = 300, issued: int = -60) -> str:
+        """Sign a JWT as the App."""
+        import jwt
+
+        now = int(self.clock.now().timestamp())
+        claims = {"iat": now + issued, "exp": now + lasts, "iss": str(self.github.app.id)}
+        return jwt.encode(claims, self.github.app.pem, "RS256")

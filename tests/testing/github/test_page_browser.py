@@ -1,0 +1,99 @@
+"""The pages of the simulated GitHub in a real browser, with scripts and without."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bot.testing.github import conversation
+from tests.testing.github.page_ground import EVERYTHING, HOME, ISSUE, PAYLOADS, Site, running
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+SWITCHES = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with running(tmp_path) as site:
+        yield site
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    """The machine's Chromium; skips where it or playwright is not there."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("no chromium is installed; on Debian: sudo apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=program, args=SWITCHES.split())
+        yield started
+        started.close()
+
+
+def test_browser_reacts_ticks_and_comments_without_leaving_the_page(
+    site: Site, browser: Browser, tmp_path: Path
+) -> None:
+    """A maintainer clicks 👍, ticks the box and writes; all is shown at once, and a half-written text survives news."""
+    page = browser.new_page(viewport={"width": 1180, "height": 1000})
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(site.base + ISSUE)
+    page.get_by_label("Acting as").select_option("ada")
+    page.wait_for_selector("option[value=ada][selected]", state="attached")
+    plan = page.locator(f"#issuecomment-{site.plan_id}")
+    plan.get_by_role("button", name="👍").click()
+    plan.locator("button[title='+1: ada']").wait_for()
+    plan.get_by_role("checkbox", name="Approve this plan").click()
+    plan.locator("[aria-checked=true]").wait_for()
+    page.get_by_label("Add a comment").fill("Looks **good**.")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    page.locator("article strong", has_text="good").wait_for()
+    page.get_by_label("Add a comment").fill("half a sentence")
+    conversation.comment(site.bot, site.world.issue(HOME, 1), "Approved by @ada: the work begins.")
+    page.locator("article", has_text="the work begins").wait_for()
+    # PICTURES=docs makes the picture that the documentation shows.
+    picture = Path(os.environ.get("PICTURES") or tmp_path) / "thread.png"
+    page.screenshot(path=picture, full_page=True)
+    assert page.get_by_label("Add a comment").input_value() == "half a sentence"
+    assert "- [x] Approve this plan" in site.plan.text.body
+    assert [each.content for each in site.world.reactions_to(site.plan.node_id)] == ["+1"]
+    assert picture.stat().st_size > 10_000
+    assert complaints == []
+
+
+def test_browser_runs_nothing_that_people_wrote(site: Site, browser: Browser) -> None:
+    """No payload runs, none fetches from elsewhere, and the page is no wider than a phone."""
+    eve = site.world.person("eve")
+    eve.open_issue(HOME, f"{PAYLOADS[0]} {'wide' * 80}", EVERYTHING)
+    for payload in PAYLOADS:
+        eve.comment(HOME, 3, payload)
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{site.base}/{HOME}/issues/3")
+    assert page.evaluate("window.hit") is None
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert {url.startswith(site.base) for url in asked} == {True}
+
+
+def test_page_works_without_scripts(site: Site, browser: Browser) -> None:
+    """With scripts off the same clicks post, redirect and show the new state."""
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(site.base + ISSUE)
+    page.get_by_label("Acting as").select_option("ada")
+    page.get_by_role("button", name="Switch").click()
+    page.get_by_role("checkbox", name="Approve this plan").click()
+    assert page.get_by_role("checkbox", name="Approve this plan").get_attribute("aria-checked") == "true"
+    assert site.plan.text.editor == site.world.user("ada").id

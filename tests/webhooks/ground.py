@@ -1,0 +1,191 @@
+"""What the tests of the service stand on: a host that does as it is told, a clock that is turned by hand, and HTTP."""
+
+import asyncio
+import hashlib
+import hmac
+import http.client
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bot.compose.github import Address
+from bot.config import GitHubSettings, Secret, Settings
+from bot.workflow.record import Record
+from webhooks.deliveries import Delivery
+
+SECRET = "It's a Secret to Everybody"
+
+
+def thread(number: int) -> Address:
+    return Address(7, 1, "octo", "hello", number)
+
+
+def delivery(number: int | None, guid: str = "") -> Delivery:
+    return Delivery(guid or f"guid-{number}", "issues", thread(number) if number else None)
+
+
+def settings(folder: Path, secret: str = SECRET) -> Settings:
+    return Settings(data_dir=folder, github=GitHubSettings(webhook_secret=Secret(secret)))
+
+
+async def settle(rounds: int = 50) -> None:
+    """Let everything run that can run without anything from outside."""
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+
+
+@dataclass(slots=True)
+class HandClock:
+    """Time that passes only when it is told to."""
+
+    seconds: float = 0.0
+    _sleepers: list[tuple[float, asyncio.Event]] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.seconds, UTC)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        woken = asyncio.Event()
+        self._sleepers.append((self.seconds + seconds, woken))
+        await woken.wait()
+
+    def waits(self) -> list[float]:
+        return sorted(at - self.seconds for at, woken in self._sleepers if not woken.is_set())
+
+    def turn(self, seconds: float) -> None:
+        self.seconds += seconds
+        for at, woken in self._sleepers:
+            if at <= self.seconds:
+                woken.set()
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of the host that is under way or over."""
+
+    what: str
+    address: Address
+    end: "asyncio.Future[None]"
+
+
+@dataclass(slots=True)
+class Host:
+    """Records every call; a look ends when its `end` is set, at once unless `hold` says otherwise."""
+
+    hold: bool = False
+    hold_listens: bool = False
+    opened: tuple[Address, ...] = ()
+    moved: Sequence[Address] = ()
+    failures: list[Exception] = field(default_factory=list)
+    """What the next looks and listens raise."""
+    unasked: list[Exception] = field(default_factory=list)
+    """What the next questions raise."""
+    calls: list[Call] = field(default_factory=list)
+    asked: list[tuple[Address, ...]] = field(default_factory=list)
+    _news: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+
+    async def look(self, address: Address) -> Record:
+        return await self._called("look", address, hold=self.hold)
+
+    async def listen(self, address: Address) -> Record:
+        return await self._called("listen", address, hold=self.hold_listens)
+
+    async def open_threads(self) -> tuple[Address, ...]:
+        _fail(self.unasked)
+        return self.opened
+
+    async def changed(self, addresses: Collection[Address]) -> tuple[Address, ...]:
+        self.asked.append(tuple(addresses))
+        _fail(self.unasked)
+        return tuple(self.moved)
+
+    async def until(self, looks: int) -> None:
+        """Wait until so many looks have begun."""
+        async with asyncio.timeout(20):
+            while len(self.numbers()) < looks:
+                self._news.clear()
+                await self._news.wait()
+
+    def numbers(self, what: str = "look") -> list[int]:
+        return [call.address.number for call in self.calls if call.what == what]
+
+    def under_way(self, what: str = "look") -> list[Call]:
+        return [call for call in self.calls if call.what == what and not call.end.done()]
+
+    def finish(self, number: int, error: Exception | None = None) -> None:
+        """End the look of a thread that is under way."""
+        call = next(call for call in self.under_way() if call.address.number == number)
+        if error is None:
+            call.end.set_result(None)
+        else:
+            call.end.set_exception(error)
+
+    async def _called(self, what: str, address: Address, *, hold: bool) -> Record:
+        call = Call(what, address, asyncio.get_running_loop().create_future())
+        self.calls.append(call)
+        self._news.set()
+        if not hold:
+            call.end.set_result(None)
+            _fail(self.failures)
+        await call.end  # cancelling the caller cancels this, which ends the call
+        return Record()
+
+
+def _fail(failures: list[Exception]) -> None:
+    if failures:
+        raise failures.pop(0)
+
+
+def signature(body: bytes, secret: str = SECRET) -> str:
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def payload(number: int) -> bytes:
+    account = {"id": 5, "login": "octo"}
+    facts = {
+        "action": "opened",
+        "issue": {"number": number},
+        "repository": {"id": 1, "name": "hello", "owner": account},
+        "sender": account,
+        "installation": {"id": 7},
+    }
+    return json.dumps(facts).encode()
+
+
+def headers(body: bytes, guid: str = "guid-1", event: str = "issues") -> dict[str, str]:
+    return {"X-Hub-Signature-256": signature(body), "X-GitHub-Event": event, "X-GitHub-Delivery": guid}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: dict[str, object]
+
+
+def call(base: str, method: str, path: str, body: bytes = b"", given: Iterable[tuple[str, str]] = ()) -> Answer:
+    """Send one request with exactly these headers, doubled ones included."""
+    where = urlsplit(base)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=20)
+    try:
+        connection.putrequest(method, path)
+        for name, value in given:
+            connection.putheader(name, value)
+        if method == "POST":
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        response = connection.getresponse()
+        text = response.read()
+        return Answer(response.status, json.loads(text) if text.startswith(b"{") else {})
+    finally:
+        connection.close()
+
+
+def deliver(base: str, number: int, guid: str = "guid-1") -> Answer:
+    body = payload(number)
+    return call(base, "POST", "/webhooks/github", body, headers(body, guid).items())

@@ -1,0 +1,57 @@
+"""A service as a process of its own, for tests that kill it: process.py FOLDER HOW-A-LOOK-GOES [CUT-SECONDS]
+
+Tells the port, then one line for each look that begins, ends or is cancelled. A look goes on for ever (`hangs`), ends
+at once (`ends`), or waits in a thread, where no cancelling reaches it (`stuck`).
+"""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from bot.compose.github import Address
+from bot.workflow.record import Record
+from tests.webhooks.ground import Host, settings
+from webhooks.app import cutter, listening, run
+from webhooks.logs import setup
+from webhooks.service import Service
+
+
+def tell(line: object) -> None:
+    """Write a line for whoever started this process."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+class Told(Host):
+    """A host that tells what it does."""
+
+    how = "ends"
+
+    async def look(self, address: Address) -> Record:
+        tell(f"began {address.number}")
+        try:
+            if self.how == "hangs":
+                await asyncio.Event().wait()
+            if self.how == "stuck":
+                await asyncio.to_thread(time.sleep, 600)
+        except asyncio.CancelledError:
+            tell(f"cancelled {address.number}")
+            raise
+        tell(f"ended {address.number}")
+        return Record()
+
+
+def main(folder: str, how: str, cut: str = "600") -> None:
+    setup("json")
+    host = Told()
+    Told.how = how
+    service = Service(settings(Path(folder)), host)
+    with listening("127.0.0.1", 0) as listener:
+        tell(listener.getsockname()[1])
+        asyncio.run(run(service, listener, stopping=cutter(float(cut)).start))
+    tell("down")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,240 @@
+"""The HTTP: every status, over real connections."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from bot.core.errors import Misconfigured
+from bot.testing.host import hosted
+from tests.webhooks.ground import SECRET, Host, call, deliver, headers, payload, settings, signature
+from webhooks.app import Bounds, application, listening, serve
+from webhooks.deliveries import Inbox
+from webhooks.service import Service
+
+HOOK = "/webhooks/github"
+BODY_LIMIT = 25 * 1024 * 1024
+BOUNDS = Bounds()
+
+
+@contextmanager
+def served(folder: Path, secret: str = SECRET, bounds: Bounds = BOUNDS) -> Iterator[str]:
+    """Serve without a worker: what is stored stays."""
+    service = Service(settings(folder, secret), Host(), worker=False)
+    with hosted(application(service, bounds)) as base:
+        yield base
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Iterator[str]:
+    with served(tmp_path) as address:
+        yield address
+
+
+@pytest.mark.req("W1")
+def test_githubs_own_vector(base: str) -> None:
+    """The signature that GitHub's documentation gives for its example is accepted; the body is then no JSON.
+
+    https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries#testing-the-webhook-payload-validation
+    """
+    given = headers(b"Hello, World!")
+    vector = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+    assert given["X-Hub-Signature-256"] == vector
+    assert call(base, "POST", HOOK, b"Hello, World!", given.items()).status == 400
+    assert call(base, "POST", HOOK, b"Hello, World?", given.items()).status == 401
+
+
+@pytest.mark.req("W2")
+def test_a_delivery_is_stored_and_a_second_one_told(base: str, tmp_path: Path) -> None:
+    """202, then 200 for the same guid; the file holds what names the thread, and nothing else of the body."""
+    assert deliver(base, 3).status == 202
+    again = deliver(base, 3)
+    assert (again.status, again.body) == (200, {"outcome": "duplicate"})
+    (stored,) = Inbox(tmp_path / "inbox").waiting()
+    assert stored.address is not None
+    assert (stored.guid, stored.event, stored.address.number, stored.address.installation) == ("guid-1", "issues", 3, 7)
+
+
+@pytest.mark.parametrize("event", ("ping", "star", "push"))
+def test_what_is_not_for_us(base: str, tmp_path: Path, event: str) -> None:
+    """200, and nothing is stored."""
+    body = payload(1)
+    assert call(base, "POST", HOOK, body, headers(body, event=event).items()).status == 200
+    assert Inbox(tmp_path / "inbox").waiting() == ()
+
+
+def test_an_installation_is_a_wake_without_a_thread(base: str, tmp_path: Path) -> None:
+    """It is stored like any other."""
+    body = b'{"action": "created", "installation": {"id": 7}}'
+    assert call(base, "POST", HOOK, body, headers(body, event="installation").items()).status == 202
+    assert [each.address for each in Inbox(tmp_path / "inbox").waiting()] == [None]
+
+
+BODY = payload(1)
+GOOD = headers(BODY)
+SIGNED = {"X-GitHub-Event": "issues", "X-GitHub-Delivery": "guid-1"}
+
+
+@pytest.mark.req("W1")
+@pytest.mark.parametrize(
+    "given",
+    (
+        pytest.param(SIGNED.items(), id="none"),
+        pytest.param((SIGNED | {"X-Hub-Signature": "sha1=" + "0" * 40}).items(), id="sha1-only"),
+        pytest.param((SIGNED | {"X-Hub-Signature-256": signature(BODY, "other")}).items(), id="other-secret"),
+        pytest.param((SIGNED | {"X-Hub-Signature-256": signature(BODY).upper()}).items(), id="upper-case"),
+        pytest.param((SIGNED | {"X-Hub-Signature-256": signature(BODY)[7:]}).items(), id="no-prefix"),
+        pytest.param((SIGNED | {"X-Hub-Signature-256": signature(BODY)[:-1]}).items(), id="cut"),
+        pytest.param((SIGNED | {"X-Hub-Signature-256": "sha256=\xe9"}).items(), id="not-ascii"),
+        pytest.param([*GOOD.items(), ("x-hub-signature-256", signature(BODY))], id="doubled"),
+    ),
+)
+def test_a_bad_signature(base: str, tmp_path: Path, given: list[tuple[str, str]]) -> None:
+    """401, and nothing is stored."""
+    assert call(base, "POST", HOOK, BODY, given).status == 401
+    assert Inbox(tmp_path / "inbox").waiting() == ()
+
+
+@pytest.mark.parametrize(
+    "given",
+    (
+        pytest.param([(name, text) for name, text in GOOD.items() if "Event" not in name], id="no-event"),
+        pytest.param([(name, text) for name, text in GOOD.items() if "Delivery" not in name], id="no-guid"),
+        pytest.param([*GOOD.items(), ("X-GitHub-Event", "issues")], id="doubled-event"),
+        pytest.param([*GOOD.items(), ("X-GitHub-Delivery", "guid-2")], id="doubled-guid"),
+        pytest.param((GOOD | {"X-GitHub-Delivery": "../../etc/passwd"}).items(), id="path-as-guid"),
+    ),
+)
+def test_headers_that_github_never_sends(base: str, tmp_path: Path, given: list[tuple[str, str]]) -> None:
+    """400, and nothing is stored."""
+    assert call(base, "POST", HOOK, BODY, given).status == 400
+    assert Inbox(tmp_path / "inbox").waiting() == ()
+
+
+@pytest.mark.parametrize(
+    "body", (b"", b"{", b"[]", b'"text"', b'{"issue": {"number": "1"}}', b"{}", b"\xff", b"[" * 100_000)
+)
+def test_a_signed_body_of_another_form(base: str, body: bytes) -> None:
+    """400: GitHub's, and not what GitHub documents."""
+    assert call(base, "POST", HOOK, body, headers(body).items()).status == 400
+
+
+def test_no_secret_accepts_nothing(tmp_path: Path) -> None:
+    """An empty secret is no secret that everybody knows."""
+    with served(tmp_path, "") as base:
+        given = SIGNED | {"X-Hub-Signature-256": signature(BODY, "")}
+        assert call(base, "POST", HOOK, BODY, given.items()).status == 401
+
+
+def raw(base: str, text: bytes) -> bytes:
+    """Send bytes, and give the first line of the answer."""
+    where = urlsplit(base)
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=20) as connection:
+        connection.sendall(text)
+        return connection.makefile("rb").readline()
+
+
+@pytest.mark.req("W1")
+def test_a_body_that_says_it_is_too_large(base: str) -> None:
+    """413 before a byte of it has come."""
+    head = f"POST {HOOK} HTTP/1.1\r\nHost: x\r\nContent-Length: {BODY_LIMIT + 1}\r\n\r\n"
+    assert b" 413 " in raw(base, head.encode())
+
+
+@pytest.mark.req("W1")
+def test_a_body_that_grows_too_large(base: str) -> None:
+    """413 while it streams: a length that nobody announced is counted."""
+    head = f"POST {HOOK} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    piece = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
+    where = urlsplit(base)
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=20) as connection:
+        connection.sendall(head + piece * 25)
+        connection.sendall(b"1\r\nx\r\n")
+        assert b" 413 " in connection.makefile("rb").readline()
+
+
+def test_a_body_of_the_largest_size(base: str) -> None:
+    """Exactly 25 MiB are read to the end."""
+    body = payload(1)[:-1] + b" " * (BODY_LIMIT - len(payload(1))) + b"}"
+    assert len(body) == BODY_LIMIT
+    assert call(base, "POST", HOOK, body, headers(body).items()).status == 202
+
+
+def test_a_client_that_leaves(base: str) -> None:
+    """The service goes on."""
+    where = urlsplit(base)
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=20) as connection:
+        connection.sendall(f"POST {HOOK} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf".encode())
+    assert deliver(base, 1).status == 202
+
+
+def test_a_body_that_comes_too_slowly(tmp_path: Path) -> None:
+    """400, and the connection is not held for ever."""
+    with served(tmp_path, bounds=Bounds(seconds=0.1)) as base:
+        assert b" 400 " in raw(base, f"POST {HOOK} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf".encode())
+        assert deliver(base, 1).status == 202
+
+
+def test_more_than_memory_is_kept_for(tmp_path: Path) -> None:
+    """503 for what goes beyond all requests' share; what was held is given back."""
+    with served(tmp_path, bounds=Bounds(held=1000)) as base:
+        for _ in range(3):
+            assert call(base, "POST", HOOK, b"x" * 1001, GOOD.items()).status == 503
+        assert call(base, "POST", HOOK, b"x" * 1000, GOOD.items()).status == 401
+        assert deliver(base, 1).status == 202
+
+
+@pytest.mark.req("D2")
+def test_where_nothing_can_be_stored(tmp_path: Path) -> None:
+    """503, so that GitHub shows the delivery as failed; not ready until there is room again."""
+    with served(tmp_path) as base:
+        assert call(base, "GET", "/readyz").status == 200
+        (tmp_path / "inbox").rmdir()
+        (tmp_path / "inbox").write_text("a file, not a folder")
+        assert deliver(base, 1).status == 503
+        ready = call(base, "GET", "/readyz")
+        assert (ready.status, ready.body["deliveries"]) == (503, "failing")
+        assert call(base, "GET", "/healthz").status == 200
+        (tmp_path / "inbox").unlink()
+        assert deliver(base, 1).status == 202
+        assert call(base, "GET", "/readyz").status == 200
+
+
+def test_readiness_says_more(base: str) -> None:
+    """Storage, GitHub and the model, in words of three kinds, and no detail for strangers."""
+    assert call(base, "GET", "/readyz").body == {
+        "deliveries": "ok",
+        "github": "unknown",
+        "model": "unknown",
+        "busy": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    (
+        ("GET", HOOK, 405),
+        ("GET", "/docs", 404),
+        ("GET", "/redoc", 404),
+        ("GET", "/openapi.json", 200),
+        ("GET", "/", 404),
+    ),
+)
+def test_other_ways_in(base: str, method: str, path: str, status: int) -> None:
+    """The description of the interface is there; pages that load scripts from elsewhere are not."""
+    assert call(base, method, path).status == status
+
+
+def test_serving_without_a_secret_is_refused(tmp_path: Path) -> None:
+    """The variable is named."""
+    with pytest.raises(Misconfigured, match="PLANGATE_WEBHOOK_SECRET"):
+        serve(settings(tmp_path, ""), "127.0.0.1", 0)
+
+
+def test_an_address_that_is_taken() -> None:
+    """One line with the cure."""
+    with listening("127.0.0.1", 0) as first, pytest.raises(Misconfigured, match="--port"):
+        listening("127.0.0.1", first.getsockname()[1])

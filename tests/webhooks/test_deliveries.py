@@ -1,0 +1,150 @@
+"""The inbox: durable, whole, bounded, each guid once."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.core.errors import Misconfigured, Transient
+from tests.webhooks.ground import delivery, thread
+from webhooks.deliveries import Delivery, Inbox
+
+
+@pytest.mark.req("W2")
+def test_what_was_stored_is_there_for_the_next_process(tmp_path: Path) -> None:
+    """Another inbox on the same folder reads exactly what was stored, oldest first."""
+    given = [delivery(3), delivery(1), Delivery("guid-all", "installation", None)]
+    for position, each in enumerate(given):
+        assert Inbox(tmp_path / "inbox").store(each)
+        os.utime(tmp_path / "inbox" / f"{each.guid}.json", (position, position))
+    assert list(Inbox(tmp_path / "inbox").waiting()) == given
+    assert given[0].address == thread(3)
+
+
+def test_the_same_guid_is_stored_once(tmp_path: Path) -> None:
+    """A second attempt is told apart while the first waits, after it was covered, and by another process."""
+    inbox = Inbox(tmp_path)
+    assert inbox.store(delivery(1))
+    assert not inbox.store(delivery(1))
+    assert not Inbox(tmp_path).store(delivery(1))
+    inbox.remove(["guid-1"])
+    assert not inbox.store(delivery(1))
+    assert inbox.waiting() == ()
+
+
+def test_a_removed_delivery_is_gone(tmp_path: Path) -> None:
+    """Only what a look has covered goes; removing twice is no error."""
+    inbox = Inbox(tmp_path)
+    inbox.store(delivery(1))
+    inbox.store(delivery(2))
+    inbox.remove(["guid-1", "guid-1"])
+    assert inbox.waiting() == (delivery(2),)
+
+
+@pytest.mark.parametrize(
+    "content", (b"", b"{", b"[1]", b'{"guid": "x"}', b"\xff\xfe", b'{"guid":1,"event":2,"address":3}')
+)
+def test_a_file_that_cannot_be_read_is_set_aside(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said, kept for people, and stops nothing else."""
+    inbox = Inbox(tmp_path)
+    inbox.store(delivery(2))
+    (tmp_path / "broken.json").write_bytes(content)
+    assert inbox.waiting() == (delivery(2),)
+    assert (tmp_path / "unreadable" / "broken.json").read_bytes() == content
+    assert [record.getMessage() for record in caplog.records] == ["inbox"]
+    caplog.clear()
+    inbox.waiting()
+    assert not caplog.records
+
+
+def test_a_file_under_another_name_is_set_aside(tmp_path: Path) -> None:
+    """Else its guid would never be removed."""
+    inbox = Inbox(tmp_path)
+    inbox.store(delivery(2))
+    (tmp_path / "guid-2.json").rename(tmp_path / "other.json")
+    assert inbox.waiting() == ()
+    assert (tmp_path / "unreadable" / "other.json").exists()
+
+
+def test_a_full_inbox_refuses(tmp_path: Path) -> None:
+    """A flood ends at the limit, and the inbox takes again when there is room."""
+    inbox = Inbox(tmp_path, limit=2)
+    inbox.store(delivery(1))
+    inbox.store(delivery(2))
+    with pytest.raises(Transient, match="full"):
+        inbox.store(delivery(3))
+    with pytest.raises(Transient, match="full"):
+        inbox.probe()
+    inbox.remove(["guid-1"])
+    inbox.probe()
+    assert inbox.store(delivery(3))
+
+
+@pytest.mark.req("D2")
+def test_a_full_disk_keeps_nothing(tmp_path: Path) -> None:
+    """A delivery that cannot be written whole leaves no trace, and can be stored later (RLIMIT_FSIZE is the disk)."""
+    script = """
+import resource, sys
+from pathlib import Path
+from tests.webhooks.ground import delivery
+from webhooks.deliveries import Inbox
+inbox = Inbox(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+for act in (lambda: inbox.store(delivery(1)), lambda: Inbox(inbox.folder).probe()):
+    try:
+        act()
+    except OSError as error:
+        print(error.errno)
+print(sorted(file.name for file in inbox.folder.iterdir()))
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+print(inbox.store(delivery(1)))
+"""
+    made = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "inbox"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert made.stdout.split("\n")[:3] == ["27", "[]", "True"]  # EFBIG
+
+
+def test_a_folder_that_is_none_refuses(tmp_path: Path) -> None:
+    """Where no folder can be, nothing is stored and the probe says so."""
+    (tmp_path / "file").write_text("")
+    inbox = Inbox(tmp_path / "file" / "inbox")
+    with pytest.raises(OSError, match="file"):
+        inbox.store(delivery(1))
+    with pytest.raises(OSError, match="file"):
+        inbox.probe()
+    assert inbox.waiting() == ()
+
+
+def test_litter_of_the_killed_is_swept(tmp_path: Path) -> None:
+    """A half-written file goes when nobody can still be writing it, and never counts as a delivery."""
+    for name in (".old", ".new"):
+        (tmp_path / name).write_bytes(b"{")
+    os.utime(tmp_path / ".old", (0, 0))
+    assert Inbox(tmp_path).waiting() == ()
+    assert [file.name for file in tmp_path.iterdir()] == [".new"]
+
+
+def test_probing_leaves_nothing(tmp_path: Path) -> None:
+    """Asking whether there is room takes none."""
+    Inbox(tmp_path / "a" / "inbox").probe()
+    assert list((tmp_path / "a" / "inbox").iterdir()) == []
+
+
+@pytest.mark.req("E4")
+def test_one_worker_holds_an_inbox(tmp_path: Path) -> None:
+    """A second worker is refused with the cure, and may begin when the first has ended."""
+    with Inbox(tmp_path).held():
+        with pytest.raises(Misconfigured, match="PLANGATE_DATA_DIR"), Inbox(tmp_path).held():
+            raise AssertionError("two workers")
+        assert Inbox(tmp_path).store(delivery(1))
+    with Inbox(tmp_path).held():
+        pass

@@ -1,0 +1,104 @@
+"""The log: one line each, readable by people and machines, without secrets."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from bot.config import GitHubSettings, Secret, Settings
+from bot.core.errors import Refused
+from webhooks.logs import LOGGER, failure, say, secrets, setup
+
+PEM = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEA\nabcdefghijklmnop\n-----END KEY-----"
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """Leave the process's log as it was."""
+    root = logging.getLogger()
+    handlers, levels = list(root.handlers), (root.level, LOGGER.level)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    LOGGER.setLevel(levels[1])
+
+
+def written(style: str, *hidden: str) -> io.StringIO:
+    out = io.StringIO()
+    setup(style, secrets=hidden, out=out)
+    return out
+
+
+def test_a_line_of_text() -> None:
+    """Time, level, what, then facts by name; what could be misread is quoted."""
+    out = written("text")
+    say("look", thread="octo/hello#1", stage="done", seconds=1.5, why='a "b" c', empty="", none=None)
+    _, _, rest = out.getvalue().partition(" ")
+    assert rest == 'info look thread=octo/hello#1 stage=done seconds=1.5 why="a \\"b\\" c" empty="" none=None\n'
+
+
+def test_a_line_of_json() -> None:
+    """The same facts as one object a line."""
+    out = written("json")
+    say("look", thread="octo/hello#1", seconds=1.5)
+    facts = json.loads(out.getvalue())
+    assert facts.pop("at").endswith("+00:00")
+    assert facts == {"level": "info", "what": "look", "thread": "octo/hello#1", "seconds": 1.5}
+
+
+@pytest.mark.parametrize("style", ("text", "json"))
+def test_nothing_breaks_a_line(style: str) -> None:
+    """Who shapes a name cannot write a line of their own, nor speak to the terminal."""
+    out = written(style)
+    say("look", thread="a\n2026 info look\r\x1b[31m\u2028")
+    logging.getLogger("other").error("in ASGI\n2026 info look\n")
+    assert len(out.getvalue().splitlines()) == 2
+    assert "\x1b" not in out.getvalue()
+
+
+@pytest.mark.req("PR4", "X3")
+@pytest.mark.parametrize("style", ("text", "json"))
+def test_secrets_never_show(style: str) -> None:
+    """Wherever they stand, in one of our errors or in a library's words; each line of a key for itself."""
+    out = written(style, "hunter2-hunter2", PEM)
+    failure("look", Refused("the token hunter2-hunter2 is bad", mend="MIIEowIBAAKCAQEA"))
+    logging.getLogger("other").warning("it is %s", "abcdefghijklmnop")
+    shown = out.getvalue()
+    assert "hunter2" not in shown
+    assert "MIIE" not in shown
+    assert "abcdefgh" not in shown
+    assert shown.count("***") == 3
+
+
+def test_every_secret_of_the_settings_is_one() -> None:
+    """Whatever the settings hold as a secret is blotted out."""
+    github = GitHubSettings(
+        token=Secret("s1"), private_key=Secret("s2"), webhook_secret=Secret("s3"), api_token=Secret("s4")
+    )
+    assert set(secrets(Settings(api_key=Secret("s5"), state_key=Secret("s6"), github=github))) == {
+        f"s{number}" for number in range(1, 7)
+    }
+
+
+def test_an_error_that_is_not_ours_says_where_but_not_what() -> None:
+    """Its text may quote a body."""
+    out = written("json")
+    try:
+        raise KeyError("a body")
+    except KeyError as error:
+        failure("look", error)
+    logging.getLogger("other").error("it failed", exc_info=ValueError("a body"))
+    first, second = map(json.loads, out.getvalue().splitlines())
+    assert first["level"] == "error"
+    assert first["error"].startswith("KeyError at test_logs.py:")
+    assert second["error"] == "ValueError"
+    assert "a body" not in out.getvalue()
+
+
+def test_libraries_speak_up_only_when_something_is_wrong() -> None:
+    """Their chatter stays out."""
+    out = written("text")
+    logging.getLogger("other").info("chatter")
+    assert out.getvalue() == ""

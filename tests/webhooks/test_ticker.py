@@ -1,0 +1,98 @@
+"""The ticker: what no delivery speaks of is woken all the same."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.core.errors import Refused, Transient
+from tests.webhooks.ground import HandClock, Host, settle, thread
+from webhooks.deliveries import Inbox
+from webhooks.ticker import AGAIN_SECONDS, RECONCILE_SECONDS, Ticker
+from webhooks.worker import Worker
+
+POLL = 10.0
+
+
+def ticker(folder: Path, host: Host) -> Ticker:
+    clock = HandClock()
+    return Ticker(host, Worker(host, Inbox(folder), clock), POLL, clock)
+
+
+def turn(tick: Ticker, seconds: float) -> None:
+    assert isinstance(tick.clock, HandClock)
+    tick.clock.turn(seconds)
+
+
+@pytest.mark.req("W3")
+async def test_every_open_thread_is_looked_at_at_the_start_and_again(tmp_path: Path) -> None:
+    """A crash, or a webhook that was lost, only costs time."""
+    host = Host(opened=(thread(1), thread(2)))
+    tick = ticker(tmp_path, host)
+    async with tick.running():
+        await settle()
+        await tick.worker.idle()
+        assert host.numbers() == [1, 2]
+        host.opened = (thread(3),)
+        turn(tick, RECONCILE_SECONDS)
+        await settle()
+        await tick.worker.idle()
+    assert host.numbers() == [1, 2, 3]
+
+
+async def test_reactions_wake(tmp_path: Path) -> None:
+    """Each poll asks about the open threads at once, and looks at those that moved."""
+    host = Host(opened=(thread(1), thread(2)))
+    tick = ticker(tmp_path, host)
+    async with tick.running():
+        await settle()
+        await tick.worker.idle()
+        host.moved = [thread(2)]
+        turn(tick, POLL)
+        await settle()
+        await tick.worker.idle()
+    assert host.numbers() == [1, 2, 2]
+    assert host.asked[-1] == (thread(1), thread(2))
+
+
+async def test_nothing_open_asks_nothing(tmp_path: Path) -> None:
+    """GitHub's limits are not spent on an empty list."""
+    host = Host()
+    tick = ticker(tmp_path, host)
+    async with tick.running():
+        for _ in range(3):
+            await settle()
+            turn(tick, POLL)
+    assert host.asked == []
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize("error", (Transient("away"), Refused("no"), KeyError("bug")))
+async def test_a_failure_is_said_and_the_next_tick_tries_again(
+    tmp_path: Path, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing ends the ticking but its end."""
+    host = Host(opened=(thread(1),), unasked=[error])
+    tick = ticker(tmp_path, host)
+    async with tick.running():
+        await settle()
+        assert tick.github == "failing"
+        assert [record.getMessage() for record in caplog.records] == ["reconcile"]
+        turn(tick, AGAIN_SECONDS)
+        await settle()
+        await tick.worker.idle()
+        assert tick.github == "ok"
+    assert host.numbers() == [1]
+
+
+async def test_it_ends_with_its_context(tmp_path: Path) -> None:
+    """No tick comes afterwards."""
+    host = Host(opened=(thread(1),))
+    tick = ticker(tmp_path, host)
+    async with tick.running():
+        await settle()
+    await tick.worker.idle()
+    turn(tick, RECONCILE_SECONDS)
+    await settle()
+    assert host.numbers() == [1]
+    assert len(asyncio.all_tasks()) == 1

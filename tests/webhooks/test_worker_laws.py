@@ -1,0 +1,127 @@
+"""Laws of the worker: whatever comes in whatever order, looks never overlap and nothing that was said is missed."""
+
+import asyncio
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.core.errors import Refused, Transient
+from tests.webhooks.ground import HandClock, Host, delivery, settle, thread
+from webhooks.deliveries import Inbox
+from webhooks.worker import Worker
+
+PLACES = 2
+NUMBERS = st.integers(1, 4)
+STEPS = st.one_of(
+    st.tuples(st.just("wake"), NUMBERS),
+    st.tuples(st.just("deliver"), NUMBERS),
+    st.tuples(st.just("finish"), NUMBERS),
+    st.tuples(st.just("refuse"), NUMBERS),
+    st.tuples(st.just("fail"), NUMBERS),
+    st.tuples(st.just("heard"), NUMBERS),
+    st.tuples(st.just("time"), st.integers(1, 400)),
+)
+
+
+@dataclass(slots=True)
+class Play:
+    """One run of a worker, with what was asked of it and when: times are positions in the host's list of calls."""
+
+    inbox: Inbox
+    host: Host = field(default_factory=lambda: Host(hold=True, hold_listens=True))
+    clock: HandClock = field(default_factory=HandClock)
+    asked: list[tuple[int, int]] = field(default_factory=list)
+    stored: dict[str, int] = field(default_factory=dict)
+
+    async def play(self, steps: list[tuple[str, int]]) -> None:
+        work = Worker(self.host, self.inbox, self.clock, at_once=PLACES)
+        for what, number in steps:
+            self.step(work, what, number)
+            await settle(20)
+            self.check()
+        while work.busy:
+            self.clock.turn(300)
+            for call in [*self.host.under_way("look"), *self.host.under_way("listen")]:
+                call.end.set_result(None)
+            await asyncio.sleep(0.0005)
+            self.check()
+        await work.idle()
+
+    def step(self, work: Worker, what: str, number: int) -> None:
+        looking = [call for call in self.host.under_way() if call.address.number == number]
+        listening = [call for call in self.host.under_way("listen") if call.address.number == number]
+        match what:
+            case "wake":
+                self.asked.append((number, len(self.host.calls)))
+                work.wake(thread(number))
+            case "deliver":
+                made = delivery(number, f"guid-{number}-{len(self.stored)}")
+                self.asked.append((number, len(self.host.calls)))
+                self.stored[made.guid] = len(self.host.calls)
+                self.inbox.store(made)
+                work.deliver(made)
+            case "finish" if looking:
+                looking[0].end.set_result(None)
+            case "refuse" if looking:
+                looking[0].end.set_exception(Refused("no"))
+            case "fail" if looking:
+                looking[0].end.set_exception(Transient("away"))
+            case "heard" if listening:
+                listening[0].end.set_result(None)
+            case "time":
+                self.clock.turn(number)
+            case _:
+                pass  # there is nothing to end
+
+    def check(self) -> None:
+        """What holds at every moment."""
+        for what in ("look", "listen"):
+            under_way = [call.address.number for call in self.host.under_way(what)]
+            assert len(under_way) == len(set(under_way))
+        assert len(self.host.under_way()) <= PLACES
+        waiting = {each.guid for each in self.inbox.waiting()}
+        for guid, at in self.stored.items():
+            if guid not in waiting:
+                number = int(guid.split("-")[1])
+                assert any(
+                    call.what == "look" and call.address.number == number and settled(call.end)
+                    for call in self.host.calls[at:]
+                ), f"{guid} was let go before a look covered it"
+
+
+def settled(end: "asyncio.Future[None]") -> bool:
+    """Whether a look came to an end that is no passing failure."""
+    return end.done() and not end.cancelled() and not isinstance(end.exception(), Transient)
+
+
+@pytest.mark.req("W2", "E4")
+@given(st.lists(STEPS, max_size=25))
+def test_no_wake_is_missed_and_no_look_overlaps(steps: list[tuple[str, int]]) -> None:
+    """Each wake is followed by a look that began after it; a file goes only after one; at rest the inbox is empty."""
+    with tempfile.TemporaryDirectory() as folder:
+        play = Play(Inbox(Path(folder)))
+
+        async def through() -> None:
+            async with asyncio.timeout(20):
+                await play.play(steps)
+
+        asyncio.run(through())
+        assert play.inbox.waiting() == ()
+        for number, at in play.asked:
+            later = [call for call in play.host.calls[at:] if call.what == "look"]
+            assert number in [call.address.number for call in later]
+
+
+def test_the_laws_are_not_vacuous() -> None:
+    """The steps reach what the laws speak of: overlapping wakes, full places, listens, retries."""
+    with tempfile.TemporaryDirectory() as folder:
+        play = Play(Inbox(Path(folder)))
+        steps = [("deliver", 1), ("wake", 2), ("deliver", 3), ("deliver", 1), ("fail", 2), ("finish", 1), ("time", 1)]
+        asyncio.run(play.play(steps))
+        assert play.host.numbers().count(1) == 2
+        assert play.host.numbers().count(2) == 2
+        assert {1, 3} <= set(play.host.numbers("listen"))

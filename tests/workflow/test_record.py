@@ -1,0 +1,101 @@
+"""A thread is what its journal tells: stage, plan and facts come from the entries and from nothing else."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.core.approval import Actor
+from bot.core.errors import IllegalEvent
+from bot.core.gate import Move, Stage
+from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.plan import Contract, PlanDocument, to_json
+from bot.core.transcript import Json
+from bot.core.turn import Turn
+from bot.ports import Entry
+from bot.workflow.publishing import outgrown
+from bot.workflow.record import record, taken, turn_of
+
+NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
+TURN = Turn("t1", Actor(7, "ada"), "Fix it.", NOW)
+PLAN = PlanDocument(
+    repository=RepositoryId(1),
+    thread=ThreadNumber(2),
+    plan=1,
+    base=CommitId("a" * 40),
+    markdown="Do it.",
+    contract=Contract(("a.py",)),
+    tier="normal",
+    budget_usd=5.0,
+    expires=NOW,
+)
+
+
+def journal(*moves: tuple[str, Json]) -> tuple[Entry, ...]:
+    """Give the entries of a journal."""
+    return tuple(Entry(n, NOW, kind, body) for n, (kind, body) in enumerate(moves, start=1))
+
+
+REQUESTED: tuple[str, Json] = (Move.REQUESTED, {**taken(TURN), "base": "a" * 40})
+PLANNED: tuple[str, Json] = (Move.PLANNED, {"ask": 1, "digest": PLAN.digest, "plan": to_json(PLAN)})
+
+
+def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
+    """Nothing happened yet: no plan, no facts, not finished."""
+    empty = record(())
+    assert (empty.stage, empty.position, empty.finished) == (Stage.LISTENING, 0, False)
+    assert empty.fact("branch", "none") == "none"
+    assert not empty.has(Move.PLANNED)
+
+
+@pytest.mark.req("PR5", "PR6")
+def test_turn_and_plan_come_back_as_they_went_in() -> None:
+    """Who asked what, and the plan document, are read from the entries without loss."""
+    now = record(journal(REQUESTED, PLANNED))
+    assert (now.stage, now.position) == (Stage.PROPOSING, 2)
+    assert (now.turn.key, now.turn.actor, now.turn.text, now.turn.at) == ("t1", Actor(7, "ada"), "Fix it.", NOW)
+    assert turn_of(taken(TURN)) == TURN
+    assert now.plan == PLAN
+    assert now.plan.digest == now.thread.digest
+
+
+def test_the_newest_fact_counts() -> None:
+    """A fact that is told again replaces the older one; entries that are no moves carry facts too."""
+    now = record(journal(REQUESTED, ("heard", {"detail": "old"}), ("heard", {"detail": "new"})))
+    assert (now.fact("detail"), now.stage) == ("new", Stage.PLANNING)
+
+
+@pytest.mark.req("PR2")
+def test_a_retry_goes_on_in_the_same_session() -> None:
+    """The planning session is named after the turn, not after the try."""
+    once = record(journal(REQUESTED))
+    again = record(journal(REQUESTED, (Move.FAILED, {"ask": 1}), (Move.RETRIED, {})))
+    assert once.planning_session == again.planning_session
+    assert again.stage is Stage.PLANNING
+
+
+@pytest.mark.req("PR3")
+def test_a_round_is_finished_when_the_people_know() -> None:
+    """An outcome that is owed is a debt: until it is told, the same request goes on instead of beginning anew."""
+    answered = (Move.ANSWERED, {"ask": 1, "answer": "Yes.", "owes": "Yes."})
+    owing = record(journal(REQUESTED, answered))
+    told = record(journal(REQUESTED, answered, ("told", {"answers": 2})))
+    assert (owing.finished, [entry.n for entry in owing.debts]) == (False, [2])
+    assert (told.finished, told.debts) == (True, ())
+
+
+def test_a_journal_with_an_impossible_move_is_refused() -> None:
+    """What the gate would not have let in is not believed because it is stored."""
+    approved = (Move.APPROVED, {"ask": 1, "digest": PLAN.digest})
+    with pytest.raises(IllegalEvent):
+        record(journal(REQUESTED, approved))
+
+
+@pytest.mark.req("PR1", "PR5")
+def test_an_amendment_is_another_plan_with_all_that_was_changed() -> None:
+    """Work that outgrew its plan makes the next version: it names the paths, and has a digest of its own."""
+    amended = outgrown(PLAN, ("b.py", "Makefile"))
+    assert (amended.plan, amended.base, amended.contract.scope) == (2, PLAN.base, ("a.py", "b.py", "Makefile"))
+    assert amended.digest != PLAN.digest
+    assert "`b.py`" in amended.markdown
+    assert amended.markdown.startswith(PLAN.markdown)
+    assert (PLAN.tier, amended.tier) == ("normal", "high")

@@ -1,0 +1,244 @@
+"""The service's HTTP, and `serve`: deliveries in, health out (interfaces.md, HTTP). SHELL: no rule lives here."""
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+
+from bot.compose.github import Address, GitHubHost
+from bot.compose.local import try_model
+from bot.core.errors import Misconfigured
+from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
+from webhooks.deliveries import Delivery
+from webhooks.logs import say, secrets, setup
+from webhooks.service import Outcome, Service
+
+if TYPE_CHECKING:
+    from bot.config import Settings
+
+CONNECTIONS: Final = 500
+BACKLOG: Final = 1024
+DRAIN_SECONDS: Final = 2
+SHUTDOWN_SECONDS: Final = 9.0
+
+_STATUS: Final = {Outcome.STORED: 202, Outcome.JOINED: 202, Outcome.DUPLICATE: 200, Outcome.NO_ROOM: 503}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a body may cost before its signature proves whose it is."""
+
+    size: int = 25 * 1024 * 1024
+    """GitHub sends no payload above 25 MB.
+    https://docs.github.com/en/webhooks/webhook-events-and-payloads#payload-cap
+    """
+    seconds: float = 10.0
+    """GitHub itself gives up on an answer after 10 s.
+    https://docs.github.com/en/webhooks/using-webhooks/best-practices-for-using-webhooks
+    """
+    held: int = 8 * size
+    """Bytes in memory, over all requests."""
+
+
+class _Unreadable(Exception):
+    """The body is not read to its end: carries the status that says why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class _Bodies:
+    """Reads bodies within bounds of size, time and memory in all (W1)."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._held = 0
+
+    async def read(self, request: Request) -> bytes:
+        """Give the raw body; raises _Unreadable."""
+        if (
+            int(request.headers.get("content-length") or 0) > self._bounds.size
+        ):  # h11 lets no other text than a number pass
+            raise _Unreadable(413, "too large")
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._bounds.seconds):
+                async for piece in request.stream():
+                    pieces.append(piece)
+                    size += len(piece)
+                    self._held += len(piece)
+                    self._check(size)
+        except TimeoutError:
+            raise _Unreadable(400, "the body came too slowly") from None
+        except ClientDisconnect:
+            raise _Unreadable(400, "the body ended early") from None
+        finally:
+            self._held -= size
+        return b"".join(pieces)
+
+    def _check(self, size: int) -> None:
+        if size > self._bounds.size:
+            raise _Unreadable(413, "too large")
+        if self._held > self._bounds.held:
+            raise _Unreadable(503, "too many large deliveries at a time")
+
+
+def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
+    """Make the HTTP face of a service; the service runs, or does not run, beside it."""
+    # The pages of documentation load their scripts from a CDN.
+    app = FastAPI(title="Plangate", docs_url=None, redoc_url=None)
+    bodies = _Bodies(bounds)
+
+    @app.post("/webhooks/github", status_code=202)
+    async def receive(request: Request) -> JSONResponse:
+        """Take a delivery of GitHub's in: 202 when it is on disk."""
+        try:
+            status, outcome, facts = await _received(service, request, await bodies.read(request))
+        except _Unreadable as error:
+            status, outcome, facts = error.status, str(error), {}
+        except BadSignature as error:
+            status, outcome, facts = 401, error.what, {}
+        except Malformed as error:
+            status, outcome, facts = 400, error.what, {}
+        say("delivery", status=status, outcome=outcome, **facts)
+        return JSONResponse({"outcome": outcome}, status)
+
+    @app.get("/healthz")
+    async def healthz() -> JSONResponse:
+        """Answer as long as the process can."""
+        return JSONResponse({"status": "ok"})
+
+    @app.get("/readyz")
+    async def readyz() -> JSONResponse:
+        """Answer 200 when deliveries can be stored; the body says more."""
+        state = await service.state()
+        return JSONResponse(dict(state), 200 if state["deliveries"] == "ok" else 503)
+
+    return app
+
+
+async def _received(service: Service, request: Request, body: bytes) -> tuple[int, str, dict[str, Any]]:
+    """Prove, read and store a delivery: status, outcome, and the facts for the log."""
+    headers = request.headers.items()
+    verify(service.secret.reveal(), body, headers)
+    about = envelope(headers)
+    facts: dict[str, Any] = {"guid": about.guid, "event": about.event}
+    wake = await asyncio.to_thread(parse, about.event, body, guid=about.guid)  # 25 MiB of JSON take a while
+    if wake is None:
+        return 200, "not for us", facts
+    facts |= {"action": wake.action, "thread": f"{wake.owner}/{wake.name}#{wake.thread}"}
+    outcome = await service.receive(Delivery(about.guid, about.event, _address(wake)))
+    return _STATUS[outcome], outcome, facts
+
+
+def _address(wake: Wake) -> Address | None:
+    if wake.repository is None or wake.thread is None:
+        return None
+    return Address(wake.installation, wake.repository, wake.owner, wake.name, wake.thread)
+
+
+def serve(settings: "Settings", host: str, port: int, *, worker: bool = True, log: str = "text") -> int:
+    """Serve until SIGTERM or SIGINT, and give the exit code; down within 10 s.
+
+    Raises Misconfigured without a webhook secret, or where the address cannot be had.
+    """
+    github = settings.github
+    if not github.webhook_secret:
+        raise Misconfigured("no webhook secret", where="PLANGATE_WEBHOOK_SECRET", mend="set it as at GitHub")
+    setup(log, secrets=secrets(settings))
+    cut = cutter(SHUTDOWN_SECONDS)
+
+    async def through() -> None:
+        async with GitHubHost(settings) as github:
+            service = Service(settings, github, worker=worker, model=lambda: try_model(settings))
+            await run(service, listener, stopping=cut.start)
+
+    with listening(host, port) as listener:
+        asyncio.run(through())
+    cut.cancel()
+    return 0
+
+
+def cutter(seconds: float) -> threading.Timer:
+    """Give a timer that ends the process, whatever it is doing.
+
+    A thread that waits for GitHub cannot be cancelled. What is not down by then is cut off as by kill -9, which every
+    part is made for.
+    """
+    timer = threading.Timer(seconds, os._exit, [0])
+    timer.daemon = True
+    return timer
+
+
+async def run(service: Service, listener: socket.socket, *, stopping: Callable[[], None] = lambda: None) -> None:
+    """Run a service and its HTTP on a listening socket until a signal comes, which is told once."""
+    async with service.running():
+        name = listener.getsockname()
+        say("listening", host=name[0], port=name[1], worker=service.worker is not None)
+        await _Server(_config(application(service)), stopping).serve(sockets=[listener])
+        say("stopping")
+
+
+class _Server(uvicorn.Server):
+    """A server whose signals end it and nothing else: uvicorn raises them again, which would skip what comes after."""
+
+    def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Stop at a signal; the handlers stay, so that a second signal does not cut off looks that end."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop)
+        yield
+
+    def _stop(self) -> None:
+        if not self.should_exit:
+            self._stopping()
+        self.should_exit = True
+
+
+def _config(app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Give a socket that takes connections for an address (port 0: any), or raise Misconfigured."""
+    # The protocol is named, because asyncio turns off Nagle's algorithm only where it is.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise Misconfigured(
+            f"cannot listen: {error.strerror}", where=f"{host}:{port}", mend="choose another --host or --port"
+        ) from error
+    return listener

@@ -1,0 +1,192 @@
+"""The inbox: every delivery that was answered with 202 is a file here until a look has covered it (W2).
+
+One file a delivery, named by its guid: written whole under another name, synced, then linked into place, and the folder
+synced. So a file that is there is whole, whoever was killed when; and the same guid is stored once.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from bot.compose.github import Address
+from bot.core.errors import Misconfigured, Transient
+from webhooks.logs import say
+
+LIMIT: Final = 10_000
+"""Files that may wait at a time; more than that are refused, so that a flood cannot fill the disk."""
+REMEMBERED: Final = 10_000
+LITTER_SECONDS: Final = 3600
+
+_SUFFIX: Final = ".json"
+_ASIDE: Final = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What is kept of a delivery: which thread it says to look at; without an address: every thread."""
+
+    guid: str
+    event: str
+    address: Address | None
+
+
+@dataclass(slots=True)
+class Inbox:
+    """The deliveries that wait for a look, in a folder; every method blocks, and may be called from any thread."""
+
+    folder: Path
+    limit: int = LIMIT
+    _recent: dict[str, None] = field(init=False, default_factory=dict)
+
+    def store(self, delivery: Delivery) -> bool:
+        """Keep a delivery, on disk when this returns; False when the same guid waits already or was here lately.
+
+        Raises OSError or Transient, with nothing kept, where it cannot be stored.
+        """
+        # GitHub gives a redelivery the guid of the first attempt.
+        # https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks
+        if delivery.guid in self._recent:
+            return False
+        self._prepare()
+        fresh = self._put(self._file(delivery.guid), _render(delivery))
+        self._remember(delivery.guid)
+        return fresh
+
+    def waiting(self) -> tuple[Delivery, ...]:
+        """Read every delivery that waits, oldest first; what cannot be read is set aside and said."""
+        if not self.folder.is_dir():
+            return ()
+        self._sweep_litter()
+        files = sorted(self._files(), key=lambda file: (_stored_at(file), file.name))
+        found = tuple(delivery for file in files if (delivery := self._read(file)) is not None)
+        for delivery in found:
+            self._remember(delivery.guid)
+        return found
+
+    def remove(self, guids: Iterable[str]) -> None:
+        """Drop deliveries that a look has covered; one that comes back after a power failure costs one look."""
+        for guid in guids:
+            self._file(guid).unlink(missing_ok=True)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other workers out; storing needs no such hold. Raises Misconfigured where another worker is at it."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self._lock(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def probe(self) -> None:
+        """Raise OSError or Transient where no delivery can be stored."""
+        self._prepare()
+        with self._written(b"{}"):
+            pass
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Misconfigured(
+                "another worker uses this inbox", where=str(self.folder), mend="end it, or set PLANGATE_DATA_DIR"
+            ) from None
+
+    def _file(self, guid: str) -> Path:
+        return self.folder / f"{guid}{_SUFFIX}"
+
+    def _files(self) -> Iterator[Path]:
+        return (file for file in self.folder.glob(f"*{_SUFFIX}") if not file.name.startswith("."))
+
+    def _prepare(self) -> None:
+        if not self.folder.is_dir():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _sync_folder(self.folder.parent)
+        if sum(1 for _ in self._files()) >= self.limit:
+            raise Transient("the inbox is full", where=str(self.folder), mend="see in the log why looks fail")
+
+    def _put(self, file: Path, content: bytes) -> bool:
+        """Give a file its content, on disk; False when there is a file of that name."""
+        with self._written(content) as temporary:
+            try:
+                os.link(temporary, file)
+            except FileExistsError:
+                fresh = False
+            else:
+                fresh = True
+        _sync_folder(self.folder)  # also for the file of another request, which may not be there yet
+        return fresh
+
+    @contextmanager
+    def _written(self, content: bytes) -> Iterator[Path]:
+        """Give a synced file with a passing name; it is gone afterwards."""
+        temporary = self.folder / f".{uuid4().hex}"
+        try:
+            with temporary.open("xb") as out:
+                out.write(content)
+                out.flush()
+                os.fsync(out.fileno())
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _read(self, file: Path) -> Delivery | None:
+        from pydantic import TypeAdapter
+
+        try:
+            delivery = TypeAdapter(Delivery).validate_json(file.read_bytes())
+        except FileNotFoundError:  # covered in the meantime
+            return None
+        except (ValueError, OSError) as error:
+            self._set_aside(file, type(error).__name__)
+            return None
+        if file != self._file(delivery.guid):
+            self._set_aside(file, "it is not the delivery that its name says")
+            return None
+        return delivery
+
+    def _set_aside(self, file: Path, why: str) -> None:
+        aside = self.folder / _ASIDE
+        say("inbox", level=logging.WARNING, outcome="set aside", file=str(aside / file.name), error=why)
+        aside.mkdir(exist_ok=True)
+        file.replace(aside / file.name)
+
+    def _sweep_litter(self) -> None:
+        """Remove what processes left that were killed while they wrote: old enough to be nobody's any more."""
+        for file in self.folder.glob(".*"):
+            if file.is_file() and _stored_at(file) < time.time() - LITTER_SECONDS:
+                file.unlink(missing_ok=True)
+
+    def _remember(self, guid: str) -> None:
+        self._recent[guid] = None
+        while len(self._recent) > REMEMBERED:
+            self._recent.pop(next(iter(self._recent)), None)
+
+
+def _render(delivery: Delivery) -> bytes:
+    return json.dumps(asdict(delivery)).encode()
+
+
+def _stored_at(file: Path) -> float:
+    """Give when a file was written, in seconds; now, when it has just gone."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,23 @@
+"""What the service asks of the bot: to look at threads, and to say which threads want a look."""
+
+from collections.abc import Collection
+from typing import Protocol
+
+from bot.compose.github import Address
+from bot.workflow.record import Record
+
+
+class HostPort(Protocol):
+    """The bot on GitHub; every method raises Transient, Refused or Broken, and may be cancelled at any time."""
+
+    async def look(self, address: Address) -> Record:
+        """Carry a thread on until it rests; may take an hour."""
+
+    async def listen(self, address: Address) -> Record:
+        """Only take in what people said on a thread, and answer what can be answered at once."""
+
+    async def open_threads(self) -> tuple[Address, ...]:
+        """List every thread that is not at rest for good."""
+
+    async def changed(self, addresses: Collection[Address]) -> tuple[Address, ...]:
+        """List those whose plan comment got reactions or edits since the last call."""

@@ -1,0 +1,105 @@
+"""The service without its HTTP: joins inbox, worker and ticker, takes deliveries in, and says how it is."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from bot.core.errors import PlangateError, Transient
+from webhooks.deliveries import Delivery, Inbox
+from webhooks.host import HostPort
+from webhooks.logs import failure
+from webhooks.ticker import Ticker
+from webhooks.worker import Worker
+
+if TYPE_CHECKING:
+    from bot.config import Settings
+
+MODEL_SECONDS: Final = 60.0
+"""How long an answer about the model is good: who asks for /readyz again and again costs no more than this."""
+MODEL_TIMEOUT: Final = 5.0
+
+
+class Outcome(StrEnum):
+    """What became of a delivery."""
+
+    STORED = "stored"
+    JOINED = "joined"
+    """Another delivery for the thread is stored already, and the look that will cover it has not begun."""
+    DUPLICATE = "duplicate"
+    NO_ROOM = "not stored"
+
+
+class Service:
+    """Everything that runs behind the HTTP; without a worker it only stores what the next worker takes up."""
+
+    def __init__(
+        self,
+        settings: "Settings",
+        host: HostPort,
+        *,
+        worker: bool = True,
+        model: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        self.secret = settings.github.webhook_secret
+        self.inbox = Inbox(settings.data_dir / "inbox")
+        self.worker = Worker(host, self.inbox) if worker else None
+        self.ticker = Ticker(host, self.worker, settings.github.poll_seconds) if self.worker else None
+        self._model = model
+        self._model_state = ("unknown", float("-inf"))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Work while the context is open; at its end everything is cancelled within seconds, and nothing is lost."""
+        async with AsyncExitStack() as stack:
+            if self.worker and self.ticker:
+                await stack.enter_async_context(self.worker.running())
+                await stack.enter_async_context(self.ticker.running())
+            yield
+
+    async def receive(self, delivery: Delivery) -> Outcome:
+        """Take a delivery in: on disk when this returns STORED; JOINED means that one on disk stands for it."""
+        if self.worker and self.worker.covers(delivery.address):
+            self.worker.wake(delivery.address)
+            return Outcome.JOINED
+        try:
+            fresh = await asyncio.to_thread(self.inbox.store, delivery)
+        except (OSError, Transient) as error:
+            failure("inbox", error, guid=delivery.guid)
+            return Outcome.NO_ROOM
+        if fresh and self.worker:
+            self.worker.deliver(delivery)
+        return Outcome.STORED if fresh else Outcome.DUPLICATE
+
+    async def state(self) -> Mapping[str, object]:
+        """Say how storage, GitHub and the model are, each ok, failing or unknown, and how many threads do not rest."""
+        return {
+            "deliveries": await self._storage(),
+            "github": self.ticker.github if self.ticker else "unknown",
+            "model": await self._model_now(),
+            "busy": self.worker.busy if self.worker else 0,
+        }
+
+    async def _storage(self) -> str:
+        try:
+            await asyncio.to_thread(self.inbox.probe)
+        except (OSError, Transient) as error:
+            failure("inbox", error)
+            return "failing"
+        return "ok"
+
+    async def _model_now(self) -> str:
+        word, asked = self._model_state
+        if self._model is None or time.monotonic() - asked < MODEL_SECONDS:
+            return word
+        self._model_state = (word, time.monotonic())  # whoever asks meanwhile gets the answer of before
+        try:
+            await asyncio.wait_for(self._model(), MODEL_TIMEOUT)
+            word = "ok"
+        except (PlangateError, OSError) as error:
+            failure("model", error)
+            word = "failing"
+        self._model_state = (word, time.monotonic())
+        return word

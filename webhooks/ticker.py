@@ -1,0 +1,70 @@
+"""The ticker: wakes what no delivery speaks of. Reactions send no webhook, and GitHub sends each webhook once (W3)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.clock import SystemClock
+from bot.ports import Clock
+from webhooks.host import HostPort
+from webhooks.logs import failure, say
+from webhooks.worker import Worker
+
+RECONCILE_SECONDS: Final = 300.0
+AGAIN_SECONDS: Final = 15.0
+"""The pause after a failure, where it is shorter."""
+SHORTEST_POLL: Final = 0.05
+
+
+@dataclass(slots=True)
+class Ticker:
+    """Asks at every poll who reacted, and at every reconciling wakes every open thread, the first time at the start."""
+
+    host: HostPort
+    worker: Worker
+    poll_seconds: float
+    clock: Clock = field(default_factory=SystemClock)
+    github: str = "unknown"
+    """How the newest question to GitHub went: unknown, ok or failing."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Tick while the context is open."""
+        ticking = (
+            asyncio.create_task(self._every(max(self.poll_seconds, SHORTEST_POLL), "poll", self._poll)),
+            asyncio.create_task(self._every(RECONCILE_SECONDS, "reconcile", self._reconcile)),
+        )
+        try:
+            yield
+        finally:
+            for task in ticking:
+                task.cancel()
+            await asyncio.wait(ticking)
+
+    async def _every(self, seconds: float, what: str, action: Callable[[], Awaitable[bool]]) -> None:
+        while True:
+            pause = seconds
+            try:
+                if await action():
+                    self.github = "ok"
+            except Exception as error:  # noqa: BLE001 - the outermost shell: the next tick tries again
+                self.github = "failing"
+                failure(what, error)
+                pause = min(seconds, AGAIN_SECONDS)
+            await self.clock.sleep(pause)
+
+    async def _poll(self) -> bool:
+        """Wake the threads that moved; False when there was nothing to ask about."""
+        watched = self.worker.watched
+        if watched:
+            for address in await self.host.changed(watched):
+                self.worker.wake(address)
+        return bool(watched)
+
+    async def _reconcile(self) -> bool:
+        """Wake every open thread."""
+        await self.worker.wake_all()
+        say("reconcile", open=len(self.worker.watched))
+        return True

@@ -1,0 +1,281 @@
+"""The worker: looks at threads that were woken, and lets go of a delivery only when a look has covered it.
+
+Rules: one look a thread at a time, and no more than `at_once` in all. A wake that comes while a look is under way is
+listened to at once, and means another look: order is never trusted, and a look covers what was stored before it
+began (W2). While a thread waits for its place it is listened to as well, so that nobody waits for the first sign (PR3).
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, stop_never
+from tenacity.wait import wait_exponential
+
+from bot.clock import SystemClock
+from bot.compose.github import Address
+from bot.core.errors import Broken, Misconfigured, PlangateError, Transient
+from bot.ports import Clock
+from webhooks.deliveries import Delivery, Inbox
+from webhooks.host import HostPort
+from webhooks.logs import failure, say, secrets, setup
+
+if TYPE_CHECKING:
+    from bot.config import Settings
+
+AT_ONCE: Final = 4
+FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
+"""Seconds between attempts."""
+CLOSING_SECONDS: Final = 5.0
+"""How long cancelled looks may take to end."""
+SWEEP_ATTEMPTS: Final = 3
+
+PASSING: Final = (Transient, OSError)
+"""What may be over by the next attempt: the service failed, the disk is full, the network is gone (D2)."""
+
+_Key = tuple[int, int]
+_EVERY_THREAD: Final = (0, 0)  # GitHub numbers from 1
+
+
+@dataclass(slots=True)
+class _Thread:
+    """A thread that was woken and does not rest yet; without an address it stands for the list of all threads."""
+
+    address: Address | None
+    wanted: bool = True
+    """Whether something was said that no look has covered: another look has to begin."""
+    waiting: set[str] = field(default_factory=set)
+    """The deliveries in the inbox that wait for the end of a look."""
+    covered: frozenset[str] = frozenset()
+    """Those of them that the look under way covers: it began after they were stored."""
+    word: asyncio.Event = field(default_factory=asyncio.Event)
+    ear: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(slots=True)
+class Worker:
+    """Carries woken threads on, side by side; all methods belong to one event loop."""
+
+    host: HostPort
+    inbox: Inbox
+    clock: Clock = field(default_factory=SystemClock)
+    at_once: int = AT_ONCE
+    attempts: int | None = None
+    """How often a look is tried; None: until it succeeds."""
+    exit_code: int = 0
+    """The exit code of the newest failure (interfaces.md)."""
+    _threads: dict[_Key, _Thread] = field(init=False, default_factory=dict)
+    _open: dict[_Key, Address] = field(init=False, default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(init=False, default_factory=set)
+    _slots: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self.at_once)
+
+    @property
+    def watched(self) -> tuple[Address, ...]:
+        """The threads that may move without a delivery: reactions send none."""
+        return tuple(self._open.values())
+
+    @property
+    def busy(self) -> int:
+        """How many threads do not rest."""
+        return len(self._threads)
+
+    def covers(self, address: Address | None) -> bool:
+        """Tell whether a stored delivery for that thread waits for a look that has not begun: one more adds nothing."""
+        thread = self._threads.get(_key(address))
+        return thread is not None and bool(thread.waiting - thread.covered)
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Wake what a stored delivery names; its file goes when a look that begins from now on has returned."""
+        self.wake(delivery.address, delivery.guid)
+
+    def wake(self, address: Address | None, guid: str | None = None) -> None:
+        """Make sure that a look at the thread begins after this call; without an address: at every open thread."""
+        key = _key(address)
+        thread = self._threads.get(key)
+        if thread is None:
+            thread = self._threads[key] = _Thread(address)
+            self._start(self._carry(key, thread))
+        if guid is not None:
+            thread.waiting.add(guid)
+        if address is not None:
+            self._open[key] = thread.address = address  # a repository may have been renamed since
+        thread.wanted = True
+        thread.word.set()
+
+    async def wake_all(self, mine: Callable[[Address], bool] = lambda _: True) -> None:
+        """Wake every open thread; raises what the host raises."""
+        addresses = [address for address in await self.host.open_threads() if mine(address)]
+        self._open = {_key(address): address for address in addresses}
+        for address in addresses:
+            self.wake(address)
+
+    async def idle(self) -> None:
+        """Wait until every thread rests."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Take up what waits in the inbox; at the end every look is cancelled, and the next start takes it up again.
+
+        Raises Misconfigured where another process works on the same inbox.
+        """
+        with self.inbox.held():
+            for delivery in await asyncio.to_thread(self.inbox.waiting):
+                self.deliver(delivery)
+            async with self._ending():
+                yield
+
+    @asynccontextmanager
+    async def _ending(self) -> AsyncIterator[None]:
+        """Cancel every look at the end, and wait a while for them."""
+        try:
+            yield
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=CLOSING_SECONDS)
+
+    def _start(self, carrying: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(carrying)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, key: _Key, thread: _Thread) -> None:
+        """Look at a thread until nothing is left to look for."""
+        try:
+            while thread.wanted:
+                if await self._settled(thread):
+                    await self._let_go(thread)
+        finally:
+            del self._threads[key]
+
+    async def _settled(self, thread: _Thread) -> bool:
+        """Look until an attempt succeeds or never will; False: the deliveries have to wait for a later start."""
+        began = self.clock.monotonic()
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(PASSING),
+            stop=stop_after_attempt(self.attempts) if self.attempts else stop_never,
+            wait=wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT),
+            before_sleep=lambda state: self._say_waiting(thread, state),
+            sleep=self.clock.sleep,
+            reraise=True,
+        )
+        try:
+            facts: dict[str, Any] = await retrying(self._attempt, thread)
+        except Exception as error:  # noqa: BLE001 - the outermost shell: one thread's bug is no other thread's
+            self.exit_code = error.exit_code if isinstance(error, PlangateError) else Broken.exit_code
+            failure("look", error, **_named(thread))
+            return not isinstance(error, PASSING)
+        seconds = round(self.clock.monotonic() - began, 1)
+        say("look", **_named(thread), **facts, seconds=seconds)
+        return True
+
+    async def _attempt(self, thread: _Thread) -> dict[str, Any]:
+        """Look once, and give the facts for the log."""
+        thread.covered = frozenset()
+        async with self._place(thread):
+            thread.word.clear()
+            thread.wanted, thread.covered = False, frozenset(thread.waiting)
+            if thread.address is None:
+                await self.wake_all()
+                return {"open": len(self._open)}
+            async with self._listening(thread, thread.address):
+                record = await self.host.look(thread.address)
+            return {"stage": record.stage, "position": record.position}
+
+    async def _let_go(self, thread: _Thread) -> None:
+        covered, thread.covered = thread.covered, frozenset()
+        thread.waiting -= covered
+        try:
+            await asyncio.to_thread(self.inbox.remove, covered)
+        except OSError as error:  # the files stay, and cost a look at the next start
+            failure("inbox", error, outcome="not removed")
+
+    @asynccontextmanager
+    async def _place(self, thread: _Thread) -> AsyncIterator[None]:
+        """Hold one of the places; whoever has to wait for it is listened to meanwhile."""
+        if self._slots.locked() and thread.address is not None:
+            thread.word.set()
+            async with self._listening(thread, thread.address):
+                await self._slots.acquire()
+        else:
+            await self._slots.acquire()
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    @asynccontextmanager
+    async def _listening(self, thread: _Thread, address: Address) -> AsyncIterator[None]:
+        """Listen at every wake; at the end a listen that is under way may end, so that it meets no later look."""
+        listener = asyncio.create_task(self._listen(thread, address))
+        try:
+            yield
+            async with thread.ear:
+                pass
+        finally:
+            listener.cancel()
+            await asyncio.wait([listener])
+
+    async def _listen(self, thread: _Thread, address: Address) -> None:
+        while True:
+            await thread.word.wait()
+            async with thread.ear:
+                thread.word.clear()
+                try:
+                    await self.host.listen(address)
+                except Exception as error:  # noqa: BLE001 - the look that follows takes in what was said here
+                    failure("listen", error, **_named(thread))
+
+    def _say_waiting(self, thread: _Thread, state: RetryCallState) -> None:
+        thread.covered = frozenset()
+        if state.outcome and (error := state.outcome.exception()):
+            failure("look", error, **_named(thread), attempt=state.attempt_number, again_in=state.upcoming_sleep)
+
+
+def sweep(settings: "Settings", repo: str | None = None, *, log: str = "text") -> int:
+    """Look at every open thread once, of one repository (OWNER/REPO) or of all, and give the exit code."""
+    from bot.compose.github import GitHubHost
+
+    if repo is not None and repo.count("/") != 1:
+        raise Misconfigured(f"not a repository: {repo!r}", where="--repo", mend="write OWNER/REPO")
+
+    setup(log, secrets=secrets(settings))
+
+    async def look() -> int:
+        async with GitHubHost(settings) as host:
+            return await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo)
+
+    return asyncio.run(look())
+
+
+async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None) -> int:
+    """Look once at every delivery that waits and at every open thread; gives the exit code of the newest failure."""
+
+    def mine(address: Address) -> bool:
+        return repo is None or f"{address.owner}/{address.name}".casefold() == repo.casefold()
+
+    worker = Worker(host, inbox, attempts=SWEEP_ATTEMPTS)
+    began = time.monotonic()
+    async with worker.running():
+        await worker.wake_all(mine)
+        await worker.idle()
+    say("sweep", seconds=round(time.monotonic() - began, 1), exit_code=worker.exit_code)
+    return worker.exit_code
+
+
+def _key(address: Address | None) -> _Key:
+    return _EVERY_THREAD if address is None else (address.repository, address.number)
+
+
+def _named(thread: _Thread) -> dict[str, Any]:
+    address = thread.address
+    return {"thread": f"{address.owner}/{address.name}#{address.number}" if address else "every"}
