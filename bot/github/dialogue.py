@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 from bot.core import comment
-from bot.core.approval import Actor, Role, Snapshot, Verdict
+from bot.core.approval import Actor, Reason, Role, Snapshot, Verdict
 from bot.core.inert import inert
 from bot.core.marker import Key
 from bot.core.names import CommitId, ThreadNumber
@@ -21,6 +21,10 @@ from bot.github.snapshot import Looker
 from bot.github.threads import Thread, Threads, context
 from bot.github.turns import Listener, turns
 from bot.ports import Signer
+
+
+_DONE_TO_IT: Final = frozenset({Reason.PLAN_CHANGED, Reason.PLAN_HIDDEN, Reason.THREAD_CLOSED})
+"""What people can do to a plan that keeps it waiting, whoever approves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +125,8 @@ class GitHubDialogue:
         return await looker.look(plan, shown)
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
-        """Say once per plan why it is not approved, where somebody tried."""
-        if any(finding.actor is not None for finding in verdict.findings):
+        """Say once per plan why it is not approved, where somebody tried, or did something to it (A5)."""
+        if any(finding.actor is not None or finding.reason in _DONE_TO_IT for finding in verdict.findings):
             text = f"Plan {plan.plan} ({plan.short_digest}) waits: {comment.reasons(verdict)}."
             await self.comments.put("waits", plan.plan, text, digest=plan.digest)
 

@@ -1,4 +1,4 @@
-"""The script of the demo: what a sensible model would do with the sample repository, told by looking at each request."""
+"""The script of the demo: what a sensible model does with the sample repository, told by looking at each request."""
 
 from typing import Final
 

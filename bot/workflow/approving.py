@@ -1,5 +1,7 @@
 """Approving: one live look, one verdict. Asked again before work starts or goes on, and before the first push (A4)."""
 
+from dataclasses import replace
+
 from bot.core import comment
 from bot.core.approval import ApprovedPlan, Outcome, Verdict, prove
 from bot.core.gate import Move, Stage
@@ -27,7 +29,17 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     return None
 
 
+async def stopped(desk: Desk, now: Record) -> Done | None:
+    """Give the move that stops running work, where an approver has rejected its plan meanwhile (product.md)."""
+    verdict, _ = await evaluated(desk, now)
+    if verdict.outcome is not Outcome.REJECTED:
+        return None
+    who = ", ".join(actor.login for actor in verdict.by)
+    return Done(Move.STOPPED, {"by": [actor.login for actor in verdict.by], "owes": comment.stopped(who)})
+
+
 async def evaluated(desk: Desk, now: Record) -> tuple[Verdict, ApprovedPlan | None]:
     """Take one live look and evaluate it; the proof comes only with an approval."""
-    snapshot = await desk.dialogue.snapshot(now.plan, now.fact("shown"))
+    live = await desk.dialogue.snapshot(now.plan, now.fact("shown"))
+    snapshot = replace(live, requester=now.turn.actor.id, plans=now.plans)
     return prove(now.plan, snapshot, desk.policy, desk.world.clock.now())

@@ -37,6 +37,8 @@ class Orders:
     same_session: bool = False
     """Whether approved work goes on in the session that planned it (`plangate run`); on GitHub a new one begins from
     the approved document, so that nothing else crosses the gate."""
+    refusal: str = ""
+    """Why nothing may be carried on here (a mistake in the configuration); "" for nothing."""
     watch_seconds: float = 5.0
     """How often running work looks whether the thread has moved (a stop, a further turn)."""
 

@@ -7,10 +7,13 @@ most the effect that was under way; it is asked for again, under the same (threa
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.gate import ON_ENTER, Effect
+from bot.core import comment
+from bot.core.errors import Refused
+from bot.core.gate import ON_ENTER, Effect, Move, Stage
 from bot.workflow import approving, executing, intake, planning, proposing, publishing, telling
 from bot.workflow.desk import Desk, Done
 from bot.workflow.ledger import append, current
@@ -28,14 +31,16 @@ VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
     }
 )
 
+_AT_WORK: Final = frozenset({Stage.EXECUTING, Stage.PUBLISHING})
+
 
 async def look(desk: Desk) -> Record:
     """Carry a thread on until it rests, and give its record; safe to call at any time, any number of times.
 
-    Raises Conflict when another process moved the thread, and what a verb raises.
+    Raises Conflict when another process moved the thread, and Transient when a service failed.
     """
-    now = await listen(desk)
-    while True:
+    now = await _heard(desk)
+    while not desk.orders.refusal:
         now = await _carried_on(desk, now)
         if not now.kept or not intake.takes_requests(now):
             break
@@ -45,7 +50,15 @@ async def look(desk: Desk) -> Record:
 
 
 async def listen(desk: Desk) -> Record:
-    """Only take in what people said, and answer what can be answered at once: for commands while others work."""
+    """Only take in what people said, while another look of the same thread works; a rejection stops that work."""
+    now = await _heard(desk)
+    if now.stage in _AT_WORK and (stop := await approving.stopped(desk, now)) is not None:
+        now = await append(desk, now, stop)
+    return await telling.settle(desk, now)
+
+
+async def _heard(desk: Desk) -> Record:
+    """Take in what people said, and answer what can be answered at once."""
     now = await intake.take_in(desk, await current(desk))
     return await telling.settle(desk, now)
 
@@ -53,12 +66,25 @@ async def listen(desk: Desk) -> Record:
 async def _carried_on(desk: Desk, now: Record) -> Record:
     """Perform effects until none is open, or one waits for people."""
     while (effect := ON_ENTER.get(now.stage)) is not None:
-        done = await VERBS[effect](desk, now)
-        if done is None:
-            after = await current(desk)
-            if after.thread == now.thread:
-                break
-            now = after
+        done = await _performed(desk, now, effect)
+        if done is not None:
+            now = await append(desk, now, done)
             continue
-        now = await append(desk, now, done)
+        after = await current(desk)
+        if after.thread == now.thread:
+            break
+        now = after
     return await telling.settle(desk, now)
+
+
+async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:
+    """Perform one effect, and journal with its answer what it cost; what is refused ends in a comment (PR3)."""
+    before = desk.world.ledger.cost_usd
+    try:
+        done = await VERBS[effect](desk, now)
+    except Refused as error:
+        if desk.orders.same_session:
+            raise  # a person at a terminal is told on the spot
+        done = Done(Move.FAILED, {"detail": str(error), "owes": comment.outcome(Stage.FAILED, detail=str(error))})
+    cost = round(desk.world.ledger.cost_usd - before, 6)
+    return replace(done, facts=dict(done.facts) | {"cost_usd": cost}) if done is not None and cost else done

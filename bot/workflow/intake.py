@@ -49,10 +49,14 @@ async def _take(desk: Desk, now: Record, turn: Turn) -> Record:
         await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
         return await note(desk, now, HEARD, taken(turn))
     await desk.dialogue.acknowledge(turn, Sign.SEEN)
+    if desk.orders.refusal:
+        return await _heard(desk, now, turn, owes=comment.refused(desk.orders.refusal))
     said = _said(desk, turn)
     match said:
         case None:
             return await _request(desk, now, turn, turn.text)
+        case Command(Verb.APPROVE | Verb.REJECT) if turn.edited and now.stage is Stage.AWAITING_APPROVAL:
+            return await _heard(desk, now, turn)  # the verdict says why it does not count
         case Command() | Mistaken() if turn.edited:
             return await _heard(desk, now, turn, owes=comment.EDITED)
         case Mistaken():

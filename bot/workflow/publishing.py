@@ -6,6 +6,7 @@ from bot.core import comment
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import OutOfScope, Refused
 from bot.core.gate import Move, Stage
+from bot.core.inert import inert
 from bot.core.names import run_branch, thread_branch
 from bot.core.paths import tier_of
 from bot.core.plan import PlanDocument, to_json
@@ -81,7 +82,7 @@ def _pull(desk: Desk, now: Record, proof: ApprovedPlan, made: Published) -> Pull
     executed = now.last(Move.EXECUTED).body
     body = comment.pull_body(
         proof.document,
-        summary=executed["summary"],
+        summary=inert(executed["summary"]),
         checks=executed["checks"],
         approvers=[actor.login for actor in proof.approvers],
         cost_usd=desk.world.ledger.cost_usd if desk.world.ledger.priced else None,

@@ -56,6 +56,13 @@ class Record:
         return from_json(self.last(Move.PLANNED, Move.OUTGREW).body["plan"])
 
     @property
+    def plans(self) -> int:
+        """How many plan versions this round's request has had: an approval without a digest needs exactly one."""
+        made = [entry for entry in self.entries if entry.kind in {Move.PLANNED, Move.OUTGREW}]
+        over = [entry.n for entry in self.entries if entry.kind in {Move.DELIVERED, Move.CLOSED}]
+        return sum(entry.n > max(over, default=0) for entry in made)
+
+    @property
     def planning_session(self) -> SessionId:
         """The session that plans for the newest turn; a retry goes on in the same one."""
         return SessionId(f"plan-{self.last(Move.REQUESTED).n}")

@@ -188,7 +188,8 @@ def _classify(error: Exception) -> Failure:
         case ErrorEvent():
             return status_failure(200, error.type, str(error), {})
         case APIStatusError():
-            return status_failure(error.status_code, error.type or "", error.message, dict(error.response.headers))
+            text = error.api_message or error.message
+            return status_failure(error.status_code, error.type or "", text, dict(error.response.headers))
         case APIConnectionError() | httpx2.TransportError() | TimeoutError() | Malformed() | json.JSONDecodeError():
             return Failure(f"the connection to the model failed: {str(error) or type(error).__name__}", retryable=True)
         case _:

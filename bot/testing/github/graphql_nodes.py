@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from bot.testing.github.bare import Bare
 from bot.testing.github.changes import pull_of
+from bot.testing.github.credentials import grants
 from bot.testing.github.diffs import hunk
 from bot.testing.github.entities import (
     Comment,
@@ -27,7 +28,7 @@ from bot.testing.github.entities import (
     from_node_id,
     node_id,
 )
-from bot.testing.github.rest import ApiError, Caller, visible
+from bot.testing.github.rest import ApiError, Caller, visible, within
 from bot.testing.github.rest_code import git_commit_json
 from bot.testing.github.shapes import association, thread_url
 from bot.testing.github.site import Site, stamp, stamp_or_none, web_login
@@ -202,6 +203,7 @@ class Nodes:
 
     def ref(self, home: Repository, name: str | None) -> Node | None:
         """Write a ref, or nothing where there is none."""
+        self._need(home, "contents")
         sha = self.world.bare(home).refs().get(name or "")
         if name is None or sha is None:
             return None
@@ -212,6 +214,7 @@ class Nodes:
 
     def git_object(self, home: Repository, expression: str) -> Node | None:
         """Write what a git expression names: a commit, a tree or a blob."""
+        self._need(home, "contents")
         bare = self.world.bare(home)
         if not visible(self.world, self.caller, home) or (sha := bare.resolve(expression, "object")) is None:
             return None
@@ -319,12 +322,21 @@ class Nodes:
         if found is None or pull not in {None, found.pull is not None}:
             what = {None: "an issue or pull request", True: "a PullRequest", False: "an Issue"}[pull]
             raise ApiError(404, f"Could not resolve to {what} with the number of {number}.")
+        self._need(home, "issues", "pull_requests")
         return self.issue(found)
 
     def _seen(self, found: Any, write: Callable[[Any], Node]) -> Node | None:
-        if found is None or not visible(self.world, self.caller, self.world.repositories[found.repository]):
+        home = self.world.repositories.get(found.repository if found else 0)
+        if home is None or not visible(self.world, self.caller, home):
             return None
+        self._need(home, "issues", "pull_requests")
         return write(found)
+
+    def _need(self, home: Repository, *permissions: str) -> None:
+        token = self.caller.token
+        inside = token is not None and token.permissions is not None and within(self.world, token, home)
+        if token is not None and inside and not any(grants(token, each, "read") for each in permissions):
+            raise ApiError(403, "Resource not accessible by integration")
 
 
 def connection(

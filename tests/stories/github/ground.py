@@ -9,8 +9,8 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -90,6 +90,16 @@ FIX: Final = (
     call("Edit", file_path=FIXED, old_string="total > FREE_FROM", new_string="total >= FREE_FROM"),
     say("Orders of 50 ship free."),
 )
+NOTE: Final = (
+    call("Read", file_path="CHANGELOG.md"),
+    call(
+        "Edit",
+        file_path="CHANGELOG.md",
+        old_string="- Express delivery.\n",
+        new_string="- Express delivery.\n- Orders of exactly 50 ship free.\n",
+    ),
+    say("Noted in the changelog."),
+)
 
 
 @dataclass(slots=True)
@@ -124,15 +134,19 @@ class Model:
         """Make the model wait before it answers that step."""
         return self.pauses.setdefault(step, Pause())
 
+    def turn_to_the_changelog(self) -> None:
+        """Plan and do something else from now on."""
+        self.plan, self.scope, self.work = "Note it in `CHANGELOG.md`.", ("CHANGELOG.md",), NOTE
+
     @property
-    def planned(self) -> int:
-        """How often it was asked while it planned."""
-        return sum(not is_work(request) for request in self.heard)
+    def works(self) -> list[ModelRequest]:
+        """The requests that belong to approved work."""
+        return [request for request in self.heard if is_work(request)]
 
     @property
     def worked(self) -> int:
         """How often it was asked to do approved work."""
-        return len(self.heard) - self.planned
+        return len(self.works)
 
 
 def is_work(request: ModelRequest) -> bool:
@@ -250,18 +264,25 @@ class Story(Hub):
         self.records[number] = await self.host.listen(self.address(number))
 
     @asynccontextmanager
-    async def at_work(self, pause: Pause, number: int = 1) -> AsyncIterator[None]:
+    async def at_work(self, pause: Pause, number: int = 1) -> "AsyncIterator[asyncio.Future[Record]]":
         """Be there while a look is under way and the model waits; afterwards it goes on, and the look ends."""
         looking = asyncio.ensure_future(self.host.look(self.address(number)))
         try:
             await first(pause.reached(), looking)
-            yield
+            yield looking
             pause.go_on()
             self.records[number] = await looking
         finally:
             pause.go_on()
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
+
+    async def watched(self) -> None:
+        """Wait until the work under way has seen what the journal holds now: it reads it on, and then once more."""
+        reads = len(self.asked(f"GET /{HOME}.git/info/refs"))
+        async with asyncio.timeout(PATIENCE):
+            while len(self.asked(f"GET /{HOME}.git/info/refs")) < reads + 3:
+                await asyncio.sleep(0.005)
 
     async def planned(self, login: str = "will") -> Comment:
         """Let somebody ask, and give the plan comment."""
@@ -276,9 +297,9 @@ class Story(Hub):
         return self.records[1].stage
 
 
-async def first(waiting: "asyncio.Future[None] | object", looking: "asyncio.Future[Record]") -> None:
+async def first(waiting: Coroutine[None, None, None], looking: "asyncio.Future[Record]") -> None:
     """Wait for something that happens while a look is under way; a look that ends before fails the story."""
-    task = asyncio.ensure_future(waiting)  # type: ignore[arg-type]
+    task = asyncio.ensure_future(waiting)
     await asyncio.wait({task, looking}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         raise AssertionError(f"the look ended before: {await looking}")

@@ -1,10 +1,11 @@
 """A simulated GitHub with one repository and its people, and how a test speaks to it."""
 
 import json
-import urllib.error
-import urllib.request
+from contextlib import closing
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlsplit
 
 from bot.testing.github.clock import TurnedClock
 from bot.testing.github.credentials import personal_token
@@ -51,13 +52,11 @@ class Ground:
         value = self.token if token is None else token
         sent = {"Authorization": f"Bearer {value}"} if value else {}
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.github.api_url + path, data, {**sent, **(headers or {})}, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=10) as response:
-                return Reply(response.status, {k.lower(): v for k, v in response.headers.items()}, response.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                return Reply(error.code, {k.lower(): v for k, v in error.headers.items()}, error.read())
+        address = urlsplit(self.github.api_url)
+        with closing(HTTPConnection(str(address.hostname), address.port, timeout=10)) as connection:
+            connection.request(method, path, data, {**sent, **(headers or {})})
+            response = connection.getresponse()
+            return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
 
     def query(self, text: str, *, token: str | None = None, **variables: Any) -> Any:
         """Ask GraphQL and give the whole answer."""

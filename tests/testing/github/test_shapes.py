@@ -35,7 +35,7 @@ class Tour:
 
 def accounts(tour: Tour) -> None:
     ground = tour.ground
-    at = {"installation_id": ground.installation.id}
+    at: dict[str, Any] = {"installation_id": ground.installation.id}
     tour.go("GET", "/meta")
     tour.go("GET", "/rate_limit")
     tour.go("GET", "/app", jwt=True)
@@ -66,7 +66,7 @@ def hooks(tour: Tour) -> None:
     ground.github.webhooks.hook_app(ground.github.app, f"{ground.github.api_url}/nowhere")
     ground.github.webhooks.drain()
     listed = tour.go("GET", "/app/hook/deliveries", jwt=True)
-    at = {"delivery_id": listed[0]["id"]}
+    at: dict[str, Any] = {"delivery_id": listed[0]["id"]}
     tour.go("GET", "/app/hook/deliveries/{delivery_id}", jwt=True, **at)
     tour.go("POST", "/app/hook/deliveries/{delivery_id}/attempts", jwt=True, **at)
 
@@ -76,7 +76,7 @@ def threads(tour: Tour) -> None:
     tour.go("POST", f"{HOME}/labels", {"name": "plangate"})
     tour.go("GET", f"{HOME}/labels")
     tour.go("POST", f"{HOME}/issues", {"title": "Broken", "body": "Please", "labels": ["bug"], "assignees": ["alice"]})
-    at = {"issue_number": 1}
+    at: dict[str, Any] = {"issue_number": 1}
     tour.go("GET", f"{HOME}/issues", query="?state=all&labels=bug&since=2020-01-01T00:00:00Z")
     tour.go("GET", issue, **at)
     tour.go("PATCH", issue, {"title": "Very broken", "state": "closed"}, **at)
@@ -89,7 +89,8 @@ def threads(tour: Tour) -> None:
     made = tour.go("POST", f"{issue}/comments", {"body": "Hello"}, **at)
     tour.go("GET", f"{issue}/comments", **at)
     tour.go("GET", f"{HOME}/issues/comments")
-    for path, place in ((comment, {"comment_id": made["id"]}), (issue, at)):
+    places: tuple[tuple[str, dict[str, Any]], ...] = ((comment, {"comment_id": made["id"]}), (issue, at))
+    for path, place in places:
         reacted = tour.go("POST", f"{path}/reactions", {"content": "eyes"}, **place)
         tour.go("POST", f"{path}/reactions", {"content": "eyes"}, **place)
         tour.go("GET", f"{path}/reactions", query="?content=eyes", **place)
@@ -128,7 +129,7 @@ def code(tour: Tour) -> None:
     run = tour.go(
         "POST", f"{HOME}/check-runs", {"name": "plan", "head_sha": sha, "output": {"title": "t", "summary": "s"}}
     )
-    at = {"check_run_id": run["id"]}
+    at: dict[str, Any] = {"check_run_id": run["id"]}
     tour.go("PATCH", f"{HOME}/check-runs/{{check_run_id}}", {"conclusion": "success"}, **at)
     tour.go("GET", f"{HOME}/check-runs/{{check_run_id}}", **at)
     tour.go("GET", f"{HOME}/commits/{{ref}}/check-runs", ref="topic")
@@ -138,7 +139,7 @@ def pulls(tour: Tour) -> None:
     world = tour.ground.github.world
     pull = f"{HOME}/pulls/{{pull_number}}"
     made = tour.go("POST", f"{HOME}/pulls", {"title": "New", "head": "topic", "base": "main", "body": "Closes #1"})
-    at = {"pull_number": made["number"]}
+    at: dict[str, Any] = {"pull_number": made["number"]}
     tour.go("GET", f"{HOME}/pulls", query="?head=acme:topic&state=all")
     tour.go("GET", pull, **at)
     tour.go("PATCH", pull, {"title": "Newer"}, **at)

@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +16,7 @@ from bot.testing.host import hosted
 from tests.testing.github.ground import NAME, Ground
 from tests.testing.github.oracles import WEBHOOKS, needs_oracles
 
-NEWER = re.compile(r"^Additional properties are not allowed \('(user_view_type|client_id)' was unexpected\)$")
+NEWER = {"user_view_type", "client_id"}
 """Fields that GitHub sends now and that the schemas, which are no longer kept up, do not know."""
 
 
@@ -131,13 +130,11 @@ def test_payloads_have_githubs_shape(ground: Ground, receiver: Receiver) -> None
     ground.github.webhooks.drain()
     wrong = set()
     for headers, body in receiver.got:
-        name, told = headers["x-github-event"], json.loads(body)
+        name, told = headers["x-github-event"], _without_newer(json.loads(body))
         kind = f"{name}${told['action']}" if "action" in told else f"{name}$event"
         root = {"$ref": f"#/definitions/{kind}", "definitions": schema["definitions"]}
         for error in jsonschema_rs.Draft7Validator(root).iter_errors(told):
-            if not NEWER.search(error.message):
-                wrong.add(f"{kind} {'/'.join(map(str, error.instance_path))} {error.message[-1500:]}")
-    print("\n".join(sorted(wrong)))
+            wrong.add(f"{kind} {'/'.join(map(str, error.instance_path))} {error.message[-150:]}")
     assert sorted(wrong) == []
     assert len({headers["x-github-event"] for headers, _ in receiver.got}) == 7
 
@@ -165,3 +162,11 @@ def _everything(ground: Ground) -> None:
     run = CheckRun(world.next_id(), ground.repository.id, ground.github.app.id, "plan", sha, "queued", world.now())
     changes.check(alice, run)
     alice.merge(NAME, 2)
+
+
+def _without_newer(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_newer(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _without_newer(each) for key, each in value.items() if key not in NEWER}
+    return value

@@ -1,0 +1,150 @@
+"""The ways to GitHub: doors and tokens, each scoped to what it is for, and which repositories are served."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.config import Settings
+from bot.core.approval import Actor
+from bot.core.errors import Misconfigured, PlangateError
+from bot.core.names import RepositoryId
+from bot.github import reach, repository
+from bot.github.door import Credentials, Door
+from bot.github.tokens import AppJwt, AppTokens, StaticToken
+from bot.ports import Clock
+from bot.store.thread_refs import Remote, ThreadRefs
+from bot.workspace.remote import RemoteRepository
+
+REFRESH_SECONDS: Final = 60.0
+WORKING: Final = {"contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read"}
+"""What a token that works on one repository may do, and no more (W4)."""
+POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
+"""What the one token that polls an installation may do."""
+
+
+@dataclass(slots=True)
+class Reached:
+    """One repository as it is spoken to: a door, its tokens, git's remote, and the newest token for git."""
+
+    at: repository.Address
+    door: Door
+    credentials: Credentials
+    refs: ThreadRefs = field(init=False)
+    remote: RemoteRepository = field(init=False)
+    _token: str = field(default="", repr=False)
+
+    def newest(self) -> str:
+        """Give the token that git uses next."""
+        return self._token
+
+    async def refresh(self) -> None:
+        """Have a token that is valid now."""
+        self._token = await self.credentials.token()
+
+    @asynccontextmanager
+    async def kept_fresh(self) -> AsyncIterator[None]:
+        """Keep the token for git fresh while work is under way: installation tokens last an hour."""
+
+        async def refreshing() -> None:
+            while True:
+                await self.door.clock.sleep(REFRESH_SECONDS)
+                with suppress(PlangateError):
+                    await self.refresh()
+
+        task = asyncio.ensure_future(refreshing())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@dataclass(slots=True)
+class Connections:
+    """All ways to GitHub of one process; raises Misconfigured without credentials."""
+
+    settings: Settings
+    clock: Clock
+    _reached: dict[tuple[int | None, str], Reached] = field(default_factory=dict)
+    _pollers: dict[int, Door] = field(default_factory=dict)
+    _bot: Actor | None = None
+
+    def __post_init__(self) -> None:
+        github = self.settings.github
+        if not (github.as_app or github.token):
+            raise Misconfigured(
+                "no credentials for GitHub",
+                where="PLANGATE_APP_ID, PLANGATE_GITHUB_TOKEN",
+                mend="set PLANGATE_APP_ID with PLANGATE_PRIVATE_KEY, or PLANGATE_GITHUB_TOKEN",
+            )
+
+    async def reach(self, installation: int | None, number: int, at: repository.Address) -> Reached:
+        """Give the way to one repository, with tokens that reach no other."""
+        known = self._reached.get((installation, at.path))
+        if known is None:
+            credentials = self._credentials(installation, number, WORKING)
+            known = Reached(at, self._door(credentials), credentials)
+            url = at.clone_url(self.settings.github.server_url)
+            known.remote = RemoteRepository(url, known.newest)
+            scratch = self.settings.data_dir / "state" / f"{number}.git"
+            known.refs = ThreadRefs(Remote(url, environment=known.remote.environment), scratch, self.clock)
+            self._reached[installation, at.path] = known
+        await known.refresh()
+        return known
+
+    def poller(self, installation: int | None) -> Door:
+        """Give the door that polls all plans of an installation; with a plain token, of all repositories."""
+        key = installation or 0
+        if key not in self._pollers:
+            self._pollers[key] = self._door(self._credentials(installation, None, POLLING))
+        return self._pollers[key]
+
+    async def repositories(
+        self, only: tuple[repository.Address, ...]
+    ) -> AsyncIterator[tuple[int | None, int, repository.Address]]:
+        """Yield (installation, number, name) of every repository that is served."""
+        if only:
+            for at in only:
+                yield await self.find(at)
+        elif self.settings.github.as_app:
+            async for installation in reach.installations(self._app()):
+                async for number, at in reach.installed(self.poller(installation)):
+                    yield installation, number, at
+        else:
+            async for number, at in reach.owned(self.poller(None)):
+                yield None, number, at
+
+    async def find(self, at: repository.Address) -> tuple[int | None, int, repository.Address]:
+        """Look a repository up by name: (installation, number, name); raises Missing."""
+        installation = None
+        if self.settings.github.as_app:
+            installation = await repository.installation(self._app(), at)
+        facts = await repository.repository(self.poller(installation), at)
+        return installation, facts.id, facts.address
+
+    async def bot(self, door: Door) -> Actor:
+        """Say who the bot is; asked once."""
+        if self._bot is None:
+            as_app = self.settings.github.as_app
+            self._bot = await (repository.app_bot(self._app(), door) if as_app else repository.token_bot(door))
+        return self._bot
+
+    def is_bot(self, actor: int | None) -> bool:
+        """Tell whether an account is known to be the bot's own."""
+        return self._bot is not None and self._bot.id == actor
+
+    def _credentials(self, installation: int | None, number: int | None, may: dict[str, str]) -> Credentials:
+        if installation is None:
+            return StaticToken(self.settings.github.token.reveal)
+        return AppTokens(self._app(), installation, None if number is None else RepositoryId(number), may)
+
+    def _door(self, credentials: Credentials) -> Door:
+        github = self.settings.github
+        return Door(github.api_url, github.graphql_url, credentials, self.clock, between_writes=github.write_pause)
+
+    def _app(self) -> Door:
+        """Give a door that is opened as the App itself."""
+        github = self.settings.github
+        return self._door(AppJwt(github.app_id, github.private_key.reveal, self.clock))

@@ -1,0 +1,137 @@
+"""How the bot is spoken to, who may, and what it takes for speech."""
+
+import pytest
+
+from bot.core.gate import Stage
+from bot.testing.model.reply import say
+from tests.stories.github.ground import HOME, WISH, Model, Story
+
+UNHEARD = {
+    "no mention": WISH,
+    "code": f"`@plangate` {WISH}",
+    "code block": f"```\n@plangate {WISH}\n```",
+    "quote": f"> @plangate {WISH}",
+    "HTML comment": f"<!-- @plangate {WISH} -->",
+    "heading": f"# @plangate {WISH}",
+    "another name": f"@plangate-two {WISH}",
+    "address": f"mail me at will@plangate.example: {WISH}",
+}
+
+
+@pytest.mark.req("X1")
+@pytest.mark.parametrize("name", UNHEARD)
+async def test_no_mention(story: Story, name: str) -> None:
+    """What people do not see as a mention is none: no sign, no comment, no word to the model."""
+    issue = story.opens("will", UNHEARD[name])
+    assert (await story.rests()).stage is Stage.LISTENING
+    assert (story.signs(issue), story.comments(), story.model.heard) == ([], [], [])
+
+
+@pytest.mark.req("PR3")
+async def test_acknowledged(story: Story) -> None:
+    """An accepted request is acknowledged at once, before the model was asked."""
+    issue = story.opens("will")
+    await story.hears()
+    assert story.signs(issue) == ["eyes"]
+    assert story.model.heard == []
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+
+
+@pytest.mark.parametrize("login", ("rita", "tess", "stranger"))
+async def test_may_not_ask(story: Story, login: str) -> None:
+    """Somebody who may not ask gets one sign and nothing else."""
+    issue = story.opens(login)
+    said = story.says(login, f"@plangate {WISH}")
+    await story.rests()
+    assert (await story.rests()).stage is Stage.LISTENING
+    assert (story.signs(issue), story.signs(said), story.comments()) == (["confused"], ["confused"], [])
+    assert story.model.heard == []
+    assert story.nothing_done()
+
+
+async def test_comment(story: Story) -> None:
+    """A mention in a comment is a request as well; what was said before is context."""
+    story.opens("rita", WISH)
+    said = story.says("will", "@plangate please do what she asks")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert story.signs(said) == ["eyes"]
+    asked = story.model.heard[0].texts()[0]
+    assert "please do what she asks" in asked
+    assert f"> {WISH}" in asked
+
+
+@pytest.mark.parametrize("way", ("label", "assignment"))
+async def test_label_and_assignment(story: Story, way: str) -> None:
+    """The label, or the bot as assignee, asks for what the issue says."""
+    issue = story.opens("rita", WISH)
+    if way == "label":
+        story.person("will").label(HOME, 1, "plangate")
+    else:
+        story.person("will").assign(HOME, 1, "plangate[bot]")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert story.signs(issue) == ["eyes"]
+    assert WISH in story.model.heard[0].texts()[0]
+    await story.rests()
+    assert len(story.plans()) == 1
+
+
+async def test_question(story: Story, model: Model) -> None:
+    """A question is answered without a plan, in one comment."""
+    model.before = (say("Orders of 50 pay because the code compares with `>`."),)
+    story.opens("will", "@plangate why do orders of 50 pay for shipping?")
+    await story.rests()
+    assert (await story.rests()).stage is Stage.ANSWERED
+    assert story.said("tell") == ["Orders of 50 pay because the code compares with `>`."]
+    assert story.plans() == []
+    assert story.nothing_done()
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    (
+        ("@plangate status", "This thread is at: awaiting_approval."),
+        ("/plangate help", "- `status`, `help`"),
+        ("@plangate aprove", "I do not know the command `@plangate aprove`. Did you mean `approve`?"),
+        ("@plangate retry", "There is nothing to retry: nothing was interrupted."),
+        ("@plangate budget 7", "Only people who may approve can change the budget or the mode."),
+        ("@plangate mode bypassPermissions", "Only people who may approve can change the budget or the mode."),
+    ),
+)
+async def test_commands(story: Story, said: str, answer: str) -> None:
+    """A command is answered once, and the plan waits as before."""
+    await story.planned()
+    story.says("will", said)
+    await story.rests()
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    (told,) = story.said("tell")
+    assert answer in told
+    assert len(story.plans()) == 1
+
+
+@pytest.mark.req("PR5")
+async def test_revised(story: Story) -> None:
+    """A revision makes plan 2; plan 1 is folded, says what replaced it, and a yes to it is void."""
+    old = await story.planned()
+    story.says("will", "@plangate revise Say so in the changelog too.")
+    story.model.plan = "As before, and a line in `CHANGELOG.md`."
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert [plan.minimized for plan in story.plans()] == ["outdated", None]
+    assert f"Replaced by plan 2 ({story.digest[:12]})" in story.plans()[0].text.body
+    story.reacts("maya", "+1", story.world.comments[old.id])
+    story.says("maya", "@plangate approve")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert "@maya: this request has had several plans: name the digest" in story.said("waits")[0]
+    assert story.nothing_done()
+    story.says("maya", f"@plangate approve {story.digest[:12]}")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert "plan 2" in story.pulls()[0].text.body
+
+
+async def test_another_turn_supersedes(story: Story) -> None:
+    """A further request while a plan waits makes a new plan, however much the old one was approved meanwhile."""
+    await story.planned()
+    story.says("will", "@plangate and say so in the changelog")
+    story.reacts("maya", "+1")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert len(story.plans()) == 2
+    assert story.nothing_done()

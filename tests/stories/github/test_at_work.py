@@ -1,0 +1,184 @@
+"""What people say while the bot is at it: stop, further wishes, second thoughts."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from bot.core.gate import Stage
+from bot.testing.github.faults import Logged
+from tests.stories.github.ground import FIX, HOME, PATIENCE, Model, Story
+from tests.stories.ground import processes
+
+WRITES = ("POST", "PATCH", "PUT", "DELETE")
+
+
+def written(requests: Sequence[Logged]) -> list[str]:
+    """List what changed something on GitHub but the bot's own memory: comments, reactions, pulls."""
+    return [logged.name for logged in requests if logged.name.startswith(WRITES) and "/repos/" in logged.path]
+
+
+async def stopped(story: Story, model: Model, step: str) -> None:
+    """Carry a thread to where the model waits before that step, and stop it there."""
+    if step == "w1":
+        await story.planned()
+        story.reacts("maya", "+1")
+    else:
+        story.opens("will")
+    async with story.at_work(model.pause(step)) as looking:
+        said = story.says("will", "@plangate stop")
+        await story.hears()
+        assert story.signs(said) == ["eyes"]
+        since = len(story.github.requests)
+        await asyncio.wait_for(looking, PATIENCE)
+        assert written(story.github.requests[since:]) == []
+        assert list(processes(story.host.settings.data_dir)) == []
+
+
+@pytest.mark.req("PR3")
+@pytest.mark.parametrize("step", ("p0", "w1"))
+async def test_stopped(story: Story, model: Model, step: str) -> None:
+    """`stop` ends what is under way: no process is left, and nothing is done on GitHub but the closing comment."""
+    await stopped(story, model, step)
+    assert (await story.rests()).stage is Stage.STOPPED
+    assert story.said("tell") == ["Stopped by will. The work so far is kept; `retry` goes on from there."]
+    assert story.nothing_done()
+
+
+@pytest.mark.parametrize("step", ("p0", "w1"))
+async def test_retried(story: Story, model: Model, step: str) -> None:
+    """`retry` goes on from there, with nothing done twice."""
+    await stopped(story, model, step)
+    story.says("will", "@plangate retry")
+    after = await story.rests(1)
+    if step == "p0":
+        assert after.stage is Stage.AWAITING_APPROVAL
+        story.reacts("maya", "+1")
+        after = await story.rests(1)
+    assert after.stage is Stage.IN_REVIEW
+    assert (len(story.plans()), len(story.pulls()), len(story.branches())) == (1, 1, 1)
+
+
+async def test_appended_to_the_plan(story: Story, model: Model) -> None:
+    """What comes while a plan is being made is told to the planner, in the same session; one plan comes of both."""
+    model.before = (FIX[0],)
+    story.opens("will")
+    async with story.at_work(model.pause("p0")):
+        story.says("will", "@plangate and note it in the changelog")
+        await story.hears()
+        await story.watched()
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert any("and note it in the changelog" in str(request.messages) for request in model.heard[1:])
+    assert len(story.plans()) == 1
+
+
+async def test_not_dropped(story: Story, model: Model) -> None:
+    """What comes while the planner hands its plan in is not lost: it is planned for before people decide."""
+    story.opens("will")
+    async with story.at_work(model.pause("p0")):
+        story.says("will", "@plangate and note it in the changelog")
+        await story.hears()
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert any("and note it in the changelog" in str(request.messages) for request in model.heard)
+
+
+@pytest.mark.req("PR1")
+async def test_kept_for_afterwards(story: Story, model: Model) -> None:
+    """What comes while approved work runs does not steer it; after the pull request it is planned for itself."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    async with story.at_work(model.pause("w1")):
+        said = story.says("will", "@plangate and note it in the changelog")
+        await story.hears()
+        assert story.signs(said) == ["eyes"]
+    assert not any("changelog" in str(request.messages) for request in model.works)
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert len(story.pulls()) == 1
+    assert len(story.plans()) == 2
+    assert "and note it in the changelog" in str(model.heard[-1].messages)
+
+
+@pytest.mark.req("PR1", "PR2")
+async def test_kept_and_approved(story: Story, model: Model) -> None:
+    """The kept turn's plan, once approved, adds to the same branch and the same pull request."""
+    await test_kept_for_afterwards(story, model)
+    first = story.branches()
+    model.pauses.clear()
+    model.turn_to_the_changelog()
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert len(story.pulls()) == 1
+    assert story.branches().keys() == first.keys()
+    (branch,) = first
+    assert "total >= FREE_FROM" in story.file(branch)
+    assert "ship free" in story.file(branch, "CHANGELOG.md")
+
+
+@pytest.mark.req("A4")
+@pytest.mark.parametrize("step", ("w0", "w2"))
+async def test_withdrawn(story: Story, model: Model, step: str) -> None:
+    """An approval that is taken back before the first push: nothing is pushed."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    async with story.at_work(model.pause(step)):
+        story.person("maya").unreact(story.plan, "+1")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert story.nothing_done()
+    story.reacts("ada", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert len(story.pulls()) == 1
+
+
+@pytest.mark.req("A4")
+async def test_rejected_at_work(story: Story, model: Model) -> None:
+    """A no that comes while approved work runs: nothing is pushed."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    async with story.at_work(model.pause("w1")):
+        story.reacts("ada", "-1")
+    assert (await story.rests()).stage is Stage.REJECTED
+    assert story.nothing_done()
+
+
+@pytest.mark.req("A5")
+async def test_drifted(story: Story) -> None:
+    """When a file of the plan's scope changes on the base branch, the plan is stale: nothing starts."""
+    await story.planned()
+    story.person("ada").push(HOME, {"parcel/shipping.py": "FREE_FROM = 60\n"})
+    story.reacts("maya", "+1")
+    assert (await story.rests()).stage is Stage.STALE
+    assert story.nothing_done()
+    assert "have changed on the base branch" in story.said("tell")[0]
+    story.says("will", "@plangate please plan again")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert len(story.plans()) == 2
+
+
+@pytest.mark.req("A5")
+async def test_drifted_at_work(story: Story, model: Model) -> None:
+    """The same while the work runs: nothing is pushed."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    async with story.at_work(model.pause("w1")):
+        story.person("ada").push(HOME, {"parcel/shipping.py": "FREE_FROM = 60\n"})
+    assert (await story.rests()).stage is Stage.STALE
+    assert story.nothing_done()
+
+
+async def test_other_changes(story: Story) -> None:
+    """Changes elsewhere on the base branch do not matter."""
+    await story.planned()
+    story.person("ada").push(HOME, {"docs/new.md": "New.\n"})
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+async def test_expired(story: Story) -> None:
+    """A plan of last week can no longer be approved."""
+    await story.planned()
+    story.clock.advance(timedelta(days=7).total_seconds())
+    story.reacts("maya", "+1")
+    assert (await story.rests()).stage is Stage.EXPIRED
+    assert story.nothing_done()
+    assert "the plan has expired" in story.said("tell")[0]

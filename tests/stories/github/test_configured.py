@@ -1,0 +1,91 @@
+"""What the default branch's configuration changes, and what its mistakes end in."""
+
+import pytest
+
+from bot.core.gate import Stage
+from tests.stories.github.ground import HOME, Model, Story
+
+PATH = ".github/plangate.yml"
+
+
+def configured(story: Story, text: str) -> None:
+    story.person("ada").push(HOME, {PATH: text})
+
+
+async def test_four_eyes(story: Story) -> None:
+    """With four eyes the requester's own yes does not count; somebody else's does."""
+    configured(story, "approve:\n  four_eyes: true\n")
+    await story.planned("maya")
+    story.reacts("maya", "+1")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert "@maya: the requester cannot approve here" in story.said("waits")[0]
+    story.reacts("ada", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+async def test_writers_may_approve(story: Story) -> None:
+    """Where the configuration lets writers approve, they do."""
+    configured(story, "approve:\n  roles: [write, maintain, admin]\n")
+    await story.planned()
+    story.reacts("will", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    (
+        ("approve:\n  four_eye: true\n", ("unknown key", "four_eye", f"{PATH}:2:3", "four_eyes")),
+        ("models: [\n", ("not YAML", f"{PATH}:")),
+        ("budget:\n  session_usd: free\n", ("session_usd", f"{PATH}:2:3")),
+    ),
+)
+@pytest.mark.req("PR3")
+async def test_mistaken(story: Story, text: str, words: tuple[str, ...]) -> None:
+    """A broken configuration ends in one comment that says where the mistake is; mended, the bot works again."""
+    configured(story, text)
+    issue = story.opens("will")
+    await story.rests()
+    await story.rests()
+    (told,) = story.said("tell")
+    assert all(word in told for word in words), told
+    assert story.signs(issue) == ["eyes"]
+    assert story.model.heard == []
+    configured(story, "mention: '@plangate'\n")
+    story.says("will", "@plangate please try again")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+
+
+@pytest.mark.req("PR1")
+async def test_mistaken_while_a_plan_waits(story: Story) -> None:
+    """What a broken configuration would have said of approving nobody knows: nothing starts until it is mended."""
+    await story.planned()
+    configured(story, "approve:\n  four_eye: true\n")
+    story.reacts("maya", "+1")
+    await story.rests()
+    assert story.nothing_done()
+    configured(story, "approve:\n  four_eyes: true\n")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+async def test_stranger_and_mistake(story: Story) -> None:
+    """Who may not ask learns nothing of the configuration."""
+    configured(story, "approve: nonsense\n")
+    issue = story.opens("rita")
+    await story.rests()
+    assert (story.signs(issue), story.comments()) == (["confused"], [])
+
+
+@pytest.mark.req("D2", "PR3")
+async def test_model_down(story: Story, model: Model) -> None:
+    """A model that stays down ends in one true comment; `retry` goes on."""
+    model.down = True
+    story.opens("will")
+    await story.rests()
+    assert (await story.rests()).stage is Stage.FAILED
+    (told,) = story.said("tell")
+    assert told.startswith("Failed:")
+    assert story.nothing_done()
+    model.down = False
+    story.says("will", "@plangate retry")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert len(story.plans()) == 1

@@ -1,0 +1,75 @@
+"""What comes after the pull request: more on the issue, on the pull request, and after the merge."""
+
+import pytest
+
+from bot.core.gate import Stage
+from bot.testing.github.changes import LineNote
+from tests.stories.github.ground import FIXED, HOME, Story
+
+async def delivered(story: Story) -> str:
+    """Carry the first request through to its pull request, and give the branch; from then on it is the changelog."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    await story.rests(1)
+    story.model.turn_to_the_changelog()
+    (branch,) = story.branches()
+    return branch
+
+
+def holds_both(story: Story, branch: str) -> bool:
+    return "total >= FREE_FROM" in story.file(branch) and "ship free" in story.file(branch, "CHANGELOG.md")
+
+
+@pytest.mark.req("PR1", "PR2")
+@pytest.mark.parametrize("way", ("comment", "review"))
+async def test_on_the_pull_request(story: Story, way: str) -> None:
+    """A wish on the bot's pull request goes through the gate again and onto the same branch."""
+    branch = await delivered(story)
+    if way == "comment":
+        story.says("will", "@plangate note it in the changelog", 2)
+    else:
+        story.person("maya").review(HOME, 2, "Note it in the changelog.", notes=[LineNote(FIXED, 10, "Because of this.")])
+    assert (await story.rests(2)).stage is Stage.AWAITING_APPROVAL
+    before = story.branches()
+    (plan,) = story.plans(2)
+    story.reacts("maya", "+1", plan)
+    assert (await story.rests(2)).stage is Stage.IN_REVIEW
+    assert story.branches().keys() == before.keys()
+    assert holds_both(story, branch)
+    assert len(story.pulls()) == 1
+
+
+@pytest.mark.req("PR2")
+async def test_on_the_issue(story: Story) -> None:
+    """A further wish on the issue while its pull request is open: one branch and one pull request, as before."""
+    branch = await delivered(story)
+    story.says("will", "@plangate note it in the changelog")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert set(story.branches()) == {branch}
+    assert holds_both(story, branch)
+    assert len(story.pulls()) == 1
+
+
+@pytest.mark.req("PR2")
+async def test_after_the_merge(story: Story) -> None:
+    """A wish after the merge opens a new round: a second branch and a second pull request."""
+    branch = await delivered(story)
+    story.person("maya").merge(HOME, 2)
+    story.says("will", "@plangate note it in the changelog")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert set(story.branches()) - {branch} == {f"{branch}-r2"}
+    assert len(story.pulls()) == 2
+
+
+async def test_nothing_by_itself(story: Story) -> None:
+    """The bot does not answer its own pull request, nor what people say there among themselves."""
+    await delivered(story)
+    story.says("maya", "Looks good to me.", 2)
+    asked = len(story.model.heard)
+    assert (await story.rests(2)).stage is Stage.LISTENING
+    assert len(story.model.heard) == asked
+    assert story.comments(2) == []

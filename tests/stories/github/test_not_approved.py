@@ -1,0 +1,154 @@
+"""What looks like a yes and is none: nothing starts, and whoever tried learns why, once."""
+
+from collections.abc import Callable
+
+import pytest
+
+from bot.core.gate import Stage
+from bot.testing.github import conversation
+from bot.testing.github.world import Actor
+from tests.stories.github.ground import HOME, Story, at
+
+Try = Callable[[Story], object]
+
+
+def edited_by_another(story: Story) -> None:
+    story.person("ada").edit_comment(story.plan.id, story.plan.text.body.replace("`>=`", "`>`"))
+    story.reacts("maya", "+1")
+
+
+def edited_and_back(story: Story) -> None:
+    posted = story.plan.text.body
+    story.reacts("maya", "+1")
+    story.person("ada").edit_comment(story.plan.id, posted.replace("`>=`", "`>`"))
+    story.person("ada").edit_comment(story.plan.id, posted)
+
+
+def by_the_bot(story: Story) -> None:
+    conversation.react(Actor(story.world, story.github.app.bot), story.plan.node_id, "+1")
+
+
+def by_another_bot(story: Story) -> None:
+    helper = story.world.add_user("helper[bot]", "Bot")
+    story.world.set_role(HOME, "helper[bot]", "maintain")
+    conversation.react(Actor(story.world, helper.id), story.plan.node_id, "+1")
+
+
+def command_of_a_bot(story: Story) -> None:
+    helper = story.world.add_user("helper[bot]", "Bot")
+    story.world.set_role(HOME, "helper[bot]", "maintain")
+    conversation.comment(Actor(story.world, helper.id), story.issue(), f"@plangate approve {story.digest}")
+
+
+def in_the_same_second(story: Story) -> None:
+    at(story.world, story.plan, "maya", "+1", story.plan.created_at)
+
+
+def before_the_plan(story: Story) -> None:
+    at(story.world, story.plan, "maya", "rocket", story.issue().created_at)
+
+
+def edited_command(story: Story) -> None:
+    said = story.says("maya", "I like it.")
+    story.person("maya").edit_comment(said.id, f"@plangate approve {story.digest}")
+
+
+def command_put_into_a_mouth(story: Story) -> None:
+    said = story.says("maya", "@plangate approve")
+    story.person("will").edit_comment(said.id, f"@plangate approve {story.digest[:12]}")
+
+
+def hidden_plan(story: Story) -> None:
+    story.person("will").minimize(story.plan.id)
+    story.reacts("maya", "+1")
+
+
+def closed_thread(story: Story) -> None:
+    story.reacts("maya", "+1")
+    story.person("will").close(HOME, 1)
+
+
+TRIES: dict[str, tuple[Try, str]] = {
+    "edited plan": (edited_by_another, "was edited and no longer shows the stored plan"),
+    "edited and back": (edited_and_back, "@maya: the reaction is older than the plan"),
+    "reaction of the bot": (by_the_bot, ""),
+    "reaction of another bot": (by_another_bot, ""),
+    "command of another bot": (command_of_a_bot, "@helper[bot]: only people can approve"),
+    "reaction of a reader": (lambda story: story.reacts("rita", "+1"), "@rita: the role on this repository is too low"),
+    "reaction of a writer": (lambda story: story.reacts("will", "rocket"), "@will: the role on this repository is too"),
+    "tick of a writer": (lambda story: story.person("will").tick(story.plan.id), "@will: the role on this repository"),
+    "the same second": (in_the_same_second, "@maya: the reaction is older than the plan"),
+    "before the plan": (before_the_plan, "@maya: the reaction is older than the plan"),
+    "edited command": (edited_command, "That comment was edited"),
+    "command put into a mouth": (command_put_into_a_mouth, "That comment was edited"),
+    "another plan's digest": (
+        lambda story: story.says("maya", f"@plangate approve {'0' * 12}"),
+        "@maya: the digest is that of another plan",
+    ),
+    "command of a writer": (lambda story: story.says("will", "/plangate approve"), "@will: the role on this repository"),
+    "quoted command": (lambda story: story.says("maya", "> /plangate approve\n\nHm."), ""),
+    "hidden plan": (hidden_plan, "the plan comment was deleted or hidden"),
+    "closed thread": (closed_thread, "the thread is closed"),
+    "heart": (lambda story: story.reacts("maya", "heart"), ""),
+}
+
+
+@pytest.mark.req("PR1", "A1", "A2", "A4a", "A5")
+@pytest.mark.parametrize("name", TRIES)
+async def test_not_approved(story: Story, name: str) -> None:
+    """Nothing starts, now or later; there is at most one notice, and it says why."""
+    attempt, why = TRIES[name]
+    await story.planned()
+    attempt(story)
+    await story.rests()
+    after = await story.rests()
+    assert after.stage is Stage.AWAITING_APPROVAL
+    assert story.nothing_done()
+    assert story.model.worked == 0
+    notices = story.said("waits") + story.said("tell")
+    assert [why in notice for notice in notices if why or notice] == ([True] if why else [])
+
+
+async def test_remove_it_and_add_it_again(story: Story) -> None:
+    """A reaction that was too old counts when it is made again; the notice had said so."""
+    await story.planned()
+    edited_and_back(story)
+    await story.rests()
+    story.person("maya").unreact(story.plan, "+1")
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.parametrize("way", ("-1", "command"))
+async def test_rejected(story: Story, way: str) -> None:
+    """A no of somebody who may approve ends the round: nothing is done, and one comment says so."""
+    await story.planned()
+    if way == "command":
+        story.says("maya", "@plangate reject Too risky.")
+    else:
+        story.reacts("maya", way)
+    await story.rests()
+    assert (await story.rests()).stage is Stage.REJECTED
+    story.reacts("ada", "+1")
+    assert (await story.rests()).stage is Stage.REJECTED
+    assert story.nothing_done()
+    assert story.said("tell") == ["The plan was rejected; nothing was changed."]
+
+
+async def test_a_no_outranks_an_older_yes(story: Story) -> None:
+    """Of several people's words a rejection wins over the approvals before it."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    story.reacts("ada", "-1")
+    assert (await story.rests()).stage is Stage.REJECTED
+    assert story.nothing_done()
+
+
+async def test_closed_and_open_again(story: Story) -> None:
+    """While the issue is closed its plan waits; when it is open again, the plan can be approved."""
+    await story.planned()
+    closed_thread(story)
+    await story.rests()
+    assert story.nothing_done()
+    story.person("will").reopen(HOME, 1)
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
