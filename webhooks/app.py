@@ -136,7 +136,7 @@ async def _received(service: Service, request: Request, body: bytes) -> tuple[in
     about = envelope(headers)
     facts: dict[str, Any] = {"guid": about.guid, "event": about.event}
     wake = await asyncio.to_thread(parse, about.event, body, guid=about.guid)  # 25 MiB of JSON take a while
-    if wake is None:
+    if wake is None or service.host.is_bot(wake.doer):  # what the bot does wakes nobody
         return 200, "not for us", facts
     facts |= {"action": wake.action, "thread": f"{wake.owner}/{wake.name}#{wake.thread}"}
     outcome = await service.receive(Delivery(about.guid, about.event, _address(wake)))

@@ -21,3 +21,6 @@ class HostPort(Protocol):
 
     async def changed(self, addresses: Collection[Address]) -> tuple[Address, ...]:
         """List those whose plan comment got reactions or edits since the last call."""
+
+    def is_bot(self, actor: int | None) -> bool:
+        """Tell whether an account is known to be the bot's own."""

@@ -43,6 +43,7 @@ class Service:
         worker: bool = True,
         model: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
+        self.host = host
         self.secret = settings.github.webhook_secret
         self.inbox = Inbox(settings.data_dir / "inbox")
         self.worker = Worker(host, self.inbox) if worker else None

@@ -26,7 +26,7 @@ from bot.github.dialogue import GitHubDialogue, Manners
 from bot.github.door import Door
 from bot.github.poll import fingerprints
 from bot.github.pulls import GitHubPulls
-from bot.ports import Place
+from bot.ports import Clock, Place
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner, StateKey
 from bot.store.transcripts import SpooledTranscripts
@@ -65,7 +65,7 @@ class GitHubHost:
     settings: Settings
     only: tuple[repository.Address, ...] = ()
     """The repositories to serve; empty for all that the credentials reach."""
-    clock: SystemClock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=SystemClock)
     connections: Connections = field(init=False)
     model: "AnthropicModel" = field(init=False)
     _shown: dict[Address, str] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class GitHubHost:
     async def __aenter__(self) -> Self:
         """Make sure that there are credentials."""
         self.connections = Connections(self.settings, self.clock)
-        self.model = model_of(self.settings)
+        self.model = model_of(self.settings, self.clock)
         return self
 
     async def __aexit__(

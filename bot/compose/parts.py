@@ -7,31 +7,46 @@ from bot.agent.limits import Limits
 from bot.agent.modes import Mode
 from bot.agent.permissions import Gate, Rules, parse_rule
 from bot.clock import SystemClock
-from bot.config import Settings
+from bot.config import Identity, Settings
 from bot.core.approval import Policy, Role
 from bot.core.errors import Misconfigured
+from bot.ports import Clock
 from bot.store.keys import StateKey, key_file
 from bot.workflow.desk import Orders
 from bot.workspace.workspace import Limits as Bounds
 
 if TYPE_CHECKING:
     from bot.agent.model.client import AnthropicModel
+    from bot.agent.model.identity import WorkloadIdentity
     from bot.configuration import Configuration
 
 MEMORIES = ("CLAUDE.md", "AGENTS.md")
 """Project memory: the first that there is."""
 
 
-def model_of(settings: Settings) -> "AnthropicModel":
+def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel":
     """Make the client of the model; nothing is imported or connected before it is used."""
     from bot.agent.model.client import AnthropicModel
 
     return AnthropicModel(
-        SystemClock(),
+        clock or SystemClock(),
         settings.api_key.reveal(),
         base_url=settings.base_url,
         output_cap=settings.output_cap,
         extra_body=settings.extra_body,
+        identity=_identity_of(settings.identity) if settings.identity else None,
+    )
+
+
+def _identity_of(given: Identity) -> "WorkloadIdentity":
+    from bot.agent.model.identity import WorkloadIdentity
+
+    return WorkloadIdentity(
+        given.rule_id,
+        given.organization_id,
+        given.service_account_id,
+        given.request_url,
+        given.request_token.reveal,
     )
 
 

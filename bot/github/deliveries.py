@@ -62,6 +62,11 @@ class Wake:
     thread: ThreadNumber | None
     sender: int | None
 
+    @property
+    def doer(self) -> int | None:
+        """Give who did it on the thread; nobody did where a check tells of a commit, whose pusher is its sender."""
+        return self.sender if self.event in _THREADS else None
+
 
 def verify(secret: str, body: bytes, headers: Headers) -> None:
     """Return only when the raw body was signed with the secret; raises BadSignature otherwise (W1).

@@ -22,7 +22,6 @@ from bot.github.threads import Thread, Threads, context
 from bot.github.turns import Listener, turns
 from bot.ports import Signer
 
-
 _DONE_TO_IT: Final = frozenset({Reason.PLAN_CHANGED, Reason.PLAN_HIDDEN, Reason.THREAD_CLOSED})
 """What people can do to a plan that keeps it waiting, whoever approves it."""
 

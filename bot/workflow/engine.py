@@ -54,13 +54,13 @@ async def listen(desk: Desk) -> Record:
     now = await _heard(desk)
     if now.stage in _AT_WORK and (stop := await approving.stopped(desk, now)) is not None:
         now = await append(desk, now, stop)
-    return await telling.settle(desk, now)
+    return now
 
 
 async def _heard(desk: Desk) -> Record:
     """Take in what people said, and answer what can be answered at once."""
-    now = await intake.take_in(desk, await current(desk))
-    return await telling.settle(desk, now)
+    before = await current(desk)
+    return await telling.replies(desk, await intake.take_in(desk, before), before.position)
 
 
 async def _carried_on(desk: Desk, now: Record) -> Record:
@@ -74,7 +74,7 @@ async def _carried_on(desk: Desk, now: Record) -> Record:
         if after.thread == now.thread:
             break
         now = after
-    return await telling.settle(desk, now)
+    return await telling.outcomes(desk, now)
 
 
 async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:

@@ -1,12 +1,15 @@
 """Writing to the journal: each move is checked against the gate before it is appended, at the position it expects."""
 
 from dataclasses import replace
+from typing import Final
 
 from bot.core.errors import Conflict
-from bot.core.gate import ANSWERS, Event, step
+from bot.core.gate import ANSWERS, Event, Move, step
 from bot.core.transcript import Json
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record, record
+
+_OF_PLANNING: Final = frozenset({Move.PLANNED, Move.ANSWERED})
 
 
 async def current(desk: Desk) -> Record:
@@ -18,7 +21,8 @@ async def append(desk: Desk, now: Record, done: Done) -> Record:
     """Journal one move and give the record after it.
 
     An answer to an effect still counts when other entries came meanwhile (a turn that was noted), as long as its ask is
-    open. Raises Conflict when somebody else moved the thread, IllegalEvent when the gate has no such move.
+    open; a plan or an answer to which something was added is not journaled. Raises Conflict when somebody else moved
+    the thread, IllegalEvent when the gate has no such move.
     """
     ask = now.thread.ask if done.move in ANSWERS else None
     body = dict(done.facts)
@@ -39,12 +43,28 @@ async def append(desk: Desk, now: Record, done: Done) -> Record:
                 or later.position == now.position
             ):
                 raise
+            if done.move in _OF_PLANNING and any(entry.kind == Move.NOTED for entry in later.entries[now.position :]):
+                return later  # something was added that the planner may not know: it is asked again
             now = later
 
 
 async def note(desk: Desk, now: Record, kind: str, body: Json) -> Record:
-    """Journal something that is no move."""
-    return await _write(desk, now, kind, body)
+    """Journal something that is no move, wherever the journal is by now, unless it says that already."""
+    while not _said(now, body):
+        try:
+            return await _write(desk, now, kind, body)
+        except Conflict:
+            later = await current(desk)
+            if later.position == now.position:
+                raise
+            now = later
+    return now
+
+
+def _said(now: Record, body: Json) -> bool:
+    """Tell whether the journal has this turn, or that this debt was told."""
+    answers = body.get("answers")
+    return body.get("turn") in now.seen or any(answers == entry.body.get("answers", 0) for entry in now.entries)
 
 
 async def _write(desk: Desk, now: Record, kind: str, body: Json) -> Record:

@@ -9,17 +9,20 @@ from bot.core import comment
 from bot.core.gate import Move, Stage
 from bot.core.paths import tier_of
 from bot.core.plan import PlanDocument, normalise, to_json
-from bot.core.transcript import pending_calls
+from bot.core.transcript import Json, pending_calls
 from bot.ports import Access
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
-from bot.workflow.sessions import Opening, driven, opened
+from bot.workflow.sessions import Opening, driven, opened, unheard
+
+MORE_WAS_SAID = "People said more while you planned. Take it into your plan, and hand that in."
 
 
 async def perform(desk: Desk, now: Record) -> Done | None:
-    """Make a plan for the newest turn; an interrupted session goes on where it was."""
+    """Make a plan for the newest turn and all that was added to it; an interrupted session goes on where it was."""
     opening = Opening(now.planning_session, Access.READ, await _task(desk, now))
     async with opened(desk, now, opening) as session:
+        _add(session, unheard(session, now))
         if (handed_in := _handed_in(session)) is None:
             ended = await driven(desk, now, session)
             if ended is None:
@@ -59,10 +62,28 @@ async def _task(desk: Desk, now: Record) -> str:
     return "\n\n".join(parts)
 
 
+def _add(session: Session, said: list[str]) -> None:
+    """Tell a session what people added since it was last told: a plan that it waits with goes back to it."""
+    waiting = _waiting(session)
+    if not said:
+        return
+    if waiting is not None:
+        session.answer(waiting["id"], MORE_WAS_SAID, reminders=said)
+    elif session.history[-1]["role"] == "assistant":
+        session.add({"role": "user", "content": [{"type": "text", "text": text} for text in said]})
+    else:
+        session.queued += said
+
+
 def _handed_in(session: Session) -> HandedIn | None:
     """Give the plan that a suspended session waits with."""
-    calls = [call for call in pending_calls(session.history) if call["name"] == EXIT_PLAN_MODE]
-    return read_plan(calls[0]["input"]) if calls else None
+    waiting = _waiting(session)
+    return read_plan(waiting["input"]) if waiting is not None else None
+
+
+def _waiting(session: Session) -> Json | None:
+    calls = (call for call in pending_calls(session.history) if call["name"] == EXIT_PLAN_MODE)
+    return next(calls, None)
 
 
 def _without_plan(ended: Ended) -> Done:

@@ -99,17 +99,24 @@ async def _consumed(desk: Desk, session: Session, progress: Progress) -> Ended:
 
 async def _watched(desk: Desk, now: Record, session: Session) -> None:
     """Return when somebody moved the thread; hand what was noted while planning to the session (L4a)."""
-    position = now.position
     while desk.orders.watch_seconds:
         await desk.world.clock.sleep(desk.orders.watch_seconds)
         later = await current(desk)
         if (later.stage, later.thread.ask) != (now.stage, now.thread.ask):
             return
         if later.stage is Stage.PLANNING:
-            fresh = (entry for entry in later.entries[position:] if entry.kind == Move.NOTED)
-            session.queued += [f"@{entry.body['login']} adds: {entry.body['text']}" for entry in fresh]
-        position = later.position
+            session.queued += unheard(session, later)
     await asyncio.Event().wait()
+
+
+def unheard(session: Session, now: Record) -> list[str]:
+    """List what people added to the newest request and the session has neither sent nor queued."""
+    since = now.last(Move.REQUESTED).n
+    noted = (entry for entry in now.entries[since:] if entry.kind == Move.NOTED and not entry.body.get("kept"))
+    added = (f"@{entry.body['login']} adds: {entry.body['text']}" for entry in noted)
+    contents = [message["content"] for message in session.history if message["role"] == "user"]
+    sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
+    return [text for text in dict.fromkeys(added) if text not in sent and text not in session.queued]
 
 
 def _restored(session: Session, lines: tuple[Line, ...]) -> None:

@@ -1,13 +1,37 @@
-"""Telling: says on the thread what its entries owe the people, each exactly once (PR3, E1)."""
+"""Telling: says on the thread what its entries owe the people, each exactly once (PR3, E1).
 
+Two may work on one thread at a time: a look, and whoever only listens while it runs. So that no two tell one debt, each
+tells the replies to what it took in itself, and moves are told by the look alone; a reply whose listener died is told
+by a later look.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from bot.ports import Entry
 from bot.workflow.desk import Desk
 from bot.workflow.ledger import note
-from bot.workflow.record import TOLD, Record
+from bot.workflow.record import HEARD, TOLD, Record
+
+LEFT_BEHIND: Final = timedelta(minutes=2)
+"""A reply that is owed for longer was left by a process that died."""
 
 
-async def settle(desk: Desk, now: Record) -> Record:
-    """Tell every debt, oldest first, and record that it was told; a crash in between tells nothing twice."""
-    for entry in now.debts:
+async def replies(desk: Desk, now: Record, since: int) -> Record:
+    """Tell the replies to what was taken in after the position `since`, by whoever took it in."""
+    return await _tell(desk, now, [entry for entry in now.debts if entry.kind == HEARD and entry.n > since])
+
+
+async def outcomes(desk: Desk, now: Record) -> Record:
+    """Tell what moves owe, and replies that were left behind; for the one look of a thread."""
+    old = desk.world.clock.now() - LEFT_BEHIND
+    return await _tell(desk, now, [entry for entry in now.debts if entry.kind != HEARD or entry.at < old])
+
+
+async def _tell(desk: Desk, now: Record, debts: Iterable[Entry]) -> Record:
+    """Tell debts, oldest first, and record each as told; a crash in between tells nothing twice."""
+    for entry in debts:
         await desk.dialogue.tell(entry.body["owes"], entry.n)
         now = await note(desk, now, TOLD, {"answers": entry.n})
     return now

@@ -82,6 +82,8 @@ class Host:
     hold_listens: bool = False
     opened: tuple[Address, ...] = ()
     moved: Sequence[Address] = ()
+    bot: int = 99
+    """The account that is the bot's own."""
     failures: list[Exception] = field(default_factory=list)
     """What the next looks and listens raise."""
     unasked: list[Exception] = field(default_factory=list)
@@ -104,6 +106,9 @@ class Host:
         self.asked.append(tuple(addresses))
         _fail(self.unasked)
         return tuple(self.moved)
+
+    def is_bot(self, actor: int | None) -> bool:
+        return actor == self.bot
 
     async def until(self, looks: int) -> None:
         """Wait until so many looks have begun."""
@@ -146,13 +151,13 @@ def signature(body: bytes, secret: str = SECRET) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
-def payload(number: int) -> bytes:
+def payload(number: int, sender: int = 5) -> bytes:
     account = {"id": 5, "login": "octo"}
     facts = {
         "action": "opened",
         "issue": {"number": number},
         "repository": {"id": 1, "name": "hello", "owner": account},
-        "sender": account,
+        "sender": {"id": sender, "login": "somebody"},
         "installation": {"id": 7},
     }
     return json.dumps(facts).encode()

@@ -1,5 +1,6 @@
 """The HTTP: every status, over real connections."""
 
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,6 +65,28 @@ def test_what_is_not_for_us(base: str, tmp_path: Path, event: str) -> None:
     body = payload(1)
     assert call(base, "POST", HOOK, body, headers(body, event=event).items()).status == 200
     assert Inbox(tmp_path / "inbox").waiting() == ()
+
+
+def test_what_the_bot_does_wakes_nobody(base: str, tmp_path: Path) -> None:
+    """Its own comment is answered 200 and not stored; a person's edit of that comment, such as a tick, is stored."""
+    own, tick = payload(3, sender=99), payload(3, sender=5)
+    answer = call(base, "POST", HOOK, own, headers(own, "own", "issue_comment").items())
+    assert (answer.status, answer.body) == (200, {"outcome": "not for us"})
+    assert call(base, "POST", HOOK, tick, headers(tick, "tick", "issue_comment").items()).status == 202
+    assert [each.guid for each in Inbox(tmp_path / "inbox").waiting()] == ["tick"]
+
+
+def test_a_check_of_what_the_bot_pushed_wakes(base: str, tmp_path: Path) -> None:
+    """The sender of a check is whoever pushed: that the bot did so does not make the check its own doing."""
+    facts = {
+        "action": "completed",
+        "check_suite": {"pull_requests": [{"number": 4}]},
+        "repository": {"id": 1, "name": "hello", "owner": {"id": 5, "login": "octo"}},
+        "sender": {"id": 99, "login": "plangate[bot]"},
+    }
+    body = json.dumps(facts).encode()
+    assert call(base, "POST", HOOK, body, headers(body, event="check_suite").items()).status == 202
+    assert [each.address and each.address.number for each in Inbox(tmp_path / "inbox").waiting()] == [4]
 
 
 def test_an_installation_is_a_wake_without_a_thread(base: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bot.agent.model.answer import Answer, Malformed, usage_of
 from bot.agent.model.failures import Failure, status_failure
+from bot.agent.model.identity import WorkloadIdentity, identity_failure
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import ModelSpec, cost_usd, resolve
 from bot.agent.relay import closing, within
@@ -49,6 +50,8 @@ class AnthropicModel:
     output_cap: int | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     patience: Patience = Patience()
+    identity: WorkloadIdentity | None = None
+    """Whom to be where there is no key."""
     _client: "AsyncAnthropic | None" = None
     _given_up: set[str] = field(default_factory=set)
 
@@ -161,14 +164,28 @@ class AnthropicModel:
 
     def _made(self) -> "AsyncAnthropic":
         if self._client is None:
-            import httpx2
-            from anthropic import AsyncAnthropic
-
-            if not self.api_key:
-                raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend="set it")
-            timeout = httpx2.Timeout(600, connect=10, read=self.patience.silence, pool=60)
-            self._client = AsyncAnthropic(api_key=self.api_key, base_url=self.base_url, max_retries=0, timeout=timeout)
+            self._client = self._connected()
         return self._client
+
+    def _connected(self) -> "AsyncAnthropic":
+        """Make a client that speaks with the key, else as the workload; nothing is sent yet."""
+        import httpx2
+        from anthropic import AsyncAnthropic, CredentialsError
+
+        if not (self.api_key or self.identity):
+            raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend="set it")
+        credentials = self.identity.credentials() if self.identity and not self.api_key else None
+        timeout = httpx2.Timeout(600, connect=10, read=self.patience.silence, pool=60)
+        try:
+            return AsyncAnthropic(
+                api_key=self.api_key or None,
+                credentials=credentials,
+                base_url=self.base_url,
+                max_retries=0,
+                timeout=timeout,
+            )
+        except CredentialsError as error:
+            raise Misconfigured(str(error), where="ANTHROPIC_BASE_URL", mend="use https") from error
 
 
 class ErrorEvent(Exception):
@@ -182,7 +199,7 @@ class ErrorEvent(Exception):
 def _classify(error: Exception) -> Failure:
     """Say what an exception of a call means; raises it again when it is not about the call."""
     import httpx2
-    from anthropic import APIConnectionError, APIStatusError
+    from anthropic import APIConnectionError, APIStatusError, WorkloadIdentityError
 
     match error:
         case ErrorEvent():
@@ -190,6 +207,8 @@ def _classify(error: Exception) -> Failure:
         case APIStatusError():
             text = error.api_message or error.message
             return status_failure(error.status_code, error.type or "", text, dict(error.response.headers))
+        case WorkloadIdentityError():
+            return identity_failure(error)
         case APIConnectionError() | httpx2.TransportError() | TimeoutError() | Malformed() | json.JSONDecodeError():
             return Failure(f"the connection to the model failed: {str(error) or type(error).__name__}", retryable=True)
         case _:

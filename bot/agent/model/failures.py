@@ -31,12 +31,14 @@ class Failure:
     retry_after: float | None = None
     """Seconds that the server asked for."""
     status: int = 0
+    mend: str = ""
+    """The cure, where the status alone does not tell it."""
 
     def as_error(self) -> PlangateError:
         """Give the error that ends the session."""
         if self.retryable:
             return Transient(self.text, where="the model", mend="try again later")
-        return Refused(self.text, where="the model", mend=_CURES.get(self.status, "see the message"))
+        return Refused(self.text, where="the model", mend=self.mend or _CURES.get(self.status, "see the message"))
 
 
 def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -> Failure:

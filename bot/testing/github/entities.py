@@ -19,12 +19,13 @@ REACTIONS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes
 
 Kind = Literal[
     "User", "Bot", "Organization", "Repository", "Issue", "PullRequest", "IssueComment", "Reaction",
-    "PullRequestReview", "PullRequestReviewComment", "CheckRun", "App", "Label", "UserContentEdit", "Ref",
+    "PullRequestReview", "PullRequestReviewComment", "CheckRun", "App", "Label", "UserContentEdit", "Ref", "IssueEvent",
 ]  # fmt: skip
 PREFIXES: Mapping[str, str] = MappingProxyType({
     "User": "U", "Bot": "BOT", "Organization": "O", "Repository": "R", "Issue": "I", "PullRequest": "PR",
     "IssueComment": "IC", "Reaction": "REA", "PullRequestReview": "PRR", "PullRequestReviewComment": "PRRC",
     "CheckRun": "CR", "App": "A", "Label": "LA", "UserContentEdit": "UCE", "Ref": "REF",
+    "IssueEvent": "IE",
 })  # fmt: skip
 
 

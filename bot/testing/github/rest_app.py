@@ -17,6 +17,7 @@ from bot.testing.github import (
     rest_accounts,
     rest_checks,
     rest_code,
+    rest_events,
     rest_git,
     rest_issues,
     rest_pulls,
@@ -50,7 +51,7 @@ VERSION = "2022-11-28"
 
 def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     """Give all rows, those that would be swallowed by a wider path first."""
-    modules = (rest_accounts, rest_repositories, rest_checks, rest_pulls, rest_issues, rest_git, rest_code)
+    modules = (rest_accounts, rest_repositories, rest_checks, rest_pulls, rest_issues, rest_events, rest_git, rest_code)
     return (*delivery_endpoints(webhooks), *(row for module in modules for row in module.ENDPOINTS))
 
 

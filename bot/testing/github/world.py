@@ -86,6 +86,8 @@ class World:
     seen_refs: dict[int, dict[str, str]] = field(default_factory=dict)
     """repository -> its refs as of the last push that was noticed."""
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
+    past: list[tuple[int, datetime, Event]] = field(default_factory=list)
+    """Everything that was emitted: id, time, event."""
     _ids: itertools.count[int] = field(default_factory=lambda: itertools.count(FIRST_ID))
 
     # --- reading -----------------------------------------------------------------------------------------------
@@ -243,8 +245,9 @@ class World:
     # --- being heard -------------------------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:
-        """Count a change and tell the listeners."""
+        """Count a change, keep it, and tell the listeners."""
         self.touch()
+        self.past.append((self.next_id(), self.now(), event))
         for listener in self.listeners:
             listener(event)
 

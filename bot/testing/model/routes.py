@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from bot.testing.model.error import ApiError
 from bot.testing.model.listing import model_info, model_list
 from bot.testing.model.responses import Plain, Refusal, Response
-from bot.testing.model.service import parsed
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -28,13 +27,16 @@ def application(model: ScriptedModel) -> Starlette:
     async def count(request: Request) -> Response:
         return model.count(await request.body(), dict(request.headers))
 
+    async def exchange(request: Request) -> Response:
+        return model.exchange(await request.body(), dict(request.headers))
+
     async def listed(request: Request) -> Response:
-        return _authorized(request) or Plain(model_list(model.models))
+        return _authorized(model, request) or Plain(model_list(model.models))
 
     async def one(request: Request) -> Response:
         found = model.models.get(request.path_params["id"])
         missing = Refusal(ApiError(404, f"model: {request.path_params['id']}"))
-        return _authorized(request) or (Plain(model_info(found)) if found is not None else missing)
+        return _authorized(model, request) or (Plain(model_info(found)) if found is not None else missing)
 
     async def unknown(request: Request, _: Exception) -> StarletteResponse:
         return Refusal(ApiError(404, f"Not found: {request.url.path}"))  # type: ignore[return-value]
@@ -46,12 +48,13 @@ def application(model: ScriptedModel) -> Starlette:
     routes = [
         Route("/v1/messages", create, methods=["POST"]),
         Route("/v1/messages/count_tokens", count, methods=["POST"]),
+        Route("/v1/oauth/token", exchange, methods=["POST"]),
         Route("/v1/models", listed),
         Route("/v1/models/{id}", one),
     ]
     return Starlette(routes=routes, exception_handlers={404: unknown, Exception: broken})
 
 
-def _authorized(request: Request) -> Refusal | None:
-    checked = parsed(b"{}", dict(request.headers))
+def _authorized(model: ScriptedModel, request: Request) -> Refusal | None:
+    checked = model.opened(b"{}", dict(request.headers))
     return Refusal(checked) if isinstance(checked, ApiError) else None

@@ -19,6 +19,7 @@ from typing import Self, assert_never
 from bot.testing.host import hosted
 from bot.testing.model.answer import Admitted
 from bot.testing.model.error import TYPES, ApiError
+from bot.testing.model.identity import Federation
 from bot.testing.model.models import MODELS, Model
 from bot.testing.model.reply import Fault, Policy, Reply, stop
 from bot.testing.model.request import ModelRequest
@@ -47,6 +48,7 @@ class ScriptedModel:
     ) -> None:
         self.models = models
         self._policy, self._latency = policy, latency
+        self.federation = Federation(clock)
         self._service = Service(models, clock)
         self._requests: list[ModelRequest] = []
         self._refusals: list[ApiError] = []
@@ -89,7 +91,7 @@ class ScriptedModel:
 
     async def create(self, raw: bytes, headers: Mapping[str, str]) -> Response:
         """The response to POST /v1/messages."""
-        request = parsed(raw, headers)
+        request = self.opened(raw, headers)
         if isinstance(request, ApiError):
             return self._refuse(request)
         self._requests.append(request)
@@ -112,11 +114,20 @@ class ScriptedModel:
 
     def count(self, raw: bytes, headers: Mapping[str, str]) -> Response:
         """The response to POST /v1/messages/count_tokens."""
-        request = parsed(raw, headers)
+        request = self.opened(raw, headers)
         admitted = request if isinstance(request, ApiError) else self._service.admit(request, counting=True)
         if isinstance(admitted, ApiError):
             return Refusal(admitted)
         return Plain({"input_tokens": admitted.accounting.prompt})
+
+    def exchange(self, raw: bytes, headers: Mapping[str, str]) -> Response:
+        """The response to POST /v1/oauth/token."""
+        granted = self.federation.exchange(raw, headers)
+        return Refusal(granted) if isinstance(granted, ApiError) else Plain(granted)
+
+    def opened(self, raw: bytes, headers: Mapping[str, str]) -> ModelRequest | ApiError:
+        """The request in a body, where its key or token opens the API, or the error."""
+        return self.federation.refusal(headers) or parsed(raw, headers)
 
     def broke(self, error: BaseException) -> None:
         """Keeps an error of the script or of this server, to be raised when the context ends."""

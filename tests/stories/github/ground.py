@@ -1,4 +1,4 @@
-"""What the stories on GitHub stand on: one simulated GitHub with its people, a scripted model, and the real bot on both.
+"""What the stories on GitHub stand on: one simulated GitHub with its people, a scripted model, and the real bot.
 
 A story reads like its thread: ``maya`` maintains, ``ada`` is the admin, ``will`` writes, ``rita`` reads. What people do
 comes a second after whatever happened last; ``await story.rests()`` lets the bot look at every thread, as it would
@@ -6,7 +6,6 @@ after a delivery or a tick.
 """
 
 import asyncio
-import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine

@@ -6,6 +6,7 @@ from bot.core.gate import Stage
 from bot.testing.github.changes import LineNote
 from tests.stories.github.ground import FIXED, HOME, Story
 
+
 async def delivered(story: Story) -> str:
     """Carry the first request through to its pull request, and give the branch; from then on it is the changelog."""
     await story.planned()
@@ -28,7 +29,9 @@ async def test_on_the_pull_request(story: Story, way: str) -> None:
     if way == "comment":
         story.says("will", "@plangate note it in the changelog", 2)
     else:
-        story.person("maya").review(HOME, 2, "Note it in the changelog.", notes=[LineNote(FIXED, 10, "Because of this.")])
+        story.person("maya").review(
+            HOME, 2, "Note it in the changelog.", notes=[LineNote(FIXED, 10, "Because of this.")]
+        )
     assert (await story.rests(2)).stage is Stage.AWAITING_APPROVAL
     before = story.branches()
     (plan,) = story.plans(2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,8 +62,7 @@ def test_browser_reacts_ticks_and_comments_without_leaving_the_page(
     page.get_by_label("Add a comment").fill("half a sentence")
     conversation.comment(site.bot, site.world.issue(HOME, 1), "Approved by @ada: the work begins.")
     page.locator("article", has_text="the work begins").wait_for()
-    # PICTURES=docs makes the picture that the documentation shows.
-    picture = Path(os.environ.get("PICTURES") or tmp_path) / "thread.png"
+    picture = tmp_path / "thread.png"
     page.screenshot(path=picture, full_page=True)
     assert page.get_by_label("Add a comment").input_value() == "half a sentence"
     assert "- [x] Approve this plan" in site.plan.text.body

@@ -82,6 +82,7 @@ def threads(tour: Tour) -> None:
     tour.go("PATCH", issue, {"title": "Very broken", "state": "closed"}, **at)
     tour.go("POST", f"{issue}/labels", {"labels": ["plangate"]}, **at)
     tour.go("PUT", f"{issue}/labels", {"labels": ["plangate", "bug"]}, **at)
+    tour.go("GET", f"{issue}/events", **at)
     tour.go("GET", f"{issue}/labels", **at)
     tour.go("DELETE", f"{issue}/labels/{{name}}", name="bug", **at)
     tour.go("POST", f"{issue}/assignees", {"assignees": ["bob"]}, **at)

@@ -1,0 +1,71 @@
+"""Workload identity: a job of GitHub Actions proves who it is and gets a token for the model, without any API key.
+
+GitHub's proof lasts minutes and Anthropic's token ten, so a fresh proof is fetched for every token; the library asks
+for one before the last is over (anthropic.WorkloadIdentityCredentials, measured with anthropic 2.12).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from bot.agent.model.failures import Failure, status_failure
+
+if TYPE_CHECKING:
+    from anthropic import WorkloadIdentityCredentials, WorkloadIdentityError
+
+AUDIENCE: Final = "https://api.anthropic.com"
+TIMEOUT: Final = 30.0
+"""Seconds for GitHub's answer."""
+_CURE: Final = "check the federation rule, its organization and service account, and the job's id-token: write"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadIdentity:
+    """Whom to be for the model, and where this job gets the proof that it may; the secret is a function."""
+
+    rule_id: str
+    organization_id: str
+    service_account_id: str
+    request_url: str
+    """The job's ACTIONS_ID_TOKEN_REQUEST_URL."""
+    request_token: Callable[[], str] = field(repr=False)
+
+    def credentials(self) -> "WorkloadIdentityCredentials":
+        """Give the library's credentials; they exchange with the server that the client talks to."""
+        from anthropic import WorkloadIdentityCredentials
+
+        return WorkloadIdentityCredentials(
+            identity_token_provider=self.proof,
+            federation_rule_id=self.rule_id,
+            organization_id=self.organization_id,
+            service_account_id=self.service_account_id,
+        )
+
+    def proof(self) -> str:
+        """Fetch a proof from GitHub that is meant for Anthropic alone; raises WorkloadIdentityError. Blocks.
+
+        https://docs.github.com/en/actions/reference/security/oidc
+        """
+        import httpx2
+        from anthropic import WorkloadIdentityError
+
+        where = httpx2.URL(self.request_url).copy_merge_params({"audience": AUDIENCE})
+        try:
+            answer = httpx2.get(where, headers={"Authorization": f"bearer {self.request_token()}"}, timeout=TIMEOUT)
+        except httpx2.HTTPError as error:
+            raise WorkloadIdentityError(f"GitHub gave no proof of this job ({type(error).__name__})") from None
+        if answer.status_code != httpx2.codes.OK:
+            status = answer.status_code
+            raise WorkloadIdentityError(f"GitHub gave no proof of this job (HTTP {status})", status_code=status)
+        try:
+            return str(answer.json()["value"])
+        except (ValueError, KeyError, TypeError):
+            raise WorkloadIdentityError("GitHub answered with something else than a proof", status_code=200) from None
+
+
+def identity_failure(error: "WorkloadIdentityError") -> Failure:
+    """Say what a failed exchange means: without an answer it may work the next time, else by the answer's status."""
+    if error.status_code is None:
+        return Failure(str(error), retryable=True)
+    found = status_failure(error.status_code, "", str(error), {})
+    return Failure(str(error), found.retryable, status=found.status, mend=_CURE)

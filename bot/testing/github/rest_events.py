@@ -1,0 +1,64 @@
+"""One job: the REST endpoint of what was done to a thread: labels, assignments, locks, states.
+
+https://docs.github.com/en/rest/issues/events
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bot.testing.github.entities import Event, node_id
+from bot.testing.github.rest import Answer, Call, Endpoint
+from bot.testing.github.site import Json, stamp
+
+LISTED = frozenset({"labeled", "unlabeled", "assigned", "unassigned", "closed", "reopened", "locked", "unlocked"})
+"""https://docs.github.com/en/rest/using-the-rest-api/issue-event-types"""
+
+
+def list_events(call: Call) -> Answer:
+    """List what was done to a thread, oldest first."""
+    place = (call.issue.repository, call.issue.number)
+    return Answer(
+        [
+            event_json(call, ident, at, event)
+            for ident, at, event in call.world.past
+            if event.issue is not None
+            and (event.issue.repository, event.issue.number) == place
+            and event.action in LISTED
+            and event.comment is None
+        ]
+    )
+
+
+def event_json(call: Call, ident: int, at: datetime, event: Event) -> Json:
+    """Write an event (schema issue-event-for-issue)."""
+    site, actor = call.site, call.site.user(event.sender)
+    made: Json = {
+        "id": ident,
+        "node_id": node_id("IssueEvent", ident),
+        "url": f"{site.api(call.repository)}/issues/events/{ident}",
+        "actor": actor,
+        "event": event.action,
+        "commit_id": None,
+        "commit_url": None,
+        "created_at": stamp(at),
+        "performed_via_github_app": None,
+    }
+    if event.label is not None:
+        label = call.world.labels[call.repository.id][event.label]
+        made["label"] = {"name": label.name, "color": label.color}
+    if event.assignee is not None:
+        made |= {"assignee": site.user(event.assignee), "assigner": actor}
+    if event.action == "locked":
+        made["lock_reason"] = event.issue.lock_reason if event.issue else None
+    return made
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/repos/{owner}/{repo}/issues/{number:int}/events",
+        list_events,
+        ("issues:read", "pull_requests:read"),
+    ),
+)

@@ -1,0 +1,54 @@
+"""One job: the token endpoint of workload identity: takes a proof, gives a token, and keeps what it was asked.
+
+A token that it gave opens the API with the beta of such tokens alone, until its time is over.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from bot.testing.model.error import ApiError, invalid
+from bot.testing.model.wire import Json
+
+PREFIX = "sk-ant-oat01-"
+GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+NEEDED = ("assertion", "federation_rule_id", "organization_id")
+
+
+@dataclass(slots=True)
+class Federation:
+    """The tokens of one simulated API; `lifetime` is the seconds that each lasts."""
+
+    clock: Callable[[], float]
+    lifetime: int = 600
+    exchanges: list[Json] = field(default_factory=list)
+    """The bodies of all exchanges that were granted, in order."""
+    _given: dict[str, float] = field(default_factory=dict)
+
+    def exchange(self, raw: bytes, headers: Mapping[str, str]) -> Json | ApiError:
+        """Grant a token for a proof in the form of a JWT, or say why not; what is in the proof is not looked at."""
+        body = json.loads(raw or b"{}")
+        if "oidc-federation-2026-04-01" not in headers.get("anthropic-beta", ""):
+            return invalid("anthropic-beta: oidc-federation-2026-04-01 is required")
+        if body.get("grant_type") != GRANT or not all(body.get(name) for name in NEEDED):
+            return invalid(f"grant_type must be {GRANT}, with {', '.join(NEEDED)}")
+        if body["assertion"].count(".") != 2:
+            return ApiError(401, "the identity token matches no federation rule")
+        token = PREFIX + secrets.token_hex(16)
+        self._given[token] = self.clock() + self.lifetime
+        self.exchanges.append(body)
+        return {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime}
+
+    def refusal(self, headers: Mapping[str, str]) -> ApiError | None:
+        """Say why a request with a token in the form of ours is refused, or None; another key is not looked at."""
+        token = headers.get("authorization", "").removeprefix("Bearer ")
+        if not token.startswith(PREFIX):
+            return None
+        if self.clock() >= self._given.get(token, float("-inf")):
+            return ApiError(401, "invalid bearer token")
+        if "oauth-2025-04-20" not in headers.get("anthropic-beta", ""):
+            return ApiError(401, "OAuth authentication is currently not supported.")
+        return None
