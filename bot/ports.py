@@ -265,6 +265,14 @@ class Transcripts(Protocol):
 # --- the people ------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """Where a plan is shown: the id to look at it by, and its page; no page where there is none."""
+
+    id: str
+    url: str = ""
+
+
 class Dialogue(Protocol):
     """The thread as a place where people talk: a GitHub thread, or a terminal.
 
@@ -281,8 +289,8 @@ class Dialogue(Protocol):
     async def acknowledge(self, turn: Turn, sign: Sign) -> None:
         """Put a sign under a turn; putting it twice changes nothing."""
 
-    async def propose(self, plan: PlanDocument, ask: int) -> str:
-        """Show the plan and give the id under which it is shown."""
+    async def propose(self, plan: PlanDocument, ask: int) -> Proposed:
+        """Show the plan and say where it is shown."""
 
     async def supersede(self, shown: str, why: str) -> None:
         """Mark a plan that was shown as outdated, with what replaced it."""

@@ -28,7 +28,7 @@ from bot.core.codepoints import shown as readable
 from bot.core.plan import PlanDocument
 from bot.core.transcript import Json, text_of
 from bot.core.turn import Sign, Turn
-from bot.ports import Clock
+from bot.ports import Clock, Proposed
 
 PERSON: Final = Actor(1, "you")
 TERMINAL: Final = "terminal"
@@ -64,10 +64,10 @@ class Terminal:
     async def acknowledge(self, turn: Turn, sign: Sign) -> None:
         """The person sees the story."""
 
-    async def propose(self, plan: PlanDocument, ask: int) -> str:
+    async def propose(self, plan: PlanDocument, ask: int) -> Proposed:
         """Print the plan."""
         self._show(plan)
-        return f"{TERMINAL}-{ask}"
+        return Proposed(f"{TERMINAL}-{ask}")
 
     async def supersede(self, shown: str, why: str) -> None:
         """What was printed stays printed; the newer plan stands below it."""

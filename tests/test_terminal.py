@@ -73,7 +73,7 @@ async def test_only_yes_answers_for_a_person_who_is_not_there(yes: bool, dry_run
     """Without --yes nobody approves; a dry run approves nothing, whatever else was said."""
     there = terminal(yes=yes, dry_run=dry_run)
     document = plan()
-    shown = await there.propose(document, 1)
+    shown = (await there.propose(document, 1)).id
     snapshot = await there.snapshot(document, shown)
     verdict, proof = prove(document, snapshot, Policy(role=Role.READ, high_needs=1), NOW + timedelta(minutes=1))
     assert (verdict.outcome, proof is not None) == (outcome, outcome is Outcome.APPROVED)

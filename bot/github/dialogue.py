@@ -20,7 +20,7 @@ from bot.github.repository import Address
 from bot.github.snapshot import Looker
 from bot.github.threads import Thread, Threads, context
 from bot.github.turns import Listener, turns
-from bot.ports import Signer
+from bot.ports import Proposed, Signer
 
 _DONE_TO_IT: Final = frozenset({Reason.PLAN_CHANGED, Reason.PLAN_HIDDEN, Reason.THREAD_CLOSED})
 """What people can do to a plan that keeps it waiting, whoever approves it."""
@@ -101,10 +101,11 @@ class GitHubDialogue:
         """Put a reaction under a turn; putting it twice changes nothing."""
         await self.comments.sign(turn.key, sign)
 
-    async def propose(self, plan: PlanDocument, ask: int) -> str:
-        """Show the plan as one comment and give the comment's node id."""
+    async def propose(self, plan: PlanDocument, ask: int) -> Proposed:
+        """Show the plan as one comment and give the comment's node id and page."""
         text = plan_comment(plan, self.listener.mention)
-        return (await self.comments.put("plan", ask, text, digest=plan.digest)).node
+        posted = await self.comments.put("plan", ask, text, digest=plan.digest)
+        return Proposed(posted.node, posted.url)
 
     async def supersede(self, shown: str, why: str) -> None:
         """Say on the plan comment what replaced it, and fold it as outdated."""

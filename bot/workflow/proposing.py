@@ -7,10 +7,10 @@ from bot.workflow.record import Record
 
 
 async def perform(desk: Desk, now: Record) -> Done:
-    """Show the newest plan and record the id under which it is shown."""
+    """Show the newest plan and record where it is shown."""
     plan = now.plan
-    shown = await desk.dialogue.propose(plan, now.thread.ask)
+    proposed = await desk.dialogue.propose(plan, now.thread.ask)
     older = now.fact("shown")
-    if older and older != shown:
+    if older and older != proposed.id:
         await desk.dialogue.supersede(older, comment.superseded(plan))
-    return Done(Move.PROPOSED, {"shown": shown}, plan.digest)
+    return Done(Move.PROPOSED, {"shown": proposed.id, "shown_url": proposed.url}, plan.digest)

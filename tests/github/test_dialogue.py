@@ -10,7 +10,7 @@ from bot.core.errors import Transient
 from bot.core.turn import Sign
 from bot.github.dialogue import Manners
 from bot.github.poll import GONE, fingerprints
-from bot.ports import Dialogue
+from bot.ports import Dialogue, Proposed
 from tests.github.conftest import HOME, Ground
 
 
@@ -121,7 +121,8 @@ async def test_a_plan_is_shown_once(ground: Ground) -> None:
     plan = ground.plan(thread)
     shown = [await ground.dialogue(thread).propose(plan, 1) for _ in range(2)]
     (comment,) = ground.comments(thread)
-    assert shown == [comment.node_id] * 2
+    page = f"{ground.github.server_url}/{HOME}/issues/{thread}#issuecomment-{comment.id}"
+    assert shown == [Proposed(comment.node_id, page)] * 2
     found = marker.parse(comment.text.body)
     assert found is not None
     assert (found.kind, found.thread, found.ask, found.digest) == ("plan", thread, 1, plan.digest)
@@ -184,7 +185,7 @@ async def test_an_outdated_plan_says_so_and_is_folded(ground: Ground) -> None:
     """Superseding twice changes nothing more."""
     thread = ground.issue()
     dialogue = ground.dialogue(thread)
-    shown = await dialogue.propose(ground.plan(thread), 1)
+    shown = (await dialogue.propose(ground.plan(thread), 1)).id
     for _ in range(2):
         await dialogue.supersede(shown, "Plan 2 replaces it.")
     (comment,) = ground.comments(thread)
@@ -222,7 +223,7 @@ async def test_progress_is_one_comment_with_the_last_state(ground: Ground) -> No
 async def test_fingerprints_show_what_changed(ground: Ground) -> None:
     """A reaction, its removal, an edit and a deletion each change a comment's fingerprint; one query asks for all."""
     thread = ground.issue()
-    shown = await ground.dialogue(thread).propose(ground.plan(thread), 1)
+    shown = (await ground.dialogue(thread).propose(ground.plan(thread), 1)).id
     (comment,) = ground.comments(thread)
     seen = [(await fingerprints(ground.door, [shown]))[shown]]
     for change in ("react", "unreact", "edit", "delete"):

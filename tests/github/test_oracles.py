@@ -79,7 +79,7 @@ async def conversation(ground: Ground) -> None:
     dialogue, plan = ground.dialogue(thread), ground.plan(thread, tier="high")
     for turn in await dialogue.turns(()):
         await dialogue.acknowledge(turn, Sign.SEEN)
-    shown = await dialogue.propose(plan, 1)
+    shown = (await dialogue.propose(plan, 1)).id
     ground.person("mia").react(ground.comments(thread)[0], "+1")
     ground.person("ada").push(HOME, {"src/a.py": "a = 2\n"})
     await dialogue.snapshot(plan, shown)

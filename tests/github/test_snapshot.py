@@ -21,7 +21,7 @@ class Shown:
     async def on(cls, ground: Ground, thread: ThreadNumber | None = None, **other: Any) -> "Shown":
         number = thread or ground.issue()
         dialogue, plan = ground.dialogue(number), ground.plan(number, **other)
-        return cls(ground, plan, dialogue, await dialogue.propose(plan, 1))
+        return cls(ground, plan, dialogue, (await dialogue.propose(plan, 1)).id)
 
     @property
     def comment(self) -> Any:
