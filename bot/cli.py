@@ -148,7 +148,8 @@ def _prompt(text: str | None) -> str:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from bot.demo.play import Demo, play
+    from bot.demo.options import Demo
+    from bot.demo.play import play
 
     return play(
         Demo(arguments.face, arguments.headless, arguments.dir, arguments.port, real_model=arguments.real_model)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
+from bot.compose.checkup import check_github
 from bot.compose.local import try_model, try_sandbox
 from bot.config import Settings, settings
 from bot.core.errors import NoSandbox, PlangateError
@@ -40,7 +41,7 @@ def examine(out: TextIO, *, fix: bool) -> int:
 
 
 def findings(given: Settings) -> Iterator[Finding]:
-    """Look at programs, sandbox, data directory and model, one after another."""
+    """Look at programs, sandbox, data directory, model and GitHub, one after another."""
     for program, package in _PACKAGES.items():
         found = shutil.which(program)
         cure = f"install the package {package} (apt-get install {package}), or run plangate doctor --fix"
@@ -48,6 +49,7 @@ def findings(given: Settings) -> Iterator[Finding]:
     yield _sandbox()
     yield _data_dir(given)
     yield _model(given)
+    yield from _github(given)
 
 
 def _sandbox() -> Finding:
@@ -80,6 +82,16 @@ def _model(given: Settings) -> Finding:
         cure = error.mend or "check the key and ANTHROPIC_BASE_URL"
         return Finding(False, f"model: {error.what}", cure, error.exit_code)
     return Finding(True, f"model: {name} answers")
+
+
+def _github(given: Settings) -> tuple[Finding, ...]:
+    """Ask GitHub who the credentials are and what they may do; nothing where there are none."""
+    try:
+        found = asyncio.run(check_github(given))
+    except PlangateError as error:
+        cure = error.mend or "check the credentials and GITHUB_API_URL"
+        return (Finding(False, f"GitHub: {error.what}", cure, error.exit_code),)
+    return tuple(Finding(not each.cure, each.what, each.cure) for each in found)
 
 
 def _install(out: TextIO) -> None:

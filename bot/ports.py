@@ -239,6 +239,12 @@ class Journal(Protocol):
         An unreadable journal (another key, tampered with) raises Refused: it never reads as empty.
         """
 
+    async def known(self, thread: ThreadNumber) -> tuple[Entry, ...]:
+        """Give the entries as this journal's last read or append of the thread left them, without looking again.
+
+        Enough to go on after an append: the next one fails when the journal has moved meanwhile.
+        """
+
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
         """Add entries (kind, body) after position `expected` and give the new position; durable on return.
 
@@ -295,8 +301,11 @@ class Dialogue(Protocol):
     async def supersede(self, shown: str, why: str) -> None:
         """Mark a plan that was shown as outdated, with what replaced it."""
 
-    async def snapshot(self, plan: PlanDocument, shown: str) -> Snapshot:
-        """Take one live look at everything that decides about this plan (A1)."""
+    async def snapshot(self, plan: PlanDocument, shown: str, *, onto: str = "") -> Snapshot:
+        """Take one live look at everything that decides about this plan (A1).
+
+        `onto` is the branch that the plan is made for; "" for the thread's own.
+        """
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         """Say once why a verdict is not an approval, where somebody tried; an edit where that was said before."""
@@ -317,6 +326,9 @@ class PullOrder:
     title: str
     body: str
     draft: bool = False
+    labels: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] = ()
+    """Logins of those to ask for a review; the pull request's own author is passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,13 +337,21 @@ class PullRequest:
 
     number: int
     url: str
+    undone: tuple[str, ...] = ()
+    """Which labels and reviewers it did not get, and why; the pull request stands all the same."""
 
 
 class Pulls(Protocol):
     """The pull requests of one repository."""
 
     async def ensure(self, order: PullOrder, ask: int) -> PullRequest:
-        """Give the open pull request of that branch, made when there is none; never a second one (PR2)."""
+        """Give the open pull request of that branch, made when there is none; never a second one (PR2).
+
+        It has the labels and reviewers of the order; the same order twice changes nothing more.
+        """
+
+    async def head(self, number: int) -> CommitId | None:
+        """Give the head of a pull request that is open; None for one that is closed or merged."""
 
 
 class Signer(Protocol):

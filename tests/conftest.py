@@ -1,7 +1,11 @@
 """The same ground for every test on every machine: no keys, no proxies, no git configuration of its owner."""
 
 import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 _OF_THE_MACHINE = ("ANTHROPIC_", "CLAUDE_", "GH_", "GIT_", "GITHUB_", "OTEL_", "PLANGATE_")
@@ -23,3 +27,21 @@ def pytest_configure() -> None:
 settings.register_profile("every-day", derandomize=True, deadline=None)
 settings.register_profile("soak", max_examples=10_000, deadline=None, print_blob=True)
 settings.load_profile("every-day")
+
+SWITCHES = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    """The machine's Chromium; skips where it or playwright is not there."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("no chromium is installed; on Debian: sudo apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=program, args=SWITCHES.split())
+        yield started
+        started.close()

@@ -11,6 +11,7 @@ import pytest
 
 from bot.config import settings
 from bot.doctor import findings
+from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
 
@@ -33,6 +34,7 @@ def test_all_is_well(tmp_path: Path, base_url: str) -> None:
     done = doctor(tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
     assert done.returncode == 0, done.stdout
     assert "✗" not in done.stdout
+    assert "GitHub" not in done.stdout  # no credentials, no question
     for what in ("bwrap", "rg", "git", "sandbox", "data directory", "model"):
         assert f"✓ {what}: " in done.stdout
 
@@ -77,3 +79,13 @@ def test_a_service_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     done = doctor(tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
     assert done.returncode == 5
     assert "✗ model: " in done.stdout
+
+
+def test_github_is_looked_at_where_there_are_credentials(tmp_path: Path, base_url: str) -> None:
+    """A token that GitHub does not take is a finding with its cure and exit code, and is not shown."""
+    model = {"ANTHROPIC_API_KEY": "test", "ANTHROPIC_BASE_URL": base_url}
+    with SimulatedGitHub(tmp_path / "github") as github:
+        done = doctor(tmp_path, **model, GITHUB_API_URL=github.api_url, PLANGATE_GITHUB_TOKEN="ghp_nonsense")
+    assert done.returncode == 2
+    assert "✗ GitHub: GitHub refused the token" in done.stdout
+    assert "ghp_nonsense" not in done.stdout + done.stderr

@@ -111,7 +111,9 @@ class Worker:
     async def wake_all(self, mine: Callable[[Address], bool] = lambda _: True) -> None:
         """Wake every open thread; raises what the host raises."""
         addresses = [address for address in await self.host.open_threads() if mine(address)]
-        self._open = {_key(address): address for address in addresses}
+        # A thread that is under way may have had no journal yet when the list was made.
+        under_way = {key: thread.address for key, thread in self._threads.items() if thread.address is not None}
+        self._open = under_way | {_key(address): address for address in addresses}
         for address in addresses:
             self.wake(address)
 

@@ -18,6 +18,8 @@ from bot.store.thread_refs import Remote, ThreadRefs
 from bot.workspace.remote import RemoteRepository
 
 REFRESH_SECONDS: Final = 60.0
+REVOKING_SECONDS: Final = 2.0
+"""How long the end of a process may wait for GitHub; a token that is not revoked ends within its hour."""
 WORKING: Final = {"contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read"}
 """What a token that works on one repository may do, and no more (W4)."""
 POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
@@ -109,7 +111,7 @@ class Connections:
             for at in only:
                 yield await self.find(at)
         elif self.settings.github.as_app:
-            async for installation in reach.installations(self._app()):
+            async for installation in reach.installations(self.app()):
                 async for number, at in reach.installed(self.poller(installation)):
                     yield installation, number, at
         else:
@@ -120,7 +122,7 @@ class Connections:
         """Look a repository up by name: (installation, number, name); raises Missing."""
         installation = None
         if self.settings.github.as_app:
-            installation = await repository.installation(self._app(), at)
+            installation = await repository.installation(self.app(), at)
         facts = await repository.repository(self.poller(installation), at)
         return installation, facts.id, facts.address
 
@@ -128,23 +130,31 @@ class Connections:
         """Say who the bot is; asked once."""
         if self._bot is None:
             as_app = self.settings.github.as_app
-            self._bot = await (repository.app_bot(self._app(), door) if as_app else repository.token_bot(door))
+            self._bot = await (repository.app_bot(self.app(), door) if as_app else repository.token_bot(door))
         return self._bot
 
     def is_bot(self, actor: int | None) -> bool:
         """Tell whether an account is known to be the bot's own."""
         return self._bot is not None and self._bot.id == actor
 
+    def app(self) -> Door:
+        """Give a door that is opened as the App itself."""
+        github = self.settings.github
+        return self._door(AppJwt(github.app_id, github.private_key.reveal, self.clock))
+
+    async def close(self) -> None:
+        """Have GitHub forget the tokens that were made, as far as it does so at once (W4)."""
+        doors = [*(reached.door for reached in self._reached.values()), *self._pollers.values()]
+        made = [door.credentials for door in doors if isinstance(door.credentials, AppTokens)]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REVOKING_SECONDS):
+                await asyncio.gather(*(tokens.revoke() for tokens in made), return_exceptions=True)
+
     def _credentials(self, installation: int | None, number: int | None, may: dict[str, str]) -> Credentials:
         if installation is None:
             return StaticToken(self.settings.github.token.reveal)
-        return AppTokens(self._app(), installation, None if number is None else RepositoryId(number), may)
+        return AppTokens(self.app(), installation, None if number is None else RepositoryId(number), may)
 
     def _door(self, credentials: Credentials) -> Door:
         github = self.settings.github
         return Door(github.api_url, github.graphql_url, credentials, self.clock, between_writes=github.write_pause)
-
-    def _app(self) -> Door:
-        """Give a door that is opened as the App itself."""
-        github = self.settings.github
-        return self._door(AppJwt(github.app_id, github.private_key.reveal, self.clock))

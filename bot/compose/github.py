@@ -80,7 +80,8 @@ class GitHubHost:
     async def __aexit__(
         self, kind: "type[BaseException] | None", error: BaseException | None, trace: "TracebackType | None"
     ) -> None:
-        """Close the model's connections."""
+        """Give back the tokens and close the model's connections."""
+        await self.connections.close()
         await self.model.close()
 
     async def look(self, address: Address) -> Record:

@@ -2,8 +2,9 @@
 
 import asyncio
 import platform
+import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -17,7 +18,7 @@ from bot.clock import SystemClock
 from bot.compose.parts import MEMORIES, bounds_of, gate_of, local_key_of, local_orders, model_of, orders_of
 from bot.config import PATH, Settings, configuration
 from bot.core.approval import Policy, Role
-from bot.core.errors import Refused
+from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
 from bot.core.transcript import Line
 from bot.ports import Access, Clock, Journal, Place
@@ -95,8 +96,11 @@ class Local:
 
 async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> LocalRun:
     """Carry one request on a local repository as far as it goes; a run that was interrupted goes on (interfaces.md)."""
+    if not settings.api_key:
+        raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend="set it")
     model = model_of(settings)
-    warming = asyncio.ensure_future(asyncio.to_thread(model.warm))
+    warming = threading.Thread(target=_warmed, args=(model,), daemon=True)  # a mistake is told without waiting for it
+    warming.start()
     try:
         source = await LocalRepository.open(options.folder, unsafe=options.unsafe)
         local = Local(settings, source, Mirror.of(source, settings.data_dir / "mirrors"))
@@ -104,12 +108,11 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Loc
         keys = await _configuration(local)
         model.fallback = keys.models.fallback
         async with _desk(options, local, keys=keys, model=model, out=out) as (desk, story):
-            await warming
+            await asyncio.to_thread(warming.join)
             final = await look(desk)
             folder = settings.data_dir / "transcripts" / str(desk.place.repository) / str(desk.place.thread)
             return LocalRun(final, desk.world.ledger, story, source.uncommitted, folder / final.planning_session)
     finally:
-        await asyncio.gather(warming, return_exceptions=True)
         await model.close()
 
 
@@ -145,6 +148,12 @@ async def try_model(settings: Settings) -> str:
         return await model.known(Models().main)
     finally:
         await model.close()
+
+
+def _warmed(model: "AnthropicModel") -> None:
+    """Import the library and make the client beside other preparations; what is wrong shows at the first request."""
+    with suppress(PlangateError):
+        model.warm()
 
 
 @asynccontextmanager

@@ -89,7 +89,16 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         ask_users=frozenset(keys.ask.users),
         mention=keys.mention,
         draft=keys.pull_request.draft,
+        labels=tuple(keys.pull_request.labels),
+        reviewers=_reviewers_of(keys.pull_request.reviewers),
     )
+
+
+def _reviewers_of(wanted: str | list[str]) -> tuple[str, ...] | None:
+    """Give the logins that a configuration names; None for whoever approves."""
+    if isinstance(wanted, str):
+        return None if wanted == "approver" else ()
+    return tuple(wanted)
 
 
 def local_orders(orders: Orders) -> Orders:

@@ -34,6 +34,8 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
     }
 )
 
+_NAMED: Final = 20
+"""So many reasons are said: a crowd under a plan must not make a notice that GitHub refuses."""
 _BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 
@@ -65,9 +67,11 @@ def contract(plan: PlanDocument) -> str:
 def reasons(verdict: Verdict) -> str:
     """Say why a verdict is what it is, one clause a reason."""
     said = []
-    for finding in verdict.findings:
+    for finding in verdict.findings[:_NAMED]:
         who = f"@{finding.actor.login}: " if finding.actor is not None else ""
         said.append(who + REASONS[finding.reason])
+    if len(verdict.findings) > _NAMED:
+        said.append(f"and {len(verdict.findings) - _NAMED} more")
     return "; ".join(said) or str(verdict.outcome)
 
 
@@ -101,6 +105,9 @@ EDITED: Final = (
 can edit other people's comments)."
 )
 NOTHING_TO_RETRY: Final = "There is nothing to retry: nothing was interrupted."
+DECIDE_IN_A_COMMENT: Final = (
+    "I take `approve` and `reject` from comments of the conversation, not from a review: say it there."
+)
 APPROVERS_ONLY: Final = "Only people who may approve can change the budget or the mode."
 HELP: Final = """\
 Mention me with what you want; I study the repository and post a plan, and do nothing else before it is approved.
@@ -126,6 +133,9 @@ def refused(why: str) -> str:
 def stopped(login: str) -> str:
     """Say that work was stopped, and by whom."""
     return f"Stopped by {login}. The work so far is kept; `retry` goes on from there."
+
+
+CLOSED: Final = "Stopped, because the thread was closed. The work so far is kept; `retry` goes on from there."
 
 
 def budget(dollars: str) -> str:
@@ -181,8 +191,9 @@ def superseded(plan: PlanDocument) -> str:
 
 
 def brief(request: str, plan: PlanDocument) -> str:
-    """Give approved work its task: the request in the person's words, and the plan as it was approved."""
-    return f"Somebody asked:\n\n{request}\n\nThis plan was approved. Carry it out:\n\n{plan.markdown}"
+    """Give approved work its task: the request in the person's words ("" for none), and the plan as it was approved."""
+    asked = f"Somebody asked:\n\n{request}\n\n" if request else ""
+    return f"{asked}This plan was approved. Carry it out:\n\n{plan.markdown}"
 
 
 def published(number: int) -> str:
@@ -205,7 +216,7 @@ def pull_body(
     if checks:
         rows = [f"`{_cell(check['command'])}` | {check['exit_code']} | {check['seconds']}" for check in checks]
         parts.append(_table("check | exit code | seconds", rows))
-    parts += [_folded(_cell(check["command"]), _fenced(str(check["output"]))) for check in failing]
+    parts += [_folded(f"<code>{_cell(check['command'])}</code>", _fenced(str(check["output"]))) for check in failing]
     money = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
     who = ", ".join(f"`{login}`" for login in approvers)
     parts.append(f"Approved by {who} as plan {plan.plan} ({plan.short_digest}). Cost: {money}.")

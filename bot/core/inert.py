@@ -18,6 +18,8 @@ from bot.core.visible import newlines, parser
 
 POSTED_CHARACTERS: Final = 58_000
 POSTED_BYTES: Final = 232_000
+TITLE_CHARACTERS: Final = 256
+"""GitHub takes no longer titles."""
 
 _CUT: Final = "\n\n(The rest was cut: the text is too long for one comment.)\n"
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
@@ -27,10 +29,16 @@ _DEFINITION: Final = re.compile(r"^ {0,3}\[([^\]\n]{1,300})\]:[^\n]*$", re.MULTI
 _URL: Final = re.compile(r"<?\b(?:(?:https?|ftp)://|www\.)[^\s<>`)\]]+>?", re.IGNORECASE)
 # https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/using-keywords-in-issues-and-pull-requests
 _CLOSING: Final = re.compile(
-    r"\b((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+)((?:[\w.-]+/[\w.-]+)?#\d+|GH-\d+|https?://\S+/(?:issues|pull)/\d+)",
+    r"\b((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)[*_~]*(?::[*_~]*\s*|\s+)[*_~\[]*)"
+    r"((?:[\w.-]+/[\w.-]+)?(?:\\?#|&#0*35;|&num;)\d+|GH-\d+|https?://\S+/(?:issues|pull)/\d+)",
     re.IGNORECASE,
 )
-_PERSON: Final = re.compile(r"(?<![\w@/.-])@[A-Za-z0-9][\w-]*(?:/[\w.-]+)?")
+# Only a letter, a digit or a line of ASCII before it makes an @ part of a word.
+_PERSON: Final = re.compile(r"(?<![A-Za-z0-9_])@[A-Za-z0-9][A-Za-z0-9_-]*(?:/[\w.-]+)?")
+# https://docs.github.com/en/actions/how-tos/manage-workflow-runs/skip-workflow-runs
+_SKIPPING: Final = re.compile(r"\[\s*(skip ci|ci skip|no ci|skip actions|actions skip)\s*\]", re.IGNORECASE)
+# git-interpret-trailers(1): signatures and the like, which a line of a message can be taken for.
+_TRAILER: Final = re.compile(r"^(?=(?:[A-Za-z-]+-by|skip-checks|plangate-plan)\s*:)", re.IGNORECASE | re.MULTILINE)
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
 # https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 _COMMAND: Final = re.compile(r"^([^\S\n]*)(?=::|##\[)", re.MULTILINE)
@@ -46,8 +54,25 @@ def inert(text: str, allowed_hosts: Collection[str] = (), keep: Collection[str] 
     """
     plain = shown(_ANSI.sub("", _boxes(_ANSI.sub("", newlines(text)))))
     calm = _Calm(frozenset(host.lower() for host in allowed_hosts), frozenset(name.lower() for name in keep))
-    made = _capped(calm.text(plain))
+    made = _closed(_capped(calm.text(plain)))
     return made if calm.holds(made) else _capped(_as_code(plain))
+
+
+def inert_line(text: str) -> str:
+    """Make a text harmless as a title: one line, without effect of closing keywords and of marks that skip checks."""
+    return _quiet(" ".join(shown(_ANSI.sub("", text)).split()))[:TITLE_CHARACTERS]
+
+
+def inert_message(text: str) -> str:
+    """Make a text harmless in a commit message: as `inert_line`, and nobody is mentioned and nothing is a trailer."""
+    calm = _outside_spans(_quiet(shown(_ANSI.sub("", newlines(text)))), lambda part: _PERSON.sub(_coded, part))
+    return _TRAILER.sub("  ", calm)
+
+
+def _quiet(text: str) -> str:
+    """Take the effect of closing keywords and of marks that skip checks from a text that is no Markdown."""
+    calm = _outside_spans(text, lambda part: _CLOSING.sub(lambda found: found[1] + _code(found[2]), part))
+    return _SKIPPING.sub(r"(\1)", calm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +97,8 @@ class _Calm:
                 return self._allowed(str(token.attrGet("href") or token.attrGet("src") or ""))
             case "text":
                 return not any(name.group().lower() not in self.keep for name in _PERSON.finditer(token.content))
+            case "inline":
+                return _CLOSING.search(_seen(token)) is None
             case _:
                 return True
 
@@ -80,8 +107,8 @@ class _Calm:
         return _outside_spans(text, self._words)
 
     def _words(self, text: str) -> str:
-        text = _CLOSING.sub(lambda found: found.group(1) + _code(found.group(2)), text)
-        text = _outside_spans(text, lambda part: _LINK.sub(self._link, part))
+        text = _LINK.sub(self._link, text)
+        text = _outside_spans(text, lambda part: _CLOSING.sub(lambda found: found[1] + _code(found[2]), part))
         text = _outside_spans(text, lambda part: _URL.sub(self._address, part))
         text = _outside_spans(text, lambda part: _PERSON.sub(self._person, part))
         return _outside_spans(text, lambda part: _TAG.sub("&lt;", part))
@@ -130,6 +157,16 @@ def _code(text: str) -> str:
     return f"`{text.replace('`', chr(0x27))}`"
 
 
+def _coded(found: re.Match[str]) -> str:
+    return _code(found.group())
+
+
+def _seen(token: Token) -> str:
+    """Give the text of a paragraph, heading or cell as it is shown, all but its code spans."""
+    shows = {"code_inline": "`", "softbreak": "\n", "hardbreak": "\n"}
+    return "".join(shows.get(part.type, part.content) for part in token.children or [])
+
+
 def _as_code(text: str) -> str:
     """Show a text as a code block that nothing in it can leave."""
     text = text[: POSTED_CHARACTERS - 500]
@@ -143,6 +180,15 @@ def _capped(text: str) -> str:
         return text
     room = POSTED_CHARACTERS - len(_CUT) - 100
     cut = text[:room].encode()[: POSTED_BYTES - 400].decode(errors="ignore").rpartition("\n")[0] or text[:room]
-    last = next((token for token in reversed(parser().parse(cut)) if token.type == "fence"), None)
-    still_open = last is not None and last.map is not None and last.map[1] >= cut.count("\n") + 1
-    return cut + (f"\n{last.markup}" if last is not None and still_open else "") + _CUT
+    return _closed(cut) + _CUT
+
+
+def _closed(text: str) -> str:
+    """Close a code block that is still open at a text's end, so that it does not swallow what is posted after it."""
+    last = next((token for token in reversed(parser().parse(text)) if token.level == 0), None)
+    if last is None or last.type != "fence" or last.map is None:
+        return text
+    start, end = last.map
+    closing = text.split("\n")[end - 1].strip()
+    is_closed = end - start > 1 and set(closing) == {last.markup[0]} and len(closing) >= len(last.markup)
+    return text if is_closed else f"{text}\n{last.markup}"

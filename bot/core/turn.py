@@ -29,5 +29,7 @@ class Turn:
     """The actor's role on the repository, looked up live; None when the look-up failed."""
     edited: bool = False
     """Whether the comment was ever edited: then it is no command (A4a)."""
+    foreign: bool = False
+    """Whether the words may be somebody else's: they were edited, or a label only points at them."""
     hidden: tuple[str, ...] = ()
     """Fragments that were removed because nobody sees them."""

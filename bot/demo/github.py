@@ -15,7 +15,7 @@ from bot.compose.local import checked
 from bot.config import Settings
 from bot.core.names import CommitId
 from bot.demo.faces import FACES
-from bot.demo.play import Demo
+from bot.demo.options import Demo
 from bot.testing.github.credentials import install
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.page import page_routes

@@ -7,27 +7,16 @@ and everything else are real.
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from bot.config import Secret, Settings, settings
 from bot.core.errors import Misconfigured
+from bot.demo.options import Demo
 
 LATENCY: Final = 0.15
 """Seconds that the simulated model thinks, so that side by side can be seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demo:
-    """What to play, as the command line says it."""
-
-    face: str = "service"
-    """service, action, or local: `plangate run` without GitHub."""
-    headless: bool = False
-    folder: Path | None = None
-    port: int = 8484
-    real_model: bool = False
 
 
 def play(demo: Demo) -> int:

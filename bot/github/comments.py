@@ -4,23 +4,25 @@ Listing runs through all pages: GitHub lists the oldest first, and a look-up tha
 https://docs.github.com/en/rest/issues/comments
 """
 
+import logging
 import re
 from dataclasses import dataclass
 from typing import Final
 
 from bot.core import marker
 from bot.core.approval import Actor
-from bot.core.errors import Transient
+from bot.core.errors import Refused, Transient
 from bot.core.marker import NO_DIGEST, Key
 from bot.core.names import ThreadNumber
 from bot.core.turn import Sign
 from bot.github.door import Door, Json
-from bot.github.errors import Missing, Unknown
+from bot.github.errors import Unknown
 from bot.github.repository import Address
 
 BOX: Final = "- [ ] Approve this plan"
 _TICKED: Final = re.compile(r"^- \[[xX]\] Approve this plan$", re.MULTILINE)
 _LOOK_AGAIN_SECONDS: Final = 3.0
+_log: Final = logging.getLogger(__name__)
 
 # https://docs.github.com/en/rest/reactions/reactions#about-reactions
 _SIGNS: Final = {Sign.SEEN: "eyes", Sign.MAY_NOT: "confused"}
@@ -101,8 +103,9 @@ class Comments:
         await self.door.mutate(_MINIMISE, {"id": node})
 
     async def sign(self, key: str, sign: Sign) -> None:
-        """Put a reaction under what a turn's key names; twice is the same as once, and a place that is gone no matter.
+        """Put a reaction under what a turn's key names; twice is the same as once.
 
+        A place that is gone, and a locked conversation, where nobody can react, are no matter.
         https://docs.github.com/en/rest/reactions/reactions
         """
         kind, _, ident = key.rpartition("-")
@@ -119,8 +122,8 @@ class Comments:
                 case _:
                     path = f"{self._path}/reactions"
             await self.door.post(path, body, repeatable=True)
-        except Missing:
-            return
+        except Refused as error:
+            _log.info("no sign was put under %s: %s", key, error)
 
     async def _sign_review(self, ident: str, content: str) -> None:
         """React to a review, which REST has no way for."""

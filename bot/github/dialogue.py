@@ -22,8 +22,10 @@ from bot.github.threads import Thread, Threads, context
 from bot.github.turns import Listener, turns
 from bot.ports import Proposed, Signer
 
-_DONE_TO_IT: Final = frozenset({Reason.PLAN_CHANGED, Reason.PLAN_HIDDEN, Reason.THREAD_CLOSED})
-"""What people can do to a plan that keeps it waiting, whoever approves it."""
+_DONE_TO_IT: Final = frozenset(
+    {Reason.PLAN_CHANGED, Reason.PLAN_HIDDEN, Reason.THREAD_CLOSED, Reason.REVISION_ASKED, Reason.TOO_FEW}
+)
+"""What people can do to a plan that keeps it waiting, though nobody's word was void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class GitHubDialogue:
     async def subject(self) -> Subject:
         """Say what the thread is about now; raises Missing."""
         self._read = await self._threads.read(self.thread)
+        if self._read.head_branch == self.base:  # work goes to a branch of its own, never onto the default branch
+            return Subject(self._read.title)
         return Subject(self._read.title, self._read.head, self._read.head_branch)
 
     async def turns(self, seen: Collection[str]) -> Sequence[Turn]:
@@ -111,13 +115,13 @@ class GitHubDialogue:
         """Say on the plan comment what replaced it, and fold it as outdated."""
         await self.comments.supersede(shown, why)
 
-    async def snapshot(self, plan: PlanDocument, shown: str) -> Snapshot:
+    async def snapshot(self, plan: PlanDocument, shown: str, *, onto: str = "") -> Snapshot:
         """Take one live look at everything that decides about this plan; a failed one is incomplete (A1, A3)."""
         looker = Looker(
             self._threads,
             self.listener.bot,
             self.listener.mention,
-            self.base,
+            onto or self.base,
             self._roles,
             lambda wanted: plan_comment(wanted, self.listener.mention),
             self.manners.approve_role,

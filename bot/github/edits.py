@@ -72,7 +72,8 @@ def _versions(node: Json, posted: str) -> Sequence[Version]:
     made = time(node["createdAt"])
     edits = node["userContentEdits"] or {"totalCount": 0, "nodes": []}
     listed = [_version(edit) for edit in reversed(edits["nodes"] or [])]
-    listed = sorted((version for version in listed if version.at > made), key=lambda version: version.at)
+    # The posting itself is kept as well: an edit of the same second looks like it, but for its text.
+    listed = sorted((version for version in listed if version.at >= made), key=lambda version: version.at)
     if edits["totalCount"] > len(edits["nodes"] or []):
         listed.insert(0, Version(made, actor(None), None))  # more than are listed: nothing is known of the older ones
     first = Version(made, actor(node.get("author")), posted)

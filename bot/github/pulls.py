@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.core.approval import Actor
-from bot.core.errors import Transient
+from bot.core.errors import Refused, Transient
+from bot.core.names import CommitId
 from bot.github.door import Door, Json
 from bot.github.errors import Unknown, Unprocessable
 from bot.github.repository import Address
@@ -32,7 +33,17 @@ class GitHubPulls:
 
         One that the bot made by the same order and that somebody closed since is given as it is, not made again.
         """
-        body = order.body[:BODY_LIMIT].rstrip()
+        pull = await self._ensured(order, order.body[:BODY_LIMIT].rstrip())
+        undone = await self._attended(pull, order) if pull["state"] == "open" else ()
+        return PullRequest(int(pull["number"]), str(pull["html_url"]), undone)
+
+    async def head(self, number: int) -> CommitId | None:
+        """Give the head of a pull request that is open; None for one that is closed or merged."""
+        pull = await self.door.get(f"{self.address.path}/pulls/{number}")
+        return CommitId(str(pull["head"]["sha"])) if pull["state"] == "open" else None
+
+    async def _ensured(self, order: PullOrder, body: str) -> Json:
+        """Find or make the pull request, whatever is lost on the way."""
         for _ in range(_TRIES - 1):
             try:
                 return await self._find(order.branch, body) or await self._made(order, body)
@@ -44,40 +55,58 @@ class GitHubPulls:
                     return await self._after(error, order.branch, body)
         return await self._find(order.branch, body) or await self._made(order, body)
 
-    async def _after(self, error: Unknown, branch: str, body: str) -> PullRequest:
+    async def _after(self, error: Unknown, branch: str, body: str) -> Json:
         """Look what came of a write whose answer was lost; it is not done again while nothing is seen of it."""
         found = await self._find(branch, body)
         if found is None:
             raise error
         return found
 
-    async def _find(self, branch: str, body: str) -> PullRequest | None:
+    async def _find(self, branch: str, body: str) -> Json | None:
         """Look through all pull requests of the branch: the open one, else the one that was made with this body."""
         query = {"head": f"{self.address.owner}:{branch}", "state": "all", "sort": "created", "direction": "desc"}
         pulls = [pull async for pull in self.door.pages(f"{self.address.path}/pulls", query)]
         ours = [pull for pull in pulls if pull["head"]["ref"] == branch]
         first = next((pull for pull in ours if pull["state"] == "open"), None)
-        first = first or next((pull for pull in ours if self._is(pull, body)), None)
-        return _read(first) if first is not None else None
+        return first or next((pull for pull in ours if self._is(pull, body)), None)
 
     def _is(self, pull: Json, body: str) -> bool:
         return (pull["user"] or {}).get("id") == self.bot.id and _plain(pull["body"]) == _plain(body)
 
-    async def _made(self, order: PullOrder, body: str) -> PullRequest:
+    async def _made(self, order: PullOrder, body: str) -> Json:
         wanted = {"title": order.title, "head": order.branch, "base": order.base, "body": body, "draft": order.draft}
         made = await self.door.post(f"{self.address.path}/pulls", wanted)
-        back = await self.door.get(f"{self.address.path}/pulls/{made['number']}")
+        back: Json = await self.door.get(f"{self.address.path}/pulls/{made['number']}")
         if back["head"]["ref"] != order.branch or _plain(back["body"]) != _plain(body):
             raise Transient("GitHub shows another pull request than was made", where=str(back["html_url"]))
-        return _read(back)
+        return back
+
+    async def _attended(self, pull: Json, order: PullOrder) -> tuple[str, ...]:
+        """Label the pull request and ask for reviews, each for itself; gives what could not be done, and why.
+
+        Adding what is there already changes nothing; an author cannot be asked to review.
+        https://docs.github.com/en/rest/issues/labels#add-labels-to-an-issue
+        https://docs.github.com/en/rest/pulls/review-requests#request-reviewers-for-a-pull-request
+        """
+        number, author = pull["number"], str((pull["user"] or {}).get("login", "")).casefold()
+        wanted: list[tuple[str, str, Json]] = []
+        if order.labels:
+            wanted.append(("labels", f"issues/{number}/labels", {"labels": [*order.labels]}))
+        for login in order.reviewers:
+            if login.casefold() != author:
+                path = f"pulls/{number}/requested_reviewers"
+                wanted.append((f"reviewer {login}", path, {"reviewers": [login]}))
+        undone = []
+        for what, path, sent in wanted:
+            try:
+                await self.door.post(f"{self.address.path}/{path}", sent, repeatable=True)
+            except (Refused, Transient) as error:
+                undone.append(f"{what}: {error}")
+        return tuple(undone)
 
 
 def _plain(body: str | None) -> str:
     return (body or "").replace("\r\n", "\n").rstrip()
-
-
-def _read(pull: Json) -> PullRequest:
-    return PullRequest(int(pull["number"]), str(pull["html_url"]))
 
 
 def _may_pass(error: Unprocessable) -> bool:

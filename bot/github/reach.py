@@ -1,19 +1,45 @@
 """Which repositories the bot can reach, and through which installation."""
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from bot.github.door import Door
 from bot.github.repository import Address
 
 
-async def installations(app: Door) -> AsyncIterator[int]:
-    """Yield the numbers of the App's installations that are not suspended; `app` is a door opened as the App itself.
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """One installation of the App: whose repositories it is on, and what it may do there."""
+
+    id: int
+    account: str
+    url: str
+    """Where its owner sees and changes it."""
+    permissions: dict[str, str]
+    suspended: bool
+
+
+async def granted(app: Door) -> AsyncIterator[Installation]:
+    """Yield the App's installations; `app` is a door opened as the App itself.
 
     https://docs.github.com/en/rest/apps/apps#list-installations-for-the-authenticated-app
     """
     async for found in app.pages("/app/installations"):
-        if not found.get("suspended_at"):
-            yield int(found["id"])
+        account = found["account"] or {}
+        yield Installation(
+            id=int(found["id"]),
+            account=str(account.get("login") or account.get("slug", "")),
+            url=str(found["html_url"]),
+            permissions={str(name): str(level) for name, level in found["permissions"].items()},
+            suspended=bool(found.get("suspended_at")),
+        )
+
+
+async def installations(app: Door) -> AsyncIterator[int]:
+    """Yield the numbers of the App's installations that are not suspended; `app` is a door opened as the App itself."""
+    async for found in granted(app):
+        if not found.suspended:
+            yield found.id
 
 
 async def installed(door: Door) -> AsyncIterator[tuple[int, Address]]:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from bot.core.errors import Misconfigured
@@ -79,6 +80,8 @@ class AppTokens:
     repository: RepositoryId | None = None
     permissions: Mapping[str, str] | None = None
     _held: _Held | None = None
+    _made: list[_Held] = field(default_factory=list)
+    """All that were made; one that is renewed lasts a few minutes more."""
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def token(self) -> str:
@@ -86,6 +89,7 @@ class AppTokens:
         async with self._making:
             if self._held is None or self.door.clock.now() + _RENEW_BEFORE >= self._held.expires:
                 self._held = await self._make()
+                self._made.append(self._held)
             return self._held.token
 
     def refused(self, token: str) -> bool:
@@ -93,6 +97,19 @@ class AppTokens:
         if self._held is not None and self._held.token == token:
             self._held = None
         return True
+
+    async def revoke(self) -> None:
+        """Have GitHub forget every token that was made; raises where it does not, and then each ends within its hour.
+
+        https://docs.github.com/en/rest/apps/installations#revoke-an-installation-access-token
+        """
+        made, self._made, self._held = self._made, [], None
+        for each in made:
+            if each.expires > self.door.clock.now():
+                own = StaticToken(partial(getattr, each, "token"))
+                door = Door(self.door.api_url, self.door.graphql_url, own, self.door.clock, between_writes=0.0)
+                await door.delete("/installation/token")
+                door.close()
 
     async def _make(self) -> _Held:
         wanted: dict[str, object] = {}

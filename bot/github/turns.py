@@ -64,7 +64,7 @@ def _turn(thread: Thread, said: Said, mention: str) -> Turn:
     if said.key == "issue":
         text = f"{_title(thread)}\n\n{text}".strip()
     hidden = tuple(fragment for part in shows for fragment in part.removed)
-    return Turn(said.key, said.actor, text, said.at, edited=said.edited, hidden=hidden)
+    return Turn(said.key, said.actor, text, said.at, edited=said.edited, foreign=said.edited, hidden=hidden)
 
 
 def _title(thread: Thread) -> str:
@@ -89,7 +89,9 @@ async def _marks(thread: Thread, seen: Collection[str], listener: Listener, role
         who = rest_actor(event.get("assigner") or event["actor"])
         key = f"{'label' if kind == 'labeled' else kind}-{event['id']}"
         if listener.hears(who) and key not in seen:
-            yield Turn(key, who, text, time(event["created_at"]), edited=thread.opened.edited, hidden=shows.removed)
+            foreign = thread.opened.edited or thread.opened.actor.id != who.id
+            at, edited = time(event["created_at"]), thread.opened.edited
+            yield Turn(key, who, text, at, edited=edited, foreign=foreign, hidden=shows.removed)
 
 
 async def _events(door: Door, address: Address, number: int) -> AsyncIterator[Json]:

@@ -42,6 +42,11 @@ class GitJournal:
         """Read a thread's entries as the remote has them now; Refused when one is not as it was written."""
         return await asyncio.to_thread(self._read, thread)
 
+    async def known(self, thread: ThreadNumber) -> tuple[Entry, ...]:
+        """Give a thread's entries as the last read or append left them."""
+        held = self._known.get(thread)
+        return await self.read(thread) if held is None else self._chain(thread).verify(held.lines)
+
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
         """Add entries after `expected`; on return the remote has them.
 

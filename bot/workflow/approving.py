@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bot.core import comment
-from bot.core.approval import ApprovedPlan, Outcome, Verdict, prove
+from bot.core.approval import ApprovedPlan, Outcome, Reason, Verdict, prove
 from bot.core.gate import Move, Stage
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
@@ -30,8 +30,10 @@ async def perform(desk: Desk, now: Record) -> Done | None:
 
 
 async def stopped(desk: Desk, now: Record) -> Done | None:
-    """Give the move that stops running work, where an approver has rejected its plan meanwhile (product.md)."""
+    """Give the move that stops running work: an approver rejected its plan, or the thread was closed (product.md)."""
     verdict, _ = await evaluated(desk, now)
+    if any(finding.reason is Reason.THREAD_CLOSED for finding in verdict.findings):
+        return Done(Move.STOPPED, {"owes": comment.CLOSED})
     if verdict.outcome is not Outcome.REJECTED:
         return None
     who = ", ".join(actor.login for actor in verdict.by)
@@ -40,6 +42,6 @@ async def stopped(desk: Desk, now: Record) -> Done | None:
 
 async def evaluated(desk: Desk, now: Record) -> tuple[Verdict, ApprovedPlan | None]:
     """Take one live look and evaluate it; the proof comes only with an approval."""
-    live = await desk.dialogue.snapshot(now.plan, now.fact("shown"))
+    live = await desk.dialogue.snapshot(now.plan, now.fact("shown"), onto=now.onto)
     snapshot = replace(live, requester=now.turn.actor.id, plans=now.plans)
     return prove(now.plan, snapshot, desk.policy, desk.world.clock.now())

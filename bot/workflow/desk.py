@@ -34,6 +34,9 @@ class Orders:
     ask_users: frozenset[str] = frozenset()
     mention: str = "@plangate"
     draft: bool = False
+    labels: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] | None = None
+    """Logins of those who are asked to review pull requests; None for whoever approved the plan."""
     same_session: bool = False
     """Whether approved work goes on in the session that planned it (`plangate run`); on GitHub a new one begins from
     the approved document, so that nothing else crosses the gate."""

@@ -40,7 +40,10 @@ def _opening(desk: Desk, now: Record) -> Opening:
     if desk.orders.same_session:
         return Opening(now.planning_session, Access.WRITE, now.turn.text)
     ident = SessionId(f"work-{now.last(Move.REQUESTED).n}")
-    return Opening(ident, Access.WRITE, comment.brief(now.turn.text, now.plan), working_mode(desk, now))
+    # What somebody else wrote, or may have changed, does not cross the gate (product.md, Approval): the plan does.
+    own = not now.last(Move.REQUESTED).body.get("foreign")
+    task = comment.brief(now.turn.text if own else "", now.plan)
+    return Opening(ident, Access.WRITE, task, working_mode(desk, now))
 
 
 async def _worked(desk: Desk, now: Record, session: Session) -> Ended | None:

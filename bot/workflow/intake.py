@@ -40,7 +40,8 @@ def takes_requests(now: Record) -> bool:
 async def take_kept(desk: Desk, now: Record) -> Record:
     """Begin with the oldest turn that was kept while approved work ran."""
     facts = {key: value for key, value in now.kept[0].body.items() if key != "kept"}
-    return await append(desk, now, Done(Move.REQUESTED, facts | {"base": desk.place.base}))
+    now, start = await _start(desk, now)
+    return await append(desk, now, Done(Move.REQUESTED, facts | start))
 
 
 async def _take(desk: Desk, now: Record, turn: Turn) -> Record:
@@ -77,10 +78,25 @@ def _said(desk: Desk, turn: Turn) -> Command | Mistaken | None:
 
 async def _request(desk: Desk, now: Record, turn: Turn, text: str) -> Record:
     """Begin to plan, or note a turn that comes while the bot works."""
-    facts = taken(turn) | {"text": text, "base": desk.place.base}
+    facts = taken(turn) | {"text": text}
     if Move.REQUESTED in TRANSITIONS[now.stage]:
-        return await append(desk, now, Done(Move.REQUESTED, facts))
+        now, start = await _start(desk, now)
+        return await append(desk, now, Done(Move.REQUESTED, facts | start))
     return await append(desk, now, Done(Move.NOTED, facts | {"kept": now.stage is not Stage.PLANNING}))
+
+
+async def _start(desk: Desk, now: Record) -> tuple[Record, Json]:
+    """Say what a request begins on: the open pull request of this round, else the base, in a new round (PR2)."""
+    start: Json = {"base": desk.place.base, "title": desk.place.title}
+    published = now.published
+    if desk.pulls is None or published is None:
+        return now, start
+    head = await desk.pulls.head(published.body["pull_number"])
+    if head is not None:
+        return now, start | {"base": head, "onto": published.body["branch"]}
+    if Move.CLOSED in TRANSITIONS[now.stage]:
+        now = await append(desk, now, Done(Move.CLOSED))
+    return now, start
 
 
 async def _command(desk: Desk, now: Record, turn: Turn, said: Command) -> Record:
@@ -91,6 +107,10 @@ async def _command(desk: Desk, now: Record, turn: Turn, said: Command) -> Record
         case Verb.STOP:
             owes = comment.stopped(turn.actor.login)
             return await append(desk, now, Done(Move.STOPPED, taken(turn) | {"owes": owes}))
+        case Verb.RETRY if now.stage is Stage.STALE:
+            now, start = await _start(desk, now)
+            asked = dict(now.last(Move.REQUESTED).body) | {"turn": turn.key}
+            return await append(desk, now, Done(Move.REQUESTED, asked | start))
         case Verb.RETRY if now.stage in _INTERRUPTED:
             return await append(desk, now, Done(_again(now), taken(turn)))
         case Verb.BUDGET if _may_approve(desk, turn):
@@ -98,8 +118,11 @@ async def _command(desk: Desk, now: Record, turn: Turn, said: Command) -> Record
             return await _heard(desk, now, turn, owes=owes, budget_usd=float(said.argument))
         case Verb.MODE if _may_approve(desk, turn):
             return await _mode(desk, now, turn, said.argument)
+        case Verb.APPROVE | Verb.REJECT if turn.key.startswith("review"):
+            return await _heard(desk, now, turn, owes=comment.DECIDE_IN_A_COMMENT)
         case verb:
-            return await _heard(desk, now, turn, owes=_reply(verb, now.stage))
+            counted = verb in {Verb.APPROVE, Verb.REJECT} and _counted(now, turn)
+            return await _heard(desk, now, turn, owes="" if counted else _reply(verb, now.stage))
 
 
 async def _mode(desk: Desk, now: Record, turn: Turn, name: str) -> Record:
@@ -112,6 +135,14 @@ async def _mode(desk: Desk, now: Record, turn: Turn, name: str) -> Record:
     if chosen not in working:
         return await _heard(desk, now, turn, owes=comment.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}"))
     return await _heard(desk, now, turn, owes=comment.mode(chosen), mode=str(chosen))
+
+
+def _counted(now: Record, turn: Turn) -> bool:
+    """Tell whether a word was part of a decision already: a live look can see a comment before it is taken in."""
+    if not now.has(Move.APPROVED, Move.REJECTED):
+        return False
+    decided = now.last(Move.APPROVED, Move.REJECTED)
+    return turn.actor.login in decided.body.get("by", ()) and turn.at <= decided.at
 
 
 def _may_approve(desk: Desk, turn: Turn) -> bool:

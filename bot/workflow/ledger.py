@@ -69,4 +69,4 @@ def _said(now: Record, body: Json) -> bool:
 
 async def _write(desk: Desk, now: Record, kind: str, body: Json) -> Record:
     await desk.journal.append(desk.place.thread, now.position, [(kind, body)])
-    return await current(desk)
+    return record(await desk.journal.known(desk.place.thread))

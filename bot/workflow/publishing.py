@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from bot.core import comment
 from bot.core.approval import ApprovedPlan
-from bot.core.errors import OutOfScope, Refused
+from bot.core.errors import Conflict, OutOfScope, Refused
 from bot.core.gate import Move, Stage
-from bot.core.inert import inert
+from bot.core.inert import inert, inert_line, inert_message
 from bot.core.names import run_branch, thread_branch
 from bot.core.paths import tier_of
 from bot.core.plan import PlanDocument, to_json
@@ -14,29 +14,47 @@ from bot.core.transcript import Json
 from bot.ports import CommitOrder, Published, PullOrder
 from bot.workflow.approving import evaluated
 from bot.workflow.desk import Desk, Done
+from bot.workflow.ledger import current
 from bot.workflow.record import Record
 from bot.workflow.sessions import checkout
 
 
-async def perform(desk: Desk, now: Record) -> Done:
-    """Publish what the approved plan covers; the same journal always gives the same branch and commit."""
+async def perform(desk: Desk, now: Record) -> Done | None:
+    """Publish what the approved plan covers; the same journal always gives the same branch and commit.
+
+    None when the thread was moved meanwhile (a stop): then nothing more is done.
+    """
     _, proof = await evaluated(desk, now)
     if proof is None:
         return Done(Move.WITHDRAWN)
+    if await _moved(desk, now):
+        return None
     try:
         made = await desk.workspace.publish(proof, await checkout(desk, now), _order(desk, now, proof))
     except OutOfScope as error:
         plan = outgrown(proof.document, error.paths)
         return Done(Move.OUTGREW, {"plan": to_json(plan)}, plan.digest)
-    except Refused as error:
+    except (Refused, Conflict) as error:
+        if isinstance(error, Conflict) and desk.pulls is None:
+            raise  # a person at a terminal is told on the spot
         return Done(Move.FAILED, {"detail": str(error), "owes": comment.outcome(Stage.FAILED, detail=str(error))})
     facts: Json = {"branch": made.branch, "commit": made.commit, "paths": list(made.paths)}
     if desk.pulls is None:
         owes = comment.outcome(Stage.DONE, branch=made.branch)
         return Done(Move.DELIVERED, facts | {"owes": owes}, proof.document.digest)
+    if await _moved(desk, now):
+        return None
     pull = await desk.pulls.ensure(_pull(desk, now, proof, made), now.thread.ask)
     facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": comment.published(pull.number)}
+    if pull.undone:
+        facts["undone"] = list(pull.undone)
     return Done(Move.PUBLISHED, facts, proof.document.digest)
+
+
+async def _moved(desk: Desk, now: Record) -> bool:
+    """Tell whether somebody moved the thread since the work was handed over (E4)."""
+    later = (await current(desk)).thread
+    return (later.stage, later.ask) != (now.thread.stage, now.thread.ask)
 
 
 def outgrown(plan: PlanDocument, paths: tuple[str, ...]) -> PlanDocument:
@@ -56,13 +74,14 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...]) -> PlanDocument:
 def _order(desk: Desk, now: Record, proof: ApprovedPlan) -> CommitOrder:
     """Say what to commit, all of it from the journal."""
     executed = now.last(Move.EXECUTED)
-    message = comment.commit_message(desk.place.title, proof.document, executed.body["summary"])
-    expected = now.base if desk.place.branch else None
+    summary = inert_message(executed.body["summary"])
+    message = comment.commit_message(inert_message(_title(desk, now)), proof.document, summary)
+    expected = now.base if desk.place.branch or now.onto else None
     asked_by = now.turn.actor
     return CommitOrder(
         _branch(desk, now),
         message,
-        executed.at.replace(microsecond=0),
+        now.last(Move.REQUESTED).at.replace(microsecond=0),  # the same when the work is taken up again after a push
         comment.co_author(asked_by.id, asked_by.login) if desk.pulls is not None else "",
         expected,
     )
@@ -71,20 +90,34 @@ def _order(desk: Desk, now: Record, proof: ApprovedPlan) -> CommitOrder:
 def _branch(desk: Desk, now: Record) -> str:
     """Name the branch: as it was named before in this round, else by the thread (interfaces.md, Repository)."""
     place = desk.place
-    if place.branch:
-        return place.branch
+    if named := place.branch or now.onto:
+        return named
     if desk.pulls is None:
-        return run_branch(place.title, place.thread)
-    return thread_branch(place.title, place.thread, now.thread.round)
+        return run_branch(_title(desk, now), place.thread)
+    return thread_branch(_title(desk, now), place.thread, now.thread.round)
+
+
+def _title(desk: Desk, now: Record) -> str:
+    """Give the thread's title as it was when this was asked, so that an edit of it makes no second branch."""
+    return str(now.last(Move.REQUESTED).body.get("title", desk.place.title))
 
 
 def _pull(desk: Desk, now: Record, proof: ApprovedPlan, made: Published) -> PullOrder:
-    executed = now.last(Move.EXECUTED).body
+    executed, approvers = now.last(Move.EXECUTED).body, tuple(actor.login for actor in proof.approvers)
     body = comment.pull_body(
         proof.document,
         summary=inert(executed["summary"]),
         checks=executed["checks"],
-        approvers=[actor.login for actor in proof.approvers],
+        approvers=approvers,
         cost_usd=desk.world.ledger.cost_usd if desk.world.ledger.priced else None,
     )
-    return PullOrder(made.branch, desk.place.default_branch, desk.place.title, body, draft=desk.orders.draft)
+    orders = desk.orders
+    return PullOrder(
+        made.branch,
+        desk.place.default_branch,
+        inert_line(_title(desk, now)),
+        body,
+        draft=orders.draft,
+        labels=orders.labels,
+        reviewers=approvers if orders.reviewers is None else orders.reviewers,
+    )

@@ -51,6 +51,18 @@ class Record:
         return CommitId(self.last(Move.REQUESTED).body["base"])
 
     @property
+    def onto(self) -> str:
+        """The branch of this round's pull request, where the newest turn adds to it; "" for a branch of its own."""
+        return str(self.last(Move.REQUESTED).body.get("onto", ""))
+
+    @property
+    def published(self) -> Entry | None:
+        """The newest pull request of this round."""
+        over = max((entry.n for entry in self.entries if entry.kind == Move.CLOSED), default=0)
+        made = (entry for entry in reversed(self.entries[over:]) if entry.kind == Move.PUBLISHED)
+        return next(made, None)
+
+    @property
     def plan(self) -> PlanDocument:
         """The newest plan document."""
         return from_json(self.last(Move.PLANNED, Move.OUTGREW).body["plan"])
@@ -126,6 +138,7 @@ def taken(turn: Turn) -> Json:
         "login": turn.actor.login,
         "text": turn.text,
         "turn_at": turn.at.isoformat(),
+        **({"foreign": True} if turn.foreign else {}),
     }
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId
 from bot.ports import Checkout
-from bot.workspace import run
+from bot.workspace import litter, run
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.sandbox import Mount, Profile
@@ -67,11 +67,15 @@ class Checkouts:
         if not (place / "base").exists():
             making = await self._begin(place)
             mounts = (Mount(checkout.path, checkout.path), Mount(str(making), str(making), writable=True))
-            for copy in ("tree", "origin"):
+            for copy in ("origin", "tree"):  # a half-made one is known for a fork as well
                 await self._confined(mounts, [*_COPY, "--", checkout.path, str(making / copy)])
             (making / "base").write_text(checkout.base)
             os.rename(making, place)
         return self._found(place)
+
+    async def sweep(self) -> None:
+        """Remove forks that a killed process left: each has a name of its own, so nobody goes on in one."""
+        await litter.sweep(self.folder, lambda place: (place / "origin").is_dir(), self._remove)
 
     async def discard(self, checkout: Checkout) -> None:
         """Remove a checkout and everything in it; one that is gone already is no error."""
@@ -116,7 +120,7 @@ class Checkouts:
 
     async def _begin(self, place: Path) -> Path:
         """Give an empty folder to make a checkout in; what an earlier try left there is removed."""
-        making = place.with_name(f"{place.name}~making")
+        making = place.with_name(f"{place.name}{litter.MAKING}")
         for left in (making, place):
             if left.exists():
                 await self._remove(left)

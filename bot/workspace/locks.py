@@ -34,6 +34,12 @@ class Lock:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def drop(self) -> None:
+        """Let go of the lock and remove its file; only for a name that is never taken again."""
+        if self._descriptor >= 0:
+            self._path.unlink(missing_ok=True)
+        self.release()
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Hold the lock for a while, after whoever has it; blocks the thread."""

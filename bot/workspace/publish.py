@@ -10,8 +10,10 @@ Rules
 import asyncio
 import os
 import re
+import secrets
 import shutil
-import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -23,9 +25,10 @@ from bot.core.names import CommitId
 from bot.core.paths import in_scope
 from bot.core.plan import Contract
 from bot.ports import Checkout, CommitOrder, Published
-from bot.workspace import run
+from bot.workspace import litter, run
 from bot.workspace.checkout import start_repository
 from bot.workspace.export import Export, printable
+from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.remote import refusal
 from bot.workspace.tree import UntrustedTree
@@ -51,19 +54,29 @@ class Publisher:
     async def publish(self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> Published:
         """Publish a checkout that nothing writes any more; raises Refused or Conflict, and then nothing was pushed."""
         _check(plan, checkout, order)
-        clone = Path(await asyncio.to_thread(self._clone_folder))
-        try:
+        async with self.place() as place:
+            clone = place / "clone"
             paths = await self._export(clone, checkout, plan.document.contract)
             commit = await self._commit(clone, checkout.base, order)
             await self._push(clone, commit, order)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, clone.parent, ignore_errors=True)
         return Published(order.branch, commit, paths)
 
-    def _clone_folder(self) -> str:
-        """Name a folder that is not there yet in a private one that is."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        return os.path.join(tempfile.mkdtemp(dir=self.folder), "clone")
+    async def sweep(self) -> None:
+        """Remove the clones that a killed process left."""
+        await litter.sweep(self.folder, lambda _: True, _remove)
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[Path]:
+        """Give a private folder that is held while it is used, and gone afterwards."""
+        place = self.folder / secrets.token_hex(8)
+        lock = Lock(place.with_suffix(".lock"))
+        lock.take()
+        try:
+            place.mkdir(mode=0o700)
+            yield place
+        finally:
+            await _remove(place)
+            lock.drop()
 
     async def _export(self, clone: Path, checkout: Checkout, contract: Contract) -> tuple[str, ...]:
         """Bring the work into a fresh clone's index, and give the changed paths; all of them are in scope."""
@@ -96,7 +109,12 @@ class Publisher:
             check=False,
         )
         if answer.code != 0:
-            raise _unpushed(source.location, order.branch, answer)
+            raise _unpushed(source.location, order, answer)
+
+
+async def _remove(place: Path) -> None:
+    """Remove a folder of this program's making."""
+    await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 
 
 def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
@@ -146,11 +164,13 @@ def _commit_tree(clone: Path, base: CommitId, tree: str, order: CommitOrder) -> 
         return CommitId(commit.hexsha)
 
 
-def _unpushed(location: str, branch: str, answer: run.Answer) -> PlangateError:
+def _unpushed(location: str, order: CommitOrder, answer: run.Answer) -> PlangateError:
     """Give the error for a push that failed, with the cure for what is known to happen."""
     said = " ".join((answer.out.decode(errors="replace") + " " + answer.error).split())[-600:]
     if any(sign in said for sign in _OVERTAKEN):
-        return Conflict("the branch holds something else", where=branch, mend="delete or rename that branch")
+        if order.expected:
+            return Conflict("the branch has moved since the plan was made", where=order.branch, mend="ask again")
+        return Conflict("the branch holds something else", where=order.branch, mend="delete or rename that branch")
     if "proc-receive" in said:
         return Refused(
             "the repository hands pushes to a hook, which is not run",
@@ -158,7 +178,7 @@ def _unpushed(location: str, branch: str, answer: run.Answer) -> PlangateError:
             mend="git config --unset-all receive.procReceiveRefs",
         )
     if "cannot lock ref" in said or "refname conflict" in said:
-        return Refused(f"the branch cannot be made: {said}", where=branch, mend="rename the branch that is in its way")
+        return Refused(f"the branch cannot be made: {said}", where=order.branch, mend="rename the branch in its way")
     if "ermission denied" in said or "insufficient permission" in said or "Read-only file system" in said:
         return Refused(f"the repository cannot be written: {said}", where=location, mend="run as the user who owns it")
     return refusal(location, said) or run.failed("push", location, answer)

@@ -52,7 +52,12 @@ class GitWorkspace:
         return cls(source, mirror, checkouts, Publisher(folder / "publishing", mirror), bounds)
 
     async def checkout(self, name: str, base: CommitId) -> Checkout:
-        """Give the checkout of that name as it was left, or made from `base`; raises Conflict when it is taken."""
+        """Give the checkout of that name as it was left, or made from `base`; raises Conflict when it is taken.
+
+        Whatever killed processes left is removed before.
+        """
+        await self.checkouts.sweep()
+        await self.publisher.sweep()
         return await self.checkouts.get(name, base)
 
     async def fork(self, checkout: Checkout, name: str) -> Checkout:

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from bot.compose.parts import key_of
 from bot.core.errors import Misconfigured
 from bot.inputs import INPUTS, action
+from bot.store.keys import StateKey
 
 RUNNER = {"GITHUB_EVENT_NAME": "issues", "GITHUB_EVENT_PATH": "/e.json", "GITHUB_REPOSITORY": "o/r", "HOME": "/h"}
 KEYS = {"INPUT_ANTHROPIC_API_KEY": "sk-1", "INPUT_GITHUB_TOKEN": "ghs_1"}
@@ -64,7 +66,7 @@ def test_an_app_outranks_the_jobs_token() -> None:
     assert given.github.as_app
     assert not given.github.token
     assert given.github.private_key.reveal().count("\n") == 2
-    assert given.state_key.reveal().startswith("-----BEGIN")
+    assert key_of(given) == StateKey(given.github.private_key.reveal().encode())
 
 
 def test_the_environment_of_others_gives_no_keys() -> None:
@@ -76,8 +78,9 @@ def test_the_environment_of_others_gives_no_keys() -> None:
 
 def test_the_state_key_is_the_api_key_where_there_is_nothing_else() -> None:
     """Nothing outlives a job, so the key cannot be a file that is made on the way."""
-    assert action(GIVEN).settings.state_key.reveal() == "sk-1"
-    assert action(GIVEN | {"INPUT_STATE_KEY": "own"}).settings.state_key.reveal() == "own"
+    assert key_of(action(GIVEN).settings) == StateKey(b"sk-1")
+    own = "a state key of one's own"
+    assert key_of(action(GIVEN | {"INPUT_STATE_KEY": own}).settings) == StateKey(own.encode())
 
 
 def test_workload_identity() -> None:

@@ -74,7 +74,7 @@ def test_pull_request_with_a_failing_check() -> None:
     """A failing check is said at the top and shown with its output, never hidden."""
     text = body(GOOD, BAD)
     assert text.startswith("> ⚠ 1 of 2 checks failed; see below.\n\nRenamed it.")
-    assert "<details><summary>pytest -q</summary>\n\n```\n1 failed\n```\n\n</details>" in text
+    assert "<details><summary><code>pytest -q</code></summary>\n\n```\n1 failed\n```\n\n</details>" in text
 
 
 @pytest.mark.req("X2")

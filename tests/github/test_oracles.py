@@ -17,9 +17,13 @@ import pytest
 
 import bot.github as room
 from bot.core.turn import Sign
+from bot.github.door import Door
 from bot.github.pulls import GitHubPulls
+from bot.github.reach import granted, owned
 from bot.github.repository import app_bot, file, head, installation, repository
+from bot.github.tokens import AppTokens, StaticToken
 from bot.ports import PullOrder
+from bot.testing.github import credentials
 from tests.github.conftest import HOME, Ground
 
 
@@ -87,7 +91,15 @@ async def conversation(ground: Ground) -> None:
     await dialogue.tell("done", 2)
     await dialogue.supersede(shown, "A newer one replaces it.")
     ground.person("will").push(HOME, {"src/b.py": "b = 2\n"}, branch="topic")
-    await GitHubPulls(door, at, ground.bot).ensure(PullOrder("topic", "main", "Topic", "Body"), 3)
+    order = PullOrder("topic", "main", "Topic", "Body", labels=("by bot",), reviewers=("mia",))
+    await GitHubPulls(door, at, ground.bot).ensure(order, 3)
+    assert [each async for each in granted(ground.app)]
+    token = credentials.personal_token(ground.github.world, "will").value
+    person = Door(door.api_url, door.graphql_url, StaticToken(lambda: token), ground.clock)
+    assert [each async for each in owned(person)]
+    person.close()
+    assert isinstance(door.credentials, AppTokens)
+    await door.credentials.revoke()
 
 
 SEVERAL = {"path", "ref", "basehead"}  # what may hold a slash
@@ -111,7 +123,8 @@ def faults(description: dict[str, Any], operation: dict[str, Any], logged: Any) 
     content = resolved(description, operation.get("requestBody", {})).get("content", {})
     schema = resolved(description, content.get("application/json", {}).get("schema", {}))
     given = json.loads(logged.body) if logged.body else {}
-    unknown = given.keys() - schema.get("properties", {}).keys()
+    forms = [schema, *(resolved(description, each) for each in schema.get("oneOf", ()))]
+    unknown = given.keys() - {name for form in forms for name in form.get("properties", {})}
     missing = set(schema.get("required", ())) - given.keys()
     return [f"{logged.name}: {sorted(each)}" for each in (asked, unknown, missing) if each]
 

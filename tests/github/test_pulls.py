@@ -1,5 +1,7 @@
 """One open pull request for each branch, whatever is lost or done twice."""
 
+from dataclasses import replace
+
 import pytest
 
 from bot.core.errors import Refused, Transient
@@ -65,3 +67,49 @@ async def test_a_long_body_is_cut(ground: Ground) -> None:
     port = pulls(ground)
     made = await port.ensure(PullOrder(ORDER.branch, "main", "t", "x" * 70_000), 1)
     assert len(ground.github.world.issue(HOME, made.number).text.body) == 58_000
+
+
+def attended(ground: Ground, number: int) -> tuple[list[str], list[str]]:
+    """The labels of a pull request, and who was asked to review it."""
+    world = ground.github.world
+    issue = world.issue(HOME, number)
+    assert issue.pull is not None
+    return sorted(issue.labels), sorted(world.users[each].login for each in issue.pull.requested_reviewers)
+
+
+async def test_labels_and_reviewers(ground: Ground) -> None:
+    """They are added, a second time changes nothing, and nobody made a second pull request."""
+    port = pulls(ground)
+    order = replace(ORDER, labels=("by bot", "shipping"), reviewers=("mia", "ada"))
+    made = [await port.ensure(order, 1) for _ in range(2)]
+    assert made[0] == made[1]
+    assert made[0].undone == ()
+    assert attended(ground, made[0].number) == (["by bot", "shipping"], ["ada", "mia"])
+    assert there(ground) == 1
+
+
+async def test_an_author_is_not_asked_to_review(ground: Ground) -> None:
+    """In a person's own pull request the person may have approved the plan: GitHub would refuse the whole request."""
+    port = pulls(ground)
+    number = ground.person("will").open_pull(HOME, "Mine", head=ORDER.branch).number
+    made = await port.ensure(replace(ORDER, reviewers=("Will", "mia")), 1)
+    assert (made.number, made.undone) == (number, ())
+    assert attended(ground, number) == ([], ["mia"])
+
+
+async def test_what_cannot_be_added_is_told_and_no_failure(ground: Ground) -> None:
+    """One who may not review does not keep the others from being asked; a label that GitHub fails on is named."""
+    port = pulls(ground)
+    ground.github.faults.fail("POST */labels", 500, times=99)
+    made = await port.ensure(replace(ORDER, labels=("x",), reviewers=("stranger", "mia")), 1)
+    assert [undone.split(":")[0] for undone in made.undone] == ["labels", "reviewer stranger"]
+    assert attended(ground, made.number) == ([], ["mia"])
+
+
+async def test_a_closed_one_is_left_alone(ground: Ground) -> None:
+    """A pull request that a person closed gets neither labels nor requests."""
+    port = pulls(ground)
+    made = await port.ensure(ORDER, 1)
+    ground.person("ada").close(HOME, made.number)
+    await port.ensure(replace(ORDER, labels=("x",), reviewers=("mia",)), 1)
+    assert attended(ground, made.number) == ([], [])

@@ -75,7 +75,8 @@ async def test_copied_from_another_thread(
 
 
 def _changed(files: dict[str, bytes]) -> dict[str, bytes]:
-    return files | {"journal/00000002": files["journal/00000002"][:-1] + b"!"}
+    content = files["journal/00000002"]
+    return files | {"journal/00000002": content[:-1] + bytes([content[-1] ^ 1])}
 
 
 def _without(name: str) -> Callable[[dict[str, bytes]], dict[str, bytes]]:

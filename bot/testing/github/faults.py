@@ -116,6 +116,12 @@ class Faults:
         with self._lock:
             self._plans.clear()
 
+    @property
+    def left(self) -> int:
+        """How many strikes are still to come."""
+        with self._lock:
+            return sum(plan.times for plan in self._plans)
+
     def take(self, name: str, body: bytes) -> Fault | None:
         """Give the fault that strikes a request, and count it."""
         with self._lock:

@@ -34,6 +34,17 @@ def repository_by_id(call: Call) -> Answer:
     return Answer(call.site.whole_repository(found))
 
 
+def own_repositories(call: Call) -> Answer:
+    """List what the caller owns or has a role in."""
+    user, world = call.actor.id, call.world
+    roles = {
+        home.id: Role.ADMIN if home.owner == user else world.roles.get((home.id, user), Role.NONE)
+        for home in world.repositories.values()
+    }
+    mine = [home for home in world.repositories.values() if roles[home.id] != Role.NONE]
+    return Answer([call.site.repository(home, roles[home.id]) for home in mine])
+
+
 def collaborators(call: Call) -> Answer:
     """List who has a role."""
     home = call.repository
@@ -66,6 +77,7 @@ def _collaborator(call: Call, user: int, role: Role) -> Json:
 ENDPOINTS = (
     Endpoint("GET", REPOSITORY, get_repository),
     Endpoint("GET", "/repositories/{repository_id:int}", repository_by_id),
+    Endpoint("GET", "/user/repos", own_repositories, by="person"),
     Endpoint("GET", f"{REPOSITORY}/collaborators", collaborators, role=Role.WRITE, by="token"),
     Endpoint("GET", f"{REPOSITORY}/collaborators/{{username}}/permission", permission, by="token"),
     Endpoint("GET", f"{REPOSITORY}/collaborators/{{username}}", is_collaborator, by="token"),

@@ -1,6 +1,6 @@
 """A new world for each story."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,8 @@ import pytest
 from bot.compose.github import GitHubHost
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
-from tests.stories.github.ground import Model, QuickClock, Story, settings, settle
+from tests.stories.github.ground import Model, QuickClock, RealClock, Story, settings, settle
+from tests.stories.github.service import Served
 
 
 @pytest.fixture
@@ -23,3 +24,17 @@ async def story(tmp_path: Path, model: Model) -> AsyncIterator[Story]:
         installation = settle(github.world, github)
         async with GitHubHost(settings(github, api.base_url, tmp_path / "data"), clock=clock) as host:
             yield Story(github, installation, clock.advance, host, clock, model, api)
+
+
+@pytest.fixture
+def served(tmp_path: Path, model: Model) -> Iterator[Served]:
+    clock = RealClock()
+    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
+        installation = settle(github.world, github)
+        made = Served(github, installation, clock.advance, model, api.base_url, tmp_path / "home")
+        try:
+            yield made
+        finally:
+            for pause in model.pauses.values():
+                pause.go_on()
+            made.stop()

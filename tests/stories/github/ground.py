@@ -13,11 +13,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import pytest
 
 from bot.compose.github import Address, GitHubHost
 from bot.config import GitHubSettings, Secret, Settings
 from bot.core import marker
+from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.testing.github import credentials
 from bot.testing.github.entities import Comment, Installation, Issue
@@ -30,6 +33,7 @@ from bot.testing.model.request import ModelRequest
 from bot.testing.model.server import ScriptedModel
 from bot.testing.sample import FILES, TITLE
 from bot.workflow.record import Record
+from tests.stories.ground import until
 
 HOME: Final = "parcel/shop"
 ROLES: Final = {"ada": "admin", "maya": "maintain", "will": "write", "tess": "triage", "rita": "read"}
@@ -64,6 +68,19 @@ class QuickClock:
         await asyncio.sleep(seconds / FASTER)
 
 
+class RealClock(QuickClock):
+    """The machine's own time, for a service in another process; turning it forwards is waiting."""
+
+    def monotonic(self) -> float:
+        return time.monotonic() - self._began
+
+    def advance(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
 class Pause:
     """A moment at which the model waits: a story learns that it is there, says something, and lets it go on."""
 
@@ -74,6 +91,11 @@ class Pause:
         """Wait, on the side of the model."""
         self._there.set()
         self._on.wait(PATIENCE)
+
+    @property
+    def there(self) -> bool:
+        """Whether the model waits, or did."""
+        return self._there.is_set()
 
     async def reached(self) -> None:
         """Wait, on the side of the story, until the model waits."""
@@ -160,6 +182,8 @@ class Hub:
     github: SimulatedGitHub
     installation: Installation
     advance: Callable[[float], None]
+    about: int = field(default=1, kw_only=True)
+    """The thread that is spoken of where no other is named."""
 
     @property
     def world(self) -> World:
@@ -174,34 +198,34 @@ class Hub:
         """Open an issue, with a mention if nothing else is said."""
         return self.person(login).open_issue(HOME, title, body)
 
-    def says(self, login: str, body: str, number: int = 1) -> Comment:
+    def says(self, login: str, body: str, number: int = 0) -> Comment:
         """Comment on a thread."""
-        return self.person(login).comment(HOME, number, body)
+        return self.person(login).comment(HOME, number or self.about, body)
 
     def reacts(self, login: str, content: str, comment: Comment | None = None) -> None:
         """React to the newest plan, or to another comment."""
         self.person(login).react(comment or self.plan, content)
 
-    def issue(self, number: int = 1) -> Issue:
+    def issue(self, number: int = 0) -> Issue:
         """Give a thread as it is now."""
-        return self.world.issue(HOME, number)
+        return self.world.issue(HOME, number or self.about)
 
-    def comments(self, number: int = 1) -> list[Comment]:
+    def comments(self, number: int = 0) -> list[Comment]:
         """List the bot's comments on a thread, oldest first."""
         every = self.world.comments_of(self.issue(number))
         return [comment for comment in every if comment.author == self.github.app.bot]
 
-    def said(self, kind: str, number: int = 1) -> list[str]:
+    def said(self, kind: str, number: int = 0) -> list[str]:
         """List the bot's texts of one kind (plan, tell, waits, progress) on a thread, oldest first."""
         return [marker.without(each.text.body) for each in self.comments(number) if kind_of(each) == kind]
 
-    def plans(self, number: int = 1) -> list[Comment]:
+    def plans(self, number: int = 0) -> list[Comment]:
         """List the plan comments of a thread, oldest first."""
         return [each for each in self.comments(number) if kind_of(each) == "plan"]
 
     @property
     def plan(self) -> Comment:
-        """The newest plan comment on the first thread."""
+        """The newest plan comment."""
         return self.plans()[-1]
 
     @property
@@ -258,6 +282,15 @@ class Story(Hub):
             self.records[number] = await self.host.look(self.address(number))
         return self.records[min(numbers or self.records)]
 
+    async def persists(self, number: int = 1) -> Record:
+        """Let the bot look again and again while a service fails, as the worker does."""
+        for _ in range(8):
+            try:
+                return await self.rests(number)
+            except Transient:
+                continue
+        raise AssertionError("every look failed")
+
     async def hears(self, number: int = 1) -> None:
         """Let the bot listen, as it does when a delivery comes while a look is under way."""
         self.records[number] = await self.host.listen(self.address(number))
@@ -279,9 +312,7 @@ class Story(Hub):
     async def watched(self) -> None:
         """Wait until the work under way has seen what the journal holds now: it reads it on, and then once more."""
         reads = len(self.asked(f"GET /{HOME}.git/info/refs"))
-        async with asyncio.timeout(PATIENCE):
-            while len(self.asked(f"GET /{HOME}.git/info/refs")) < reads + 3:
-                await asyncio.sleep(0.005)
+        await asyncio.to_thread(until, lambda: len(self.asked(f"GET /{HOME}.git/info/refs")) >= reads + 3, "a reading")
 
     async def planned(self, login: str = "will") -> Comment:
         """Let somebody ask, and give the plan comment."""
@@ -299,7 +330,8 @@ class Story(Hub):
 async def first(waiting: Coroutine[None, None, None], looking: "asyncio.Future[Record]") -> None:
     """Wait for something that happens while a look is under way; a look that ends before fails the story."""
     task = asyncio.ensure_future(waiting)
-    await asyncio.wait({task, looking}, return_when=asyncio.FIRST_COMPLETED)
+    both: set[asyncio.Future[Any]] = {task, looking}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         raise AssertionError(f"the look ended before: {await looking}")
     await task
@@ -346,3 +378,8 @@ def at(world: World, comment: Comment, login: str, content: str, when: datetime)
     """Give a reaction that was made at a certain second."""
     made = world.person(login).react(comment, content)
     world.reactions[made.id] = replace(made, created_at=when)
+
+
+def soak(value: object) -> Any:
+    """Leave a case of a parametrised story to the long campaigns."""
+    return pytest.param(value, marks=pytest.mark.soak)

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.gate import Stage
-from tests.stories.github.ground import Story
+from tests.stories.github.ground import FIXED, HOME, Model, Story, soak
 
 
 def approves_by_hand(story: Story, way: str) -> None:
@@ -18,8 +18,30 @@ def approves_by_hand(story: Story, way: str) -> None:
             story.reacts("maya", way)
 
 
+async def test_locked(story: Story) -> None:
+    """In a locked thread nobody can react; a command counts."""
+    await story.planned()
+    story.person("maya").lock(HOME, 1)
+    story.says("maya", f"@plangate approve {story.digest[:12]}")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.req("G4")
+async def test_two_for_high_risk(story: Story, model: Model) -> None:
+    """A plan of tier high needs two people, where there are two."""
+    model.scope = (FIXED, "CLAUDE.md")
+    await story.planned()
+    story.reacts("maya", "+1")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert story.nothing_done()
+    assert "another approval is needed" in story.said("waits")[0]
+    story.reacts("ada", "rocket")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert "Approved by `maya`, `ada`" in story.pulls()[0].text.body
+
+
 @pytest.mark.req("PR1", "PR2")
-@pytest.mark.parametrize("way", ("+1", "rocket", "tick", "digest", "slash"))
+@pytest.mark.parametrize("way", ("+1", soak("rocket"), "tick", "digest", soak("slash")))
 async def test_approved(story: Story, way: str) -> None:
     """A maintainer's yes, however it is given, starts the work and ends in one branch and one pull request."""
     await story.planned()

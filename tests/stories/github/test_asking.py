@@ -19,12 +19,14 @@ UNHEARD = {
 
 
 @pytest.mark.req("X1")
-@pytest.mark.parametrize("name", UNHEARD)
-async def test_no_mention(story: Story, name: str) -> None:
+async def test_no_mention(story: Story) -> None:
     """What people do not see as a mention is none: no sign, no comment, no word to the model."""
-    issue = story.opens("will", UNHEARD[name])
-    assert (await story.rests()).stage is Stage.LISTENING
-    assert (story.signs(issue), story.comments(), story.model.heard) == ([], [], [])
+    issues = {name: story.opens("will", body) for name, body in UNHEARD.items()}
+    await story.rests()
+    heard = {name: (story.signs(issue), story.comments(issue.number)) for name, issue in issues.items()}
+    assert heard == dict.fromkeys(UNHEARD, ([], []))
+    assert story.model.heard == []
+    assert {record.stage for record in story.records.values()} == {Stage.LISTENING}
 
 
 @pytest.mark.req("PR3")
@@ -37,14 +39,15 @@ async def test_acknowledged(story: Story) -> None:
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
 
 
-@pytest.mark.parametrize("login", ("rita", "tess", "stranger"))
-async def test_may_not_ask(story: Story, login: str) -> None:
+async def test_may_not_ask(story: Story) -> None:
     """Somebody who may not ask gets one sign and nothing else."""
-    issue = story.opens(login)
-    said = story.says(login, f"@plangate {WISH}")
+    said = [story.opens(login) for login in ("rita", "tess", "stranger")]
+    said_too = story.says("rita", f"@plangate {WISH}")
     await story.rests()
-    assert (await story.rests()).stage is Stage.LISTENING
-    assert (story.signs(issue), story.signs(said), story.comments()) == (["confused"], ["confused"], [])
+    await story.rests()
+    assert [story.signs(thing) for thing in said] == [["confused"]] * 3
+    assert story.signs(said_too) == ["confused"]
+    assert [story.comments(issue.number) for issue in said] == [[], [], []]
     assert story.model.heard == []
     assert story.nothing_done()
 
@@ -86,25 +89,26 @@ async def test_question(story: Story, model: Model) -> None:
     assert story.nothing_done()
 
 
-@pytest.mark.parametrize(
-    ("said", "answer"),
-    (
-        ("@plangate status", "This thread is at: awaiting_approval."),
-        ("/plangate help", "- `status`, `help`"),
-        ("@plangate aprove", "I do not know the command `@plangate aprove`. Did you mean `approve`?"),
-        ("@plangate retry", "There is nothing to retry: nothing was interrupted."),
-        ("@plangate budget 7", "Only people who may approve can change the budget or the mode."),
-        ("@plangate mode bypassPermissions", "Only people who may approve can change the budget or the mode."),
-    ),
-)
-async def test_commands(story: Story, said: str, answer: str) -> None:
-    """A command is answered once, and the plan waits as before."""
+ANSWERS = {
+    "@plangate status": "This thread is at: awaiting_approval.",
+    "/plangate help": "- `status`, `help`",
+    "@plangate aprove": "I do not know the command `@plangate aprove`. Did you mean `approve`?",
+    "@plangate retry": "There is nothing to retry: nothing was interrupted.",
+    "@plangate budget 7": "Only people who may approve can change the budget or the mode.",
+    "@plangate mode bypassPermissions": "Only people who may approve can change the budget or the mode.",
+}
+
+
+async def test_commands(story: Story) -> None:
+    """Each command is answered once, in order, and the plan waits as before."""
     await story.planned()
-    story.says("will", said)
+    for said in ANSWERS:
+        story.says("will", said)
     await story.rests()
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
-    (told,) = story.said("tell")
-    assert answer in told
+    told = story.said("tell")
+    assert len(told) == len(ANSWERS)
+    assert all(answer in text for answer, text in zip(ANSWERS.values(), told, strict=True)), told
     assert len(story.plans()) == 1
 
 
@@ -125,6 +129,18 @@ async def test_revised(story: Story) -> None:
     story.says("maya", f"@plangate approve {story.digest[:12]}")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     assert "plan 2" in story.pulls()[0].text.body
+
+
+async def test_asked_to_revise(story: Story) -> None:
+    """😕 asks for a revision: the bot asks for words, once, and nobody's yes counts meanwhile."""
+    await story.planned()
+    story.reacts("ada", "+1")
+    story.reacts("maya", "confused")
+    await story.rests()
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert story.nothing_done()
+    (waits,) = story.said("waits")
+    assert "a revision was asked for: say what should change" in waits
 
 
 async def test_another_turn_supersedes(story: Story) -> None:

@@ -7,16 +7,17 @@ from datetime import timedelta
 import pytest
 
 from bot.core.gate import Stage
-from bot.testing.github.faults import Logged
-from tests.stories.github.ground import FIX, HOME, PATIENCE, Model, Story
+from bot.testing.github.faults import Fault, Logged, frozen
+from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, Model, Story, soak
 from tests.stories.ground import processes
 
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
 
 
 def written(requests: Sequence[Logged]) -> list[str]:
-    """List what changed something on GitHub but the bot's own memory: comments, reactions, pulls."""
-    return [logged.name for logged in requests if logged.name.startswith(WRITES) and "/repos/" in logged.path]
+    """List what changed anything on GitHub but the bot's own memory; the closing comment aside."""
+    wrote = [logged for logged in requests if logged.name.startswith(WRITES) and "/repos/" in logged.path]
+    return [logged.name for logged in wrote if b"Stopped by" not in logged.body]
 
 
 async def stopped(story: Story, model: Model, step: str) -> None:
@@ -32,7 +33,7 @@ async def stopped(story: Story, model: Model, step: str) -> None:
         assert story.signs(said) == ["eyes"]
         since = len(story.github.requests)
         await asyncio.wait_for(looking, PATIENCE)
-        assert written(story.github.requests[since:]) == []
+        assert written(story.github.requests[since:]) == []  # but the closing comment
         assert list(processes(story.host.settings.data_dir)) == []
 
 
@@ -46,7 +47,7 @@ async def test_stopped(story: Story, model: Model, step: str) -> None:
     assert story.nothing_done()
 
 
-@pytest.mark.parametrize("step", ("p0", "w1"))
+@pytest.mark.parametrize("step", (soak("p0"), "w1"))
 async def test_retried(story: Story, model: Model, step: str) -> None:
     """`retry` goes on from there, with nothing done twice."""
     await stopped(story, model, step)
@@ -102,6 +103,7 @@ async def test_kept_for_afterwards(story: Story, model: Model) -> None:
 @pytest.mark.req("PR1", "PR2")
 async def test_kept_and_approved(story: Story, model: Model) -> None:
     """The kept turn's plan, once approved, adds to the same branch and the same pull request."""
+    model.scope = (FIXED, "CHANGELOG.md")
     await test_kept_for_afterwards(story, model)
     first = story.branches()
     model.pauses.clear()
@@ -116,7 +118,7 @@ async def test_kept_and_approved(story: Story, model: Model) -> None:
 
 
 @pytest.mark.req("A4")
-@pytest.mark.parametrize("step", ("w0", "w2"))
+@pytest.mark.parametrize("step", (soak("w0"), "w2"))
 async def test_withdrawn(story: Story, model: Model, step: str) -> None:
     """An approval that is taken back before the first push: nothing is pushed."""
     await story.planned()
@@ -138,6 +140,19 @@ async def test_rejected_at_work(story: Story, model: Model) -> None:
     async with story.at_work(model.pause("w1")):
         story.reacts("ada", "-1")
     assert (await story.rests()).stage is Stage.REJECTED
+    assert story.nothing_done()
+
+
+async def test_a_no_stops(story: Story, model: Model) -> None:
+    """A no of an approver stops running work as soon as the bot listens."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    async with story.at_work(model.pause("w1")) as looking:
+        story.reacts("ada", "-1")
+        await story.hears()
+        await asyncio.wait_for(looking, PATIENCE)
+    assert (await story.rests()).stage is Stage.STOPPED
+    assert story.said("tell") == ["Stopped by ada. The work so far is kept; `retry` goes on from there."]
     assert story.nothing_done()
 
 
@@ -182,3 +197,14 @@ async def test_expired(story: Story) -> None:
     assert (await story.rests()).stage is Stage.EXPIRED
     assert story.nothing_done()
     assert "the plan has expired" in story.said("tell")[0]
+
+
+async def test_seen_before_it_was_taken_in(story: Story) -> None:
+    """A yes that the deciding look saw before it was taken in as something said is not answered as if none waited."""
+    await story.planned()
+    before = Fault("stale", world=frozen(story.world))
+    story.github.faults.plan("POST /graphql", before, times=2, containing="reviews(last: 100)")
+    story.says("maya", f"@plangate approve {story.digest[:12]}")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    await story.rests(1)
+    assert ["is ready for review" in text for text in story.said("tell")] == [True]

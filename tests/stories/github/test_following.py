@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.gate import Stage
 from bot.testing.github.changes import LineNote
-from tests.stories.github.ground import FIXED, HOME, Story
+from tests.stories.github.ground import FIXED, HOME, Story, soak
 
 
 async def delivered(story: Story) -> str:
@@ -22,7 +22,7 @@ def holds_both(story: Story, branch: str) -> bool:
 
 
 @pytest.mark.req("PR1", "PR2")
-@pytest.mark.parametrize("way", ("comment", "review"))
+@pytest.mark.parametrize("way", (soak("comment"), "review"))
 async def test_on_the_pull_request(story: Story, way: str) -> None:
     """A wish on the bot's pull request goes through the gate again and onto the same branch."""
     branch = await delivered(story)
@@ -60,6 +60,7 @@ async def test_after_the_merge(story: Story) -> None:
     """A wish after the merge opens a new round: a second branch and a second pull request."""
     branch = await delivered(story)
     story.person("maya").merge(HOME, 2)
+    story.person("will").reopen(HOME, 1)
     story.says("will", "@plangate note it in the changelog")
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
     story.reacts("maya", "+1")

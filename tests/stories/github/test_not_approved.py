@@ -65,7 +65,7 @@ def hidden_plan(story: Story) -> None:
 
 def closed_thread(story: Story) -> None:
     story.reacts("maya", "+1")
-    story.person("will").close(HOME, 1)
+    story.person("will").close(HOME, story.about)
 
 
 TRIES: dict[str, tuple[Try, str]] = {
@@ -73,7 +73,7 @@ TRIES: dict[str, tuple[Try, str]] = {
     "edited and back": (edited_and_back, "@maya: the reaction is older than the plan"),
     "reaction of the bot": (by_the_bot, ""),
     "reaction of another bot": (by_another_bot, ""),
-    "command of another bot": (command_of_a_bot, "@helper[bot]: only people can approve"),
+    "command of another bot": (command_of_a_bot, "@helper: only people can approve"),
     "reaction of a reader": (lambda story: story.reacts("rita", "+1"), "@rita: the role on this repository is too low"),
     "reaction of a writer": (lambda story: story.reacts("will", "rocket"), "@will: the role on this repository is too"),
     "tick of a writer": (lambda story: story.person("will").tick(story.plan.id), "@will: the role on this repository"),
@@ -97,19 +97,33 @@ TRIES: dict[str, tuple[Try, str]] = {
 
 
 @pytest.mark.req("PR1", "A1", "A2", "A4a", "A5")
-@pytest.mark.parametrize("name", TRIES)
-async def test_not_approved(story: Story, name: str) -> None:
-    """Nothing starts, now or later; there is at most one notice, and it says why."""
-    attempt, why = TRIES[name]
-    await story.planned()
-    attempt(story)
+@pytest.mark.parametrize("third", range(3))
+async def test_not_approved(story: Story, third: int) -> None:
+    """Nothing starts, now or later; there is at most one notice, and it says why. Each try has a thread of its own."""
+    names = list(TRIES)[third::3]
+    threads = {story.opens("will").number: TRIES[name] for name in names}
     await story.rests()
-    after = await story.rests()
-    assert after.stage is Stage.AWAITING_APPROVAL
+    for story.about, (attempt, _) in threads.items():
+        attempt(story)
+    await story.rests()
+    await story.rests()
     assert story.nothing_done()
     assert story.model.worked == 0
-    notices = story.said("waits") + story.said("tell")
-    assert [why in notice for notice in notices if why or notice] == ([True] if why else [])
+    for story.about, (_, why) in threads.items():
+        assert story.records[story.about].stage is Stage.AWAITING_APPROVAL
+        notices = story.said("waits") + story.said("tell")
+        assert [why in notice for notice in notices] == ([True] if why else []), (why, notices)
+
+
+async def test_deleted(story: Story) -> None:
+    """A plan whose comment was deleted cannot be approved; one notice says so."""
+    await story.planned()
+    digest = story.digest
+    story.person("ada").delete_comment(story.plan.id)
+    story.says("maya", f"@plangate approve {digest}")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert story.nothing_done()
+    assert "the plan comment was deleted or hidden" in story.said("waits")[0]
 
 
 async def test_remove_it_and_add_it_again(story: Story) -> None:

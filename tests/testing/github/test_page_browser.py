@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,29 +14,11 @@ from tests.testing.github.page_ground import EVERYTHING, HOME, ISSUE, PAYLOADS, 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-SWITCHES = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
-
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     with running(tmp_path) as site:
         yield site
-
-
-@pytest.fixture
-def browser() -> Iterator[Browser]:
-    """The machine's Chromium; skips where it or playwright is not there."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("no chromium is installed; on Debian: sudo apt-get install chromium")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=SWITCHES.split())
-        yield started
-        started.close()
 
 
 def test_browser_reacts_ticks_and_comments_without_leaving_the_page(

@@ -48,6 +48,7 @@ def accounts(tour: Tour) -> None:
     tour.go("GET", "/installation/repositories")
     tour.go("DELETE", "/installation/token", token=made["token"])
     tour.go("GET", "/user", token=ground.pat("alice"))
+    tour.go("GET", "/user/repos", token=ground.pat("alice"))
     tour.go("GET", "/user/{account_id}", account_id=ground.github.world.user("alice").id)
     tour.go("GET", "/users/{username}", username="plangate[bot]")
     world = ground.github.world

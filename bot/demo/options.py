@@ -1,0 +1,16 @@
+"""What to play, as the command line says it. SHELL."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What to play, as the command line says it."""
+
+    face: str = "service"
+    """service, action, or local: `plangate run` without GitHub."""
+    headless: bool = False
+    folder: Path | None = None
+    port: int = 8484
+    real_model: bool = False

@@ -1,0 +1,131 @@
+"""What the doctor learns of GitHub, with the cure of each thing that is missing."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot.compose.checkup import Checked, check_github, lacking
+from bot.compose.connections import WORKING
+from bot.config import GitHubSettings, Secret, Settings
+from bot.core.errors import Misconfigured, Refused
+from bot.testing.github import credentials
+from bot.testing.github.server import SimulatedGitHub
+
+HOME = "acme/pocket"
+
+
+@pytest.fixture
+def github(tmp_path: Path) -> Iterator[SimulatedGitHub]:
+    with SimulatedGitHub(tmp_path) as simulated:
+        simulated.world.add_user("acme", "Organization")
+        simulated.world.add_repository(HOME, {"README.md": "# Pocket\n"})
+        yield simulated
+
+
+async def checked(github: SimulatedGitHub, hook: str = "h00k", **given: str) -> list[Checked]:
+    """What is found with these credentials."""
+    known = {name: Secret(text) for name, text in given.items() if name != "app_id"}
+    reached = GitHubSettings(github.api_url, github.graphql_url, github.server_url, webhook_secret=Secret(hook))
+    where = replace(reached, app_id=given.get("app_id", ""), **known)  # type: ignore[arg-type]  # by name
+    return list(await check_github(Settings(github=where)))
+
+
+async def as_app(github: SimulatedGitHub, hook: str = "h00k") -> list[Checked]:
+    return await checked(github, hook, app_id=str(github.app.id), private_key=github.app.pem)
+
+
+async def as_account(github: SimulatedGitHub, login: str) -> list[Checked]:
+    return await checked(github, token=credentials.personal_token(github.world, login).value)
+
+
+def bad(found: list[Checked]) -> list[str]:
+    return [each.what for each in found if each.cure]
+
+
+async def test_an_app_that_has_all_it_needs(github: SimulatedGitHub) -> None:
+    """Its name, each installation, and the secret; nothing to mend."""
+    credentials.install(github.world, github.app, "acme")
+    found = await as_app(github)
+    assert bad(found) == []
+    assert [each.what for each in found] == [
+        "GitHub: the App plangate",
+        "GitHub: on acme the App may do what it needs",
+        "webhook secret: set",
+    ]
+
+
+@pytest.mark.req("W4")
+async def test_permissions_that_were_not_granted(github: SimulatedGitHub) -> None:
+    """Each one that is missing or too low is named, with the page where it is given."""
+    made = credentials.install(github.world, github.app, "acme")
+    low = {"metadata": "read", "contents": "read", "issues": "write"}
+    github.world.installations[made.id] = replace(made, permissions=low)
+    found = await as_app(github)
+    assert bad(found) == ["GitHub: on acme the App lacks contents: write, pull_requests: write"]
+    assert f"{github.server_url}/" in found[1].cure
+
+
+async def test_a_suspended_installation_and_none(github: SimulatedGitHub) -> None:
+    """Both say where to mend it."""
+    assert bad(await as_app(github)) == ["GitHub: the App is installed nowhere"]
+    credentials.suspend(github.world, credentials.install(github.world, github.app, "acme"))
+    assert bad(await as_app(github)) == ["GitHub: on acme the App is suspended"]
+
+
+async def test_without_a_webhook_secret(github: SimulatedGitHub) -> None:
+    """The variable is named."""
+    credentials.install(github.world, github.app, "acme")
+    found = await as_app(github, hook="")
+    assert bad(found) == ["webhook secret: not set"]
+    assert "PLANGATE_WEBHOOK_SECRET" in found[-1].cure
+
+
+async def test_a_machine_account(github: SimulatedGitHub) -> None:
+    """One that was given a role and owns nothing is fine."""
+    github.world.set_role(HOME, "acme-bot", "write")
+    found = await as_account(github, "acme-bot")
+    assert bad(found) == []
+    assert "GitHub: acme-bot can push to 1 repositories" in [each.what for each in found]
+
+
+@pytest.mark.parametrize("role", ("read", None))
+async def test_an_account_that_can_push_nowhere(github: SimulatedGitHub, role: str | None) -> None:
+    """A role that only reads is not enough."""
+    github.world.add_user("acme-bot")
+    if role:
+        github.world.set_role(HOME, "acme-bot", role)
+    assert bad(await as_account(github, "acme-bot")) == ["GitHub: acme-bot can push nowhere"]
+
+
+async def test_a_persons_own_account(github: SimulatedGitHub) -> None:
+    """Whoever owns what would be worked on is refused, with the reason: the bot does not hear its own account."""
+    github.world.set_role(HOME, "ada", "write")
+    github.world.add_repository("ada/notes", {"README.md": "# Notes\n"})
+    found = await as_account(github, "ada")
+    assert bad(found) == ["GitHub: ada is a person's own account: it owns ada/notes"]
+    assert "never hears" in found[0].cure
+
+
+async def test_credentials_that_github_does_not_take(github: SimulatedGitHub) -> None:
+    """A wrong token and a text that is no key are told as what they are."""
+    with pytest.raises(Refused, match="refused the token"):
+        await checked(github, token="ghp_nonsense")
+    with pytest.raises(Misconfigured, match="private key"):
+        await checked(github, app_id="1", private_key="nonsense")
+
+
+async def test_an_app_without_its_key_and_no_credentials(github: SimulatedGitHub) -> None:
+    """Half of an App is a mistake; no credentials at all are none, and nothing is asked."""
+    assert bad(await checked(github, app_id="1")) == ["GitHub: an App without its key"]
+    assert await checked(github) == []
+    assert github.requests == ()
+
+
+@pytest.mark.parametrize("name", sorted(WORKING))
+def test_every_needed_permission_is_looked_at(name: str) -> None:
+    """More than is needed is enough; one that is missing, or of a word that nobody knows, is not."""
+    assert lacking({**WORKING, name: "admin"}) == ()
+    assert lacking({each: level for each, level in WORKING.items() if each != name}) == (f"{name}: {WORKING[name]}",)
+    assert lacking({**WORKING, name: "whatever"}) == (f"{name}: {WORKING[name]}",)

@@ -1,0 +1,31 @@
+"""The ways to GitHub of one process: what they leave behind."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.compose.github import GitHubHost
+from bot.testing.github.server import SimulatedGitHub
+from bot.testing.model.reply import say
+from bot.testing.model.server import ScriptedModel
+from tests.stories.github.ground import HOME, QuickClock, settings, settle
+
+
+def tokens(github: SimulatedGitHub) -> list[str]:
+    return [token.value for token in github.world.tokens.values() if token.kind == "installation"]
+
+
+@pytest.mark.req("W4")
+@pytest.mark.parametrize("failing", (False, True))
+async def test_tokens_end_with_the_host(tmp_path: Path, failing: bool) -> None:
+    """After the host is closed none of its tokens opens anything; where GitHub fails the host closes all the same."""
+    clock = QuickClock()
+    with ScriptedModel(lambda _: say("Nothing.")) as api, SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
+        settle(github.world, github)
+        github.world.person("will").open_issue(HOME, "Quiet", "Nobody is asked.")
+        async with GitHubHost(settings(github, api.base_url, tmp_path / "data"), clock=clock) as host:
+            await host.open_threads()
+            assert len(tokens(github)) == 2  # one polls, one works on the repository
+            if failing:
+                github.faults.fail("DELETE /installation/token", 500, times=99)
+    assert len(tokens(github)) == (2 if failing else 0)

@@ -1,0 +1,96 @@
+"""The bot as the real service: `plangate serve` in a process of its own, told by webhooks, killed and started again."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.stories.github.ground import Hub, Model
+from tests.stories.ground import PROGRAM, until
+
+
+@dataclass(slots=True)
+class Served(Hub):
+    """A hub with the service on it; the clock is the real one."""
+
+    model: Model
+    base_url: str
+    home: Path
+    port: int = field(init=False)
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def __post_init__(self) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+
+    def start(self) -> None:
+        """Start the service, and return when it answers."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        with (self.home / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(PROGRAM), "serve", "--port", str(self.port)], env=self.environment(), stdout=log, stderr=log
+            )
+        until(lambda: self.state() is not None, "the service answers")
+
+    def hook(self) -> None:
+        """Have GitHub tell the service."""
+        self.github.webhooks.hook_app(self.github.app, f"http://127.0.0.1:{self.port}/webhooks/github")
+
+    def kill(self) -> None:
+        """Kill -9, and wait until it is gone."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it as an operator does."""
+        if self.process is not None and self.process.poll() is None:
+            self._end(signal.SIGTERM)
+
+    def rested(self) -> None:
+        """Wait until every delivery was made and no thread is under way."""
+        self.github.webhooks.drain()
+        until(lambda: (self.state() or {}).get("busy") == 0, "the service rests")
+
+    def state(self) -> "dict[str, object] | None":
+        """Give what /readyz says; None while nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=5) as answer:
+                found: dict[str, object] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as error:
+            error.close()
+            return {}
+        except OSError:
+            return None
+
+    def environment(self) -> dict[str, str]:
+        """Give the variables that an operator sets, and no others."""
+        github, app = self.github, self.github.app
+        return {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": str(self.home),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_SYSTEM": os.devnull,
+            "ANTHROPIC_API_KEY": "test",
+            "ANTHROPIC_BASE_URL": self.base_url,
+            "PLANGATE_DATA_DIR": str(self.home / "data"),
+            "PLANGATE_APP_ID": str(app.id),
+            "PLANGATE_PRIVATE_KEY": app.pem,
+            "PLANGATE_WEBHOOK_SECRET": app.webhook_secret,
+            "PLANGATE_POLL_SECONDS": "0.2",
+            "PLANGATE_WRITE_PAUSE_SECONDS": "0",
+            "GITHUB_API_URL": github.api_url,
+            "GITHUB_GRAPHQL_URL": github.graphql_url,
+            "GITHUB_SERVER_URL": github.server_url,
+        }
+
+    def _end(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+        self.process.wait(20)

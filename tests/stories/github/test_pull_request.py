@@ -1,0 +1,60 @@
+"""What the pull request carries, what the journal tells of it, and what the Action's outputs say."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.core.gate import Stage
+from bot.inputs import action
+from bot.report import outputs
+from tests.stories.github.ground import HOME, Story
+
+PATH = ".github/plangate.yml"
+
+
+async def published(story: Story, keys: str) -> tuple[list[str], list[str]]:
+    """Let a plan be approved and carried out; the labels of its pull request, and who was asked to review it."""
+    if keys:
+        story.person("ada").push(HOME, {PATH: f"pull_request:\n  {keys}\n"})
+    await story.planned()
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (issue,) = story.pulls()
+    assert issue.pull is not None
+    return sorted(issue.labels), sorted(story.world.users[each].login for each in issue.pull.requested_reviewers)
+
+
+@pytest.mark.parametrize(
+    ("keys", "labels", "reviewers"),
+    (
+        ("", [], ["maya"]),
+        ("reviewers: none", [], []),
+        ("reviewers: [ada, will]", [], ["ada", "will"]),
+        ("labels: [by bot, shipping]", ["by bot", "shipping"], ["maya"]),
+    ),
+    ids=("approver", "none", "named", "labelled"),
+)
+async def test_labels_and_reviewers(story: Story, keys: str, labels: list[str], reviewers: list[str]) -> None:
+    """As configured; where nothing is, whoever approved the plan is asked to review the work."""
+    assert await published(story, keys) == (labels, reviewers)
+    assert story.records[1].fact("undone") == ""
+
+
+async def test_a_reviewer_who_may_not_is_no_failure(story: Story) -> None:
+    """The pull request is there all the same, and the journal says who could not be asked."""
+    story.world.add_user("passer-by")
+    assert await published(story, "reviewers: [passer-by]") == ([], [])
+    assert "reviewer passer-by" in story.records[1].fact("undone")
+
+
+async def test_the_outputs_name_the_plan_comment(story: Story, tmp_path: Path) -> None:
+    """The Action links to the comment that shows the plan, not only to its thread."""
+    await story.planned()
+    environ = {
+        "GITHUB_EVENT_NAME": "issues",
+        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+        "GITHUB_REPOSITORY": HOME,
+        "INPUT_ANTHROPIC_API_KEY": "key",
+    }
+    said = outputs(action(environ), story.address(), story.records[1])
+    assert said["plan_comment_url"] == f"{story.github.server_url}/{HOME}/issues/1#issuecomment-{story.plan.id}"

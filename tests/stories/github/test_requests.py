@@ -1,0 +1,182 @@
+"""What the bot sends in a whole story: held against GitHub's own schemas, and counted."""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from bot.core.gate import Stage
+from bot.github.poll import fingerprints
+from bot.testing.github.faults import Logged
+from tests.github.test_oracles import oracle, pattern, problems, resolved
+from tests.stories.github.ground import HOME, Story
+from tests.testing.github.oracles import validator
+
+PAGE: Final = Path(__file__).parents[3] / "docs" / "api-cost.md"
+needs_schemas = pytest.mark.skipif(
+    oracle("api.github.com.json") is None or oracle("schema.graphql") is None,
+    reason="PLANGATE_ORACLES names no folder with api.github.com.json and schema.graphql",
+)
+
+
+async def long_story(story: Story) -> None:
+    """Carry a thread through nearly everything that can happen to it."""
+    await story.host.open_threads()
+    story.opens("will")
+    story.says("rita", "@plangate me too")
+    await story.rests()
+    await story.host.changed([story.address()])
+    story.says("will", "@plangate revise Say it in the changelog too.")
+    await story.rests()
+    story.reacts("rita", "+1")
+    story.person("ada").push(HOME, {"docs/new.md": "New.\n"})
+    await story.rests()
+    story.says("will", "@plangate status")
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    story.person("maya").review(HOME, 2, "Note it in the changelog.")
+    await story.rests()
+    story.opens("rita", "Orders of 60 as well.")
+    story.person("will").label(HOME, 3, "plangate")
+    await story.rests(3)
+    assert await story.host.open_threads()
+
+
+@needs_schemas
+@pytest.mark.req("N2")
+async def test_every_request_is_documented(story: Story) -> None:
+    """Path, parameters and body of every REST request, and every GraphQL query with its variables, are GitHub's own."""
+    graphql = pytest.importorskip("graphql")
+    description = json.loads(_text("api.github.com.json"))
+    schema = graphql.build_schema(_text("schema.graphql"), assume_valid=True)
+    await long_story(story)
+    sent = [logged for logged in story.github.requests if ".git/" not in logged.path]
+    rest = [*{(each.name, each.query, each.body): each for each in sent if each.path != "/graphql"}.values()]
+    assert len(rest) > 30
+    assert [problem for logged in rest for problem in problems(description, logged)] == []
+    assert [problem for logged in rest for problem in ill_formed(description, logged)] == []
+    asked = [json.loads(logged.body) for logged in sent if logged.path == "/graphql"]
+    assert len(asked) > 20
+    assert [problem for body in asked for problem in not_asked_well(schema, body)] == []
+
+
+def _text(name: str) -> str:
+    path = oracle(name)
+    assert path is not None
+    return path.read_text()
+
+
+def ill_formed(description: dict[str, Any], logged: Logged) -> list[str]:
+    """Say what GitHub's description has against the values of a request's body."""
+    if not logged.body:
+        return []
+    found = []
+    for template, methods in description["paths"].items():
+        if logged.method.lower() in methods and re.fullmatch(pattern(template), logged.path):
+            wanted = resolved(description, methods[logged.method.lower()].get("requestBody", {}))
+            schema = wanted.get("content", {}).get("application/json", {}).get("schema", {})
+            errors = validator(json.dumps(schema)).iter_errors(json.loads(logged.body))
+            found.append([f"{logged.name}: {error.message[-160:]}" for error in errors])
+    return min(found, key=len)
+
+
+def not_asked_well(schema: Any, body: dict[str, Any]) -> list[str]:
+    """Say what GitHub's schema has against a query or its variables."""
+    from graphql import OperationDefinitionNode, get_variable_values, parse, validate
+
+    document = parse(body["query"])
+    if errors := validate(schema, document):
+        return [error.message for error in errors]
+    (operation,) = (each for each in document.definitions if isinstance(each, OperationDefinitionNode))
+    values = get_variable_values(schema, operation.variable_definitions or (), body.get("variables") or {})
+    return [error.message for error in values] if isinstance(values, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What something asks of GitHub's limits."""
+
+    rest: int
+    queries: int
+    points: int
+
+
+def cost_of(requests: Sequence[Logged]) -> Cost:
+    """Count requests; git over HTTP counts for neither limit."""
+    rest = [logged for logged in requests if ".git/" not in logged.path and logged.path != "/graphql"]
+    queries = [logged for logged in requests if logged.path == "/graphql"]
+    return Cost(len(rest), len(queries), sum(logged.cost for logged in queries))
+
+
+async def measured(story: Story) -> dict[str, Cost]:
+    """Measure the rows of the page."""
+    rows: dict[str, Cost] = {}
+    marks = [0]
+
+    def row(name: str) -> None:
+        rows[name] = cost_of(story.github.requests[marks[-1] :])
+        marks.append(len(story.github.requests))
+
+    await story.planned()
+    row("from the mention to the plan")
+    await story.host.changed([story.address()])
+    marks.append(len(story.github.requests))
+    await story.rests(1)
+    row("a look at a plan that waits, where nothing is new")
+    await story.host.changed([story.address()])
+    row("a poll over one plan that waits")
+    plans = [story.says("rita", "A plan.").node_id for _ in range(100)]
+    marks.append(len(story.github.requests))
+    await fingerprints(story.host.connections.poller(story.installation.id), plans)
+    row("a poll over 100 plans that wait")
+    story.reacts("maya", "+1")
+    await story.rests(1)
+    row("from the approval to the pull request")
+    parts = [rows["from the mention to the plan"], rows["from the approval to the pull request"]]
+    rows["the whole story"] = Cost(*(sum(getattr(part, name) for part in parts) for name in Cost.__slots__))
+    return rows
+
+
+def page(rows: dict[str, Cost]) -> str:
+    """Write the page."""
+    lines = "\n".join(f"| {name} | {cost.rest} | {cost.queries} | {cost.points} |" for name, cost in rows.items())
+    return f"""# What it asks of GitHub's limits
+
+Measured on the simulated GitHub (`tests/stories/github/test_requests.py`), with the points of GitHub's rule: the
+connections of a query divided by 100. A GitHub App may send 5,000 REST requests and use 5,000 points an hour, a job's
+own token 1,000 of each. Fetches and pushes of git count for neither.
+
+| what | REST requests | GraphQL queries | points |
+|---|---|---|---|
+{lines}
+
+Longer work edits its progress comment more often: at most every 5 seconds in the first minute, every 20 later.
+"""
+
+
+def read(text: str) -> dict[str, Cost]:
+    """Read the page's rows back."""
+    found = re.findall(r"^\| ([^|]+) \| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
+    return {name: Cost(*map(int, numbers)) for name, *numbers in found}
+
+
+async def test_the_page_on_costs_is_current(story: Story, tmp_path: Path) -> None:
+    """docs/api-cost.md says what is measured, up to the progress comment's edits; a new page is printed and written."""
+    rows = await measured(story)
+    text = page(rows)
+    sys.stdout.write(text)
+    (tmp_path / "api-cost.md").write_text(text)
+    told = read(PAGE.read_text()) if PAGE.exists() else {}
+    cure = f"cp {tmp_path / 'api-cost.md'} {PAGE}"
+    assert told.keys() == rows.keys(), cure
+    for name, now in rows.items():
+        for part in Cost.__slots__:
+            slack = 3 if name in {"the whole story", "from the approval to the pull request"} else 0
+            assert abs(getattr(told[name], part) - getattr(now, part)) <= slack, (name, part, cure)
+    assert rows["a poll over 100 plans that wait"] == Cost(0, 1, 1)
+    assert rows["a poll over one plan that waits"] == Cost(0, 1, 1)
