@@ -75,6 +75,7 @@ def test_a_plan_that_was_rejected_is_planned_again_when_the_same_is_asked(meet: 
     assert len(model.requests) > 2 * planned
 
 
+@pytest.mark.soak
 def test_ctrl_c_at_the_question_leaves_the_plan_waiting(meet: Meet) -> None:
     """Neither yes nor no: exit 130, and the same command shows the same plan again."""
     person, model = meet(Script())

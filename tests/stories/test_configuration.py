@@ -39,6 +39,7 @@ def test_a_budget_of_steps_ends_the_work(meet: Meet) -> None:
 
 
 @pytest.mark.req("P7")
+@pytest.mark.soak
 def test_what_the_project_denies_is_denied(meet: Meet) -> None:
     """tools.deny holds after the approval too, and the model is told so."""
     person, model = meet(Script(work=(FIX, BASH)))
@@ -51,6 +52,7 @@ def test_what_the_project_denies_is_denied(meet: Meet) -> None:
     assert only_the_fix(person.diff(ended.result["branch"]))
 
 
+@pytest.mark.soak
 def test_what_the_project_mounts_can_be_read_but_not_written(meet: Meet, tmp_path: Path) -> None:
     """sandbox.mounts shows a folder of the machine to the sandbox, read-only."""
     shared = tmp_path / "shared"

@@ -88,6 +88,7 @@ def test_a_question_is_answered_and_no_branch_is_made(meet: Meet) -> None:
     assert (person.branches(), len(model.requests)) == ([], 1)
 
 
+@pytest.mark.soak
 def test_the_same_request_after_it_was_done_begins_anew(meet: Meet) -> None:
     """What is done is done: the same command makes another plan and another branch."""
     person, _ = meet(Script())
@@ -154,6 +155,7 @@ def test_a_model_that_refuses_is_a_failure_that_names_the_cure(meet: Meet, statu
     assert person.run("--yes", "--json").result["stage"] == "done"
 
 
+@pytest.mark.soak
 def test_a_model_that_nobody_knows_is_named_and_does_not_stick(meet: Meet) -> None:
     """The service refuses the id: exit code 5 with the cure; the same request with a better one goes on."""
     person, model = meet(Script())
@@ -165,6 +167,7 @@ def test_a_model_that_nobody_knows_is_named_and_does_not_stick(meet: Meet) -> No
     assert {request.model for request in model.requests[1:]} == {"claude-sonnet-5-5"}
 
 
+@pytest.mark.soak
 def test_a_model_without_prices_has_a_cost_that_is_unknown(meet: Meet) -> None:
     """cost_usd is null and a warning is shown: unknown is not nothing."""
     person, _ = meet(lambda request: say("It is."))

@@ -131,6 +131,7 @@ async def test_revised(story: Story) -> None:
     assert "plan 2" in story.pulls()[0].text.body
 
 
+@pytest.mark.soak
 async def test_asked_to_revise(story: Story) -> None:
     """😕 asks for a revision: the bot asks for words, once, and nobody's yes counts meanwhile."""
     await story.planned()

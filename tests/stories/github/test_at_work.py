@@ -101,6 +101,7 @@ async def test_kept_for_afterwards(story: Story, model: Model) -> None:
 
 
 @pytest.mark.req("PR1", "PR2")
+@pytest.mark.soak
 async def test_kept_and_approved(story: Story, model: Model) -> None:
     """The kept turn's plan, once approved, adds to the same branch and the same pull request."""
     model.scope = (FIXED, "CHANGELOG.md")
@@ -181,6 +182,7 @@ async def test_drifted_at_work(story: Story, model: Model) -> None:
     assert story.nothing_done()
 
 
+@pytest.mark.soak
 async def test_other_changes(story: Story) -> None:
     """Changes elsewhere on the base branch do not matter."""
     await story.planned()

@@ -23,6 +23,7 @@ async def test_four_eyes(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
+@pytest.mark.soak
 async def test_writers_may_approve(story: Story) -> None:
     """Where the configuration lets writers approve, they do."""
     configured(story, "approve:\n  roles: [write, maintain, admin]\n")

@@ -177,6 +177,7 @@ async def test_lost_answers(story: Story, name: str) -> None:
 
 
 @pytest.mark.req("E4")
+@pytest.mark.soak
 async def test_two_at_once(story: Story) -> None:
     """Two looks at one thread at a time, as of two workers: exactly one of everything."""
     story.opens("will")

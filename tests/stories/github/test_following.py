@@ -56,6 +56,7 @@ async def test_on_the_issue(story: Story) -> None:
 
 
 @pytest.mark.req("PR2")
+@pytest.mark.soak
 async def test_after_the_merge(story: Story) -> None:
     """A wish after the merge opens a new round: a second branch and a second pull request."""
     branch = await delivered(story)

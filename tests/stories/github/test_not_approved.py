@@ -161,6 +161,7 @@ async def test_a_no_outranks_an_older_yes(story: Story) -> None:
     assert story.nothing_done()
 
 
+@pytest.mark.soak
 async def test_closed_and_open_again(story: Story) -> None:
     """While the issue is closed its plan waits; when it is open again, the plan can be approved."""
     await story.planned()

@@ -40,6 +40,7 @@ async def test_labels_and_reviewers(story: Story, keys: str, labels: list[str], 
     assert story.records[1].fact("undone") == ""
 
 
+@pytest.mark.soak
 async def test_a_reviewer_who_may_not_is_no_failure(story: Story) -> None:
     """The pull request is there all the same, and the journal says who could not be asked."""
     story.world.add_user("passer-by")
