@@ -9,6 +9,8 @@ import pytest
 from bot.testing.sample import REQUEST, make
 from tests.action.ground import API_KEY, staged
 
+pytestmark = pytest.mark.long
+
 WORKFLOW = """\
 on: issues
 jobs:

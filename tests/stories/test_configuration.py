@@ -8,6 +8,8 @@ from bot.testing.model.reply import call
 from tests.stories.conftest import Meet
 from tests.stories.ground import FIX, Script, only_the_fix
 
+pytestmark = pytest.mark.long
+
 BASH = call("Bash", command="echo done it > /dev/null")
 
 

@@ -6,6 +6,8 @@ from bot.core.gate import Stage
 from bot.testing.model.reply import say
 from tests.stories.github.ground import HOME, WISH, Model, Story
 
+pytestmark = pytest.mark.long
+
 UNHEARD = {
     "no mention": WISH,
     "code": f"`@plangate` {WISH}",

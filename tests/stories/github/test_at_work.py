@@ -11,6 +11,8 @@ from bot.testing.github.faults import Fault, Logged, frozen
 from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, Model, Story, soak
 from tests.stories.ground import processes
 
+pytestmark = pytest.mark.long
+
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
 
 

@@ -5,6 +5,8 @@ import pytest
 from bot.core.gate import Stage
 from tests.stories.github.ground import HOME, Model, Story
 
+pytestmark = pytest.mark.long
+
 PATH = ".github/plangate.yml"
 
 

@@ -6,6 +6,8 @@ from bot.core.gate import Stage
 from bot.testing.github.changes import LineNote
 from tests.stories.github.ground import FIXED, HOME, Story, soak
 
+pytestmark = pytest.mark.long
+
 
 async def delivered(story: Story) -> str:
     """Carry the first request through to its pull request, and give the branch; from then on it is the changelog."""

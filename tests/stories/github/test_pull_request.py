@@ -9,6 +9,8 @@ from bot.inputs import action
 from bot.report import outputs
 from tests.stories.github.ground import HOME, Story
 
+pytestmark = pytest.mark.long
+
 PATH = ".github/plangate.yml"
 
 
