@@ -26,7 +26,7 @@ from bot.ports import Began, Model, ModelEvent, ModelRequest, ToolOutput
 from bot.testing.model.request import ModelRequest as Seen
 from bot.testing.model.server import ScriptedModel
 
-FOLDER = "/work/checkout"
+FOLDER = "/home/checkout"
 ENVIRONMENT = Environment(FOLDER, "Linux", "2026-11-21", "parcel", "0123456789ab", "Use tabs.", "CLAUDE.md")
 MAIN = AgentId("main")
 

@@ -216,7 +216,7 @@ async def test_tools_ask_the_host_in_its_words(room: Open) -> None:
         call("Grep", pattern="x", **{"-A": 2, "-n": True}),
         call("Glob", pattern="*.py"),
         call("LS", path=".", ignore=["*.pyc"]),
-        call("Read", file_path="/work/checkout/a.py", offset=3),
+        call("Read", file_path="/home/checkout/a.py", offset=3),
         call("Write", file_path="./a.py", content=""),
         call("MultiEdit", file_path="a.py", edits=[{"old_string": "a", "new_string": "b"}]),
         call("Bash", command="make", timeout=1000),
@@ -229,7 +229,7 @@ async def test_tools_ask_the_host_in_its_words(room: Open) -> None:
         ("Grep", {"pattern": "x", "-A": 2, "-n": True}),
         ("Glob", {"pattern": "*.py"}),
         ("LS", {"path": ".", "ignore": ["*.pyc"]}),
-        ("Read", {"file_path": "/work/checkout/a.py", "offset": 3}),
+        ("Read", {"file_path": "/home/checkout/a.py", "offset": 3}),
         ("Write", {"file_path": "./a.py", "content": "", "stamp": "s1"}),
         ("MultiEdit", {"file_path": "a.py", "edits": edits, "stamp": "s1"}),
         ("Bash", {"command": "make", "timeout": 1000}),
@@ -238,11 +238,11 @@ async def test_tools_ask_the_host_in_its_words(room: Open) -> None:
 
 @pytest.mark.parametrize(
     ("path", "key"),
-    (("a", "a"), ("/work/checkout/a", "a"), ("./b/../a", "a"), ("/etc/passwd", "../../etc/passwd"), ("..", "..")),
+    (("a", "a"), ("/home/checkout/a", "a"), ("./b/../a", "a"), ("/etc/passwd", "../../etc/passwd"), ("..", "..")),
 )
 def test_paths_have_one_key(path: str, key: str) -> None:
     """However a file is named, its stamp is found."""
-    assert relative(path, "/work/checkout") == key
+    assert relative(path, "/home/checkout") == key
 
 
 @pytest.mark.req("M5")

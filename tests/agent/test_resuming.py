@@ -195,7 +195,7 @@ async def test_a_second_plan_after_approval_is_told_to_work(room: Open) -> None:
 async def test_stamps_and_spend_come_back(room: Open) -> None:
     """A resumed session knows which files were read, how many steps it made and what they cost."""
     r = room(sequence(call("Read", file_path="src/../a.py"), Reply((Text("Done."),))))
-    r.host.answer = lambda *_: ToolOutput("x", stamps={"/work/checkout/a.py": "s1"})
+    r.host.answer = lambda *_: ToolOutput("x", stamps={"/home/checkout/a.py": "s1"})
     first = r.session()
     await drive(first)
     second = r.resumed()
@@ -216,7 +216,7 @@ async def test_an_edit_after_a_resume_knows_the_file(room: Open) -> None:
             several(read, call(EXIT_PLAN_MODE, **plan_input())),
             read,
             PLAN,
-            several(call("Edit", file_path="/work/checkout/a.py", **edit), call("Edit", file_path="b.py", **edit)),
+            several(call("Edit", file_path="/home/checkout/a.py", **edit), call("Edit", file_path="b.py", **edit)),
             say("Done."),
         )
     )

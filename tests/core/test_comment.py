@@ -38,7 +38,7 @@ PLAN: Final = PlanDocument(
     plan=3,
     base=CommitId("0123456789abcdef" + "c" * 24),
     markdown="Rename it.\n\n- [ ] one\n- [x] two\n\n`board[x] = 1`",
-    contract=Contract(("src/**", "docs/*.md"), ("pytest -q",), ("pypi.org",), ("attrs", "rich")),
+    contract=Contract(("src/**", "docs/*.md"), ("pytest -q",), ("example.org",), ("attrs", "rich")),
     tier="high",
     budget_usd=7.5,
     expires=datetime(2026, 11, 27, 8, 30, tzinfo=UTC),
@@ -64,7 +64,7 @@ def test_plan_text() -> None:
         "### What it may do\n\n"
         "- Files: `src/**`, `docs/*.md`\n"
         "- Commands to prove it: `pytest -q`\n"
-        "- Network: `pypi.org`\n"
+        "- Network: `example.org`\n"
         "- New dependencies: `attrs`, `rich`\n"
         "- Budget: $7.50\n"
         "- Risk tier: high\n\n"
