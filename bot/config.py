@@ -52,6 +52,8 @@ class GitHubSettings:
     webhook_secret: Secret = field(default_factory=lambda: Secret(""))
     api_token: Secret = field(default_factory=lambda: Secret(""))
     poll_seconds: float = 15.0
+    reconcile_seconds: float = 300.0
+    """Seconds between two readings of what no webhook may have told (W3)."""
     write_pause: float = 1.0
     """Seconds between two writes (GitHub asks for at least one)."""
 
@@ -149,6 +151,7 @@ def _github(env: Mapping[str, str]) -> GitHubSettings:
         webhook_secret=Secret(env.get("PLANGATE_WEBHOOK_SECRET", "")),
         api_token=Secret(env.get("PLANGATE_API_TOKEN", "")),
         poll_seconds=_seconds(env, "PLANGATE_POLL_SECONDS", default.poll_seconds),
+        reconcile_seconds=_seconds(env, "PLANGATE_RECONCILE_SECONDS", default.reconcile_seconds),
         write_pause=_seconds(env, "PLANGATE_WRITE_PAUSE_SECONDS", default.write_pause),
     )
 

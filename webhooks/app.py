@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
@@ -17,11 +18,13 @@ from starlette.requests import ClientDisconnect
 
 from bot.compose.github import Address, GitHubHost
 from bot.compose.local import try_model
+from bot.compose.reconcile import Reconciler
 from bot.core.errors import Misconfigured
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
 from webhooks.deliveries import Delivery
 from webhooks.logs import say, secrets, setup
-from webhooks.service import Outcome, Service
+from webhooks.missed import Outcome
+from webhooks.service import Service
 
 if TYPE_CHECKING:
     from bot.config import Settings
@@ -162,7 +165,8 @@ def serve(settings: "Settings", host: str, port: int, *, worker: bool = True, lo
 
     async def through() -> None:
         async with GitHubHost(settings) as github:
-            service = Service(settings, github, worker=worker, model=lambda: try_model(settings))
+            model = partial(try_model, settings)
+            service = Service(settings, github, worker=worker, reading=Reconciler(github), model=model)
             await run(service, listener, stopping=cut.start)
 
     with listening(host, port) as listener:

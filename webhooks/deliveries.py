@@ -60,6 +60,10 @@ class Inbox:
         self._remember(delivery.guid)
         return fresh
 
+    def knows(self, guid: str) -> bool:
+        """Tell whether a delivery of that guid waits, or was here lately."""
+        return guid in self._recent
+
     def waiting(self) -> tuple[Delivery, ...]:
         """Read every delivery that waits, oldest first; what cannot be read is set aside and said."""
         if not self.folder.is_dir():

@@ -4,13 +4,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import PlangateError, Transient
 from webhooks.deliveries import Delivery, Inbox
 from webhooks.host import HostPort
 from webhooks.logs import failure
+from webhooks.missed import Missed, Outcome, Reading
 from webhooks.ticker import Ticker
 from webhooks.worker import Worker
 
@@ -22,16 +22,6 @@ MODEL_SECONDS: Final = 60.0
 MODEL_TIMEOUT: Final = 5.0
 
 
-class Outcome(StrEnum):
-    """What became of a delivery."""
-
-    STORED = "stored"
-    JOINED = "joined"
-    """Another delivery for the thread is stored already, and the look that will cover it has not begun."""
-    DUPLICATE = "duplicate"
-    NO_ROOM = "not stored"
-
-
 class Service:
     """Everything that runs behind the HTTP; without a worker it only stores what the next worker takes up."""
 
@@ -41,13 +31,15 @@ class Service:
         host: HostPort,
         *,
         worker: bool = True,
+        reading: Reading | None = None,
         model: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self.host = host
         self.secret = settings.github.webhook_secret
         self.inbox = Inbox(settings.data_dir / "inbox")
         self.worker = Worker(host, self.inbox) if worker else None
-        self.ticker = Ticker(host, self.worker, settings.github.poll_seconds) if self.worker else None
+        self.missed = Missed(reading, self.inbox, self.receive) if reading else None
+        self.ticker = self._ticker(self.worker, settings) if self.worker else None
         self._model = model
         self._model_state = ("unknown", float("-inf"))
 
@@ -75,13 +67,19 @@ class Service:
         return Outcome.STORED if fresh else Outcome.DUPLICATE
 
     async def state(self) -> Mapping[str, object]:
-        """Say how storage, GitHub and the model are, each ok, failing or unknown, and how many threads do not rest."""
+        """Say how storage, GitHub and the model are, each ok, failing or unknown; when everything on GitHub was last
+        read, and how many threads do not rest."""
         return {
             "deliveries": await self._storage(),
             "github": self.ticker.github if self.ticker else "unknown",
             "model": await self._model_now(),
+            "reconciled": self.missed.read_at if self.missed else None,
             "busy": self.worker.busy if self.worker else 0,
         }
+
+    def _ticker(self, worker: Worker, settings: "Settings") -> Ticker:
+        poll, pause = settings.github.poll_seconds, settings.github.reconcile_seconds
+        return Ticker(self.host, worker, poll, missed=self.missed, missed_seconds=pause)
 
     async def _storage(self) -> str:
         try:

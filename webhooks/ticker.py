@@ -10,9 +10,11 @@ from bot.clock import SystemClock
 from bot.ports import Clock
 from webhooks.host import HostPort
 from webhooks.logs import failure, say
+from webhooks.missed import Missed
 from webhooks.worker import Worker
 
 RECONCILE_SECONDS: Final = 300.0
+REDELIVER_SECONDS: Final = 600.0
 AGAIN_SECONDS: Final = 15.0
 """The pause after a failure, where it is shorter."""
 SHORTEST_POLL: Final = 0.05
@@ -20,22 +22,29 @@ SHORTEST_POLL: Final = 0.05
 
 @dataclass(slots=True)
 class Ticker:
-    """Asks at every poll who reacted, and at every reconciling wakes every open thread, the first time at the start."""
+    """Asks at every poll who reacted; at every reconciling, the first of which is at the start, wakes every open
+    thread, and looks for what no webhook told."""
 
     host: HostPort
     worker: Worker
     poll_seconds: float
     clock: Clock = field(default_factory=SystemClock)
+    missed: Missed | None = None
+    missed_seconds: float = RECONCILE_SECONDS
     github: str = "unknown"
     """How the newest question to GitHub went: unknown, ok or failing."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Tick while the context is open."""
-        ticking = (
+        ticking = [
             asyncio.create_task(self._every(max(self.poll_seconds, SHORTEST_POLL), "poll", self._poll)),
             asyncio.create_task(self._every(RECONCILE_SECONDS, "reconcile", self._reconcile)),
-        )
+        ]
+        if self.missed is not None:
+            pause = max(self.missed_seconds, SHORTEST_POLL)
+            ticking.append(asyncio.create_task(self._every(pause, "missed", self.missed.look)))
+            ticking.append(asyncio.create_task(self._every(REDELIVER_SECONDS, "redeliver", self.missed.redeliver)))
         try:
             yield
         finally:

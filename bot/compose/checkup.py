@@ -81,7 +81,7 @@ async def _account(door: Door) -> list[Checked]:
     name = Checked(f"GitHub: the account {bot.login}")
     if bot.kind is ActorKind.BOT:  # a job's own token, which may not list repositories
         return [name]
-    pushable = [at async for _, at in reach.owned(door)]
+    pushable = [each.address async for each in reach.owned(door)]
     own = next((at for at in pushable if at.owner.casefold() == bot.login.casefold()), None)
     if own is not None:
         what = f"GitHub: {bot.login} is a person's own account: it owns {own.owner}/{own.name}"

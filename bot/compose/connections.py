@@ -1,6 +1,7 @@
 """The ways to GitHub: doors and tokens, each scoped to what it is for, and which repositories are served."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -8,10 +9,11 @@ from typing import Final
 
 from bot.config import Settings
 from bot.core.approval import Actor
-from bot.core.errors import Misconfigured, PlangateError
+from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import RepositoryId
 from bot.github import reach, repository
 from bot.github.door import Credentials, Door
+from bot.github.reach import Reachable
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.ports import Clock
 from bot.store.thread_refs import Remote, ThreadRefs
@@ -24,6 +26,8 @@ WORKING: Final = {"contents": "write", "issues": "write", "pull_requests": "writ
 """What a token that works on one repository may do, and no more (W4)."""
 POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
 """What the one token that polls an installation may do."""
+
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -110,13 +114,27 @@ class Connections:
         if only:
             for at in only:
                 yield await self.find(at)
-        elif self.settings.github.as_app:
-            async for installation in reach.installations(self.app()):
-                async for number, at in reach.installed(self.poller(installation)):
-                    yield installation, number, at
-        else:
-            async for number, at in reach.owned(self.poller(None)):
-                yield None, number, at
+            return
+        for installation in await self.installations():
+            try:
+                found = [each async for each in self.served_by(installation)]
+            except Refused as error:  # suspended or uninstalled since it was listed: no reason to pass over the others
+                _log.warning("an installation cannot be read: %s", error)
+                continue
+            for each in found:
+                yield installation, each.id, each.address
+
+    async def installations(self) -> tuple[int | None, ...]:
+        """List the installations that are served; with a plain token, None stands for all that it reaches."""
+        if not self.settings.github.as_app:
+            return (None,)
+        return tuple([each async for each in reach.installations(self.app())])
+
+    async def served_by(self, installation: int | None) -> AsyncIterator[Reachable]:
+        """Yield the repositories of one installation."""
+        door = self.poller(installation)
+        async for each in reach.owned(door) if installation is None else reach.installed(door):
+            yield each
 
     async def find(self, at: repository.Address) -> tuple[int | None, int, repository.Address]:
         """Look a repository up by name: (installation, number, name); raises Missing."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from bot.agent.limits import Ledger
 from bot.agent.prompts import Environment
@@ -26,6 +26,7 @@ from bot.github.dialogue import GitHubDialogue, Manners
 from bot.github.door import Door
 from bot.github.poll import fingerprints
 from bot.github.pulls import GitHubPulls
+from bot.github.turns import Listener
 from bot.ports import Clock, Place
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner, StateKey
@@ -45,6 +46,9 @@ AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED
 """Stages that only people move on: such a thread is not looked at until somebody speaks."""
 POLLED = frozenset({Stage.AWAITING_APPROVAL, Stage.EXECUTING, Stage.PUBLISHING})
 """Stages in which a reaction to the plan matters: an approval, or a 👎 that stops the work."""
+
+REMEMBERED: Final = 5_000
+"""Threads of which it is remembered what was heard; of the others it is looked up again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class GitHubHost:
     model: "AnthropicModel" = field(init=False)
     _shown: dict[Address, str] = field(default_factory=dict)
     _seen: dict[str, str] = field(default_factory=dict)
+    _heard: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
         """Make sure that there are credentials."""
@@ -129,6 +134,16 @@ class GitHubHost:
         """Look a repository up by name: (installation, number, name); raises Missing."""
         return await self.connections.find(at)
 
+    async def listener(self, installation: int | None, number: int, at: repository.Address) -> Listener:
+        """Say to what the bot listens in a repository now, by its configuration."""
+        reached = await self.connections.reach(installation, number, at)
+        keys, _ = await self._configuration(reached.door, at, "HEAD")
+        return Listener(await self.connections.bot(reached.door), keys.mention, frozenset(keys.ask.bots))
+
+    def heard(self, repository: int, thread: int) -> frozenset[str]:
+        """Give the keys of the turns that a thread's journal held when it was read last; it may be forgotten by now."""
+        return self._heard.get((repository, thread), frozenset())
+
     @property
     def _key(self) -> StateKey:
         return key_of(self.settings)
@@ -149,7 +164,12 @@ class GitHubHost:
         return found
 
     def _noted(self, address: Address, now: Record) -> Record:
-        """Remember which plan comment to poll."""
+        """Remember which plan comment to poll, and what was heard."""
+        place = (address.repository, address.number)
+        self._heard.pop(place, None)
+        self._heard[place] = now.seen
+        while len(self._heard) > REMEMBERED:
+            del self._heard[next(iter(self._heard))]
         if now.stage in POLLED:
             self._shown[address] = now.fact("shown")
         else:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from bot.github.door import Door
+from bot.github.door import Door, Json
 from bot.github.repository import Address
 
 
@@ -17,6 +17,15 @@ class Installation:
     """Where its owner sees and changes it."""
     permissions: dict[str, str]
     suspended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """One repository that the bot can reach: its number, its node id, and its name at this moment."""
+
+    id: int
+    node: str
+    address: Address
 
 
 async def granted(app: Door) -> AsyncIterator[Installation]:
@@ -42,20 +51,24 @@ async def installations(app: Door) -> AsyncIterator[int]:
             yield found.id
 
 
-async def installed(door: Door) -> AsyncIterator[tuple[int, Address]]:
-    """Yield the repositories (number, name) of the installation that a door's token is of.
+async def installed(door: Door) -> AsyncIterator[Reachable]:
+    """Yield the repositories of the installation that a door's token is of.
 
     https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
     """
     async for found in door.pages("/installation/repositories", items="repositories"):
-        yield int(found["id"]), Address(str(found["owner"]["login"]), str(found["name"]))
+        yield _reachable(found)
 
 
-async def owned(door: Door) -> AsyncIterator[tuple[int, Address]]:
+async def owned(door: Door) -> AsyncIterator[Reachable]:
     """Yield the repositories that a machine account can push to.
 
     https://docs.github.com/en/rest/repos/repos#list-repositories-for-the-authenticated-user
     """
     async for found in door.pages("/user/repos"):
         if (found.get("permissions") or {}).get("push"):
-            yield int(found["id"]), Address(str(found["owner"]["login"]), str(found["name"]))
+            yield _reachable(found)
+
+
+def _reachable(found: Json) -> Reachable:
+    return Reachable(int(found["id"]), str(found["node_id"]), Address(str(found["owner"]["login"]), str(found["name"])))

@@ -26,30 +26,40 @@ fragment comments on IssueCommentConnection {
   pageInfo { hasPreviousPage startCursor }
 }
 """
+
+
 # `closed` is read, not `state`: the two types' states have different types, which one query may not mix.
-_SUBJECT: Final = """
-  id number title body createdAt lastEditedAt closed locked author { ...who }
-  labels(first: 100) { nodes { name } }
-  assignees(first: 100) { nodes { databaseId } }
-  comments(last: 100) { ...comments }
+def subject(newest: int) -> str:
+    """Give the fields of an issue or a pull request, with so many of its newest comments."""
+    return f"""
+  id number title body createdAt lastEditedAt closed locked author {{ ...who }}
+  labels(first: 100) {{ nodes {{ name }} }}
+  assignees(first: 100) {{ nodes {{ databaseId }} }}
+  comments(last: {newest}) {{ ...comments }}
 """
-_REVIEWS: Final = """
+
+
+def reviewed(newest: int) -> str:
+    """Give the fields that a pull request has more, with so many of its newest reviews."""
+    return f"""
   headRefName headRefOid isCrossRepository
-  reviews(last: 100) {
-    nodes {
-      fullDatabaseId body createdAt submittedAt lastEditedAt author { ...who }
-      comments(first: 100) { nodes { fullDatabaseId body createdAt lastEditedAt path line } }
-    }
-  }
+  reviews(last: {newest}) {{
+    nodes {{
+      fullDatabaseId body createdAt submittedAt lastEditedAt author {{ ...who }}
+      comments(first: {newest}) {{ nodes {{ fullDatabaseId body createdAt lastEditedAt path line }} }}
+    }}
+  }}
 """
+
+
 _THREAD: Final = f"""
 query ($owner: String!, $name: String!, $number: Int!) {{
   repository(owner: $owner, name: $name) {{
     databaseId
     issueOrPullRequest(number: $number) {{
       __typename
-      ... on Issue {{ {_SUBJECT} }}
-      ... on PullRequest {{ {_SUBJECT} {_REVIEWS} }}
+      ... on Issue {{ {subject(100)} }}
+      ... on PullRequest {{ {subject(100)} {reviewed(100)} }}
     }}
   }}
 }}
@@ -126,7 +136,7 @@ class Threads:
             raise Missing(
                 "GitHub has no such thread, or this token may not see it", where=f"{self.address.path}#{number}"
             )
-        return _thread(RepositoryId(found["databaseId"]), found["issueOrPullRequest"])
+        return read_thread(RepositoryId(found["databaseId"]), found["issueOrPullRequest"])
 
     async def back_to(self, thread: Thread, seen: Iterable[str]) -> Thread:
         """Read on to the past until a comment was seen already, or to the first one."""
@@ -163,7 +173,8 @@ def _quoted(said: Said) -> str:
     return "\n".join(f"> {line}".rstrip() for line in (head, *body.split("\n")))
 
 
-def _thread(repository: RepositoryId, node: Json) -> Thread:
+def read_thread(repository: RepositoryId, node: Json) -> Thread:
+    """Read what a query with `subject`, and for a pull request `reviewed`, gave."""
     comments = node["comments"]
     pull_request = node["__typename"] == "PullRequest"
     ours = pull_request and not node["isCrossRepository"]

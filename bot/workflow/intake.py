@@ -18,6 +18,8 @@ from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.ledger import append, note
 from bot.workflow.record import HEARD, Record, taken
 
+_SHOWN: Final = frozenset({Stage.PROPOSING, Stage.AWAITING_APPROVAL})
+"""Stages in which people may see a plan that waits: it is shown before it is journaled that it is."""
 _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage.STALE, Stage.EXPIRED})
 
 
@@ -153,7 +155,7 @@ def _reply(verb: Verb, stage: Stage) -> str:
     """Give the answer to a command that changes nothing here; "" where the gate gives it."""
     match verb:
         case Verb.APPROVE | Verb.REJECT:
-            return "" if stage is Stage.AWAITING_APPROVAL else comment.NO_PLAN_WAITS
+            return "" if stage in _SHOWN else comment.NO_PLAN_WAITS
         case Verb.BUDGET | Verb.MODE:
             return comment.APPROVERS_ONLY
         case Verb.RETRY:

@@ -10,7 +10,8 @@ import pytest
 from bot.core.errors import Transient
 from tests.webhooks.ground import Host, deliver, delivery, settings, settle
 from webhooks.app import listening, run
-from webhooks.service import Outcome, Service
+from webhooks.missed import Outcome
+from webhooks.service import Service
 
 
 async def test_a_delivery_is_looked_at(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from bot.testing.github.bare import ABSENT
-from bot.testing.github.conversation import Detail, open_issue, set_state, store
+from bot.testing.github.conversation import Detail, moved, open_issue, set_state, store
 from bot.testing.github.entities import CheckRun, Event, Issue, Pull, Push, Repository, Review, ReviewComment, Text
 from bot.testing.github.world import Actor, NotThereError, World
 
@@ -127,6 +127,7 @@ def review(
             by.world.next_id(), home.id, issue.number, Text(body), by.id, verdict, pull.head_sha, by.world.now()
         )
         by.world.reviews[made.id] = made
+        issue = moved(by.world, issue)
         by.world.emit(Event("pull_request_review", "submitted", by.id, home, issue, review=made))
         for note in notes:
             add_line_comment(by, made, note)
@@ -154,6 +155,7 @@ def add_line_comment(by: Actor, review: Review, note: LineNote, *, reply_to: int
             in_reply_to=reply_to,
         )
         by.world.review_comments[made.id] = made
+        issue = moved(by.world, issue)
         by.world.emit(Event("pull_request_review_comment", "created", by.id, home, issue, review_comment=made))
         return made
 
@@ -213,8 +215,8 @@ def _follow(by: Actor, repository: Repository, push: Push) -> None:
             set_state(by, issue, "closed")
         else:
             base = by.world.bare(by.world.repositories[issue.repository]).resolve(f"refs/heads/{pull.base_ref}")
-            moved = replace(pull, head_sha=push.after, base_sha=base or pull.base_sha)
-            _publish_head(by.world, change_pull(by, issue, moved, "synchronize", push=push))
+            follows = replace(pull, head_sha=push.after, base_sha=base or pull.base_sha)
+            _publish_head(by.world, change_pull(by, issue, follows, "synchronize", push=push))
 
 
 def _tip(world: World, repository: Repository, branch: str) -> str:

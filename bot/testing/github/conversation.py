@@ -120,8 +120,7 @@ def comment(by: Actor, issue: Issue, body: str, *, app: int | None = None) -> Co
         now = by.world.now()
         made = Comment(by.world.next_id(), issue.repository, issue.number, Text(body), by.id, now, now, app)
         by.world.comments[made.id] = made
-        issue = replace(issue, updated_at=now)
-        by.world.issues[issue.repository, issue.number] = issue
+        moved(by.world, issue)
         _tell_comment(by, made, "created")
         return made
 
@@ -132,6 +131,7 @@ def edit_comment(by: Actor, old: Comment, body: str) -> Comment:
         text = edited(by, old.text, body, posted=(old.author, old.created_at))
         new = replace(old, text=text, updated_at=by.world.now())
         by.world.comments[old.id] = new
+        moved(by.world, by.world.issues[old.repository, old.number])
         _tell_comment(by, new, "edited", {"body": old.text.body})
         return new
 
@@ -143,6 +143,14 @@ def delete_comment(by: Actor, old: Comment) -> None:
         for reaction in by.world.reactions_to(old.node_id):
             del by.world.reactions[reaction.id]
         _tell_comment(by, old, "deleted")
+
+
+def moved(world: World, issue: Issue) -> Issue:
+    """Say that something happened on a thread, as `updated_at` tells: what is said there and edited counts too."""
+    with world.lock:
+        issue = replace(world.issues[issue.repository, issue.number], updated_at=world.now())
+        world.issues[issue.repository, issue.number] = issue
+        return issue
 
 
 def minimize(world: World, comment_id: int, reason: str | None) -> Comment:

@@ -6,9 +6,9 @@ https://docs.github.com/en/graphql/reference/objects
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from bot.testing.github.bare import Bare
 from bot.testing.github.changes import pull_of
@@ -28,13 +28,12 @@ from bot.testing.github.entities import (
     from_node_id,
     node_id,
 )
+from bot.testing.github.graphql_pages import Node, connection, threads
 from bot.testing.github.rest import ApiError, Caller, visible, within
 from bot.testing.github.rest_code import git_commit_json
 from bot.testing.github.shapes import association, thread_url
 from bot.testing.github.site import Site, stamp, stamp_or_none, web_login
 from bot.testing.github.world import NotThereError, World
-
-Node: TypeAlias = dict[str, Any]
 
 CONTENTS = {
     "+1": "THUMBS_UP", "-1": "THUMBS_DOWN", "laugh": "LAUGH", "hooray": "HOORAY", "confused": "CONFUSED",
@@ -116,6 +115,8 @@ class Nodes:
             "defaultBranchRef": lambda _: self.ref(home, f"refs/heads/{home.default_branch}"),
             "ref": lambda _, **name: self.ref(home, _qualified(bare, name["qualifiedName"])),
             "object": lambda _, expression=None, oid=None: self.git_object(home, oid or expression or ""),
+            "issues": threads(self._listed(home, pull=False), self.issue),
+            "pullRequests": threads(self._listed(home, pull=True), self.issue),
             "issue": lambda _, number: self._thread(home, number, pull=False),
             "pullRequest": lambda _, number: self._thread(home, number, pull=True),
             "issueOrPullRequest": lambda _, number: self._thread(home, number, pull=None),
@@ -325,6 +326,14 @@ class Nodes:
         self._need(home, "issues", "pull_requests")
         return self.issue(found)
 
+    def _listed(self, home: Repository, *, pull: bool) -> Callable[[], list[Issue]]:
+        def listed() -> list[Issue]:
+            self._need(home, "pull_requests" if pull else "issues")
+            mine = [each for each in self.world.issues.values() if each.repository == home.id]
+            return [each for each in mine if (each.pull is not None) is pull]
+
+        return listed
+
     def _seen(self, found: Any, write: Callable[[Any], Node]) -> Node | None:
         home = self.world.repositories.get(found.repository if found else 0)
         if home is None or not visible(self.world, self.caller, home):
@@ -337,32 +346,6 @@ class Nodes:
         inside = token is not None and token.permissions is not None and within(self.world, token, home)
         if token is not None and inside and not any(grants(token, each, "read") for each in permissions):
             raise ApiError(403, "Resource not accessible by integration")
-
-
-def connection(
-    items: Sequence[Any], write: Callable[[Any], Any], *, key: Callable[[Any], int] = lambda item: item.id
-) -> Callable[..., Node]:
-    """Make a connection's field: pages by `first` and `after`, or by `last` and `before`."""
-
-    def field(
-        _: Any, first: int | None = None, last: int | None = None, after: str | None = None, before: str | None = None
-    ) -> Node:
-        cursors = [base64.b64encode(f"cursor:{key(item)}".encode()).decode() for item in items]
-        low = cursors.index(after) + 1 if after in cursors else 0
-        high = cursors.index(before) if before in cursors else len(items)
-        if first is not None:
-            high = min(high, low + first)
-        if last is not None:
-            low = max(low, high - last)
-        info = {
-            "hasNextPage": high < len(items),
-            "hasPreviousPage": low > 0,
-            "startCursor": cursors[low] if low < high else None,
-            "endCursor": cursors[high - 1] if low < high else None,
-        }
-        return {"nodes": [write(item) for item in items[low:high]], "pageInfo": info, "totalCount": len(items)}
-
-    return field
 
 
 def _int(ident: int) -> int | None:

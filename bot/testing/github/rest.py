@@ -54,6 +54,8 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     wrapped: str | None = None
     """The key under which a list stands beside its total_count."""
+    by_cursor: bool = False
+    """Whether the pages of a list are named by the id that one begins with; only the next one is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from bot.testing.github.rest import (
     Endpoint,
     admit,
     identify,
+    invalid,
     not_found,
 )
 from bot.testing.github.rest_hooks import delivery_endpoints
@@ -124,17 +125,31 @@ def _paged(request: Request, answer: Answer) -> Answer:
     if not isinstance(answer.body, list):
         return answer
     size = min(LARGEST_PAGE, max(1, _number(request, "per_page", PAGE)))
+    if answer.by_cursor:
+        return _from_cursor(request, answer, size)
     page, total = max(1, _number(request, "page", 1)), len(answer.body)
     last = max(1, -(-total // size))
     cut = answer.body[(page - 1) * size : page * size]
     targets = {"prev": page - 1, "next": page + 1, "last": last, "first": 1}
     shown = {"prev", "first"} if page > 1 else set()
     shown |= {"next", "last"} if page < last else set()
-    links = ", ".join(f'<{_url(request, at)}>; rel="{name}"' for name, at in targets.items() if name in shown)
+    links = ", ".join(f'<{_url(request, page=at)}>; rel="{name}"' for name, at in targets.items() if name in shown)
     body: Any = cut if answer.wrapped is None else {"total_count": total, answer.wrapped: cut}
     if answer.wrapped == "repositories":
         body["repository_selection"] = "selected"
     return replace(answer, body=body, headers={**answer.headers, **({"link": links} if links else {})})
+
+
+def _from_cursor(request: Request, answer: Answer, size: int) -> Answer:
+    """Cut a page that begins where a cursor says; https://docs.github.com/en/rest/apps/webhooks."""
+    names = [f"v1_{item['id']}" for item in answer.body]
+    cursor = request.query_params.get("cursor")
+    if cursor is not None and cursor not in names:
+        raise invalid("WebhookDelivery", "cursor", "cursor is invalid", "invalid")
+    start = names.index(cursor) if cursor is not None else 0
+    more = names[start + size : start + size + 1]
+    links = {"link": ", ".join(f'<{_url(request, cursor=name)}>; rel="next"' for name in more)} if more else {}
+    return replace(answer, body=answer.body[start : start + size], headers={**answer.headers, **links})
 
 
 def _number(request: Request, name: str, default: int) -> int:
@@ -142,8 +157,8 @@ def _number(request: Request, name: str, default: int) -> int:
     return int(value) if value.isdigit() else default
 
 
-def _url(request: Request, page: int) -> str:
-    query = urlencode({**request.query_params, "page": page})
+def _url(request: Request, **page: int | str) -> str:
+    query = urlencode({**request.query_params, **page})
     return str(request.url.replace(query=query))
 
 

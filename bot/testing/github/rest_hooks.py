@@ -20,7 +20,9 @@ def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     """Make the rows for the deliveries of these webhooks."""
 
     def listed(call: Call) -> Answer:
-        return Answer([_item(each) for each in reversed(_mine(call, webhooks))])
+        wanted = call.query.get("status")
+        found = [each for each in reversed(_mine(call, webhooks)) if wanted in {None, _outcome(each)}]
+        return Answer([_item(each) for each in found], by_cursor=True)
 
     def one(call: Call) -> Answer:
         return Answer(_whole(_find(call, webhooks)))
@@ -39,6 +41,11 @@ def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
 def _mine(call: Call, webhooks: Webhooks) -> list[Delivery]:
     app, since = call.app.id, call.world.now() - KEPT
     return [each for each in webhooks.deliveries if each.hook.app == app and each.delivered_at >= since]
+
+
+def _outcome(delivery: Delivery) -> str:
+    """Classify by status code alone, as the filter does: an attempt that nobody answered is neither."""
+    return "success" if 200 <= delivery.status_code < 400 else "failure" if delivery.status_code >= 400 else ""
 
 
 def _find(call: Call, webhooks: Webhooks) -> Delivery:

@@ -65,7 +65,7 @@ EVERY_DAY = {"after the pull request is made", "done, then cut", "done, then res
 def exactly_one(hub: Hub, number: int = 1) -> None:
     """Hold one plan comment, one branch, one pull request, one of each comment."""
     assert len(hub.plans(number)) == 1
-    assert [READY in text for text in hub.said("tell", number)] == [True]
+    assert [READY in text for text in hub.said("tell", number)] == [True], hub.said("tell", number)
     assert len(hub.said("progress", number)) <= 1
     assert hub.said("waits", number) == []
     assert len([name for name in hub.branches() if name.startswith(f"plangate/{number}-")]) == 1
@@ -114,9 +114,12 @@ def strike(served: Served, moment: Moment) -> Callable[[], bool]:
 
 @pytest.mark.req("PR2", "W2", "W3")
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("seed", (0, *map(soak, range(1, 10))))
+@pytest.mark.parametrize("seed", (0, 1, *map(soak, range(2, 50))))
 def test_mishaps(served: Served, seed: int) -> None:
-    """Five threads, their webhooks doubled, reordered, one in five dropped: exactly one of everything on each."""
+    """Five threads, their webhooks doubled, reordered, one in five dropped: exactly one of everything on each.
+
+    Nobody says anything twice: what a webhook did not tell is read.
+    """
     chance = random.Random(seed)
     served.start()
     served.hook()
@@ -137,11 +140,9 @@ def test_mishaps(served: Served, seed: int) -> None:
                 approved.add(number)
                 mishap()
                 served.says("maya", "@plangate approve", number)
-        if time.monotonic() > told + 3:  # what is lost costs time only: the next event, whatever it is, makes up for it
+        if time.monotonic() > told + 3:
             told = time.monotonic()
             hooks.release()
-            for number in numbers:
-                served.world.person("rita").comment(HOME, number, "Any news?")
         time.sleep(0.01)
     hooks.release()
     served.rested()

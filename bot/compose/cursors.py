@@ -1,0 +1,62 @@
+"""Up to when everything on GitHub was read, in a file: on disk when `save` returns, whole whoever is killed when."""
+
+import json
+import logging
+import os
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Cursors:
+    """Times by name; a file that cannot be read counts as none, which costs reading and nothing else."""
+
+    file: Path
+    _times: dict[str, datetime] | None = field(default=None)
+
+    def get(self, name: str, default: datetime) -> datetime:
+        """Give the time of that name."""
+        return self._loaded().get(name, default)
+
+    def set(self, name: str, at: datetime) -> None:
+        """Set a time; it counts after a crash once it is saved."""
+        self._loaded()[name] = at
+
+    def save(self) -> None:
+        """Write the file; raises OSError, and then the old one stands."""
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = self.file.with_name(f".{self.file.name}.{uuid4().hex}")
+        try:
+            with fresh.open("x") as out:
+                json.dump({name: at.isoformat() for name, at in self._loaded().items()}, out)
+                out.flush()
+                os.fsync(out.fileno())
+            fresh.replace(self.file)
+        finally:
+            fresh.unlink(missing_ok=True)
+        folder = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _loaded(self) -> dict[str, datetime]:
+        if self._times is None:
+            self._times = self._read()
+        return self._times
+
+    def _read(self) -> dict[str, datetime]:
+        from pydantic import TypeAdapter
+
+        try:
+            return TypeAdapter(dict[str, datetime]).validate_json(self.file.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except ValueError:
+            _log.warning("%s cannot be read; what happened lately is read again", self.file)
+            return {}

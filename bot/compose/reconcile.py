@@ -1,0 +1,185 @@
+"""Finds what no webhook told (W3): reads, repository by repository, what moved since a cursor, and what failed to come.
+
+Rules
+- A cursor moves on only when whatever was found before it is on disk with whoever takes it.
+- It moves to a while before the reading began: equal seconds, and answers that lag behind, are read twice.
+- One repository, or one installation, that cannot be read stops no other, and its cursor stays.
+- One request at a time, and none where GitHub's limits leave no more than the work itself may need (E2).
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from bot.compose.cursors import Cursors
+from bot.compose.github import Address, GitHubHost
+from bot.core.errors import PlangateError
+from bot.github import news
+from bot.github.door import Door
+from bot.github.errors import Limited
+from bot.github.reach import Reachable
+from bot.github.redelivery import Redeliveries
+
+FIRST_SPAN: Final = timedelta(days=1)
+"""How far back a repository is read that was never read: whoever asked while the service was being set up, or before
+its disk was lost, still waits for an answer; what is older was given up or asked again."""
+OVERLAP: Final = timedelta(minutes=5)
+MOST_HALVED: Final = 20
+"""Batches that are asked again in halves: enough to find three that spoil it, and no storm where GitHub is away."""
+_log: Final = logging.getLogger(__name__)
+_DELIVERIES: Final = "deliveries"
+
+Take = Callable[[Address, frozenset[str]], Awaitable[None]]
+"""Takes a thread, and the keys of what may be turns there; has it on disk when it returns."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one reading came to."""
+
+    repositories: int = 0
+    moved: int = 0
+    found: int = 0
+    """Threads on which something speaks to the bot that no look has seen."""
+    unread: int = 0
+    """Repositories, or installations, that could not be read."""
+
+
+@dataclass(slots=True)
+class Reconciler:
+    """Reads all that a host serves."""
+
+    host: GitHubHost
+    cursors: Cursors = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cursors = Cursors(self.host.settings.data_dir / "reconciled.json")
+
+    async def read(self, take: Take) -> Tally:
+        """Find what was said and not heard; raises where no installation can be listed, or nothing taken."""
+        tally = Tally()
+        for installation in await self.host.connections.installations():
+            reading = _Reading(self.host, self.cursors, installation, take, tally)
+            try:
+                await reading.through()
+            except _Untaken as stop:
+                raise stop.why from None
+            except PlangateError as error:
+                reading.failed(error)
+        return tally
+
+    async def redeliver(self, got: Callable[[str], bool]) -> int:
+        """Have GitHub deliver again what failed since the last call; gives how many. A plain token has no such list."""
+        connections, clock = self.host.connections, self.host.clock
+        if not connections.settings.github.as_app:
+            return 0
+        began = clock.now().astimezone(UTC)
+        since = self.cursors.get(_DELIVERIES, began - FIRST_SPAN)
+        app = connections.app()
+        asked = await Redeliveries(app, got).ask(since)
+        app.close()
+        self.cursors.set(_DELIVERIES, began - OVERLAP)
+        await asyncio.to_thread(self.cursors.save)
+        return asked
+
+
+class _Untaken(Exception):
+    """What was found could not be kept: nothing goes on."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__()
+        self.why = why
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One reading of one installation."""
+
+    host: GitHubHost
+    cursors: Cursors
+    installation: int | None
+    take: Take
+    tally: Tally
+    halved: int = 0
+    began: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self.host.clock.now().astimezone(UTC)
+
+    async def through(self) -> None:
+        """Read every repository of the installation, a hundred at a time."""
+        async for batch in self._batches():
+            self.tally.repositories += len(batch)
+            for repository in await self._moved(batch):
+                await self._whole(repository)
+            await asyncio.to_thread(self.cursors.save)
+
+    def failed(self, error: PlangateError) -> None:
+        """Count what could not be read; the next reading begins where this one should have."""
+        self.tally.unread += 1
+        _log.warning("not read: %s", error)
+
+    @property
+    def _door(self) -> Door:
+        return self.host.connections.poller(self.installation)
+
+    async def _batches(self) -> AsyncIterator[list[Reachable]]:
+        batch: list[Reachable] = []
+        async for each in self.host.connections.served_by(self.installation):
+            batch.append(each)
+            if len(batch) == news.AT_ONCE:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    async def _moved(self, batch: Sequence[Reachable]) -> list[news.Moved]:
+        """List those that moved since they were read; where one spoils the answer for all, they are asked in halves."""
+        try:
+            found = await news.moved(self._door, [each.node for each in batch])
+        except Limited:
+            raise
+        except PlangateError as error:
+            if len(batch) > 1 and self.halved < MOST_HALVED:
+                self.halved, half = self.halved + 1, len(batch) // 2
+                return [*await self._moved(batch[:half]), *await self._moved(batch[half:])]
+            self.failed(error)
+            return []
+        listed = {each.node: each.id for each in batch}
+        # An answer about another repository than the one that was listed is none (W4).
+        return [each for each in found if listed.get(each.node) == each.id and each.since(self._cursor(each))]
+
+    def _cursor(self, repository: news.Moved) -> datetime:
+        return self.cursors.get(str(repository.id), self.began - FIRST_SPAN)
+
+    async def _whole(self, repository: news.Moved) -> None:
+        """Read one repository, and move its cursor on."""
+        self.tally.moved += 1
+        try:
+            await self._read(repository, self._cursor(repository))
+        except Limited:
+            raise
+        except PlangateError as error:
+            self.failed(error)
+        else:
+            self.cursors.set(str(repository.id), self.began - OVERLAP)
+
+    async def _read(self, repository: news.Moved, since: datetime) -> None:
+        listener = await self.host.listener(self.installation, repository.id, repository.address)
+        async for each in news.fresh(self._door, repository, since):
+            number = each.thread.number
+            heard = self.host.heard(repository.id, number)
+            keys = await asyncio.to_thread(each.may_speak, listener, since, heard)  # Markdown of anybody's making
+            if keys:
+                at = repository.address
+                self.tally.found += 1
+                await self._taken(Address(self.installation, repository.id, at.owner, at.name, number), keys)
+
+    async def _taken(self, address: Address, keys: frozenset[str]) -> None:
+        try:
+            await self.take(address, keys)
+        except (PlangateError, OSError) as error:
+            raise _Untaken(error) from error

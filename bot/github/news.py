@@ -1,0 +1,166 @@
+"""What happened in repositories since a time: which of them moved at all, then what was said there.
+
+A webhook that was lost is lost for good, so what it would have told is read (W3). One query asks a hundred repositories
+when their newest thread moved, for two points; only those that moved are read on. What is said, edited, labelled or
+assigned on a thread moves its `updatedAt`. Nothing is taken from here but which thread to look at: the look decides.
+https://docs.github.com/en/graphql/reference/objects#repository
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from bot.core.names import RepositoryId
+from bot.github.door import Door, Json
+from bot.github.errors import Limited
+from bot.github.people import WHO, time
+from bot.github.repository import Address
+from bot.github.threads import COMMENTS, Thread, read_thread, reviewed, subject
+from bot.github.turns import LABEL, Listener
+
+AT_ONCE: Final = 100
+"""The most ids that one `nodes` takes."""
+NEWEST: Final = 20
+"""Comments and reviews of a thread that are read here; where more may be new, the thread is looked at anyway."""
+RESERVE: Final = 0.2
+"""The part of an hour's points that is left for the work itself (E2)."""
+
+_BUDGET: Final = "rateLimit { limit remaining resetAt }"
+_MOVED: Final = f"""
+query ($ids: [ID!]!) {{
+  {_BUDGET}
+  nodes(ids: $ids) {{
+    ... on Repository {{
+      id databaseId name owner {{ login }}
+      issues(first: 1, orderBy: {{ field: UPDATED_AT, direction: DESC }}) {{ nodes {{ updatedAt }} }}
+      pullRequests(first: 1, orderBy: {{ field: UPDATED_AT, direction: DESC }}) {{ nodes {{ updatedAt }} }}
+    }}
+  }}
+}}
+"""
+_ISSUES: Final = f"""
+query ($id: ID!, $since: DateTime!, $after: String) {{
+  {_BUDGET}
+  node(id: $id) {{
+    ... on Repository {{
+      threads: issues(
+        first: 20, after: $after, filterBy: {{ since: $since }}, orderBy: {{ field: UPDATED_AT, direction: ASC }}
+      ) {{
+        nodes {{ __typename updatedAt {subject(NEWEST)} }}
+        pageInfo {{ hasNextPage endCursor }}
+      }}
+    }}
+  }}
+}}
+{COMMENTS} {WHO}
+"""
+# Pull requests take no `since`: they are read from the newest to the first that did not move.
+_PULLS: Final = f"""
+query ($id: ID!, $after: String) {{
+  {_BUDGET}
+  node(id: $id) {{
+    ... on Repository {{
+      threads: pullRequests(first: 10, after: $after, orderBy: {{ field: UPDATED_AT, direction: DESC }}) {{
+        nodes {{ __typename updatedAt {subject(NEWEST)} {reviewed(NEWEST)} }}
+        pageInfo {{ hasNextPage endCursor }}
+      }}
+    }}
+  }}
+}}
+{COMMENTS} {WHO}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One repository as it is now, and when the newest of its threads moved (None: it has none)."""
+
+    id: RepositoryId
+    node: str
+    address: Address
+    issues: datetime | None
+    pulls: datetime | None
+
+    def since(self, moment: datetime) -> bool:
+        """Tell whether anything moved at that time or later."""
+        return any(newest is not None and newest >= moment for newest in (self.issues, self.pulls))
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A thread that moved, and when; it holds no more than the newest of what was said."""
+
+    thread: Thread
+    at: datetime
+
+    def may_speak(self, listener: Listener, since: datetime, heard: frozenset[str]) -> frozenset[str]:
+        """Give the keys of what speaks to the bot here and was not heard; nothing where nobody does."""
+        thread = self.thread
+        fresh = (said for said in thread.everything() if said.key not in heard and listener.hears(said.actor))
+        keys = {said.key for said in fresh if listener.addressed(thread, said)}
+        if self._crowded(since) or ("issue" not in keys | heard and self._marked(listener)):
+            keys.add(f"moved-{self.at:%Y%m%dT%H%M%S}")  # which of it is new cannot be told from here
+        return frozenset(keys)
+
+    def _marked(self, listener: Listener) -> bool:
+        thread = self.thread
+        return not thread.pull_request and (LABEL in thread.labels or listener.bot.id in thread.assignees)
+
+    def _crowded(self, since: datetime) -> bool:
+        """Tell whether something that is new may not have been read."""
+        thread = self.thread
+        comments = bool(thread.older) and thread.comments[0].at >= since
+        return comments or (len(thread.reviews) >= NEWEST and thread.reviews[0].at >= since)
+
+
+async def moved(door: Door, nodes: Sequence[str]) -> tuple[Moved, ...]:
+    """Ask up to 100 repositories, by node id, when they moved; those that are gone are left out.
+
+    Raises Limited where so few points are left that the work itself may need them.
+    """
+    data = await _asked(door, _MOVED, {"ids": list(nodes)}, partial=True)
+    return tuple(_moved(node) for node in data["nodes"] if node)
+
+
+async def fresh(door: Door, repository: Moved, since: datetime) -> AsyncIterator[Fresh]:
+    """Yield the threads of a repository that moved at that time or later, all pages to the end."""
+    if repository.issues is not None and repository.issues >= since:
+        async for node in _pages(door, _ISSUES, {"id": repository.node, "since": since.isoformat()}):
+            yield Fresh(read_thread(repository.id, node), time(node["updatedAt"]))
+    if repository.pulls is not None and repository.pulls >= since:
+        async for node in _pages(door, _PULLS, {"id": repository.node}):
+            if time(node["updatedAt"]) < since:
+                break
+            yield Fresh(read_thread(repository.id, node), time(node["updatedAt"]))
+
+
+async def _pages(door: Door, query: str, variables: Json) -> AsyncIterator[Json]:
+    after: str | None = None
+    while True:
+        page = (await _asked(door, query, {**variables, "after": after}))["node"]["threads"]
+        for node in page["nodes"] or []:
+            yield node
+        if not page["pageInfo"]["hasNextPage"]:
+            return
+        after = page["pageInfo"]["endCursor"]
+
+
+async def _asked(door: Door, query: str, variables: Json, *, partial: bool = False) -> Json:
+    data = await door.graphql(query, variables, partial=partial)
+    budget = data["rateLimit"]  # null where the server has no limits, as on GitHub Enterprise Server
+    if budget and budget["remaining"] < RESERVE * budget["limit"]:
+        seconds = (time(budget["resetAt"]) - door.clock.now()).total_seconds()
+        raise Limited(max(1.0, seconds), where="GraphQL, but for what the work needs")
+    return data
+
+
+def _moved(node: Json) -> Moved:
+    address = Address(node["owner"]["login"], node["name"])
+    newest = _newest(node["issues"]), _newest(node["pullRequests"])
+    return Moved(RepositoryId(node["databaseId"]), node["id"], address, *newest)
+
+
+def _newest(connection: Any) -> datetime | None:
+    nodes = (connection or {}).get("nodes") or []
+    return time(nodes[0]["updatedAt"]) if nodes else None

@@ -1,0 +1,86 @@
+"""Webhooks that never came, and a service that was down: what was said is found all the same (W3)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from bot.testing.github import conversation
+from tests.stories.github.ground import HOME, WISH
+from tests.stories.github.service import Served
+from tests.stories.ground import until
+
+
+def lost(served: Served) -> None:
+    """Have nothing reach the service: no webhook, that is, for nobody told GitHub where it is."""
+    served.start()
+    until(lambda: (served.state() or {}).get("reconciled"), "the first reading")
+
+
+def in_the_body(served: Served) -> int:
+    return served.opens("will").number
+
+
+def in_a_comment(served: Served) -> int:
+    made = served.opens("rita", "Orders of exactly 50 pay for shipping.")
+    served.says("will", f"@plangate {WISH}", made.number)
+    return made.number
+
+
+def by_label(served: Served) -> int:
+    made = served.opens("rita", WISH)
+    served.person("will").label(HOME, made.number, "plangate")
+    return made.number
+
+
+def by_an_edit(served: Served) -> int:
+    made = served.opens("rita", WISH)
+    comment = served.says("will", "Please do.", made.number)
+    conversation.edit_comment(served.person("will"), comment, "@plangate please do.")
+    return made.number
+
+
+ASKED = (in_the_body, in_a_comment, by_label, by_an_edit)
+
+
+@pytest.mark.req("W3", "PR2")
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("asks", ASKED)
+def test_a_lost_first_mention(served: Served, asks: Callable[[Served], int]) -> None:
+    """The webhook is lost and nobody says another word: within one reconciling there is a plan, and one only."""
+    lost(served)
+    number = asks(served)
+    until(lambda: served.plans(number), "the plan comment")
+    served.rested()
+    assert len(served.plans(number)) == 1
+
+
+@pytest.mark.req("W3")
+@pytest.mark.timeout(120)
+def test_asked_while_it_was_down(served: Served) -> None:
+    """Who asks before the first start, or between two, is answered after it; what had an answer gets no other."""
+    served.opens("will")
+    served.start()
+    until(lambda: served.plans(1), "the plan")
+    served.rested()
+    served.kill()
+    served.opens("will", title="Another")
+    served.start()
+    until(lambda: served.plans(2), "the plan that was asked for while it was down")
+    served.rested()
+    assert [len(served.plans(number)) for number in (1, 2)] == [1, 1]
+
+
+@pytest.mark.req("W3", "PR2")
+@pytest.mark.timeout(120)
+def test_a_lost_review(served: Served) -> None:
+    """An approval and a review of the bot's own pull request, neither of which was told, are both heard."""
+    lost(served)
+    served.opens("will")
+    until(lambda: served.plans(1), "the plan")
+    served.says("maya", "@plangate approve")
+    until(served.pulls, "the pull request")
+    served.rested()
+    number = served.pulls()[0].number
+    served.model.turn_to_the_changelog()
+    served.person("maya").review(HOME, number, "Note it in the changelog.")
+    until(lambda: served.plans(number) or len(served.plans(1)) > 1, "a plan for what the review asks")
