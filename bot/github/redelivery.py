@@ -27,7 +27,8 @@ class _Told:
 
     first: int = 0
     """The id of the attempt that was no redelivery; 0 while it was not seen."""
-    arrived: bool = False
+    over: bool = False
+    """Whether it came, may still come, or was attempted again already."""
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ class Redeliveries:
     async def ask(self, since: datetime) -> int:
         """Have GitHub attempt again, once each, what failed at that time or later and did not come; gives how many."""
         await self._read(since)
-        lost = [told.first for guid, told in self._told.items() if told.first and not told.arrived]
+        lost = [told.first for guid, told in self._told.items() if told.first and not told.over]
         asked = 0
         for attempt in lost[:MOST_AGAIN]:
             try:
@@ -66,6 +67,7 @@ class Redeliveries:
     def _take(self, found: Json, *, under_way: bool) -> None:
         guid = str(found["guid"])
         told = self._told.setdefault(guid, _Told())
-        told.arrived |= under_way or 200 <= int(found["status_code"]) < 400 or self.got(guid)
+        came = 200 <= int(found["status_code"]) < 400 or self.got(guid)
+        told.over |= came or under_way or bool(found["redelivery"])
         if not found["redelivery"]:
             told.first = int(found["id"])

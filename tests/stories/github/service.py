@@ -84,7 +84,7 @@ class Served(Hub):
             "PLANGATE_PRIVATE_KEY": app.pem,
             "PLANGATE_WEBHOOK_SECRET": app.webhook_secret,
             "PLANGATE_POLL_SECONDS": "0.2",
-            "PLANGATE_RECONCILE_SECONDS": "0.5",
+            "PLANGATE_RECONCILE_SECONDS": "1",
             "PLANGATE_WRITE_PAUSE_SECONDS": "0",
             "GITHUB_API_URL": github.api_url,
             "GITHUB_GRAPHQL_URL": github.graphql_url,

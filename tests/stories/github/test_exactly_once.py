@@ -113,7 +113,7 @@ def strike(served: Served, moment: Moment) -> Callable[[], bool]:
 
 
 @pytest.mark.req("PR2", "W2", "W3")
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", (0, 1, *map(soak, range(2, 50))))
 def test_mishaps(served: Served, seed: int) -> None:
     """Five threads, their webhooks doubled, reordered, one in five dropped: exactly one of everything on each.
@@ -132,7 +132,7 @@ def test_mishaps(served: Served, seed: int) -> None:
         mishap()
         served.opens("will", title=f"Thread {number}")
     approved: set[int] = set()
-    end, told = time.monotonic() + 2 * PATIENCE, time.monotonic()
+    end, told = time.monotonic() + 6 * PATIENCE, time.monotonic()
     while not all(any(READY in text for text in served.said("tell", number)) for number in numbers):
         assert time.monotonic() < end, (served.home / "log").read_text()[-3000:]
         for number in numbers:

@@ -39,7 +39,7 @@ def by_an_edit(served: Served) -> int:
     return made.number
 
 
-ASKED = (in_the_body, in_a_comment, by_label, by_an_edit)
+ASKED = (in_a_comment, *(pytest.param(each, marks=pytest.mark.long) for each in (in_the_body, by_label, by_an_edit)))
 
 
 @pytest.mark.req("W3", "PR2")
@@ -55,6 +55,7 @@ def test_a_lost_first_mention(served: Served, asks: Callable[[Served], int]) -> 
 
 
 @pytest.mark.req("W3")
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_asked_while_it_was_down(served: Served) -> None:
     """Who asks before the first start, or between two, is answered after it; what had an answer gets no other."""
@@ -71,6 +72,7 @@ def test_asked_while_it_was_down(served: Served) -> None:
 
 
 @pytest.mark.req("W3", "PR2")
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_a_lost_review(served: Served) -> None:
     """An approval and a review of the bot's own pull request, neither of which was told, are both heard."""

@@ -1,0 +1,391 @@
+"""What no webhook told is found: by reading what moved, and by asking for what failed to come (W3)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from bot.compose.github import Address, GitHubHost
+from bot.compose.reconcile import FIRST_SPAN, OVERLAP, Reconciler, Tally
+from bot.core.errors import Transient
+from bot.github.redelivery import UNDER_WAY
+from bot.testing.github import credentials
+from bot.testing.github.clock import TurnedClock
+from bot.testing.github.entities import Installation
+from bot.testing.github.faults import Logged
+from bot.testing.github.person import Person
+from bot.testing.github.server import SimulatedGitHub
+from tests.stories.github.ground import HOME, settings, settle
+
+ASKS = "@plangate let orders of 50 ship free"
+LATER = OVERLAP.total_seconds() + 60
+
+
+@dataclass
+class Ground:
+    """A simulated GitHub, a host with nobody who tells it anything, and what a reading hands over."""
+
+    github: SimulatedGitHub
+    clock: TurnedClock
+    installation: Installation
+    host: GitHubHost
+    taken: list[tuple[int, frozenset[str]]] = field(default_factory=list)
+    full: bool = False
+    """Whether nothing can be kept."""
+
+    async def take(self, address: Address, keys: frozenset[str]) -> None:
+        if self.full:
+            raise Transient("the disk is full")
+        home = self.github.world.repositories[address.repository]
+        assert (address.owner, address.name) == (home.owner_login, home.name)
+        self.taken.append((address.number, keys))
+
+    async def read(self) -> Tally:
+        """Read as a process does that has just started."""
+        self.taken.clear()
+        self.clock.advance(2)
+        return await Reconciler(self.host).read(self.take)
+
+    @property
+    def numbers(self) -> list[int]:
+        return [number for number, _ in self.taken]
+
+    def person(self, login: str) -> Person:
+        self.clock.advance(1)
+        return self.github.world.person(login)
+
+    def queries(self) -> list[Logged]:
+        return [logged for logged in self.github.requests if logged.path == "/graphql"]
+
+    def another(self, name: str) -> str:
+        """Make one more repository of the same owner, and give its name."""
+        world = self.github.world
+        first = world.repository(HOME)
+        made = replace(first, id=world.small_id(), name=name)
+        world.repositories[made.id] = made
+        world.set_role(made.full_name, "will", "write")
+        return made.full_name
+
+
+@pytest.fixture
+async def ground(tmp_path: Path) -> AsyncIterator[Ground]:
+    clock = TurnedClock()
+    with SimulatedGitHub(tmp_path / "github", clock=clock) as github:
+        installation = settle(github.world, github)
+        async with GitHubHost(settings(github, "http://127.0.0.1:9", tmp_path / "data"), clock=clock) as host:
+            yield Ground(github, clock, installation, host)
+
+
+def in_the_body(ground: Ground) -> str:
+    ground.person("will").open_issue(HOME, "Title", ASKS)
+    return "issue"
+
+
+def in_a_comment(ground: Ground) -> str:
+    ground.person("rita").open_issue(HOME, "Title")
+    return f"comment-{ground.person('will').comment(HOME, 1, ASKS).id}"
+
+
+def by_an_edit(ground: Ground) -> str:
+    ground.person("rita").open_issue(HOME, "Title")
+    made = ground.person("will").comment(HOME, 1, "Please.")
+    ground.person("will").edit_comment(made.id, ASKS)
+    return f"comment-{made.id}"
+
+
+def by_label(ground: Ground) -> str:
+    ground.person("rita").open_issue(HOME, "Title", "Orders of 50 should ship free.")
+    ground.person("will").label(HOME, 1, "plangate")
+    return "moved-"
+
+
+def by_assignment(ground: Ground) -> str:
+    ground.person("rita").open_issue(HOME, "Title", "Orders of 50 should ship free.")
+    ground.person("will").assign(HOME, 1, "plangate[bot]")
+    return "moved-"
+
+
+def in_a_review(ground: Ground) -> str:
+    ground.person("will").push(HOME, {"new.md": "New.\n"}, branch="topic")
+    made = ground.person("will").open_pull(HOME, "Topic", head="topic")
+    return f"review-{ground.person('maya').review(HOME, made.number, ASKS).id}"
+
+
+def among_many(ground: Ground) -> str:
+    ground.person("rita").open_issue(HOME, "Title")
+    ground.person("will").comment(HOME, 1, ASKS)
+    for number in range(25):
+        ground.person("rita").comment(HOME, 1, f"Me too, {number}.")
+    return "moved-"
+
+
+SPOKEN = (in_the_body, in_a_comment, by_an_edit, by_label, by_assignment, in_a_review, among_many)
+
+
+@pytest.mark.req("W3")
+@pytest.mark.parametrize("spoken", SPOKEN)
+async def test_what_speaks_to_the_bot_is_found(ground: Ground, spoken: Callable[[Ground], str]) -> None:
+    """Each way of speaking to it, told by no webhook; threads on which nobody does are not."""
+    ground.person("rita").comment(HOME, ground.person("rita").open_issue(HOME, "Quiet").number, "`@plangate` is code.")
+    ground.github.world.issues.clear()
+    key = spoken(ground)
+    ground.person("rita").open_issue(HOME, "Quiet", "Nobody is asked.")
+    tally = await ground.read()
+    ((number, keys),) = ground.taken
+    assert (number, [each.startswith(key) for each in keys]) == (1, [True])
+    assert (tally.repositories, tally.moved, tally.found, tally.unread) == (1, 1, 1, 0)
+
+
+@pytest.mark.req("W3")
+async def test_what_others_are_told_is_not_found(ground: Ground) -> None:
+    """The bot's own words, another bot's, and those that no visible text speaks wake nobody."""
+    ground.person("plangate[bot]").open_issue(HOME, "Title", ASKS)
+    ground.github.world.add_user("other[bot]", "Bot")
+    ground.person("other[bot]").comment(HOME, 1, ASKS)
+    ground.person("will").comment(HOME, 1, "<!-- @plangate hidden --> `@plangate` code")
+    tally = await ground.read()
+    assert (tally.moved, ground.taken) == (1, [])
+
+
+@pytest.mark.req("W3")
+async def test_the_mention_is_the_repositorys_own(ground: Ground) -> None:
+    """A configured mention is heard, and the usual one is not."""
+    ground.person("ada").push(HOME, {".github/plangate.yml": 'mention: "@shopbot"\n'})
+    ground.person("will").open_issue(HOME, "Title", ASKS)
+    ground.person("will").open_issue(HOME, "Title", "@shopbot go")
+    await ground.read()
+    assert ground.numbers == [2]
+
+
+@pytest.mark.req("W3")
+async def test_equal_seconds_are_read_twice_and_idle_costs_one_query(ground: Ground) -> None:
+    """What comes in the very second of a reading is not lost; once nothing moves, one query asks for all."""
+    ground.person("will").open_issue(HOME, "Title", ASKS)
+    await ground.read()
+    ground.github.world.person("will").open_issue(HOME, "The same second", ASKS)
+    await ground.read()
+    assert ground.numbers == [1, 2]
+    ground.clock.advance(LATER)
+    await ground.read()  # the cursor is behind the newest still
+    before = len(ground.queries())
+    tally = await ground.read()
+    assert (tally.moved, ground.taken, len(ground.queries()) - before) == (0, [], 1)
+
+
+@pytest.mark.req("W3", "E3")
+async def test_what_was_not_kept_is_found_again(ground: Ground) -> None:
+    """The cursor goes on only after what was found is on disk: a process that dies before finds it once more."""
+    ground.person("will").open_issue(HOME, "Title", ASKS)
+    ground.full = True
+    with pytest.raises(Transient, match="disk"):
+        await ground.read()
+    ground.full = False
+    ground.clock.advance(FIRST_SPAN.total_seconds() / 2)
+    await ground.read()
+    assert ground.numbers == [1]
+
+
+@pytest.mark.req("W3")
+@pytest.mark.parametrize(("hours", "found"), ((20, [1]), (30, [])))
+async def test_the_first_reading_goes_back_a_day(ground: Ground, hours: int, found: list[int]) -> None:
+    """Who asked while the service was set up is answered; what is older was given up."""
+    ground.person("will").open_issue(HOME, "Title", ASKS)
+    ground.clock.advance(hours * 3600)
+    await ground.read()
+    assert ground.numbers == found
+
+
+@pytest.mark.req("W3")
+async def test_a_long_time_down_is_read_whole(ground: Ground) -> None:
+    """From the second reading on it is the cursor that counts, however long ago; every page is read."""
+    ground.person("rita").open_issue(HOME, "Quiet", "Nobody is asked.")
+    await ground.read()
+    for number in range(45):
+        ground.person("will").open_issue(HOME, f"Title {number}", ASKS)
+    ground.clock.advance(30 * 24 * 3600)
+    await ground.read()
+    assert ground.numbers == list(range(2, 47))
+
+
+@pytest.mark.req("W3")
+@pytest.mark.parametrize("text", ("{", '{"1": "soon"}'))
+async def test_a_torn_file_of_cursors(ground: Ground, text: str) -> None:
+    """It counts as none: the last day is read again."""
+    ground.person("will").open_issue(HOME, "Title", ASKS)
+    await ground.read()
+    (ground.host.settings.data_dir / "reconciled.json").write_text(text)
+    ground.clock.advance(3600)
+    await ground.read()
+    assert ground.numbers == [1]
+
+
+@pytest.mark.req("W3")
+@pytest.mark.parametrize("moment", ("asking when it moved", "reading it", "reading its configuration"))
+async def test_one_that_cannot_be_read_stops_no_other(ground: Ground, moment: str) -> None:
+    """A repository that GitHub refuses is passed over, and found once it can be read again."""
+    world = ground.github.world
+    names = [HOME, ground.another("bad"), ground.another("last")]
+    for name in names:
+        ground.person("will").open_issue(name, "Title", ASKS)
+    bad = world.repository(names[1])
+    match moment:
+        case "asking when it moved":
+            ground.github.faults.fail("POST /graphql", 403, times=9, containing=bad.node_id)
+        case "reading it":
+            ground.github.faults.fail("POST /graphql", 403, times=9, containing=f'"id": "{bad.node_id}"')
+        case _:
+            ground.github.faults.fail(f"GET /repos/{bad.full_name}/contents/*", 451, times=9)
+    tally = await ground.read()
+    assert (len(ground.taken), tally.unread, tally.repositories) == (2, 1, 3)
+    ground.github.faults.clear()
+    ground.clock.advance(LATER)
+    await ground.read()
+    assert len(ground.taken) >= 1
+    assert (await ground.read()).unread == 0
+
+
+@pytest.mark.req("W3")
+async def test_a_repository_that_is_gone_or_renamed_meanwhile(ground: Ground) -> None:
+    """One that was deleted after it was listed is left out; one that was renamed is found under its new name."""
+    names = [ground.another("gone"), ground.another("old")]
+    for name in names:
+        ground.person("will").open_issue(name, "Title", ASKS)
+    world = ground.github.world
+    gone, old = (world.repository(name) for name in names)
+    listed = [each async for each in ground.host.connections.served_by(ground.installation.id)]
+    assert {gone.id, old.id} < {each.id for each in listed}
+    del world.repositories[gone.id]
+    world.repositories[old.id] = replace(old, name="new")
+    tally = await ground.read()  # `take` holds the name
+    assert (tally.found, tally.unread) == (1, 0)
+
+
+@pytest.mark.req("W3")
+async def test_an_installation_that_is_suspended_meanwhile(ground: Ground) -> None:
+    """Its neighbours are read; it is counted as unread."""
+    world = ground.github.world
+    world.add_user("other", "Organization")
+    world.add_repository("other/place", {"README.md": "# Other\n"})
+    other = credentials.install(world, ground.github.app, "other")
+    ground.person("will").open_issue(HOME, "Title", ASKS)
+    ground.github.faults.fail(f"POST /app/installations/{other.id}/access_tokens", 403, times=9)
+    tally = await ground.read()
+    assert (ground.numbers, tally.unread) == ([1], 1)
+    assert [address.name for address in await ground.host.open_threads()] == []
+
+
+@pytest.mark.req("E2", "W3")
+async def test_the_last_points_are_the_works_own(ground: Ground) -> None:
+    """Where little is left of the hour nothing is read, and in the next hour it is found."""
+    ground.person("will").open_issue(HOME, "Title", ASKS)
+    ground.github.limits.limits["installation"] = 10
+    for _ in range(9):
+        await ground.host.connections.poller(ground.installation.id).graphql("query { viewer { login } }", {})
+    before = len(ground.queries())
+    tally = await ground.read()
+    assert (ground.taken, tally.unread, len(ground.queries()) - before) == ([], 1, 1)
+    ground.clock.advance(3600)
+    await ground.read()
+    assert ground.numbers == [1]
+
+
+@pytest.mark.req("W3")
+async def test_a_hundred_repositories_cost_one_query(ground: Ground) -> None:
+    """That nothing moved in 150 repositories takes two queries of two points, and no request for each."""
+    for number in range(149):
+        ground.another(f"place-{number}")
+    before = len(ground.github.requests)
+    tally = await ground.read()
+    asked = ground.github.requests[before:]
+    assert (tally.repositories, tally.moved) == (150, 0)
+    assert [logged.cost for logged in asked if logged.path == "/graphql"] == [2, 1]
+    assert len(asked) <= 2 + 2 + 2  # the installations, its token, its repositories on two pages, two queries
+
+
+# --- deliveries that failed ----------------------------------------------------------------------------------------
+
+
+def missed(ground: Ground) -> list[str]:
+    """Have one webhook fail that means something, one that means nothing; gives the guid of the first."""
+    hooks = ground.github.webhooks
+    hooks.hook_app(ground.github.app, f"{ground.github.api_url}/nowhere")
+    ground.person("will").open_issue(HOME, "Title", ASKS)
+    ground.person("will").push(HOME, {"new.md": "New.\n"})
+    hooks.drain()
+    return [each.guid for each in hooks.deliveries if each.event == "issues"]
+
+
+def again(ground: Ground) -> list[str]:
+    ground.github.webhooks.drain()
+    return [each.guid for each in ground.github.webhooks.deliveries if each.redelivery]
+
+
+@pytest.mark.req("W3")
+async def test_what_failed_is_asked_for_once(ground: Ground) -> None:
+    """A delivery that failed and means something is attempted again, once, whoever asks how often."""
+    guids = missed(ground)
+    assert await Reconciler(ground.host).redeliver(lambda _: False) == 0, "it may still be under way"
+    ground.clock.advance(UNDER_WAY.total_seconds() + 1)
+    assert await Reconciler(ground.host).redeliver(lambda _: False) == 1
+    assert again(ground) == guids
+    ground.clock.advance(LATER)
+    for _ in range(3):
+        ground.clock.advance(LATER)
+        assert await Reconciler(ground.host).redeliver(lambda _: False) == 0
+
+
+@pytest.mark.req("W3")
+async def test_what_came_all_the_same_is_not_asked_for(ground: Ground) -> None:
+    """The inbox knows the guid: GitHub did not hear the answer."""
+    guids = missed(ground)
+    ground.clock.advance(600)
+    assert await Reconciler(ground.host).redeliver(guids.__contains__) == 0
+    assert again(ground) == []
+
+
+@pytest.mark.req("W3")
+async def test_what_was_attempted_again_already_is_not_asked_for(ground: Ground) -> None:
+    """Somebody had it delivered again by hand."""
+    missed(ground)
+    first = next(each for each in ground.github.webhooks.deliveries if each.event == "issues")
+    ground.github.webhooks.redeliver(first.id)
+    await asyncio.to_thread(ground.github.webhooks.drain)
+    ground.clock.advance(600)
+    assert await Reconciler(ground.host).redeliver(lambda _: False) == 0
+
+
+@pytest.mark.req("W3")
+async def test_every_page_of_deliveries_is_read(ground: Ground) -> None:
+    """The oldest of 130 that failed is asked for; what GitHub keeps no longer is passed over."""
+    hooks = ground.github.webhooks
+    hooks.hook_app(ground.github.app, f"{ground.github.api_url}/nowhere")
+    issue = ground.person("will").open_issue(HOME, "Title", ASKS)
+    for number in range(129):
+        hooks.next("drop")
+        ground.github.world.person("will").comment(HOME, issue.number, f"{number}")
+    hooks.drain()
+    ground.clock.advance(600)
+    ground.github.faults.fail("POST /app/hook/deliveries/*/attempts", 404)
+    assert await Reconciler(ground.host).redeliver(lambda _: False) == 99
+    pages = [each for each in ground.github.requests if each.name == "GET /app/hook/deliveries"]
+    assert len(pages) == 2
+
+
+async def test_a_plain_token_has_no_deliveries(tmp_path: Path) -> None:
+    """Nothing is asked; what no webhook told is read all the same, in every repository that the account can push to."""
+    clock = TurnedClock()
+    with SimulatedGitHub(tmp_path / "github", clock=clock) as github:
+        settle(github.world, github)
+        github.world.set_role(HOME, "shop-bot", "write")
+        token = credentials.personal_token(github.world, "shop-bot").value
+        given = settings(github, "http://127.0.0.1:9", tmp_path / "data")
+        secret = type(given.github.token)(token)
+        given = replace(given, github=replace(given.github, app_id="", token=secret))
+        github.world.person("will").open_issue(HOME, "Title", ASKS)
+        async with GitHubHost(given, clock=clock) as host:
+            ground = Ground(github, clock, next(iter(github.world.installations.values())), host)
+            assert await Reconciler(host).redeliver(lambda _: False) == 0
+            await ground.read()
+    assert ground.numbers == [1]

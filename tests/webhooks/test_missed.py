@@ -1,0 +1,113 @@
+"""What a reading finds goes the way of a delivery: on disk first, once, and then a look."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from bot.compose.github import Address
+from bot.compose.reconcile import Take, Tally
+from bot.core.errors import Transient
+from tests.webhooks.ground import HandClock, Host, delivery, settings, settle, thread
+from webhooks.deliveries import Inbox
+from webhooks.missed import Missed, Outcome
+from webhooks.service import Service
+from webhooks.ticker import REDELIVER_SECONDS, Ticker
+from webhooks.worker import Worker
+
+
+@dataclass
+class Reading:
+    """Hands over what it is told to."""
+
+    found: list[tuple[Address, frozenset[str]]] = field(default_factory=list)
+    unread: int = 0
+    asked: list[str] = field(default_factory=list)
+    known: tuple[str, ...] = ()
+
+    async def read(self, take: Take) -> Tally:
+        self.asked.append("read")
+        for address, keys in self.found:
+            await take(address, keys)
+        return Tally(1, 1, len(self.found), self.unread)
+
+    async def redeliver(self, got: Callable[[str], bool]) -> int:
+        self.asked.append("redeliver")
+        return sum(not got(guid) for guid in self.known)
+
+
+@pytest.mark.req("W3", "W2")
+async def test_what_is_found_is_stored_and_looked_at_once(tmp_path: Path) -> None:
+    """The same finding is the same delivery; another turn on the same thread is another."""
+    host, reading = Host(), Reading([(thread(1), frozenset({"issue"}))])
+    service = Service(settings(tmp_path), host, reading=reading)
+    async with service.running():
+        assert service.missed is not None
+        for keys in ({"issue"}, {"issue"}, {"issue", "comment-5"}):
+            reading.found = [(thread(1), frozenset(keys))]
+            await service.missed.look()
+            assert service.worker is not None
+            await service.worker.idle()
+    assert host.numbers() == [1, 1]
+    assert (await service.state())["reconciled"] == service.missed.read_at != ""
+
+
+@pytest.mark.req("W3", "E3")
+async def test_what_is_found_survives_the_process(tmp_path: Path) -> None:
+    """It lies in the inbox when the reading goes on: the next start looks at it."""
+    host = Host(hold=True)
+    service = Service(settings(tmp_path), host, reading=Reading([(thread(1), frozenset({"issue"}))]))
+    async with service.running():
+        await host.until(1)
+    later = Host()
+    service = Service(settings(tmp_path), later)
+    async with service.running():
+        await later.until(1)
+    assert later.numbers() == [1]
+
+
+@pytest.mark.req("W3")
+async def test_where_it_cannot_be_stored_the_reading_ends(tmp_path: Path) -> None:
+    """So that its cursor stays where it is."""
+
+    async def full(_: object) -> Outcome:
+        return Outcome.NO_ROOM
+
+    missed = Missed(Reading([(thread(1), frozenset({"issue"}))]), Inbox(tmp_path), full)
+    with pytest.raises(Transient, match="stored"):
+        await missed.look()
+    assert missed.read_at is None
+
+
+@pytest.mark.req("W3")
+async def test_the_ticker_reads_at_the_start_and_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A reading at every reconciling, asking for deliveries every ten minutes at most, and a line for each."""
+    caplog.set_level("INFO", logger="plangate")
+    clock, inbox, reading = HandClock(), Inbox(tmp_path), Reading(unread=1, known=("a", "b"))
+    inbox.store(delivery(1, "a"))
+
+    async def receive(_: object) -> Outcome:
+        return Outcome.STORED
+
+    missed = Missed(reading, inbox, receive)
+    tick = Ticker(Host(), Worker(Host(), inbox, clock), 10.0, clock, missed=missed, missed_seconds=300.0)
+    async with tick.running():
+        for _ in range(2):
+            await settle()
+            clock.turn(REDELIVER_SECONDS / 2)
+        await settle()
+    assert reading.asked.count("read") == 3
+    assert reading.asked.count("redeliver") == 2
+    lines = [(record.getMessage(), record.__dict__["fields"]) for record in caplog.records]
+    told = [fields for what, fields in lines if what == "missed"]
+    assert told[0] | {"seconds": 0} == {
+        "found": 0,
+        "woken": 0,
+        "moved": 1,
+        "repositories": 1,
+        "unread": 1,
+        "seconds": 0,
+    }
+    assert ("redeliver", {"asked": 1}) in lines
+    assert missed.read_at is None, "something was not read"
