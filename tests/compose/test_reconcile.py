@@ -198,6 +198,7 @@ async def test_the_first_reading_goes_back_a_day(ground: Ground, hours: int, fou
 
 
 @pytest.mark.req("W3")
+@pytest.mark.long
 async def test_a_long_time_down_is_read_whole(ground: Ground) -> None:
     """From the second reading on it is the cursor that counts, however long ago; every page is read."""
     ground.person("rita").open_issue(HOME, "Quiet", "Nobody is asked.")
@@ -357,6 +358,7 @@ async def test_what_was_attempted_again_already_is_not_asked_for(ground: Ground)
 
 
 @pytest.mark.req("W3")
+@pytest.mark.long
 async def test_every_page_of_deliveries_is_read(ground: Ground) -> None:
     """The oldest of 130 that failed is asked for; what GitHub keeps no longer is passed over."""
     hooks = ground.github.webhooks

@@ -232,6 +232,7 @@ def test_readiness_says_more(base: str) -> None:
         "deliveries": "ok",
         "github": "unknown",
         "model": "unknown",
+        "reconciled": None,
         "busy": 0,
     }
 

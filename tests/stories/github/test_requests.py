@@ -196,8 +196,8 @@ own token 1,000 of each. Fetches and pushes of git count for neither.
 Longer work edits its progress comment more often: at most every 5 seconds in the first minute, every 20 later.
 
 What no webhook told is read every 5 minutes. With a thousand repositories where nothing moved that is 11 REST requests
-and 20 points; each one that moved adds 1 request, and 1 point for 20 issues or 2 for 10 pull requests. Where less than a
-fifth of the hour's points is left, reading waits: the rest belongs to the work.
+and 20 points; each one that moved adds 1 request, and 1 point for 20 issues or 2 for 10 pull requests. Where less than
+a fifth of the hour's points is left, reading waits: the rest belongs to the work.
 """
 
 
