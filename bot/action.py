@@ -29,6 +29,8 @@ ABANDONED: Final = timedelta(hours=6)
 """The longest that a job on GitHub's own runners lives: work without a word for so long is nobody's.
 https://docs.github.com/en/actions/reference/limits"""
 TRIES: Final = 5
+WAITS: Final = frozenset({Stage.AWAITING_APPROVAL, Stage.ASKED})
+"""Stages in which a thread waits for people."""
 POLLS_A_LOOK: Final = 4
 """While waiting, every fourth poll is a whole look: reactions and edits are polled at 1 point, words are not."""
 
@@ -135,7 +137,7 @@ async def _carried(job: Job, address: Address) -> Record:
         return await _looked(job, address) if now.stage in {Stage.PLANNING, Stage.PROPOSING} else now
     now = await _looked(job, address)
     until, polls = job.clock.monotonic() + job.given.wait_minutes * 60, 0
-    while now.stage is Stage.AWAITING_APPROVAL and job.clock.monotonic() < until:
+    while now.stage in WAITS and job.clock.monotonic() < until:
         await job.clock.sleep(job.given.settings.github.poll_seconds)
         polls += 1
         if await job.host.changed((address,)) or polls % POLLS_A_LOOK == 0:
@@ -172,7 +174,7 @@ async def _swept(job: Job, done: Address | None, began: datetime) -> AsyncIterat
 
 def _nobodys(now: Record, began: datetime) -> bool:
     """Tell whether a thread that was listened to can be carried on without another job being at it."""
-    if now.stage is Stage.AWAITING_APPROVAL:
+    if now.stage in WAITS:
         return True
     if now.stage not in ON_ENTER or not now.entries:
         return False

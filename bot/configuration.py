@@ -94,6 +94,8 @@ class Tools(Part):
     allow: list[str] = []
     ask: list[str] = []
     deny: list[str] = []
+    requests: Literal["comment", "off"] = "comment"
+    """What becomes of a call that needs a permission: a comment with boxes, or a denial."""
 
 
 class PlanPart(Part):

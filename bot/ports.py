@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
 from bot.core.names import CommitId, RepositoryId, SessionId, ThreadNumber
 from bot.core.plan import PlanDocument
+from bot.core.question import Asking, Look
 from bot.core.transcript import Json, Line
 from bot.core.turn import Sign, Turn
 
@@ -273,10 +274,12 @@ class Transcripts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """Where a plan is shown: the id to look at it by, and its page; no page where there is none."""
+    """Where a plan or a question is shown: the id to look at it by, and its page; no page where there is none."""
 
     id: str
     url: str = ""
+    at: datetime | None = None
+    """Since when, as the place itself tells time."""
 
 
 class Dialogue(Protocol):
@@ -309,6 +312,18 @@ class Dialogue(Protocol):
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         """Say once why a verdict is not an approval, where somebody tried; an edit where that was said before."""
+
+    async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:
+        """Show what a session asks, and say where it is shown; `who` names those whose answer counts."""
+
+    async def answers(self, asking: Asking, shown: str, *, who: str) -> Look:
+        """Take one live look at everything that can be an answer; a failed one is incomplete."""
+
+    async def unsettled(self, text: str, ask: int) -> None:
+        """Say once why what looks like an answer is none; an edit where that was said before."""
+
+    async def settled(self, shown: str) -> None:
+        """Fold a question that waits no more; folding it twice changes nothing."""
 
     async def progress(self, text: str, ask: int) -> None:
         """Show how far the work is, in one comment that is edited; best effort, it never raises."""

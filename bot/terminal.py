@@ -26,6 +26,7 @@ from bot.core import comment
 from bot.core.approval import Actor, Candidate, Opinion, Role, Shown, Snapshot, Verdict, Way
 from bot.core.codepoints import shown as readable
 from bot.core.plan import PlanDocument
+from bot.core.question import Asking, Edit, Look, Matter, Question, Who, Words
 from bot.core.transcript import Json, text_of
 from bot.core.turn import Sign, Turn
 from bot.ports import Clock, Proposed
@@ -88,6 +89,51 @@ class Terminal:
         candidates = (self.answer,) if self.answer is not None else ()
         return Snapshot(Shown(self.started), candidates, requester=PERSON.id)
 
+    @property
+    def attended(self) -> bool:
+        """Whether somebody is there to be asked: at a terminal, and not spoken for by --yes."""
+        return not self.yes and sys.stdin.isatty() and self.out.isatty()
+
+    async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:  # noqa: ARG002 - the port's
+        """The question is printed where it is answered."""
+        return Proposed(f"{TERMINAL}-{ask}")
+
+    async def answers(self, asking: Asking, shown: str, *, who: str) -> Look:  # noqa: ARG002 - the port's
+        """Put the questions to the person, one after the other; without a terminal nobody answers."""
+        if not self.attended:
+            return Look()
+        if asking.matter is Matter.PERMISSION:
+            print(f"\n{asking.tool}: {readable(asking.subject)}\n{readable(asking.why)}.", file=self.out)
+            said = _line("Allow? [y: once, p: for this plan, or why not] ", self.out)
+            text = {"y": "allow", "yes": "allow", "p": "allow for this plan"}.get(said.lower(), f"deny {said}".strip())
+            return Look(words=(self._words(text),))
+        lines = [_line(_menu(question), self.out) for question in asking.questions]
+        picked = [_numbers(question, line) for question, line in zip(asking.questions, lines, strict=True)]
+        if not any(lines):
+            return Look()  # end of input
+        if all(picked):
+            return Look((self._ticks(asking, picked),), ticked=frozenset(range(asking.boxes)))
+        rows = (f"{question.text} {line}" for question, line in zip(asking.questions, lines, strict=True))
+        return Look(words=(self._words("\n".join(rows)),))
+
+    def _ticks(self, asking: Asking, picked: Sequence[frozenset[int]]) -> Edit:
+        """Give the numbers that the person chose as ticks."""
+        first, on = 0, {asking.boxes - 1} if asking.closed_by_box else set()
+        for question, numbers in zip(asking.questions, picked, strict=True):
+            on |= {first + number for number in numbers}
+            first += len(question.options)
+        return Edit(Who(PERSON, Role.ADMIN), self.clock.now(), frozenset(), frozenset(on))
+
+    def _words(self, text: str) -> Words:
+        return Words("", Who(PERSON, Role.ADMIN), self.clock.now(), text)
+
+    async def unsettled(self, text: str, ask: int) -> None:
+        """Say why nothing counts yet."""
+        await self.tell(text, ask)
+
+    async def settled(self, shown: str) -> None:
+        """What was printed stays printed."""
+
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         """Say why the plan waits."""
         if not self.dry_run:
@@ -108,7 +154,7 @@ class Terminal:
             return None
         if self.yes:
             return self._word(plan, Opinion.APPROVE)
-        if not (sys.stdin.isatty() and self.out.isatty()):
+        if not self.attended:
             return None
         return self._word(plan, Opinion.APPROVE if _yes(self.out) else Opinion.REJECT)
 
@@ -117,13 +163,35 @@ class Terminal:
 
 
 def _yes(out: TextIO) -> bool:
-    """Ask y/n; Ctrl-C and end of input raise KeyboardInterrupt, and the plan waits."""
+    return _line("Approve exactly this plan? [y/N] ", out).lower() in {"y", "yes"}
+
+
+def _line(prompt: str, out: TextIO) -> str:
+    """Ask for one line; Ctrl-C raises KeyboardInterrupt, and what was asked waits."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # else the event loop would swallow the first
     try:
-        print("Approve exactly this plan? [y/N] ", end="", file=out, flush=True)
-        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+        print(readable(prompt), end="", file=out, flush=True)
+        return sys.stdin.readline().strip()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _menu(question: Question) -> str:
+    """Show a question with its options numbered."""
+    options = (
+        f"  {number}. {option.label}" + (f": {option.description}" if option.description else "")
+        for number, option in enumerate(question.options, 1)
+    )
+    how = "Numbers, or your own words: " if question.several else "A number, or your own words: "
+    return "\n".join(["", question.text, *options, how])
+
+
+def _numbers(question: Question, line: str) -> frozenset[int]:
+    """Give the options that a line chooses, counted from 0; none where it is words."""
+    parts = line.replace(",", " ").split()
+    if not all(part.isdecimal() and 1 <= int(part) <= len(question.options) for part in parts):
+        return frozenset()
+    return frozenset(int(part) - 1 for part in parts) if question.several or len(parts) == 1 else frozenset()
 
 
 @dataclass(slots=True)
@@ -153,7 +221,7 @@ class Story:
             case AgentChanged():
                 return self._row(event)
             case ModeChanged():
-                return f"▶ mode {event.mode} (by {event.by})"
+                return f"{comment.mode_sign(event.mode)} (by {event.by})"
             case TodosChanged():
                 return "\n".join(f"  {_BOXES[status]} {content}" for content, status in event.todos)
             case Info():

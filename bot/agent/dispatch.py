@@ -11,20 +11,24 @@ from typing import Final
 from pydantic import ValidationError
 
 from bot.agent.events import AgentEvent, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
-from bot.agent.permissions import Decision, Kind
+from bot.agent.permissions import Decision, Kind, subject
 from bot.agent.plan_mode import read_plan
 from bot.agent.relay import closing, within
 from bot.agent.scheduler import merged
 from bot.agent.session import Session, result_block
+from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
 from bot.agent.tools.tool import Progress, Tool, ToolInput
 from bot.core.errors import PlangateError, Refused
 from bot.core.names import ToolUseId
+from bot.core.question import Asking, permission
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
 
 AT_ONCE: Final = 10
 CANCELLED: Final = "Cancelled before it finished."
 RESULT_LIMIT: Final = 100_000
+SHOWN_WHOLE: Final = 8_000
+"""Characters of a command or path that a person can be asked about: nobody permits pages that nobody reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +50,23 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Suspension:
-    """A call that the session waits for (L8)."""
+    """A call that the session waits for (L8), and what people are asked about it; None for a plan."""
 
     call: Json
+    asking: Asking | None = None
 
 
 Prepared = Ready | Refusal | Suspension
 
 
-def prepare(session: Session, call: Json) -> Prepared:
-    """Find the tool, validate the input and ask the gate; never raises."""
+def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepared:
+    """Find the tool, validate the input and ask the gate; never raises.
+
+    `permitted` says that a person allowed exactly this call: then nobody is asked again, and what is denied stays so.
+    """
     tool = session.tools.get(call["name"])
+    if tool is None and call["name"] == ASK_USER_QUESTION:
+        return Refusal(call, TO_PARENT)
     if tool is None:
         return Refusal(call, f"There is no tool {call['name']!r}. Tools: {', '.join(session.tools)}.")
     try:
@@ -70,8 +80,10 @@ def prepare(session: Session, call: Json) -> Prepared:
             return Ready(call, tool, given)
         case Decision.SUSPEND:
             return _suspension(session, Ready(call, tool, given))
+        case Decision.ASK if permitted:
+            return Ready(call, tool, given)
         case Decision.ASK:
-            return Refusal(call, f"Denied: {ruling.why}, and nobody is at hand to give it. Do it another way.")
+            return _request(session, call, ruling.why)
         case Decision.DENY:
             return Refusal(call, f"Denied: {ruling.why}")
 
@@ -91,14 +103,31 @@ def collected(calls: Sequence[Json], results: dict[str, Json]) -> list[Json]:
 
 
 def _suspension(session: Session, ready: Ready) -> Prepared:
-    """Hold a handed-in plan against its form; a sub-agent's plan goes to its parent instead (P5)."""
+    """Hold a handed-in plan against its form; a sub-agent's plan or question goes to its parent instead (P5)."""
     if session.context.is_subagent:
         return ready
+    if isinstance(ready.given, AskInput):
+        if not session.world.at_hand.answers:
+            return Refusal(ready.call, NOBODY)
+        return Suspension(ready.call, asking(ToolUseId(ready.call["id"]), ready.given))
     try:
         read_plan(ready.call["input"])
     except Refused as error:
         return Refusal(ready.call, f"The plan was not handed in: {error}")
     return Suspension(ready.call)
+
+
+def _request(session: Session, call: Json, why: str) -> Prepared:
+    """Ask people for permission where somebody is at hand (P7); a sub-agent's parent has to ask."""
+    if session.context.is_subagent:
+        need = "Nobody can be asked from here: put into your report exactly what you need, and why"
+        return Refusal(call, f"Denied: {why}. {need}.")
+    if not session.world.at_hand.permits:
+        return Refusal(call, f"Denied: {why}, and nobody is at hand to give it. Do it another way.")
+    about = subject(call["name"], call["input"])
+    if len(about) > SHOWN_WHOLE:
+        return Refusal(call, f"Denied: {why}, and this is too long to be asked about. Do it in smaller steps.")
+    return Suspension(call, permission(ToolUseId(call["id"]), call["name"], about, why))
 
 
 def _batches(prepared: Sequence[Prepared]) -> list[list[Prepared]]:

@@ -35,6 +35,8 @@ class Kind(StrEnum):
     """A sub-agent that can."""
     PROPOSE = "propose"
     """Handing in a plan."""
+    ASK_PEOPLE = "ask_people"
+    """Asking people a question."""
 
 
 class Decision(StrEnum):
@@ -63,14 +65,16 @@ _NO_COMMAND = Ruling(
 _NO_DELEGATE = Ruling(Decision.DENY, "plan mode is on: only sub-agents that cannot write may run (explore, plan).")
 _NO_PLAN = Ruling(Decision.DENY, "you are not in plan mode: the plan is approved already. Do the work.")
 _YES = Ruling(Decision.ALLOW)
-_ASK = Ruling(Decision.ASK, "this needs a person's permission")
+_ASK = Ruling(Decision.ASK, "this mode needs a person's permission for it")
+_NO_SANDBOX = Ruling(Decision.ASK, "no sandbox holds the command here, so it needs a person's permission")
 _LOOKS = {Kind.LOOK: _YES, Kind.LIST: _YES, Kind.LOOK_COMMAND: _YES, Kind.EXPLORE: _YES}
-_WORK = {**_LOOKS, Kind.PROPOSE: _NO_PLAN, Kind.DELEGATE: _YES}
+_ANY = {**_LOOKS, Kind.ASK_PEOPLE: Ruling(Decision.SUSPEND)}
+_WORK = {**_ANY, Kind.PROPOSE: _NO_PLAN, Kind.DELEGATE: _YES}
 
 TABLE: Final[Mapping[Mode, Mapping[Kind, Ruling]]] = MappingProxyType(
     {
         Mode.PLAN: {
-            **_LOOKS,
+            **_ANY,
             Kind.COMMAND: _NO_COMMAND,
             Kind.EDIT: _NO_WRITE,
             Kind.DELEGATE: _NO_DELEGATE,
@@ -103,17 +107,17 @@ class Rule:
     def matches(self, tool: str, tool_input: Json) -> bool:
         """Tell whether a call as a whole falls under this rule, as an allow rule must: a pattern with a star never
         covers a line that may hold more than one command."""
-        subject = _subject(tool, tool_input)
+        about = subject(tool, tool_input)
         if tool != self.tool or self.pattern == "*":
             return tool == self.tool
-        return subject == self.pattern if tool == "Bash" and _compound(subject) else self._is(subject)
+        return about == self.pattern if tool == "Bash" and _compound(about) else self._is(about)
 
     def touches(self, tool: str, tool_input: Json) -> bool:
         """Tell whether any part of a call falls under this rule, as for deny and ask rules: a command stays denied
         behind ``cd x &&``, an assignment, or the name of a program that starts others."""
-        subject = _subject(tool, tool_input)
-        parts = _parts(subject) if tool == "Bash" else ()
-        return tool == self.tool and (self.pattern == "*" or any(map(self._is, (subject, *parts))))
+        about = subject(tool, tool_input)
+        parts = _parts(about) if tool == "Bash" else ()
+        return tool == self.tool and (self.pattern == "*" or any(map(self._is, (about, *parts))))
 
     def _is(self, subject: str) -> bool:
         """Match one command or path; ``prefix:*`` matches the words up to there and what follows."""
@@ -147,6 +151,8 @@ class Gate:
     rules: Rules = Rules()
     sandboxed: bool = True
     """Where no sandbox holds a command, acceptEdits does not allow it by itself."""
+    granted: frozenset[tuple[str, str]] = frozenset()
+    """What people allowed for this plan: (tool, command or path), word for word."""
 
     def decide(self, mode: Mode, kind: Kind, tool: str, tool_input: Json) -> Ruling:
         """Rule on one call; equal inputs give equal rulings, and every kind has a ruling in every mode."""
@@ -156,19 +162,26 @@ class Gate:
         word = self._word(mode, kind)
         if mode is Mode.PLAN:
             return word
-        if word.decision is not Decision.DENY and any(rule.touches(tool, tool_input) for rule in self.rules.ask):
-            return _ASK
-        if word.decision is Decision.ASK and any(rule.matches(tool, tool_input) for rule in self.rules.allow):
+        asks = next((rule for rule in self.rules.ask if rule.touches(tool, tool_input)), None)
+        if word.decision is not Decision.DENY and asks is not None:
+            word = Ruling(Decision.ASK, f"{asks.tool}({asks.pattern}) needs a person's permission in this project")
+        if word.decision is Decision.ASK and (tool, subject(tool, tool_input)) in self.granted:
+            return _YES
+        if (
+            asks is None
+            and word.decision is Decision.ASK
+            and any(rule.matches(tool, tool_input) for rule in self.rules.allow)
+        ):
             return _YES
         return word
 
     def _word(self, mode: Mode, kind: Kind) -> Ruling:
         word = TABLE[mode][kind]
         held = self.sandboxed or mode is not Mode.ACCEPT_EDITS or kind is not Kind.COMMAND
-        return word if held else _ASK
+        return word if held else _NO_SANDBOX
 
 
-def _subject(tool: str, tool_input: Json) -> str:
+def subject(tool: str, tool_input: Json) -> str:
     """Give the part of a call's input that rules speak about."""
     if key := _SUBJECT.get(tool):
         return str(tool_input.get(key, "")).strip()

@@ -33,6 +33,14 @@ class Frozen:
 
 
 @dataclass(frozen=True, slots=True)
+class AtHand:
+    """Whether people are there to answer the model's questions, and its permission requests (P7)."""
+
+    answers: bool = False
+    permits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """What all sessions of one thread share."""
 
@@ -42,6 +50,7 @@ class World:
     gate: Gate
     ledger: Ledger
     user_id: str = ""
+    at_hand: AtHand = AtHand()
 
 
 @dataclass(slots=True)
@@ -88,7 +97,7 @@ class Session:
         lines = [self._message(completed.message, facts)]
         self.history.append(completed.message)
         if results is not None:
-            lines.append(self._message(results, {"seen": dict(self.context.stamps)} if self.context.stamps else None))
+            lines.append(self._results(results))
             self.history.append(results)
         self._save(*lines)
 
@@ -114,6 +123,16 @@ class Session:
         blocks += [{"type": "text", "text": reminder} for reminder in reminders]
         self.add({"role": "user", "content": blocks})
 
+    def settle(self, call: str, result: Json) -> None:
+        """Give a suspended session the result of its pending call, which was run; its neighbours were not."""
+        blocks = [
+            result if block["id"] == call else result_block(block["id"], NOT_RUN, is_error=True)
+            for block in pending_calls(self.history)
+        ]
+        message = {"role": "user", "content": blocks}
+        self._save(self._results(message))
+        self.history.append(message)
+
     def set_mode(self, mode: Mode, by: str) -> ModeChanged:
         """Change the permission mode and note who caused it (P8)."""
         self.context.mode = mode
@@ -133,6 +152,8 @@ class Session:
     def _recall(self, line: Line) -> None:
         body = line.body
         match line.kind:
+            case LineKind.OPENED:
+                self.context.mode = Mode(body["mode"])
             case LineKind.MESSAGE if body["message"]["role"] == "assistant":
                 self.steps += 1
                 usage = Usage(**(body.get("usage") or {}))
@@ -147,6 +168,10 @@ class Session:
 
     def _message(self, message: Json, facts: Json | None = None) -> Line:
         return self._line(LineKind.MESSAGE, {**(facts or {}), "message": message})
+
+    def _results(self, message: Json) -> Line:
+        """Give the line of a message with tool results, and with it the stamps of the files that were read."""
+        return self._message(message, {"seen": dict(self.context.stamps)} if self.context.stamps else None)
 
     def _line(self, kind: LineKind, body: Json) -> Line:
         return Line(kind, self.world.clock.now(), body)

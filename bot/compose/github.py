@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from bot.agent.limits import Ledger
 from bot.agent.prompts import Environment
-from bot.agent.session import World
+from bot.agent.session import AtHand, World
 from bot.clock import SystemClock
 from bot.compose.connections import Connections, Reached
 from bot.compose.parts import MEMORIES, bounds_of, gate_of, key_of, model_of, orders_of, policy_of
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from bot.agent.model.client import AnthropicModel
     from bot.configuration import Configuration
 
-AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED, Stage.IN_REVIEW, Stage.ASKED})
+AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED, Stage.IN_REVIEW})
 """Stages that only people move on: such a thread is not looked at until somebody speaks."""
-POLLED = frozenset({Stage.AWAITING_APPROVAL, Stage.EXECUTING, Stage.PUBLISHING})
-"""Stages in which a reaction to the plan matters: an approval, or a 👎 that stops the work."""
+POLLED = frozenset({Stage.AWAITING_APPROVAL, Stage.EXECUTING, Stage.PUBLISHING, Stage.ASKED})
+"""Stages in which a reaction to the plan matters: an approval, or a 👎 that stops the work; or a tick in a question."""
 
 REMEMBERED: Final = 5_000
 """Threads of which it is remembered what was heard; of the others it is looked up again."""
@@ -171,7 +171,7 @@ class GitHubHost:
         while len(self._heard) > REMEMBERED:
             del self._heard[next(iter(self._heard))]
         if now.stage in POLLED:
-            self._shown[address] = now.fact("shown")
+            self._shown[address] = now.fact("question" if now.stage is Stage.ASKED else "shown")
         else:
             self._shown.pop(address, None)
         return now
@@ -239,7 +239,8 @@ class GitHubHost:
         spool = self.settings.data_dir / "transcripts"
         transcripts = SpooledTranscripts(reached.refs, number, thread, key=self._key, spool=spool)
         ledger = Ledger(self._orders(keys).budget_usd)
-        return World(self.model, transcripts, self.clock, gate_of(keys, sandboxed=True), ledger, f"{number:x}")
+        at_hand = AtHand(answers=True, permits=keys.tools.requests == "comment")
+        return World(self.model, transcripts, self.clock, gate_of(keys, sandboxed=True), ledger, f"{number:x}", at_hand)
 
     def _orders(self, keys: "Configuration") -> Orders:
         given = self.settings.overrides

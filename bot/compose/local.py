@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from bot.agent.limits import Ledger
 from bot.agent.prompts import Environment
-from bot.agent.session import World
+from bot.agent.session import AtHand, World
 from bot.clock import SystemClock
 from bot.compose.parts import MEMORIES, bounds_of, gate_of, local_key_of, local_orders, model_of, orders_of
 from bot.config import PATH, Settings, configuration
@@ -174,6 +174,7 @@ async def _desk(
     transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=spool)
     wanted = orders_of(keys, model=options.model, max_cost_usd=options.max_cost_usd)
     orders = local_orders(wanted)
+    dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
     world = World(
         model,
         transcripts,
@@ -181,10 +182,10 @@ async def _desk(
         gate_of(keys, sandboxed=not options.unsafe),
         Ledger(orders.budget_usd),
         user_id=f"{thread:08x}",
+        at_hand=AtHand(dialogue.attended, dialogue.attended and keys.tools.requests == "comment"),
     )
     workspace = GitWorkspace.on(local.source, local.settings.data_dir, bounds_of(keys))
     place = Place(local.number, thread, options.prompt, local.source.head)
-    dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
     story = Story(out)
     policy = Policy(role=Role.READ, high_needs=1)
     environment = partial(_environment, local, workspace.checkouts.shown_as)

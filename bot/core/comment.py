@@ -34,7 +34,7 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
     }
 )
 
-_NAMED: Final = 20
+NAMED: Final = 20
 """So many reasons are said: a crowd under a plan must not make a notice that GitHub refuses."""
 _BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
@@ -67,11 +67,11 @@ def contract(plan: PlanDocument) -> str:
 def reasons(verdict: Verdict) -> str:
     """Say why a verdict is what it is, one clause a reason."""
     said = []
-    for finding in verdict.findings[:_NAMED]:
+    for finding in verdict.findings[:NAMED]:
         who = f"@{finding.actor.login}: " if finding.actor is not None else ""
         said.append(who + REASONS[finding.reason])
-    if len(verdict.findings) > _NAMED:
-        said.append(f"and {len(verdict.findings) - _NAMED} more")
+    if len(verdict.findings) > NAMED:
+        said.append(f"and {len(verdict.findings) - NAMED} more")
     return "; ".join(said) or str(verdict.outcome)
 
 
@@ -148,9 +148,14 @@ def mode(name: str) -> str:
     return f"Approved work will run in mode {name}. Plan mode stays until a plan is approved."
 
 
-def status(stage: Stage) -> str:
-    """Say where the thread stands."""
-    return f"This thread is at: {stage}."
+def status(stage: Stage, mode_name: str) -> str:
+    """Say where the thread stands, and in which mode (P8)."""
+    return f"This thread is at: {stage}. {mode_sign(mode_name)}."
+
+
+def mode_sign(name: str) -> str:
+    """Show a mode as it is shown wherever a session is (P8)."""
+    return "⏸ plan mode on" if name == "plan" else f"▶ mode {name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,7 @@ class Row:
 
 def progress(
     stage: Stage,
+    mode_name: str,
     todos: Sequence[tuple[str, str]],
     rows: Sequence[Row],
     *,
@@ -174,7 +180,7 @@ def progress(
 ) -> str:
     """Render the progress comment: stage, todo list, sub-agents, spent (tool calls, dollars, budget), how to stop."""
     calls, cost, budget_usd = spent
-    parts = [f"**{str(stage).replace('_', ' ').capitalize()}**"]
+    parts = [f"**{str(stage).replace('_', ' ').capitalize()}** · {mode_sign(mode_name)}"]
     if todos:
         parts.append("\n".join(f"- {_BOXES[status]} {inert(content)}" for content, status in todos))
     if rows:
@@ -216,7 +222,7 @@ def pull_body(
     if checks:
         rows = [f"`{_cell(check['command'])}` | {check['exit_code']} | {check['seconds']}" for check in checks]
         parts.append(_table("check | exit code | seconds", rows))
-    parts += [_folded(f"<code>{_cell(check['command'])}</code>", _fenced(str(check["output"]))) for check in failing]
+    parts += [_folded(f"<code>{_cell(check['command'])}</code>", fenced(str(check["output"]))) for check in failing]
     money = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
     who = ", ".join(f"`{login}`" for login in approvers)
     parts.append(f"Approved by {who} as plan {plan.plan} ({plan.short_digest}). Cost: {money}.")
@@ -239,7 +245,8 @@ def _folded(summary: str, body: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
-def _fenced(text: str) -> str:
+def fenced(text: str) -> str:
+    """Show a text as it is, in a block that nothing in it can leave."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}\n{text}\n{fence}"

@@ -48,6 +48,7 @@ class Effect(StrEnum):
     APPROVING = "approving"
     EXECUTING = "executing"
     PUBLISHING = "publishing"
+    ASKING = "asking"
 
 
 class Move(StrEnum):
@@ -58,6 +59,8 @@ class Move(StrEnum):
     PLANNED = "planned"
     ANSWERED = "answered"
     ASKED = "asked"
+    REPLIED = "replied"
+    INSTRUCTED = "instructed"
     PROPOSED = "proposed"
     APPROVED = "approved"
     REJECTED = "rejected"
@@ -149,7 +152,16 @@ TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
         },
         Stage.IN_REVIEW: {**_REST, Move.CLOSED: Stage.DONE, Move.STOPPED: Stage.STOPPED},
         Stage.ANSWERED: {**_REST, Move.STOPPED: Stage.STOPPED},
-        Stage.ASKED: {**_AGAIN, Move.STOPPED: Stage.STOPPED, Move.EXPIRED: Stage.EXPIRED},
+        # An answer to a planner's question leads back to planning; one that steers approved work, back to that work.
+        Stage.ASKED: {
+            **_REST,
+            Move.NOTED: Stage.ASKED,
+            Move.REPLIED: Stage.PLANNING,
+            Move.INSTRUCTED: Stage.EXECUTING,
+            Move.EXPIRED: Stage.EXPIRED,
+            Move.STOPPED: Stage.STOPPED,
+            Move.FAILED: Stage.FAILED,
+        },
         Stage.DONE: {**_REST, Move.STOPPED: Stage.DONE},
         Stage.REJECTED: {**_REST, Move.STOPPED: Stage.STOPPED},
         Stage.STALE: {**_REST, Move.RETRIED: Stage.PLANNING, Move.STOPPED: Stage.STOPPED},
@@ -167,6 +179,7 @@ ON_ENTER: Final[Mapping[Stage, Effect]] = MappingProxyType(
         Stage.AWAITING_APPROVAL: Effect.APPROVING,
         Stage.EXECUTING: Effect.EXECUTING,
         Stage.PUBLISHING: Effect.PUBLISHING,
+        Stage.ASKED: Effect.ASKING,
     }
 )
 
@@ -175,6 +188,8 @@ ANSWERS: Final = frozenset(
         Move.PLANNED,
         Move.ANSWERED,
         Move.ASKED,
+        Move.REPLIED,
+        Move.INSTRUCTED,
         Move.PROPOSED,
         Move.APPROVED,
         Move.REJECTED,
@@ -192,7 +207,10 @@ ANSWERS: Final = frozenset(
 """Moves that answer an effect: they must name the ask that is open."""
 
 _NEEDS_DIGEST: Final = frozenset({Move.PLANNED, Move.OUTGREW})
-_NEEDS_CURRENT: Final = frozenset({Move.PROPOSED, Move.APPROVED, Move.EXECUTED, Move.PUBLISHED, Move.DELIVERED})
+_NEEDS_CURRENT: Final = frozenset(
+    {Move.PROPOSED, Move.APPROVED, Move.INSTRUCTED, Move.EXECUTED, Move.PUBLISHED, Move.DELIVERED}
+)
+_NEEDS_APPROVAL: Final = frozenset({Move.INSTRUCTED, Move.EXECUTED, Move.PUBLISHED, Move.DELIVERED, Move.RESUMED})
 _NEW_ROUND: Final = frozenset({Stage.DONE})
 
 
@@ -229,9 +247,7 @@ def _check(thread: Thread, event: Event) -> None:
         raise IllegalEvent(f"{event.move} must name the digest of its plan")
     if event.move in _NEEDS_CURRENT and event.digest != thread.digest:
         raise IllegalEvent(f"{event.move} names another plan than the one in force")
-    if event.move in {Move.EXECUTED, Move.PUBLISHED, Move.DELIVERED, Move.RESUMED} and (
-        thread.approved is None or thread.approved != thread.digest
-    ):
+    if event.move in _NEEDS_APPROVAL and (thread.approved is None or thread.approved != thread.digest):
         raise IllegalEvent(f"{event.move} needs an approved plan")
 
 
@@ -242,7 +258,7 @@ def _carry(thread: Thread, event: Event) -> Thread:
             return replace(thread, plan=thread.plan + 1, digest=event.digest, approved=None)
         case Move.APPROVED:
             return replace(thread, approved=event.digest)
-        case Move.WITHDRAWN | Move.REJECTED | Move.DRIFTED | Move.EXPIRED | Move.RETRIED:
+        case Move.WITHDRAWN | Move.REJECTED | Move.DRIFTED | Move.EXPIRED | Move.RETRIED | Move.REPLIED:
             return replace(thread, approved=None)
         case Move.REQUESTED:
             started = replace(thread, approved=None, digest=None, kept=max(0, thread.kept - 1))

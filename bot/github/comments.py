@@ -7,6 +7,7 @@ https://docs.github.com/en/rest/issues/comments
 import logging
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from bot.core import marker
@@ -17,10 +18,12 @@ from bot.core.names import ThreadNumber
 from bot.core.turn import Sign
 from bot.github.door import Door, Json
 from bot.github.errors import Unknown
+from bot.github.people import time
 from bot.github.repository import Address
 
 BOX: Final = "- [ ] Approve this plan"
 _TICKED: Final = re.compile(r"^- \[[xX]\] Approve this plan$", re.MULTILINE)
+_ANY_TICK: Final = re.compile(r"^- \[[xX]\] ", re.MULTILINE)
 _LOOK_AGAIN_SECONDS: Final = 3.0
 _log: Final = logging.getLogger(__name__)
 
@@ -48,6 +51,7 @@ class Posted:
     node: str
     url: str
     body: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,12 @@ class Comments:
         if not found["body"].startswith(head):
             await self.edit(int(found["fullDatabaseId"]), head + found["body"])
         if not found["isMinimized"]:
+            await self.minimise(node)
+
+    async def fold(self, node: str) -> None:
+        """Fold a comment as outdated, where it is still there."""
+        found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
+        if found and not found["isMinimized"]:
             await self.minimise(node)
 
     async def minimise(self, node: str) -> None:
@@ -148,8 +158,8 @@ class Comments:
 
 
 def same(one: str, other: str) -> bool:
-    """Tell whether two comments show the same, newlines, the hidden last line and the one box aside."""
-    return unticked(one) == unticked(other)
+    """Tell whether two comments show the same, newlines, the hidden last line and what is ticked aside."""
+    return _ANY_TICK.sub("- [ ] ", marker.without(one)) == _ANY_TICK.sub("- [ ] ", marker.without(other))
 
 
 def unticked(text: str) -> str:
@@ -170,4 +180,10 @@ def _checked(posted: Posted, text: str) -> Posted:
 
 
 def _posted(comment: Json) -> Posted:
-    return Posted(int(comment["id"]), str(comment["node_id"]), str(comment["html_url"]), str(comment["body"] or ""))
+    return Posted(
+        int(comment["id"]),
+        str(comment["node_id"]),
+        str(comment["html_url"]),
+        str(comment["body"] or ""),
+        time(comment["created_at"]),
+    )

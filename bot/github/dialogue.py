@@ -11,7 +11,10 @@ from bot.core.inert import inert
 from bot.core.marker import Key
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.plan import PlanDocument
+from bot.core.question import Asking, Look
+from bot.core.question_text import question_text
 from bot.core.turn import Sign, Turn
+from bot.github.answers import Seeker
 from bot.github.comments import BOX, Comments
 from bot.github.door import Door
 from bot.github.permissions import Roles
@@ -133,6 +136,25 @@ class GitHubDialogue:
         if any(finding.actor is not None or finding.reason in _DONE_TO_IT for finding in verdict.findings):
             text = f"Plan {plan.plan} ({plan.short_digest}) waits: {comment.reasons(verdict)}."
             await self.comments.put("waits", plan.plan, text, digest=plan.digest)
+
+    async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:
+        """Show a question as one comment and give the comment's node id and page."""
+        await self._progress.finish()
+        posted = await self.comments.put("question", ask, question_text(asking, who))
+        return Proposed(posted.node, posted.url, posted.at)
+
+    async def answers(self, asking: Asking, shown: str, *, who: str) -> Look:
+        """Take one live look at its boxes, their edits, and what was said since; a failed one is incomplete."""
+        seeker = Seeker(self._threads, self.listener, self._roles())
+        return await seeker.look(self.thread, shown, question_text(asking, who), asking.boxes)
+
+    async def unsettled(self, text: str, ask: int) -> None:
+        """Say once per question why nothing counts yet."""
+        await self.comments.put("unsettled", ask, text)
+
+    async def settled(self, shown: str) -> None:
+        """Fold the comment of a question; one that is gone is no matter."""
+        await self.comments.fold(shown)
 
     async def progress(self, text: str, ask: int) -> None:
         """Show how far the work is; best effort, it never raises."""

@@ -55,15 +55,15 @@ class History:
 def history(node: Json, posted: str) -> History:
     """Read the edits of a comment that was posted with this text."""
     wanted = unticked(posted)
-    versions = _versions(node, posted)
+    shown = versions(node, posted)
     unexplained = [
-        after.at for before, after in pairwise(versions) if not (_shows(before, wanted) and _shows(after, wanted))
+        after.at for before, after in pairwise(shown) if not (_shows(before, wanted) and _shows(after, wanted))
     ]
     since = max([time(node["createdAt"]), *unexplained])
-    return History(since, unticked(node["body"]) == wanted, _tick(versions))
+    return History(since, unticked(node["body"]) == wanted, _tick(shown))
 
 
-def _versions(node: Json, posted: str) -> Sequence[Version]:
+def versions(node: Json, posted: str) -> Sequence[Version]:
     """List what the comment showed, from the posting to now.
 
     GitHub lists edits newest first, each with the whole text after it, and the posting itself as the first. Of the

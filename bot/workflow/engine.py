@@ -14,7 +14,7 @@ from typing import Final
 from bot.core import comment
 from bot.core.errors import Refused
 from bot.core.gate import ON_ENTER, Effect, Move, Stage
-from bot.workflow import approving, executing, intake, planning, proposing, publishing, telling
+from bot.workflow import approving, asking, executing, intake, planning, proposing, publishing, telling
 from bot.workflow.desk import Desk, Done
 from bot.workflow.ledger import append, current
 from bot.workflow.record import Record
@@ -28,9 +28,11 @@ VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
         Effect.APPROVING: approving.perform,
         Effect.EXECUTING: executing.perform,
         Effect.PUBLISHING: publishing.perform,
+        Effect.ASKING: asking.perform,
     }
 )
 
+_ANSWERED: Final = frozenset({Move.REPLIED, Move.INSTRUCTED})
 _AT_WORK: Final = frozenset({Stage.EXECUTING, Stage.PUBLISHING})
 
 
@@ -69,11 +71,13 @@ async def _carried_on(desk: Desk, now: Record) -> Record:
         done = await _performed(desk, now, effect)
         if done is not None:
             now = await append(desk, now, done)
+            if done.move in _ANSWERED:
+                now = await _heard(desk)  # what was said beside the answer has waited for it
             continue
         after = await current(desk)
-        if after.thread == now.thread:
+        before, now = now, after
+        if after.thread == before.thread:
             break
-        now = after
     return await telling.outcomes(desk, now)
 
 

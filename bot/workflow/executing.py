@@ -12,6 +12,7 @@ from bot.workflow.approving import evaluated
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.record import Record
 from bot.workflow.sessions import Opening, driven, opened
+from bot.workflow.waiting import asked, told
 
 TAIL = 2_000
 """Characters of a check's output that are kept as evidence."""
@@ -27,8 +28,8 @@ async def perform(desk: Desk, now: Record) -> Done | None:
         return Done(Move.WITHDRAWN)
     async with opened(desk, now, _opening(desk, now)) as session:
         ended = await _worked(desk, now, session)
-        if ended is None:
-            return None
+        if ended is None or isinstance(ended, Done):
+            return ended
         if ended.end is not End.ANSWERED:
             return _unfinished(ended)
         checks = [await _checked(session, desk, line) for line in _commands(desk, now)]
@@ -46,15 +47,34 @@ def _opening(desk: Desk, now: Record) -> Opening:
     return Opening(ident, Access.WRITE, task, working_mode(desk, now))
 
 
-async def _worked(desk: Desk, now: Record, session: Session) -> Ended | None:
-    """Let the model work until it says that it is done; work that had ended before a crash is not done again."""
+async def _worked(desk: Desk, now: Record, session: Session) -> Ended | Done | None:
+    """Let the model work until it says that it is done, or has to ask; work that had ended before a crash is not done
+    again."""
     waiting = [call for call in pending_calls(session.history) if call["name"] == EXIT_PLAN_MODE]
     if waiting:
-        desk.listener(session.set_mode(working_mode(desk, now), "approval"))
+        _in_mode(desk, now, session)
         session.answer(waiting[0]["id"], approved())
-    elif session.history[-1]["role"] == "assistant":
+        return await _driven(desk, now, session)
+    _in_mode(desk, now, session)
+    if pending_calls(session.history):
+        return await asked(desk, now, session) or await _driven(desk, now, session, await told(desk, now, session))
+    if session.history[-1]["role"] == "assistant":
         return Ended(session.agent, End.ANSWERED, text_of(session.history[-1]))
-    return await driven(desk, now, session)
+    return await _driven(desk, now, session)
+
+
+async def _driven(desk: Desk, now: Record, session: Session, permit: str = "") -> Ended | Done | None:
+    """Run the session, after the call that people permitted; where it comes to ask them, give the move to do so."""
+    ended = await driven(desk, now, session, permit)
+    return ended if ended is None else await asked(desk, now, session) or ended
+
+
+def _in_mode(desk: Desk, now: Record, session: Session) -> None:
+    """Bring a session into the mode that approved work runs in, and say who caused the change (P8)."""
+    mode = working_mode(desk, now)
+    if session.context.mode is not mode:
+        who = now.last(Move.APPROVED).body["by"]
+        desk.listener(session.set_mode(mode, ", ".join(who)))
 
 
 def _unfinished(ended: Ended) -> Done:

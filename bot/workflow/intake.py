@@ -14,6 +14,7 @@ from bot.core.command import Command, Mistaken, Verb, parse
 from bot.core.gate import TRANSITIONS, Move, Stage
 from bot.core.transcript import Json
 from bot.core.turn import Sign, Turn
+from bot.workflow.asking import waits_for
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.ledger import append, note
 from bot.workflow.record import HEARD, Record, taken
@@ -36,7 +37,7 @@ async def take_in(desk: Desk, now: Record) -> Record:
 
 def takes_requests(now: Record) -> bool:
     """Tell whether a kept turn can begin now: approved work is over, one way or another."""
-    return Move.REQUESTED in TRANSITIONS[now.stage] and now.stage is not Stage.AWAITING_APPROVAL
+    return Move.REQUESTED in TRANSITIONS[now.stage] and now.stage not in {Stage.AWAITING_APPROVAL, Stage.ASKED}
 
 
 async def take_kept(desk: Desk, now: Record) -> Record:
@@ -55,6 +56,8 @@ async def _take(desk: Desk, now: Record, turn: Turn) -> Record:
     if desk.orders.refusal:
         return await _heard(desk, now, turn, owes=comment.refused(desk.orders.refusal))
     said = _said(desk, turn)
+    if now.stage is Stage.ASKED and waits_for(now, turn) and not _is_command(said):
+        return now  # it may be the answer: what is not is taken in when the question is settled
     match said:
         case None:
             return await _request(desk, now, turn, turn.text)
@@ -78,10 +81,15 @@ def _said(desk: Desk, turn: Turn) -> Command | Mistaken | None:
     return parse(lines[0], desk.orders.mention)
 
 
+def _is_command(said: Command | Mistaken | None) -> bool:
+    """Tell whether somebody meant a command; one word that is like none is an answer."""
+    return isinstance(said, Command) or (isinstance(said, Mistaken) and bool(said.nearest))
+
+
 async def _request(desk: Desk, now: Record, turn: Turn, text: str) -> Record:
     """Begin to plan, or note a turn that comes while the bot works."""
     facts = taken(turn) | {"text": text}
-    if Move.REQUESTED in TRANSITIONS[now.stage]:
+    if Move.REQUESTED in TRANSITIONS[now.stage] and not (now.stage is Stage.ASKED and now.steers):
         now, start = await _start(desk, now)
         return await append(desk, now, Done(Move.REQUESTED, facts | start))
     return await append(desk, now, Done(Move.NOTED, facts | {"kept": now.stage is not Stage.PLANNING}))
@@ -124,7 +132,7 @@ async def _command(desk: Desk, now: Record, turn: Turn, said: Command) -> Record
             return await _heard(desk, now, turn, owes=comment.DECIDE_IN_A_COMMENT)
         case verb:
             counted = verb in {Verb.APPROVE, Verb.REJECT} and _counted(now, turn)
-            return await _heard(desk, now, turn, owes="" if counted else _reply(verb, now.stage))
+            return await _heard(desk, now, turn, owes="" if counted else _reply(verb, now))
 
 
 async def _mode(desk: Desk, now: Record, turn: Turn, name: str) -> Record:
@@ -151,17 +159,17 @@ def _may_approve(desk: Desk, turn: Turn) -> bool:
     return (turn.role or Role.NONE) >= desk.policy.role
 
 
-def _reply(verb: Verb, stage: Stage) -> str:
+def _reply(verb: Verb, now: Record) -> str:
     """Give the answer to a command that changes nothing here; "" where the gate gives it."""
     match verb:
         case Verb.APPROVE | Verb.REJECT:
-            return "" if stage in _SHOWN else comment.NO_PLAN_WAITS
+            return "" if now.stage in _SHOWN else comment.NO_PLAN_WAITS
         case Verb.BUDGET | Verb.MODE:
             return comment.APPROVERS_ONLY
         case Verb.RETRY:
             return comment.NOTHING_TO_RETRY
         case Verb.STATUS:
-            return comment.status(stage)
+            return comment.status(now.stage, now.mode)
         case _:
             return comment.HELP
 

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import Final
 
+from bot.agent.modes import Mode
 from bot.core.errors import Conflict
-from bot.core.gate import ANSWERS, Event, Move, step
+from bot.core.gate import ANSWERS, Event, Move, Stage, step
 from bot.core.transcript import Json
-from bot.workflow.desk import Desk, Done
+from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.record import Record, record
 
 _OF_PLANNING: Final = frozenset({Move.PLANNED, Move.ANSWERED})
@@ -32,9 +33,9 @@ async def append(desk: Desk, now: Record, done: Done) -> Record:
         body["digest"] = done.digest
     event = Event(done.move, ask, done.digest)
     while True:
-        step(now.thread, event)
+        after, _ = step(now.thread, event)
         try:
-            return await _write(desk, now, str(done.move), body)
+            return await _write(desk, now, str(done.move), body | _mode_change(desk, now, after.stage, body))
         except Conflict:
             later = await current(desk)
             if (
@@ -59,6 +60,18 @@ async def note(desk: Desk, now: Record, kind: str, body: Json) -> Record:
                 raise
             now = later
     return now
+
+
+def _mode_change(desk: Desk, now: Record, stage: Stage, body: Json) -> Json:
+    """Say which mode a move leads to, where that is another one, and who caused it (P2, P8)."""
+    if stage in {Stage.PLANNING, Stage.PROPOSING, Stage.AWAITING_APPROVAL}:
+        mode = Mode.PLAN
+    elif stage in {Stage.EXECUTING, Stage.PUBLISHING}:
+        mode = working_mode(desk, now)
+    else:
+        return {}  # at rest nothing runs; the mode stays what it was
+    by = body.get("by") or ([body["login"]] if "login" in body else [])
+    return {"mode_change": {"from": now.mode, "to": str(mode), "by": by}} if mode != now.mode else {}
 
 
 def _said(now: Record, body: Json) -> bool:

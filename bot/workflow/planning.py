@@ -14,6 +14,7 @@ from bot.ports import Access
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
 from bot.workflow.sessions import Opening, driven, opened, unheard
+from bot.workflow.waiting import asked, told
 
 MORE_WAS_SAID = "People said more while you planned. Take it into your plan, and hand that in."
 
@@ -22,11 +23,16 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     """Make a plan for the newest turn and all that was added to it; an interrupted session goes on where it was."""
     opening = Opening(now.planning_session, Access.READ, await _task(desk, now))
     async with opened(desk, now, opening) as session:
+        if (question := await asked(desk, now, session)) is not None:
+            return question
+        await told(desk, now, session, unheard(session, now))
         _add(session, unheard(session, now))
         if (handed_in := _handed_in(session)) is None:
             ended = await driven(desk, now, session)
             if ended is None:
                 return None
+            if (question := await asked(desk, now, session)) is not None:
+                return question
             if ended.end is not End.SUSPENDED or (handed_in := _handed_in(session)) is None:
                 return _without_plan(ended)
     plan = document(desk, now, handed_in)

@@ -5,7 +5,7 @@ import asyncio
 from bot.agent.events import AgentChanged, AgentEvent, Answered, TodosChanged, ToolStarted
 from bot.core.comment import Row, progress
 from bot.core.gate import Stage
-from bot.workflow.desk import Desk
+from bot.workflow.desk import Desk, working_mode
 from bot.workflow.record import Record
 
 
@@ -16,6 +16,7 @@ class Progress:
         self._desk = desk
         self._stage = now.stage
         self._ask = now.thread.ask
+        self._mode = str(working_mode(desk, now))
         self._todos: tuple[tuple[str, str], ...] = ()
         self._rows: dict[str, Row] = {}
         self._calls = 0
@@ -55,5 +56,5 @@ class Progress:
         ledger = self._desk.world.ledger
         cost = ledger.cost_usd if ledger.priced else None
         rows = tuple(self._rows.values())
-        text = progress(self._stage, self._todos, rows, spent=(self._calls, cost, ledger.budget_usd))
+        text = progress(self._stage, self._mode, self._todos, rows, spent=(self._calls, cost, ledger.budget_usd))
         await self._desk.dialogue.progress(text, self._ask)

@@ -4,6 +4,9 @@ Everything here is computed from the entries; nothing is remembered elsewhere. B
 
 ``heard``  a turn that is no move: a command, or somebody who may not ask
 ``told``   what an entry owed the people was said (`answers` names the entry)
+``shown``  the question of an ask is shown on the thread
+
+A move that changes the permission mode says so as `mode_change`, with who caused it (P8).
 
 An entry that owes the people a text carries it as `owes`; until it is told, it is a debt (PR3).
 """
@@ -17,12 +20,15 @@ from bot.core.approval import Actor
 from bot.core.gate import Event, Move, Stage, Thread, step
 from bot.core.names import CommitId, Digest, SessionId
 from bot.core.plan import PlanDocument, from_json
+from bot.core.question import Asking, Grant
+from bot.core.question import from_json as asking_from_json
 from bot.core.transcript import Json
 from bot.core.turn import Turn
 from bot.ports import Entry
 
 HEARD: Final = "heard"
 TOLD: Final = "told"
+SHOWN: Final = "shown"
 
 _MOVES: Final = frozenset(Move)
 
@@ -80,6 +86,43 @@ class Record:
         return SessionId(f"plan-{self.last(Move.REQUESTED).n}")
 
     @property
+    def steers(self) -> bool:
+        """Whether approved work is under way or waits for people: what is said now would steer it."""
+        return self.thread.approved is not None and self.thread.approved == self.thread.digest
+
+    @property
+    def asking(self) -> Asking:
+        """What people were asked last."""
+        return asking_from_json(self.last(Move.ASKED).body["asking"])
+
+    @property
+    def question(self) -> Entry | None:
+        """Where the open question is shown; None before it is."""
+        mine = (entry for entry in reversed(self.entries) if entry.kind == SHOWN)
+        return next((entry for entry in mine if entry.body["ask"] == self.thread.ask), None)
+
+    @property
+    def granted(self) -> frozenset[tuple[str, str]]:
+        """The calls that people allowed for the plan in force: (tool, command or path)."""
+        given = (entry.body for entry in self.entries if entry.kind == Move.INSTRUCTED)
+        return frozenset(
+            (body["tool"], body["subject"])
+            for body in given
+            if body.get("grant") == Grant.PLAN and body["digest"] == self.thread.digest
+        )
+
+    @property
+    def mode(self) -> str:
+        """The permission mode that the thread is in (P8); every thread starts in plan mode (P2)."""
+        changed = (entry.body["mode_change"]["to"] for entry in reversed(self.entries) if "mode_change" in entry.body)
+        return str(next(changed, "plan"))
+
+    def reply(self, session: str, call: str) -> Json | None:
+        """Give what people answered to a session's pending call; None before they did."""
+        said = (entry.body for entry in reversed(self.entries) if entry.kind in {Move.REPLIED, Move.INSTRUCTED})
+        return next((body for body in said if (body["session"], body["call"]) == (session, call)), None)
+
+    @property
     def seen(self) -> frozenset[str]:
         """The keys of all turns that were taken in or set aside."""
         return frozenset(entry.body["turn"] for entry in self.entries if "turn" in entry.body)
@@ -109,6 +152,10 @@ class Record:
     def last(self, *moves: Move) -> Entry:
         """Give the newest entry of one of some kinds."""
         return next(entry for entry in reversed(self.entries) if entry.kind in moves)
+
+    def last_of(self, kind: str) -> Entry:
+        """Give the newest entry of a kind that is no move."""
+        return next(entry for entry in reversed(self.entries) if entry.kind == kind)
 
     def has(self, *moves: Move) -> bool:
         """Tell whether there is an entry of one of some kinds."""

@@ -1,14 +1,15 @@
 """Opens the main agent's session for a stage: a new one, or the one that was interrupted, byte for byte."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bot.agent.events import Ended
+from bot.agent.events import AgentEvent, Ended, ModeChanged
 from bot.agent.limits import Limits
 from bot.agent.loop import run
 from bot.agent.modes import Mode
+from bot.agent.pending import permitted
 from bot.agent.prompts import Environment, first_message, prompt, system
 from bot.agent.session import Frozen, Session
 from bot.agent.subagents import TYPES, Crew, Post
@@ -56,7 +57,8 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         frozen = _frozen(lines, desk.orders.model) or Frozen("main", desk.orders.model, system("main"), schemas(tools))
         context = Context(host, tree.shown_as, opening.mode)
         limits = Limits(desk.orders.limits.steps, desk.orders.limits.seconds)
-        session = Session(opening.ident, MAIN, frozen, desk.world, tools, context, limits)
+        world = replace(desk.world, gate=replace(desk.world.gate, granted=now.granted))
+        session = Session(opening.ident, MAIN, frozen, world, tools, context, limits)
         environment = await desk.environment(now.base)
         context.delegate = _crew(desk, session, tree, environment).delegate
         if lines:
@@ -64,15 +66,19 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         else:
             reminders = [prompt("plan_mode" if opening.mode is Mode.PLAN else "approved")]
             session.begin(first_message(environment, opening.task, reminders))
+            desk.listener(ModeChanged(MAIN, opening.mode, now.turn.actor.login))
         yield session
     finally:
         await host.close()
 
 
-async def driven(desk: Desk, now: Record, session: Session) -> Ended | None:
-    """Run a session until it rests, telling listener and thread on the way; None when the thread has moved on."""
+async def driven(desk: Desk, now: Record, session: Session, permit: str = "") -> Ended | None:
+    """Run a session until it rests, telling listener and thread on the way; None when the thread has moved on.
+
+    `permit` is the pending call that people allowed; it runs first.
+    """
     progress = Progress(desk, now)
-    working = asyncio.ensure_future(_consumed(desk, session, progress))
+    working = asyncio.ensure_future(_consumed(desk, permitted(session, permit) if permit else run(session), progress))
     watching = asyncio.ensure_future(_watched(desk, now, session))
     showing = asyncio.ensure_future(progress.shown())
     try:
@@ -85,8 +91,8 @@ async def driven(desk: Desk, now: Record, session: Session) -> Ended | None:
         await progress.finish()
 
 
-async def _consumed(desk: Desk, session: Session, progress: Progress) -> Ended:
-    async with aclosing(run(session)) as events:
+async def _consumed(desk: Desk, source: AsyncGenerator[AgentEvent | Began, None], progress: Progress) -> Ended:
+    async with aclosing(source) as events:
         async for event in events:
             if isinstance(event, Began):
                 continue
@@ -142,5 +148,5 @@ def _frozen(lines: tuple[Line, ...], ordered: str) -> Frozen | None:
 
 def _crew(desk: Desk, session: Session, tree: Checkout, environment: Environment) -> Crew:
     orders = desk.orders
-    post = Post(desk.world, desk.workspace, tree, environment, orders.subagent_model, session.agent, session.id)
+    post = Post(session.world, desk.workspace, tree, environment, orders.subagent_model, session.agent, session.id)
     return Crew(post, session.context, orders.at_once, orders.in_all)

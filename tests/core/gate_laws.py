@@ -13,14 +13,15 @@ EFFECTS: Final = {
     "awaiting_approval": "approving",
     "executing": "executing",
     "publishing": "publishing",
+    "asked": "asking",
 }
 UNASKED: Final = frozenset("requested noted closed stopped retried resumed".split())
 """What people and restarts do; every other move answers an effect."""
 WORK: Final = frozenset("executing publishing in_review".split())
-ON_APPROVAL: Final = frozenset("executed published delivered resumed".split())
+ON_APPROVAL: Final = frozenset("instructed executed published delivered resumed".split())
 NEW_PLAN: Final = frozenset("planned outgrew".split())
-SAME_PLAN: Final = frozenset("proposed approved executed published delivered".split())
-VOIDING: Final = frozenset("requested planned outgrew withdrawn rejected drifted expired retried".split())
+SAME_PLAN: Final = frozenset("proposed approved instructed executed published delivered".split())
+VOIDING: Final = frozenset("requested planned outgrew withdrawn rejected drifted expired retried replied".split())
 
 
 def work_is_approved(tried: Try) -> bool:

@@ -25,7 +25,7 @@ MUTATIONS: Final = {
     ),
     "an amendment keeps the approval": ("digest=event.digest, approved=None", "digest=event.digest", "approvals_end"),
     "a withdrawn approval stands": ("case Move.WITHDRAWN | Move.REJECTED", "case Move.REJECTED", "approvals_end"),
-    "a retry keeps the approval": ("| Move.EXPIRED | Move.RETRIED:", "| Move.EXPIRED:", "approvals_end"),
+    "a retry keeps the approval": ("| Move.EXPIRED | Move.RETRIED |", "| Move.EXPIRED |", "approvals_end"),
     "a new turn keeps the approval": ("thread, approved=None, digest=None,", "thread, digest=None,", "approvals_end"),
     "a new turn keeps the plan": ("thread, approved=None, digest=None,", "thread, approved=None,", "digests_are_named"),
     "a new plan has the old number": ("plan=thread.plan + 1", "plan=thread.plan", "digests_are_named"),
@@ -74,6 +74,23 @@ MUTATIONS: Final = {
         "    if target is None:\n        return thread, None\n",
         "follows_the_table",
     ),
+    "a planner's answer keeps the approval": ("| Move.REPLIED:", ":", "approvals_end"),
+    "an answer goes on with what nobody approved": (
+        "_NEEDS_APPROVAL: Final = frozenset({Move.INSTRUCTED, ",
+        "_NEEDS_APPROVAL: Final = frozenset({",
+        "work_is_approved",
+    ),
+    "an answer of a planner's starts work": (
+        "Move.REPLIED: Stage.PLANNING",
+        "Move.REPLIED: Stage.EXECUTING",
+        "work_is_approved",
+    ),
+    "late answers to a question are taken": (
+        "        Move.REPLIED,\n        Move.INSTRUCTED,",
+        "",
+        "answers_name_the_ask",
+    ),
+    "nobody asks the question": (",\n        Stage.ASKED: Effect.ASKING", "", "one_effect_an_entry"),
     "kept turns are forgotten": ("kept=thread.kept + 1", "kept=thread.kept", "turns_are_kept"),
     "kept turns are never taken": ("max(0, thread.kept - 1)", "thread.kept", "turns_are_kept"),
     "turns of a plan session are kept twice": (

@@ -31,7 +31,7 @@ executing         noted>executing executed>publishing withdrawn>awaiting_approva
 publishing        noted>publishing outgrew>proposing published>in_review delivered>done withdrawn>awaiting_approval ENDS
 in_review         requested>planning closed>done stopped>stopped
 answered          requested>planning stopped>stopped
-asked             requested>planning AGAIN expired>expired stopped>stopped
+asked             requested>planning noted>asked replied>planning instructed>executing expired>expired STOPS
 done              requested>planning stopped>done
 rejected          requested>planning stopped>stopped
 stale             requested>planning retried>planning stopped>stopped
@@ -41,7 +41,14 @@ failed            requested>planning AGAIN stopped>stopped
 limit             requested>planning AGAIN stopped>stopped
 """
 _ENDS, _AGAIN = "stopped>stopped failed>failed limited>limit", "retried>planning resumed>executing"
-_SPLIT: Final = [row.split() for row in _ROWS.replace("ENDS", _ENDS).replace("AGAIN", _AGAIN).strip().splitlines()]
+_SPLIT: Final = [
+    row.split()
+    for row in _ROWS.replace("ENDS", _ENDS)
+    .replace("STOPS", "stopped>stopped failed>failed")
+    .replace("AGAIN", _AGAIN)
+    .strip()
+    .splitlines()
+]
 
 STAGES: Final = [stage for stage, *_ in _SPLIT]
 WAYS: Final = {

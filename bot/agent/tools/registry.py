@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from bot.agent.tools.ask_user import ASK
 from bot.agent.tools.bash import BASH
 from bot.agent.tools.edit import EDIT, MULTI_EDIT
 from bot.agent.tools.exit_plan_mode import PLAN
@@ -17,7 +18,7 @@ from bot.core.transcript import Json
 LOOKING = (READ, LS, GLOB, GREP, BASH)
 EDITING = (WRITE, EDIT, MULTI_EDIT)
 LISTING = (TODO_READ, TODO_WRITE)
-ALL = (*LOOKING, *EDITING, *LISTING, PLAN)
+ALL = (*LOOKING, *EDITING, *LISTING, PLAN, ASK)
 
 
 def by_name(tools: Iterable[Tool]) -> Mapping[str, Tool]:

@@ -1,0 +1,264 @@
+"""What a session asks people while it waits, and what counts as the answer: one pure function, `settle` (L8, P7).
+
+Rules
+- A permission request is a question with three options, so that both are asked, ticked and answered in one way.
+- What counts is what eligible people ticked and is ticked still; a tick of anybody else neither answers nor hinders.
+- An edit that changed more than boxes counts for nothing; while the comment shows another text, no tick counts.
+- Of several answers the first one counts. What could not be looked up is no answer.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from bot.core.approval import Actor, Role
+from bot.core.names import ToolUseId
+
+ALL: Final = "That is all"
+ALLOW, ALLOW_PLAN, DENY = "Allow once", "Allow for this plan", "Deny"
+
+
+class Matter(StrEnum):
+    """What is asked for: an answer, or the permission to run the call that the session waits with."""
+
+    QUESTION = "question"
+    PERMISSION = "permission"
+
+
+class Grant(StrEnum):
+    """What people said to a permission request."""
+
+    ONCE = "once"
+    PLAN = "plan"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One choice."""
+
+    label: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question; `several` options may be chosen, or exactly one."""
+
+    text: str
+    options: tuple[Option, ...]
+    header: str = ""
+    several: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a session waits for: the pending call, and what people are asked about it."""
+
+    matter: Matter
+    call: ToolUseId
+    questions: tuple[Question, ...]
+    tool: str = ""
+    subject: str = ""
+    """The command or path of a permission request, verbatim."""
+    why: str = ""
+
+    @property
+    def closed_by_box(self) -> bool:
+        """Whether a last box says that everything was chosen: nobody knows otherwise when several may be."""
+        return any(question.several for question in self.questions)
+
+    @property
+    def boxes(self) -> int:
+        """How many boxes there are, the last one included."""
+        return sum(len(question.options) for question in self.questions) + self.closed_by_box
+
+
+def permission(call: ToolUseId, tool: str, subject: str, why: str) -> Asking:
+    """Ask for the permission to run one call."""
+    options = (Option(ALLOW), Option(ALLOW_PLAN, "exactly this again, without asking"), Option(DENY))
+    return Asking(Matter.PERMISSION, call, (Question("May I?", options),), tool, subject, why)
+
+
+def to_json(asking: Asking) -> dict[str, Any]:
+    """Give what is asked as a JSON object, for the journal."""
+    return asdict(asking)
+
+
+def from_json(value: dict[str, Any]) -> Asking:
+    """Read back what `to_json` gave."""
+    questions = tuple(
+        Question(each["text"], tuple(Option(**option) for option in each["options"]), each["header"], each["several"])
+        for each in value["questions"]
+    )
+    rest = {key: value[key] for key in ("tool", "subject", "why")}
+    return Asking(Matter(value["matter"]), ToolUseId(value["call"]), questions, **rest)
+
+
+# --- one live look -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Somebody, with what was looked up about them in the same look."""
+
+    actor: Actor
+    role: Role | None
+    listed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One edit of the question: which boxes were on before and after it; None where another text was shown."""
+
+    by: Who
+    at: datetime
+    before: frozenset[int] | None
+    after: frozenset[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """One comment, as people see it, that is younger than the question."""
+
+    key: str
+    by: Who
+    at: datetime
+    text: str
+    edited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One live look at everything that can be an answer."""
+
+    edits: tuple[Edit, ...] = ()
+    words: tuple[Words, ...] = ()
+    ticked: frozenset[int] | None = frozenset()
+    """The boxes that are on now; None where the comment shows another text, or is hidden or gone."""
+    open: bool = True
+    complete: bool = True
+    """Every look-up and every page was read."""
+    gone: bool = False
+    """The comment is not there any more."""
+
+
+class Why(StrEnum):
+    """Why something that looks like an answer is none; core/comment.py has the sentence for each."""
+
+    MAY_NOT = "may_not"
+    CHANGED = "changed"
+    EDITED = "edited"
+    ONE_ONLY = "one_only"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What did not count, and whose it was."""
+
+    why: Why
+    actor: Actor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer that counts: chosen options for each question, or words; of a permission, what was said to it."""
+
+    by: Actor
+    at: datetime
+    chosen: tuple[tuple[str, ...], ...] = ()
+    words: str = ""
+    grant: Grant | None = None
+    turn: str = ""
+    """The key of the comment that carried the words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Who may answer, and whether a comment may have been edited: never where it steers approved work."""
+
+    may: Callable[[Who], bool]
+    steers: bool
+
+
+def settle(asking: Asking, look: Look, rules: Rules) -> tuple[Reply | None, tuple[Finding, ...]]:
+    """Give the first answer that counts, or None with what did not count and why."""
+    if not look.complete or not look.open:
+        return None, ()
+    by_boxes, findings = _ticks(asking, look, rules)
+    replies = [*([by_boxes] if by_boxes else []), *_spoken(asking, look, rules)]
+    if replies:
+        return min(replies, key=lambda reply: reply.at), ()
+    edited = [Finding(Why.EDITED, said.by.actor) for said in look.words if _void(asking, said, rules)]
+    return None, tuple(dict.fromkeys([*findings, *edited]))
+
+
+def grant_of(text: str) -> tuple[Grant, str] | None:
+    """Read what a comment says to a permission request, with the words after it; None where it says neither."""
+    head, _, rest = text.strip().partition(" ")
+    match head.lower().rstrip(".,:!\n"):
+        case "allow" if rest.lower().strip(" .!") in {"", "once"}:
+            return Grant.ONCE, ""
+        case "allow" if rest.lower().strip(" .!") == "for this plan":
+            return Grant.PLAN, ""
+        case "deny":
+            return Grant.NO, rest.strip()
+        case _:
+            return None
+
+
+def _ticks(asking: Asking, look: Look, rules: Rules) -> tuple[Reply | None, list[Finding]]:
+    """Give what the boxes answer, or why they do not yet."""
+    on: dict[int, Edit] = {}
+    findings: list[Finding] = []
+    for edit in look.edits:
+        if edit.before is None or edit.after is None:
+            findings.append(Finding(Why.CHANGED, edit.by.actor))
+        elif not rules.may(edit.by):
+            findings += [Finding(Why.MAY_NOT, edit.by.actor)] if edit.after - edit.before else []
+        else:
+            on |= dict.fromkeys(edit.after - edit.before, edit)
+            on = {box: tick for box, tick in on.items() if box not in edit.before - edit.after}
+    if look.ticked is None or not on.keys() <= look.ticked:
+        return None, findings
+    chosen = list(_chosen(asking, frozenset(on)))
+    if any(len(labels) > 1 and not asking.questions[at].several for at, labels in enumerate(chosen)):
+        return None, [*findings, Finding(Why.ONE_ONLY)]
+    done = asking.boxes - 1 in on if asking.closed_by_box else all(chosen)
+    if not done:
+        return None, findings
+    last = max(on.values(), key=lambda edit: edit.at)
+    return Reply(last.by.actor, last.at, tuple(chosen), grant=_granted(asking, chosen)), findings
+
+
+def _chosen(asking: Asking, on: frozenset[int]) -> Iterator[tuple[str, ...]]:
+    """Give the labels that are ticked, question by question."""
+    first = 0
+    for question in asking.questions:
+        yield tuple(option.label for at, option in enumerate(question.options, first) if at in on)
+        first += len(question.options)
+
+
+def _granted(asking: Asking, chosen: list[tuple[str, ...]]) -> Grant | None:
+    if asking.matter is not Matter.PERMISSION:
+        return None
+    return {ALLOW: Grant.ONCE, ALLOW_PLAN: Grant.PLAN, DENY: Grant.NO}[chosen[0][0]]
+
+
+def _spoken(asking: Asking, look: Look, rules: Rules) -> Iterator[Reply]:
+    """Give the comments that are an answer."""
+    for said in look.words:
+        if not rules.may(said.by) or (rules.steers and said.edited):
+            continue
+        if asking.matter is Matter.QUESTION:
+            yield Reply(said.by.actor, said.at, words=said.text, turn=said.key)
+        elif (spoken := grant_of(said.text)) is not None:
+            yield Reply(said.by.actor, said.at, words=spoken[1], grant=spoken[0], turn=said.key)
+
+
+def _void(asking: Asking, said: Words, rules: Rules) -> bool:
+    """Tell whether a comment would be an answer, had nobody edited it."""
+    speaks = asking.matter is Matter.QUESTION or grant_of(said.text) is not None
+    return rules.steers and said.edited and speaks and rules.may(said.by)

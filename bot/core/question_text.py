@@ -1,0 +1,91 @@
+"""What the bot says when it asks, and what its session is told of the answer: pure, beside core/comment.py."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from bot.core.codepoints import shown
+from bot.core.comment import NAMED, code, fenced
+from bot.core.question import ALL, Asking, Finding, Grant, Matter, Option, Question, Reply, Why
+
+_NOT_COUNTED: Final[Mapping[Why, str]] = MappingProxyType(
+    {
+        Why.MAY_NOT: "ticked a box, but may not answer this: whoever may, untick it and tick again",
+        Why.CHANGED: "changed more of my question than its boxes, so that edit does not count; untick and tick again",
+        Why.EDITED: "the answer was edited, so it does not count: say it again in a new comment",
+        Why.ONE_ONLY: "more than one box of a question that takes one is ticked: leave one",
+    }
+)
+WHO_MAY_STEER: Final = "people who may approve"
+WHO_MAY_ASK: Final = "people who may ask me"
+
+
+def question_text(asking: Asking, who: str) -> str:
+    """Render what a session asks: its boxes are the last ones of the text, in the order of the options."""
+    if asking.matter is Matter.PERMISSION:
+        about = fenced(shown(asking.subject))
+        head = f"## ⏸ May I use {code(asking.tool)}?\n\n{about}\n\nWhy I ask: {_calm(asking.why)}."
+        words = "`allow`, `allow for this plan` or `deny WHY`"
+        how = f"Tick one box, or comment {words}. What counts is what {who} say; the work waits until then."
+    else:
+        head = "## ⏸ I have a question"
+        how = f"{_how_to_choose(asking)} Or answer in a comment, in your own words. What counts is what {who} say."
+    asked = [_question(number, question, asking) for number, question in enumerate(asking.questions, 1)]
+    last = [f"- [ ] {ALL}"] if asking.closed_by_box else []
+    return "\n\n".join([head, how, *asked, *last]) + "\n"
+
+
+def not_counted(findings: Sequence[Finding]) -> str:
+    """Say why what looks like an answer is none."""
+    said = [
+        (f"@{finding.actor.login}: " if finding.actor is not None else "") + _NOT_COUNTED[finding.why]
+        for finding in findings[:NAMED]
+    ]
+    if len(findings) > NAMED:
+        said.append(f"and {len(findings) - NAMED} more")
+    return f"I still wait for an answer. {'; '.join(said)}."
+
+
+def unanswered(days: float) -> str:
+    """Say that nobody answered in time."""
+    return f"Nobody answered within {days:g} days, so I stopped waiting; `retry` asks again."
+
+
+def reply_text(asking: Asking, reply: Reply) -> str:
+    """Give an answer as the model gets it: the result of the call that waited."""
+    who = f"@{reply.by.login}"
+    if reply.grant is Grant.NO:
+        return f"Denied by {who}" + (f", who says: {reply.words}" if reply.words else ". Do it another way, or stop.")
+    if reply.grant is not None:
+        return f"Allowed by {who}."
+    if reply.words:
+        return f"{who} answered in words: {reply.words}"
+    rows = (
+        f'"{question.text}": {", ".join(labels) or "nothing chosen: decide yourself"}'
+        for question, labels in zip(asking.questions, reply.chosen, strict=True)
+    )
+    return f"{who} answered.\n" + "\n".join(rows)
+
+
+def _question(number: int, question: Question, asking: Asking) -> str:
+    label = f"**{number}. {_calm(question.header)}** " if asking.matter is Matter.QUESTION else ""
+    hint = " *(choose any)*" if question.several else ""
+    return "\n".join([f"{label}{_calm(question.text)}{hint}\n", *map(_option, question.options)])
+
+
+def _option(option: Option) -> str:
+    return f"- [ ] {_calm(option.label)}" + (f": {_calm(option.description)}" if option.description else "")
+
+
+def _how_to_choose(asking: Asking) -> str:
+    if asking.closed_by_box:
+        return f"Tick what you choose, then the last box, {ALL!r}."
+    return "Tick one box of each question." if len(asking.questions) > 1 else "Tick one box."
+
+
+def _calm(text: str) -> str:
+    """Make a text of the model's one line that does nothing where it is posted (X2)."""
+    from bot.core.inert import inert as harmless
+
+    made = harmless(" ".join(text.split())).strip()
+    return made if "\n" not in made else code(" ".join(text.split()))

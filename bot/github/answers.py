@@ -1,0 +1,134 @@
+"""One live look at everything that can be the answer to a question: one query, then the roles of those who spoke.
+
+What could not be read makes the look incomplete, never empty (A3). Nothing is decided here: core/question.py does.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Final
+
+from bot.core import marker
+from bot.core.approval import Actor
+from bot.core.command import Command, Mistaken, parse
+from bot.core.errors import PlangateError
+from bot.core.names import ThreadNumber
+from bot.core.question import Edit, Look, Who, Words
+from bot.core.visible import command_lines, mentions, visible, without_mention
+from bot.github.door import Json
+from bot.github.edits import EDITS, versions
+from bot.github.people import WHO, actor, time
+from bot.github.permissions import Roles
+from bot.github.threads import COMMENTS, Said, Threads, older, read_comments
+from bot.github.turns import Listener
+
+_BOX: Final = re.compile(r"- \[([ xX])\] ")
+_TO_SOMEBODY: Final = re.compile(r"@[A-Za-z0-9]")
+_SUBJECT: Final = "closed comments(last: 100) { ...comments }"
+# https://docs.github.com/en/graphql/reference/objects#issuecomment
+_QUERY: Final = f"""
+query ($owner: String!, $name: String!, $number: Int!, $question: ID!) {{
+  repository(owner: $owner, name: $name) {{
+    databaseId
+    issueOrPullRequest(number: $number) {{
+      __typename
+      ... on Issue {{ {_SUBJECT} }}
+      ... on PullRequest {{ {_SUBJECT} }}
+    }}
+  }}
+  node(id: $question) {{
+    ... on IssueComment {{ isMinimized author {{ ...who }} ...edits }}
+  }}
+}}
+{EDITS} {COMMENTS} {WHO}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Seeker:
+    """Looks for answers on one thread."""
+
+    threads: Threads
+    listener: Listener
+    roles: Roles
+    """The roles of this one look."""
+
+    async def look(self, number: ThreadNumber, shown: str, posted: str, boxes: int) -> Look:
+        """Take one look at the question that was posted with this text; never raises what GitHub does."""
+        try:
+            address = self.threads.address
+            variables = {"owner": address.owner, "name": address.name, "number": number, "question": shown}
+            data = await self.threads.door.graphql(_QUERY, variables, partial=True)
+            return await self._read(number, data, posted, boxes)
+        except PlangateError:
+            return Look(complete=False)
+
+    async def _read(self, number: ThreadNumber, data: Json, posted: str, boxes: int) -> Look:
+        subject = (data["repository"] or {}).get("issueOrPullRequest")
+        if not subject:
+            return Look(complete=False)
+        node = data["node"]
+        if not node or actor(node["author"]).id != self.listener.bot.id:
+            return Look(open=not subject["closed"], gone=True, ticked=None)
+        spoken = await self._spoken(number, subject["comments"], time(node["createdAt"]))
+        edits = list(_edits(node, posted, boxes))
+        people = {said.actor for said in spoken} | {by for by, *_ in edits}
+        await self.roles.foresee(people)
+        known = {who: Who(who, await self.roles.of(who), bool(await self.roles.listed(who))) for who in people}
+        return Look(
+            tuple(Edit(known[by], at, before, after) for by, at, before, after in edits),
+            tuple(self._words(known[said.actor], said) for said in spoken),
+            None if node["isMinimized"] else ticks(node["body"], posted, boxes),
+            open=not subject["closed"],
+            complete=all(who.role is not None for who in known.values()),
+        )
+
+    async def _spoken(self, number: ThreadNumber, connection: Json, posted: datetime) -> Sequence[Said]:
+        """Give what people said since the question was posted, and what can be meant as its answer."""
+        comments, cursor = read_comments(connection), older(connection)
+        while cursor and comments and comments[0].at > posted:
+            earlier, cursor = await self.threads.before(number, cursor)
+            comments = (*earlier, *comments)
+        return [said for said in comments if said.at > posted and self._can_answer(said)]
+
+    def _can_answer(self, said: Said) -> bool:
+        """Tell whether a comment is speech to everybody or to the bot, and no command."""
+        if not self.listener.hears(said.actor):
+            return False
+        text = without_mention(visible(said.body).text, self.listener.mention).strip()
+        to_us = mentions(said.body, self.listener.mention)
+        commands = (parse(line, self.listener.mention) for line in command_lines(said.body))
+        meant = any(isinstance(it, Command) or (isinstance(it, Mistaken) and it.nearest) for it in commands)
+        return bool(text) and not meant and (to_us or _TO_SOMEBODY.match(text) is None)
+
+    def _words(self, who: Who, said: Said) -> Words:
+        text = without_mention(visible(said.body).text, self.listener.mention).strip()
+        return Words(said.key, who, said.at, text, said.edited)
+
+
+def ticks(text: str | None, posted: str, boxes: int) -> frozenset[int] | None:
+    """Give which of the last boxes of a text are on; None where it is not the posted text, boxes aside."""
+    if text is None:
+        return None
+    empty, on = _boxes(text, boxes)
+    return on if empty == _boxes(posted, boxes)[0] else None
+
+
+def _boxes(text: str, count: int) -> tuple[str, frozenset[int]]:
+    """Give a text without its marker, its last boxes empty, and which of them are on."""
+    lines = marker.without(text).split("\n")
+    places = [at for at, line in enumerate(lines) if _BOX.match(line)][-count:]
+    on = frozenset(box for box, at in enumerate(places) if lines[at][3] != " ")
+    for at in places:
+        lines[at] = _BOX.sub("- [ ] ", lines[at], count=1)
+    return "\n".join(lines), on
+
+
+def _edits(node: Any, posted: str, boxes: int) -> Iterator[tuple[Actor, datetime, frozenset[int] | None, Any]]:
+    """Give every edit with its author, and the boxes that were on before and after it."""
+    for before, after in pairwise(versions(node, posted)):
+        was, now = ticks(before.text, posted, boxes), ticks(after.text, posted, boxes)
+        if was != now or was is None:
+            yield after.by, after.at, was, now

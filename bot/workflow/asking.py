@@ -1,0 +1,109 @@
+"""Asking: shows what a session waits for, and takes the first answer that counts; the thread rests until there is one.
+
+Rules: a planner is answered by those who may ask; a question or permission request of approved work by those who may
+approve, and by no comment that anybody edited: words of others must not steer approved work (product.md, Turns).
+"""
+
+from datetime import datetime, timedelta
+
+from bot.agent.tools.ask_user import NOBODY
+from bot.core import comment, question_text
+from bot.core.approval import ActorKind, Role
+from bot.core.gate import Move
+from bot.core.question import Asking, Grant, Reply, Rules, Who, settle
+from bot.core.transcript import Json
+from bot.core.turn import Sign, Turn
+from bot.ports import Entry
+from bot.workflow.approving import stopped
+from bot.workflow.desk import Desk, Done
+from bot.workflow.ledger import current, note
+from bot.workflow.record import SHOWN, Record
+
+
+async def perform(desk: Desk, now: Record) -> Done | None:
+    """Show the question, exactly once, and look for its answer; None while there is none."""
+    if not desk.world.at_hand.answers:
+        return _done(now, {"reply": NOBODY, "is_error": True})
+    if now.steers and not desk.orders.same_session and (stop := await stopped(desk, now)) is not None:
+        return stop
+    if desk.world.clock.now() >= _expires(desk, now):
+        return Done(Move.EXPIRED, {"owes": question_text.unanswered(desk.orders.expires_days)})
+    asking = now.asking
+    shown = now.question or await _shown(desk, now)
+    look = await desk.dialogue.answers(asking, shown.body["question"], who=_who(now))
+    if not look.open:
+        return Done(Move.STOPPED, {"owes": comment.CLOSED})
+    if look.gone:
+        await _shown(desk, now)
+    reply, findings = settle(asking, look, _rules(desk, now))
+    if reply is not None:
+        return await _taken(desk, now, reply)
+    if findings:
+        await desk.dialogue.unsettled(question_text.not_counted(findings), now.thread.ask)
+    return None
+
+
+def waits_for(now: Record, turn: Turn) -> bool:
+    """Tell whether a turn can be the answer to the open question: then it waits until that is settled."""
+    shown = now.question
+    if shown is None or not turn.key.startswith("comment-"):
+        return False
+    return turn.at > datetime.fromisoformat(shown.body["question_at"])
+
+
+async def _shown(desk: Desk, now: Record) -> Entry:
+    """Show the question and journal where."""
+    proposed = await desk.dialogue.ask(now.asking, now.thread.ask, who=_who(now))
+    at = proposed.at or desk.world.clock.now()
+    facts = {"question": proposed.id, "question_url": proposed.url, "question_at": at.isoformat()}
+    later = await note(desk, await current(desk), SHOWN, {"ask": now.thread.ask, **facts})
+    return later.last_of(SHOWN)
+
+
+async def _taken(desk: Desk, now: Record, reply: Reply) -> Done:
+    asking = now.asking
+    facts: Json = {"by": [reply.by.login], "login": reply.by.login, "reply": question_text.reply_text(asking, reply)}
+    if reply.turn:
+        facts["turn"] = reply.turn
+        await desk.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Sign.SEEN)
+    if reply.grant is not None:
+        facts |= _granted(asking, reply.grant)
+    return _done(now, facts)
+
+
+def _granted(asking: Asking, grant: Grant) -> Json:
+    facts: Json = {"grant": str(grant), "tool": asking.tool, "subject": asking.subject}
+    return facts | {"is_error": True} if grant is Grant.NO else facts
+
+
+def _done(now: Record, facts: Json) -> Done:
+    """Give the move that an answer amounts to: back to planning, or on with approved work."""
+    told = {"call": now.asking.call, "session": now.last(Move.ASKED).body["session"], **facts}
+    if now.steers:
+        return Done(Move.INSTRUCTED, told, now.thread.digest)
+    return Done(Move.REPLIED, told)
+
+
+def _expires(desk: Desk, now: Record) -> datetime:
+    """Give the end of the wait: the time that a plan waits; for approved work no longer than its plan holds."""
+    end = now.last(Move.ASKED).at + timedelta(days=desk.orders.expires_days)
+    return min(end, now.plan.expires) if now.steers else end
+
+
+def _who(now: Record) -> str:
+    return question_text.WHO_MAY_STEER if now.steers else question_text.WHO_MAY_ASK
+
+
+def _rules(desk: Desk, now: Record) -> Rules:
+    """Say whose answer counts."""
+    policy, orders, requester = desk.policy, desk.orders, now.turn.actor.id
+
+    def may_steer(who: Who) -> bool:
+        person = who.actor.kind is ActorKind.USER and who.actor.id != policy.bot
+        second = not policy.four_eyes or who.actor.id != requester
+        return person and second and (who.listed or (who.role or Role.NONE) >= policy.role)
+
+    def may_ask(who: Who) -> bool:
+        return who.actor.id != policy.bot and (who.role in orders.ask_roles or who.actor.login in orders.ask_users)
+
+    return Rules(may_steer if now.steers else may_ask, now.steers)

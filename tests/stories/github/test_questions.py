@@ -1,0 +1,311 @@
+"""The bot asks: questions of the planner and permission requests of approved work, as comments with boxes (T4, P7, L8)."""
+
+import json
+
+import pytest
+
+from bot.core.gate import Move, Stage
+from bot.testing.github.entities import Comment
+from bot.testing.github.person import NotAllowedError
+from bot.testing.model.reply import call
+from bot.testing.model.request import ModelRequest
+from tests.stories.github.ground import FIX, HOME, Model, Story
+from tests.stories.github.service import Served
+from tests.stories.ground import until
+
+CHOICES = [{"label": "From 50 on", "description": "as the README says"}, {"label": "Above 50", "description": "as now"}]
+QUESTION = {"question": "Where does free shipping begin?", "header": "Limit", "options": CHOICES}
+PLACES = [{"label": "Changelog", "description": ""}, {"label": "README", "description": ""}]
+SEVERAL = {"question": "Where is it noted?", "header": "Notes", "options": PLACES, "multiSelect": True}
+ASKS = call("AskUserQuestion", questions=[QUESTION])
+PUSHES = call("Bash", command="touch asked.txt")
+CONFIGURATION = 'tools:\n  ask: ["Bash(touch:*)"]\n'
+
+
+def question(story: Story | Served) -> Comment:
+    """Give the newest question of the bot's."""
+    return [each for each in story.comments() if "plangate:1 question" in each.text.body][-1]
+
+
+def prefixes(requests: list[ModelRequest]) -> bool:
+    """Tell whether each request of a session begins with the bytes of the one before, cache marks aside."""
+    sent = [[json.dumps(_unmarked(message)) for message in request.messages] for request in requests]
+    return all(later[: len(earlier)] == earlier for earlier, later in zip(sent, sent[1:], strict=False))
+
+
+def _unmarked(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _unmarked(each) for key, each in value.items() if key != "cache_control"}
+    return [_unmarked(each) for each in value] if isinstance(value, list) else value
+
+
+@pytest.fixture
+async def asked(story: Story, model: Model) -> Story:
+    """A thread on which the planner asks one question."""
+    model.before = (ASKS,)
+    story.opens("will")
+    assert (await story.rests(1)).stage is Stage.ASKED
+    return story
+
+
+def answer(story: Story) -> str:
+    """Give what the model was told as the result of its call."""
+    found = [result.text for result in story.model.heard[-1].all_results if result.name in {"AskUserQuestion", "Bash"}]
+    return found[-1]
+
+
+@pytest.mark.req("T4", "L8", "L9")
+async def test_ticked_by_a_writer(asked: Story) -> None:
+    """A writer ticks a box: that is the result of the call, the session goes on from its bytes, the question is folded."""
+    shown = question(asked)
+    assert "- [ ] From 50 on: as the README says" in shown.text.body
+    await asked.rests()
+    assert len(asked.comments()) == 1
+    asked.person("will").tick(shown.id)
+    assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert answer(asked) == '@will answered.\n"Where does free shipping begin?": From 50 on'
+    assert prefixes(asked.model.heard)
+    assert asked.api.refusals == ()
+    assert question(asked).minimized == "outdated"
+    assert len(asked.plans()) == 1
+
+
+@pytest.mark.long
+@pytest.mark.req("T4")
+async def test_answered_in_words(asked: Story) -> None:
+    """A comment without a mention is the answer; what an outsider says is none, and gets no sign."""
+    aside = asked.says("rita", "I would say above 50.")
+    talk = asked.says("will", "@maya what do you think?")
+    assert (await asked.rests(1)).stage is Stage.ASKED
+    words = asked.says("maya", "From 50 on, <!-- not --> as always.")
+    late = asked.says("will", "@plangate and note it in the changelog")
+    assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert [asked.signs(each) for each in (aside, talk, words, late)] == [[], [], ["eyes"], ["eyes"]]
+    assert answer(asked) == "@maya answered in words: From 50 on,  as always."
+    said = json.dumps(asked.model.heard[-1].messages)
+    assert "@will adds: and note it in the changelog" in said
+
+
+@pytest.mark.long
+@pytest.mark.req("T4", "A3")
+async def test_ticked_by_a_reader(asked: Story) -> None:
+    """Who has lost the right to answer by the time of the look answers nothing and hinders nobody: one notice."""
+    shown = question(asked)
+    with pytest.raises(NotAllowedError):
+        asked.person("rita").tick(shown.id)
+    asked.world.set_role(HOME, "rita", "write")
+    asked.person("rita").tick(shown.id, 1)
+    asked.world.set_role(HOME, "rita", "read")
+    for _ in range(2):
+        assert (await asked.rests(1)).stage is Stage.ASKED
+    (notice,) = asked.said("unsettled")
+    assert "@rita: ticked a box, but may not answer this" in notice
+    asked.person("will").tick(shown.id, 0)
+    assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert answer(asked).endswith("From 50 on")
+
+
+@pytest.mark.long
+@pytest.mark.req("T4", "A4a")
+async def test_changed_question(asked: Story) -> None:
+    """An edit of more than boxes counts for nothing and says so once; boxes count again when they are ticked by hand."""
+    shown = question(asked)
+    body = shown.text.body
+    changed = body.replace("Above 50", "Below 50").replace("- [ ] From", "- [x] From")
+    asked.person("will").edit_comment(shown.id, changed)
+    asked.person("maya").edit_comment(shown.id, body.replace("- [ ] From", "- [x] From"))
+    assert (await asked.rests(1)).stage is Stage.ASKED
+    assert "@will: changed more of my question than its boxes" in asked.said("unsettled")[0]
+    asked.person("will").tick(shown.id, 0, ticked=False)
+    asked.person("will").tick(shown.id, 0)
+    assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert len(asked.said("unsettled")) == 1
+
+
+@pytest.mark.long
+@pytest.mark.req("T4")
+async def test_several_may_be_chosen(story: Story, model: Model) -> None:
+    """Where several may be chosen, the last box says that this is all; two boxes of a single choice are one too many."""
+    model.before = (call("AskUserQuestion", questions=[QUESTION, SEVERAL]),)
+    story.opens("will")
+    await story.rests(1)
+    for box in range(5):
+        story.person("will").tick(question(story).id, box)
+        assert (await story.rests(1)).stage is Stage.ASKED, box
+    assert "more than one box" in story.said("unsettled")[0]
+    story.person("will").edit_comment(question(story).id, question(story).text.body.replace("[x] Above", "[ ] Above"))
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert answer(story).splitlines()[1:] == [
+        '"Where does free shipping begin?": From 50 on',
+        '"Where is it noted?": Changelog, README',
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.req("T4")
+@pytest.mark.parametrize("end", ("stop", "closed", "revise", "expired"))
+async def test_no_answer(asked: Story, end: str) -> None:
+    """A question ends with `stop`, with the thread, with a new request, and with time; what was asked can be asked again."""
+    shown = question(asked)
+    if end == "stop":
+        asked.says("will", "@plangate stop")
+    elif end == "closed":
+        asked.person("will").close(HOME, 1)
+    elif end == "revise":
+        asked.says("will", "@plangate revise Above 50.")
+        asked.model.before = ()
+    else:
+        asked.clock.advance(8 * 86_400)
+    stage = (await asked.rests(1)).stage
+    ends = {"stop": Stage.STOPPED, "closed": Stage.STOPPED, "revise": Stage.AWAITING_APPROVAL, "expired": Stage.EXPIRED}
+    assert stage is ends[end]
+    asked.person("will").tick(shown.id)
+    assert (await asked.rests(1)).stage is stage
+    if end == "stop":
+        asked.says("will", "@plangate retry")
+        assert (await asked.rests(1)).stage is Stage.ASKED
+        assert question(asked).id != shown.id
+        asked.person("will").tick(question(asked).id)
+        assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
+
+
+@pytest.fixture
+async def requested(story: Story, model: Model) -> Story:
+    """A thread on which approved work asks for a permission."""
+    story.person("ada").push(HOME, {".github/plangate.yml": CONFIGURATION})
+    model.work = (PUSHES, *FIX)
+    await story.planned()
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.ASKED
+    return story
+
+
+@pytest.mark.req("P7", "L8")
+async def test_allowed_by_a_maintainer(requested: Story) -> None:
+    """The request shows the command; the tick of a maintainer runs exactly that call, and the work goes on."""
+    shown = question(requested)
+    assert "```\ntouch asked.txt\n```" in shown.text.body
+    assert "Bash(touch:*) needs a person's permission in this project" in shown.text.body
+    requested.person("maya").tick(shown.id)
+    await requested.rests(1)
+    (result,) = [each for each in requested.model.works[1].all_results if each.name == "Bash"]
+    assert not result.is_error
+    assert prefixes(requested.model.works)
+    assert requested.api.refusals == ()
+
+
+@pytest.mark.long
+@pytest.mark.req("P7")
+async def test_denied_with_words(requested: Story) -> None:
+    """`deny WHY` in a comment is an error result with the words; the work goes on without it."""
+    requested.says("maya", "hm, let me see")
+    assert (await requested.rests(1)).stage is Stage.ASKED
+    requested.says("maya", "Deny we need no such file.")
+    assert (await requested.rests(1)).stage is Stage.IN_REVIEW
+    (result,) = [each for each in requested.model.works[1].all_results if each.name == "Bash"]
+    assert (result.is_error, result.text) == (True, "Denied by @maya, who says: we need no such file.")
+    assert "ran" not in requested.branches()
+
+
+@pytest.mark.long
+@pytest.mark.req("P7", "A2")
+async def test_permission_of_others(requested: Story) -> None:
+    """A writer permits nothing, by box or by word; an edited word of a maintainer neither: one notice, nothing ran."""
+    requested.person("will").tick(question(requested).id)
+    requested.says("will", "allow")
+    requested.says("stranger", "allow")
+    said = requested.says("maya", "allow not")
+    requested.person("will").edit_comment(said.id, "allow")
+    for _ in range(2):
+        assert (await requested.rests(1)).stage is Stage.ASKED
+    (notice,) = requested.said("unsettled")
+    assert "@will: ticked a box" in notice
+    assert "@maya: the answer was edited" in notice
+    assert requested.model.worked == 1
+
+
+@pytest.mark.long
+@pytest.mark.req("P7")
+async def test_turns_beside_a_request(requested: Story) -> None:
+    """What a writer asks meanwhile steers nothing: it is kept for after the pull request."""
+    requested.says("will", "@plangate and say so in the changelog")
+    assert (await requested.rests(1)).stage is Stage.ASKED
+    requested.says("maya", "@plangate allow")
+    requested.model.turn_to_the_changelog()
+    await requested.rests(1)
+    kinds = [entry.kind for entry in requested.records[1].entries]
+    assert kinds.index(Move.INSTRUCTED) < kinds.index(Move.NOTED)
+
+
+@pytest.mark.long
+@pytest.mark.req("P7", "A4")
+async def test_approval_withdrawn_meanwhile(requested: Story) -> None:
+    """A maintainer who rejects the plan while it waits for a permission stops the work; the box is no way around."""
+    requested.reacts("maya", "-1", requested.plan)
+    requested.person("maya").tick(question(requested).id)
+    assert (await requested.rests(1)).stage is Stage.STOPPED
+    assert requested.model.worked == 1
+
+
+@pytest.mark.long
+@pytest.mark.req("P7")
+async def test_allowed_for_this_plan(story: Story, model: Model) -> None:
+    """`Allow for this plan` covers the same command again, and no other one."""
+    story.person("ada").push(HOME, {".github/plangate.yml": CONFIGURATION})
+    model.work = (PUSHES, PUSHES, call("Bash", command="touch other.txt"), *FIX)
+    await story.planned()
+    story.reacts("maya", "+1")
+    await story.rests(1)
+    story.person("maya").tick(question(story).id, 1)
+    assert (await story.rests(1)).stage is Stage.ASKED
+    assert "touch other.txt" in question(story).text.body
+    assert model.worked == 3
+
+
+@pytest.mark.long
+@pytest.mark.req("P7")
+async def test_requests_turned_off(story: Story, model: Model) -> None:
+    """Where requests are turned off, the model is told that nobody can be asked."""
+    story.person("ada").push(HOME, {".github/plangate.yml": f"{CONFIGURATION}  requests: off\n"})
+    model.work = (PUSHES, *FIX)
+    await story.planned()
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (result,) = [each for each in model.works[1].all_results if each.name == "Bash"]
+    assert "nobody is at hand to give it" in result.text
+
+
+@pytest.mark.long
+@pytest.mark.req("P8")
+async def test_modes_are_journalled(story: Story) -> None:
+    """Each change of mode stands in the journal with who caused it, and status shows where it is."""
+    await story.planned()
+    story.says("will", "@plangate status")
+    await story.rests(1)
+    assert "⏸ plan mode on" in story.said("tell")[0]
+    story.reacts("maya", "+1")
+    await story.rests(1)
+    changes = [entry.body["mode_change"] for entry in story.records[1].entries if "mode_change" in entry.body]
+    assert changes == [{"from": "plan", "to": "acceptEdits", "by": ["maya"]}]
+    assert "▶ mode acceptEdits" in story.said("progress")[0]
+
+
+@pytest.mark.long
+@pytest.mark.req("E3", "L8", "W3")
+@pytest.mark.timeout(120)
+def test_killed_while_asked(served: Served, model: Model) -> None:
+    """Kill -9 while a question stands, the answer unheard: the next start finds it, and there is one of everything."""
+    model.before = (ASKS,)
+    served.start()
+    served.hook()
+    served.opens("will")
+    served.rested()
+    shown = question(served)
+    served.kill()
+    served.person("will").tick(shown.id)
+    served.start()
+    until(served.plans, "the plan that follows the answer")
+    served.rested()
+    assert len(served.plans()) == 1
+    assert [each.id for each in served.comments() if "plangate:1 question" in each.text.body] == [shown.id]
+    assert prefixes(model.heard)
