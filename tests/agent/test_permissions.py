@@ -31,6 +31,18 @@ CASES: dict[str, tuple[str, Json]] = {
     "TodoRead": ("TodoRead", {}),
     "TodoWrite": ("TodoWrite", {"todos": []}),
     "exit_plan_mode": ("exit_plan_mode", {"plan": "# Plan"}),
+    "AskUserQuestion": (
+        "AskUserQuestion",
+        {
+            "questions": [
+                {
+                    "question": "Which?",
+                    "header": "Way",
+                    "options": [{"label": "a", "description": ""}, {"label": "b", "description": ""}],
+                }
+            ]
+        },
+    ),
     "Task, explore": ("Task", {"description": "look", "prompt": "Look around.", "subagent_type": "explore"}),
     "Task, plan": ("Task", {"description": "plan", "prompt": "Think it over.", "subagent_type": "plan"}),
     "Task, code": ("Task", {"description": "code", "prompt": "Change it now.", "subagent_type": "code"}),
@@ -51,6 +63,7 @@ MultiEdit        deny     ask    allow  allow
 TodoRead         allow    allow  allow  allow
 TodoWrite        allow    allow  allow  allow
 exit_plan_mode   suspend  deny   deny   deny
+AskUserQuestion  suspend  suspend suspend suspend
 Task, explore    allow    allow  allow  allow
 Task, plan       allow    allow  allow  allow
 Task, code       deny     allow  allow  allow

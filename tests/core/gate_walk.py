@@ -40,14 +40,13 @@ stopped           requested>planning AGAIN stopped>stopped
 failed            requested>planning AGAIN stopped>stopped
 limit             requested>planning AGAIN stopped>stopped
 """
-_ENDS, _AGAIN = "stopped>stopped failed>failed limited>limit", "retried>planning resumed>executing"
+_SHORT: Final = {
+    "ENDS": "stopped>stopped failed>failed limited>limit",
+    "STOPS": "stopped>stopped failed>failed",
+    "AGAIN": "retried>planning resumed>executing",
+}
 _SPLIT: Final = [
-    row.split()
-    for row in _ROWS.replace("ENDS", _ENDS)
-    .replace("STOPS", "stopped>stopped failed>failed")
-    .replace("AGAIN", _AGAIN)
-    .strip()
-    .splitlines()
+    " ".join(_SHORT.get(word, word) for word in row.split()).split() for row in _ROWS.strip().splitlines()
 ]
 
 STAGES: Final = [stage for stage, *_ in _SPLIT]

@@ -199,7 +199,7 @@ def test_answers_to_commands() -> None:
     assert stopped("ana") == "Stopped by ana. The work so far is kept; `retry` goes on from there."
     assert budget("12.50") == "The budget of this thread is now $12.50."
     assert mode("auto") == "Approved work will run in mode auto. Plan mode stays until a plan is approved."
-    assert status(Stage.STALE) == "This thread is at: stale."
+    assert status(Stage.STALE, "default") == "This thread is at: stale. ▶ mode default."
 
 
 OUTCOMES: Final = {

@@ -28,16 +28,16 @@ BAD: Final = {"command": "pytest -q", "exit_code": 1, "seconds": 2.0, "output": 
 
 def test_progress_at_the_start() -> None:
     """Before anything is known there is the stage, what was spent, and how to stop."""
-    text = progress(Stage.AWAITING_APPROVAL, (), (), spent=(0, None, None))
-    assert text == "**Awaiting approval**\n\n0 tool calls, unknown cost. Say `stop` to stop."
+    text = progress(Stage.AWAITING_APPROVAL, "plan", (), (), spent=(0, None, None))
+    assert text == "**Awaiting approval** · ⏸ plan mode on\n\n0 tool calls, unknown cost. Say `stop` to stop."
 
 
 def test_progress() -> None:
     """The todo list with its signs, one row a sub-agent, what was spent of the budget."""
     todos = (("Look", "completed"), ("Edit", "in_progress"), ("- [ ] test", "pending"))
     rows = (Row("code", "a | b\n`<c>`", "running", 4, 12345, 6.7),)
-    assert progress(Stage.EXECUTING, todos, rows, spent=(9, 0.5, 5)) == (
-        "**Executing**\n\n"
+    assert progress(Stage.EXECUTING, "acceptEdits", todos, rows, spent=(9, 0.5, 5)) == (
+        "**Executing** · ▶ mode acceptEdits\n\n"
         "- ☑ Look\n- ▶ Edit\n- ☐ - ☐ test\n\n"
         "| sub-agent | task | state | tool calls | tokens | seconds |\n"
         "| ---|---|---|---|---|--- |\n"

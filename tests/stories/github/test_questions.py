@@ -1,6 +1,7 @@
-"""The bot asks: questions of the planner and permission requests of approved work, as comments with boxes (T4, P7, L8)."""
+"""The bot asks: a planner's questions and the permission requests of approved work, in comments with boxes (T4, P7)."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -30,7 +31,7 @@ def question(story: Story | Served) -> Comment:
 def prefixes(requests: list[ModelRequest]) -> bool:
     """Tell whether each request of a session begins with the bytes of the one before, cache marks aside."""
     sent = [[json.dumps(_unmarked(message)) for message in request.messages] for request in requests]
-    return all(later[: len(earlier)] == earlier for earlier, later in zip(sent, sent[1:], strict=False))
+    return all(later[: len(earlier)] == earlier for earlier, later in pairwise(sent))
 
 
 def _unmarked(value: object) -> object:
@@ -56,7 +57,7 @@ def answer(story: Story) -> str:
 
 @pytest.mark.req("T4", "L8", "L9")
 async def test_ticked_by_a_writer(asked: Story) -> None:
-    """A writer ticks a box: that is the result of the call, the session goes on from its bytes, the question is folded."""
+    """A writer's tick is the result of the call; the session goes on from its bytes, and the question is folded."""
     shown = question(asked)
     assert "- [ ] From 50 on: as the README says" in shown.text.body
     await asked.rests()
@@ -108,7 +109,7 @@ async def test_ticked_by_a_reader(asked: Story) -> None:
 @pytest.mark.long
 @pytest.mark.req("T4", "A4a")
 async def test_changed_question(asked: Story) -> None:
-    """An edit of more than boxes counts for nothing and says so once; boxes count again when they are ticked by hand."""
+    """An edit of more than boxes counts for nothing and says so once; boxes count again when ticked by hand."""
     shown = question(asked)
     body = shown.text.body
     changed = body.replace("Above 50", "Below 50").replace("- [ ] From", "- [x] From")
@@ -125,7 +126,7 @@ async def test_changed_question(asked: Story) -> None:
 @pytest.mark.long
 @pytest.mark.req("T4")
 async def test_several_may_be_chosen(story: Story, model: Model) -> None:
-    """Where several may be chosen, the last box says that this is all; two boxes of a single choice are one too many."""
+    """Where several may be chosen, the last box says that this is all; two boxes of a single choice are too many."""
     model.before = (call("AskUserQuestion", questions=[QUESTION, SEVERAL]),)
     story.opens("will")
     await story.rests(1)
@@ -145,7 +146,7 @@ async def test_several_may_be_chosen(story: Story, model: Model) -> None:
 @pytest.mark.req("T4")
 @pytest.mark.parametrize("end", ("stop", "closed", "revise", "expired"))
 async def test_no_answer(asked: Story, end: str) -> None:
-    """A question ends with `stop`, with the thread, with a new request, and with time; what was asked can be asked again."""
+    """A question ends with `stop`, with the thread, with a new request, and with time; `retry` asks again."""
     shown = question(asked)
     if end == "stop":
         asked.says("will", "@plangate stop")

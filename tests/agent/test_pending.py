@@ -1,0 +1,183 @@
+"""A session that waits for people: a question, a permission, and how it goes on with what they said (T4, P7, L8)."""
+
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from bot.agent.events import AgentEvent, End, ToolFinished
+from bot.agent.modes import Mode
+from bot.agent.pending import held, permitted, release
+from bot.agent.permissions import Gate, Rules, parse_rule
+from bot.agent.session import NOT_RUN, AtHand, Session
+from bot.agent.subagents import TYPES
+from bot.agent.tools.ask_user import NOBODY, TO_PARENT
+from bot.agent.tools.registry import ALL
+from bot.core.question import Matter
+from bot.core.transcript import pending_calls
+from bot.ports import Began
+from bot.testing.model.reply import Reply, call, say, sequence, several
+from tests.agent.conftest import Open
+from tests.agent.ground import Room, assert_prefixes, drive, ended, of, results, valid
+
+OPTIONS = [{"label": "a", "description": "first"}, {"label": "b", "description": "second"}]
+QUESTION = {"question": "Which?", "header": "Way", "options": OPTIONS}
+ASKS = call("AskUserQuestion", questions=[QUESTION])
+PUSH = call("Bash", command="git push")
+PEOPLE = AtHand(answers=True, permits=True)
+ASK_PUSH = Gate(Rules(ask=(parse_rule("Bash(git push:*)"),)))
+MODES = list(Mode)
+
+
+def waiting(r: Room, *, mode: Mode = Mode.ACCEPT_EDITS, gate: Gate | None = None) -> Session:
+    """A session with people at hand."""
+    return r.session(mode=mode, gate=gate, world=replace(r.world, at_hand=PEOPLE))
+
+
+def again(r: Room, gate: Gate | None = None, at_hand: AtHand = PEOPLE) -> Session:
+    """The same session in another process."""
+    session = r.resumed()
+    session.world = replace(session.world, at_hand=at_hand, gate=gate or session.world.gate)
+    return session
+
+
+async def allowed(session: Session, ident: str) -> list[AgentEvent]:
+    async with aclosing(permitted(session, ident)) as events:
+        return [event async for event in events if not isinstance(event, Began)]
+
+
+@pytest.mark.req("T4", "L8")
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_question_suspends_in_every_mode(room: Open, mode: Mode) -> None:
+    """The call waits, neighbours do not run, and the answer is its result: in new objects, on the same bytes."""
+    r = room(sequence(several(call("Read", file_path="a"), ASKS), say("Done.")))
+    assert ended(await drive(waiting(r, mode=mode))).end is End.SUSPENDED
+    assert r.host.calls == []
+    session = again(r)
+    asking = held(session)
+    assert asking is not None
+    assert (asking.matter, asking.questions[0].options[1].description) == (Matter.QUESTION, "second")
+    session.answer(asking.call, "@ann answered.")
+    assert ended(await drive(session)).text == "Done."
+    assert [result["content"] for result in results(session)] == [NOT_RUN, "@ann answered."]
+    assert held(session) is None
+    assert_prefixes(r.api.requests)
+    assert r.api.refusals == ()
+
+
+BAD: dict[str, tuple[Reply, str]] = {
+    "no question": (call("AskUserQuestion", questions=[]), "questions: List should have at least 1 item"),
+    "five questions": (call("AskUserQuestion", questions=[QUESTION] * 5), "questions: List should have at most 4"),
+    "one option": (
+        call("AskUserQuestion", questions=[{**QUESTION, "options": OPTIONS[:1]}]),
+        "questions.0.options: List should have at least 2 items",
+    ),
+    "long header": (call("AskUserQuestion", questions=[{**QUESTION, "header": "x" * 13}]), "at most 12 characters"),
+    "one label twice": (
+        call("AskUserQuestion", questions=[{**QUESTION, "options": [OPTIONS[0], OPTIONS[0]]}]),
+        "two options have the same label",
+    ),
+}
+
+
+@pytest.mark.req("T4", "T3")
+@pytest.mark.parametrize(("reply", "said"), BAD.values(), ids=BAD)
+async def test_a_bad_question_is_explained(room: Open, reply: Reply, said: str) -> None:
+    """Nobody is asked what cannot be answered; the model learns what to change."""
+    r = room(sequence(reply, say("Done.")))
+    session = waiting(r)
+    assert ended(await drive(session)).end is End.ANSWERED
+    assert said in results(session)[0]["content"]
+
+
+@pytest.mark.req("T4")
+async def test_nobody_at_hand(room: Open) -> None:
+    """Where nobody is at hand the model is told to decide by itself, and the session goes on."""
+    r = room(sequence(ASKS, say("Done.")))
+    session = r.session()
+    assert ended(await drive(session)).text == "Done."
+    assert results(session)[0]["content"] == NOBODY
+
+
+@pytest.mark.req("T4", "P7", "S11")
+@pytest.mark.parametrize("tools", (ALL, TYPES["code"].tools), ids=("has the tool", "has it not"))
+async def test_a_sub_agent_asks_its_parent(room: Open, tools: tuple[object, ...]) -> None:
+    """A sub-agent is never suspended: it is told to put question and request into its report."""
+    r = room(sequence(ASKS, PUSH, say("Done.")))
+    session = r.session(tools=tools, gate=ASK_PUSH, world=replace(r.world, at_hand=PEOPLE))
+    session.context.is_subagent = True
+    assert ended(await drive(session)).text == "Done."
+    question, push = results(session)
+    assert question["content"] == TO_PARENT
+    assert "put into your report exactly what you need" in push["content"]
+    assert r.host.calls == []
+
+
+@pytest.mark.req("P7", "L8", "L9")
+async def test_the_permitted_call_runs_as_it_is_stored(room: Open) -> None:
+    """In another process exactly the stored call runs, once; its neighbour does not; the bytes before it stay."""
+    r = room(sequence(several(PUSH, call("Bash", command="make")), say("Done.")))
+    assert ended(await drive(waiting(r, gate=ASK_PUSH))).end is End.SUSPENDED
+    session = again(r, ASK_PUSH)
+    asking = held(session)
+    assert asking is not None
+    assert (asking.matter, asking.tool, asking.subject) == (Matter.PERMISSION, "Bash", "git push")
+    events = await allowed(session, asking.call)
+    assert ended(events).text == "Done."
+    assert [event.name for event in of(events, ToolFinished)] == ["Bash"]
+    (ran, *others) = results(session)
+    assert "git push" in ran["content"]
+    assert [each["content"] for each in others] == [NOT_RUN]
+    assert valid(session.history)
+    assert_prefixes(r.api.requests)
+
+
+@pytest.mark.req("P7")
+async def test_a_denial_outranks_a_permission(room: Open) -> None:
+    """A rule that denies the call by the time of the answer stands above what people allowed."""
+    r = room(sequence(PUSH, say("Done.")))
+    await drive(waiting(r, gate=ASK_PUSH))
+    session = again(r, Gate(Rules(deny=(parse_rule("Bash(git push:*)"),))))
+    await allowed(session, pending_calls(session.history)[0]["id"])
+    assert "denies Bash(git push:*)" in results(session)[0]["content"]
+
+
+@pytest.mark.req("P7")
+async def test_rules_that_changed_meanwhile(room: Open) -> None:
+    """A call that needs nobody any more holds nothing up: the model is told, and calls again."""
+    r = room(sequence(PUSH, say("Done.")))
+    await drive(waiting(r, gate=ASK_PUSH))
+    session = again(r)
+    assert held(session) is None
+    release(session)
+    assert results(session)[0]["content"] == NOT_RUN
+    release(session)
+    assert ended(await drive(session)).text == "Done."
+    other = room(sequence(PUSH, say("Done.")))
+    await drive(waiting(other, gate=ASK_PUSH))
+    session = again(other, ASK_PUSH, AtHand())
+    release(session)
+    assert "nobody is at hand" in results(session)[0]["content"]
+
+
+@pytest.mark.req("P7")
+async def test_too_long_to_be_asked_about(room: Open) -> None:
+    """A command that no person would read is not asked about."""
+    r = room(sequence(call("Bash", command="git push " + "x" * 9_000), say("Done.")))
+    session = waiting(r, gate=ASK_PUSH)
+    assert ended(await drive(session)).end is End.ANSWERED
+    assert "smaller steps" in results(session)[0]["content"]
+
+
+@pytest.mark.req("P7")
+async def test_granted_for_the_plan(room: Open) -> None:
+    """What was granted word for word is asked no more; another command is, and plan mode grants nothing."""
+    r = room(sequence(PUSH, call("Bash", command="git push --force"), say("Done.")))
+    gate = replace(ASK_PUSH, granted=frozenset({("Bash", "git push")}))
+    session = waiting(r, gate=gate)
+    assert ended(await drive(session)).end is End.SUSPENDED
+    assert [arguments["command"] for _, arguments in r.host.calls] == ["git push"]
+    planner = room(sequence(PUSH, say("Done.")))
+    session = waiting(planner, mode=Mode.PLAN, gate=gate)
+    await drive(session)
+    assert "plan mode is on" in results(session)[0]["content"]
