@@ -45,9 +45,7 @@ _SHORT: Final = {
     "STOPS": "stopped>stopped failed>failed",
     "AGAIN": "retried>planning resumed>executing",
 }
-_SPLIT: Final = [
-    " ".join(_SHORT.get(word, word) for word in row.split()).split() for row in _ROWS.strip().splitlines()
-]
+_SPLIT: Final = [" ".join(_SHORT.get(word, word) for word in row.split()).split() for row in _ROWS.strip().splitlines()]
 
 STAGES: Final = [stage for stage, *_ in _SPLIT]
 WAYS: Final = {

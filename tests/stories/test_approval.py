@@ -9,12 +9,16 @@ import time
 
 import pytest
 
-from bot.testing.model.reply import Fault, Reply
+from bot.testing.model.reply import Fault, Policy, Reply, call
 from bot.testing.model.request import ModelRequest
 from tests.stories.conftest import Meet
-from tests.stories.ground import PATIENCE, PLAN, Person, Script, only_the_fix, state
+from tests.stories.ground import FIX, FIXED, PATIENCE, PLAN, Person, Script, only_the_fix, state
 
 QUESTION = "Approve exactly this plan? [y/N] "
+PROMPTS = {"choice": "A number, or your own words: ", "allowance": "Allow? [y: once, p: for this plan, or why not] "}
+OPTIONS = [{"label": "From 50 on", "description": "as promised"}, {"label": "Above 50", "description": ""}]
+ASKS = call("AskUserQuestion", questions=[{"question": "Where?", "header": "Limit", "options": OPTIONS}])
+TOUCH = call("Bash", command="touch asked.txt")
 
 
 @pytest.mark.req("PR1", "PR5", "L8")
@@ -86,6 +90,40 @@ def test_ctrl_c_at_the_question_leaves_the_plan_waiting(meet: Meet) -> None:
     assert len([each for each in model.requests[asked:] if each.step < 2]) == 0
 
 
+def asks_first(script: Script) -> Policy:
+    """Ask a question before anything else."""
+
+    def policy(request: ModelRequest) -> Reply | Fault:
+        asked = any(result.name == "AskUserQuestion" for result in request.all_results)
+        return script(request) if asked else ASKS
+
+    return policy
+
+
+@pytest.mark.long
+@pytest.mark.req("T4", "P7", "L8")
+@pytest.mark.parametrize(("choice", "told"), (("1\n", "From 50 on"), ("As ever.\n", "in words: Where? As ever.")))
+def test_a_person_at_a_terminal_is_asked(meet: Meet, choice: str, told: str) -> None:
+    """A question and a permission request are put at the prompt, and the session goes on with what was typed."""
+    person, model = meet(asks_first(Script(work=(TOUCH, call("Read", file_path=FIXED), FIX))))
+    person.commit({".github/plangate.yml": 'tools:\n  ask: ["Bash(touch:*)"]\n'})
+    ended, screen = at_terminal(person, "y\n", choice=choice, allowance="not now\n")
+    assert ended == 0, screen
+    assert screen.index("⏸ plan mode on") < screen.index("1. From 50 on: as promised") < screen.index(QUESTION)
+    results = {result.name: result.text for result in model.requests[-1].all_results}
+    assert told in results["AskUserQuestion"]
+    assert results["Bash"] == "Denied by @you, who says: not now"
+
+
+@pytest.mark.req("T4")
+def test_with_nobody_there_the_model_decides(meet: Meet) -> None:
+    """Without a terminal nothing waits for an answer: the model is told to decide by itself."""
+    person, model = meet(asks_first(Script()))
+    assert person.run("--dry-run").code == 0
+    results = {result.name: result.text for result in model.requests[-1].all_results}
+    assert "Decide by yourself" in results["AskUserQuestion"]
+
+
 @pytest.mark.req("PR2")
 def test_of_two_at_once_one_works_and_the_other_says_so(meet: Meet) -> None:
     """The same command twice at the same time: one branch, made by one of them; the other ends with exit 5."""
@@ -108,8 +146,9 @@ def test_of_two_at_once_one_works_and_the_other_says_so(meet: Meet) -> None:
     assert len(person.branches()) == 1
 
 
-def at_terminal(person: Person, typed: str) -> tuple[int, str]:
-    """Run the command on a terminal, type once when it asks, and give exit code and all that was on the screen."""
+def at_terminal(person: Person, typed: str, **others: str) -> tuple[int, str]:
+    """Run the command on a terminal, type once at each question, and give exit code and all that was on the screen."""
+    waiting = {QUESTION: typed} | {PROMPTS[name]: line for name, line in others.items()}
     control, terminal = pty.openpty()
     with subprocess.Popen(
         person.command(),
@@ -123,10 +162,9 @@ def at_terminal(person: Person, typed: str) -> tuple[int, str]:
         os.close(terminal)
         screen, end = "", time.monotonic() + PATIENCE
         while (some := _read(control, end)) is not None:
-            asked = QUESTION in screen
             screen += some
-            if QUESTION in screen and not asked:
-                os.write(control, typed.encode())
+            for prompt in [prompt for prompt in waiting if prompt in screen]:
+                os.write(control, waiting.pop(prompt).encode())
         os.close(control)
     return process.returncode, screen.replace("\r\n", "\n")
 

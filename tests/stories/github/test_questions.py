@@ -1,11 +1,16 @@
 """The bot asks: a planner's questions and the permission requests of approved work, in comments with boxes (T4, P7)."""
 
+import io
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from bot.action import Job, play
 from bot.core.gate import Move, Stage
+from bot.inputs import action
+from bot.runner import Runner
 from bot.testing.github.entities import Comment
 from bot.testing.github.person import NotAllowedError
 from bot.testing.model.reply import call
@@ -289,6 +294,19 @@ async def test_modes_are_journalled(story: Story) -> None:
     changes = [entry.body["mode_change"] for entry in story.records[1].entries if "mode_change" in entry.body]
     assert changes == [{"from": "plan", "to": "acceptEdits", "by": ["maya"]}]
     assert "▶ mode acceptEdits" in story.said("progress")[0]
+
+
+@pytest.mark.long
+@pytest.mark.req("L8", "T4")
+async def test_action(asked: Story, tmp_path: Path) -> None:
+    """The Action's next job, started by anything, finds the tick and carries the thread on."""
+    variables = {"GITHUB_EVENT_NAME": "schedule", "GITHUB_REPOSITORY": HOME, "INPUT_ANTHROPIC_API_KEY": "key"}
+    given = action({**variables, "GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "HOME": str(tmp_path)})
+    log = io.StringIO()
+    asked.person("will").tick(question(asked).id)
+    assert await play(Job(asked.host, given, Runner(log), asked.clock), None) == 0
+    assert "plangate: #1 is at: awaiting_approval" in log.getvalue()
+    assert len(asked.plans()) == 1
 
 
 @pytest.mark.long
