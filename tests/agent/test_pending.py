@@ -13,6 +13,7 @@ from bot.agent.session import NOT_RUN, AtHand, Session
 from bot.agent.subagents import TYPES
 from bot.agent.tools.ask_user import NOBODY, TO_PARENT
 from bot.agent.tools.registry import ALL
+from bot.agent.tools.tool import Tool
 from bot.core.question import Matter
 from bot.core.transcript import pending_calls
 from bot.ports import Began
@@ -101,7 +102,7 @@ async def test_nobody_at_hand(room: Open) -> None:
 
 @pytest.mark.req("T4", "P7", "S11")
 @pytest.mark.parametrize("tools", (ALL, TYPES["code"].tools), ids=("has the tool", "has it not"))
-async def test_a_sub_agent_asks_its_parent(room: Open, tools: tuple[object, ...]) -> None:
+async def test_a_sub_agent_asks_its_parent(room: Open, tools: tuple[Tool, ...]) -> None:
     """A sub-agent is never suspended: it is told to put question and request into its report."""
     r = room(sequence(ASKS, PUSH, say("Done.")))
     session = r.session(tools=tools, gate=ASK_PUSH, world=replace(r.world, at_hand=PEOPLE))

@@ -106,14 +106,18 @@ OPEN: dict[str, tuple[Asking, Look, tuple[Finding, ...]]] = {
     "no last box": (asking(ONE, MANY), edits((ANN, {0, 2})), ()),
     "two of one": (asking(), edits((ANN, {0, 1})), (Finding(Why.ONE_ONLY),)),
     "another text": (asking(), edits((ANN, None)), (Finding(Why.CHANGED, ANN.actor),)),
-    "ticked in another text": (asking(), edits((BEN, None), (ANN, {0})), (Finding(Why.CHANGED, BEN.actor), Finding(Why.CHANGED, ANN.actor))),
+    "ticked in another text": (
+        asking(),
+        edits((BEN, None), (ANN, {0})),
+        (Finding(Why.CHANGED, BEN.actor), Finding(Why.CHANGED, ANN.actor)),
+    ),
     "edited words": (asking(), Look(words=(says(ANN, "b", edited=True),)), (Finding(Why.EDITED, ANN.actor),)),
     "edited words of a stranger": (asking(), Look(words=(says(BEN, "b", edited=True),)), ()),
     "edited talk": (REQUEST, Look(words=(says(ANN, "hm", edited=True),)), ()),
     "closed": (asking(), replace(edits((ANN, {0})), open=False), ()),
     "not looked up": (asking(), replace(edits((ANN, {0})), complete=False), ()),
     "gone": (asking(), Look(ticked=None, gone=True), ()),
-}  # fmt: skip
+}
 
 
 @pytest.mark.req("T4", "P7", "A3")
