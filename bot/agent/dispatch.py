@@ -18,6 +18,7 @@ from bot.agent.scheduler import merged
 from bot.agent.session import Session, result_block
 from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
 from bot.agent.tools.tool import Progress, Tool, ToolInput
+from bot.core.codepoints import shown
 from bot.core.errors import PlangateError, Refused
 from bot.core.names import ToolUseId
 from bot.core.question import Asking, permission
@@ -125,7 +126,7 @@ def _request(session: Session, call: Json, why: str) -> Prepared:
     if not session.world.at_hand.permits:
         return Refusal(call, f"Denied: {why}, and nobody is at hand to give it. Do it another way.")
     about = subject(call["name"], call["input"])
-    if len(about) > SHOWN_WHOLE:
+    if len(shown(about)) > SHOWN_WHOLE:
         return Refusal(call, f"Denied: {why}, and this is too long to be asked about. Do it in smaller steps.")
     return Suspension(call, permission(ToolUseId(call["id"]), call["name"], about, why))
 

@@ -97,15 +97,20 @@ class Seeker:
         """Tell whether a comment is speech to everybody or to the bot, and no command."""
         if not self.listener.hears(said.actor):
             return False
-        text = without_mention(visible(said.body).text, self.listener.mention).strip()
+        text = self._own(said)
         to_us = mentions(said.body, self.listener.mention)
         commands = (parse(line, self.listener.mention) for line in command_lines(said.body))
         meant = any(isinstance(it, Command) or (isinstance(it, Mistaken) and it.nearest) for it in commands)
         return bool(text) and not meant and (to_us or _TO_SOMEBODY.match(text) is None)
 
     def _words(self, who: Who, said: Said) -> Words:
-        text = without_mention(visible(said.body).text, self.listener.mention).strip()
-        return Words(said.key, who, said.at, text, said.edited)
+        return Words(said.key, who, said.at, self._own(said), said.edited)
+
+    def _own(self, said: Said) -> str:
+        """Give a comment's words as people see them, without what it quotes: that may be somebody else's."""
+        lines = visible(said.body).text.split("\n")
+        own = "\n".join(line for line in lines if not line.lstrip().startswith(">"))
+        return without_mention(own, self.listener.mention).strip()
 
 
 def ticks(text: str | None, posted: str, boxes: int) -> frozenset[int] | None:

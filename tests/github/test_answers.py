@@ -1,0 +1,105 @@
+"""Questions on a thread: shown once, and what one live look finds of their answers (T4, E1, A3)."""
+
+from typing import Any
+
+import pytest
+
+from bot.core.names import ToolUseId
+from bot.core.question import Asking, Look, permission
+from bot.core.question_text import WHO_MAY_STEER as WHO
+from bot.github.answers import ticks
+from bot.github.dialogue import GitHubDialogue
+from tests.github.conftest import HOME, Ground
+
+COMMAND = "cat <<x\n- [x] Deny\nx"
+
+
+class Asked:
+    """A permission request that is shown, and what people may do about it."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground, self.thread = ground, ground.issue()
+        self.dialogue: GitHubDialogue = ground.dialogue(self.thread)
+        self.asking: Asking = permission(ToolUseId("t"), "Bash", COMMAND, "a rule asks")
+        self.node = ""
+
+    async def ask(self) -> None:
+        self.node = (await self.dialogue.ask(self.asking, 4, who=WHO)).id
+
+    async def look(self) -> Look:
+        return await self.dialogue.answers(self.asking, self.node, who=WHO)
+
+    @property
+    def comment(self) -> Any:
+        return self.ground.comments(self.thread)[-1]
+
+
+@pytest.fixture
+async def asked(ground: Ground) -> Asked:
+    made = Asked(ground)
+    await made.ask()
+    return made
+
+
+@pytest.mark.req("E1")
+async def test_shown_once(asked: Asked) -> None:
+    """Asked again, it is the same comment, and what was ticked stays."""
+    asked.ground.person("mia").tick(asked.comment.id, 1)
+    node = asked.node
+    await asked.ask()
+    assert (asked.node, len(asked.ground.comments(asked.thread))) == (node, 1)
+    assert (await asked.look()).ticked == frozenset({0})
+
+
+@pytest.mark.req("P7")
+async def test_a_tick_is_its_editors(asked: Asked) -> None:
+    """A line of the command that looks like a box is none: only the last boxes count, each with who ticked it."""
+    asked.ground.person("mia").tick(asked.comment.id, 3)
+    found = await asked.look()
+    ((edit,), ticked) = found.edits, found.ticked
+    assert (edit.by.actor.login, edit.after, ticked) == ("mia", frozenset({2}), frozenset({2}))
+    asked.ground.person("mia").tick(asked.comment.id, 0, ticked=False)
+    found = await asked.look()
+    assert (found.edits[-1].after, found.ticked) == (None, None), "the command is another one now"
+
+
+async def test_words_since(asked: Asked) -> None:
+    """Speech to everybody or to the bot is found; commands, talk to others and what was said before are not."""
+    for body in (
+        "allow",
+        "@plangate deny no",
+        "@mia allow?",
+        "@plangate status",
+        "@plangate",
+        "> quoted only",
+        "> allow\n\ndeny it",
+    ):
+        asked.ground.person("will").comment(HOME, asked.thread, body)
+    assert [said.text for said in (await asked.look()).words] == ["allow", "deny no", "deny it"]
+
+
+@pytest.mark.req("A3")
+async def test_nothing_is_guessed(asked: Asked) -> None:
+    """A look that failed is incomplete; a folded question has no ticks; one that is gone says so."""
+    asked.ground.person("mia").tick(asked.comment.id, 1)
+    asked.ground.person("mia").minimize(asked.comment.id)
+    assert (await asked.look()).ticked is None
+    asked.ground.person("ada").delete_comment(asked.comment.id)
+    assert (await asked.look()).gone
+    asked.ground.person("ada").close(HOME, asked.thread)
+    assert not (await asked.look()).open
+
+
+async def test_settled(asked: Asked) -> None:
+    """A settled question is folded, once; one that is gone is no matter."""
+    await asked.dialogue.settled(asked.node)
+    await asked.dialogue.settled(asked.node)
+    assert asked.comment.minimized == "outdated"
+    asked.ground.person("ada").delete_comment(asked.comment.id)
+    await asked.dialogue.settled(asked.node)
+
+
+def test_a_text_that_nobody_knows() -> None:
+    """An edit whose text GitHub no longer tells has no ticks."""
+    assert ticks(None, "- [ ] a", 1) is None
+    assert ticks("- [X] a\n", "- [ ] a", 1) == frozenset({0})
