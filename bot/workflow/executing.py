@@ -73,8 +73,7 @@ def _in_mode(desk: Desk, now: Record, session: Session) -> None:
     """Bring a session into the mode that approved work runs in, and say who caused the change (P8)."""
     mode = working_mode(desk, now)
     if session.context.mode is not mode:
-        who = now.last(Move.APPROVED).body["by"]
-        desk.listener(session.set_mode(mode, ", ".join(who)))
+        desk.listener(session.set_mode(mode, ", ".join(now.mode_by)))
 
 
 def _unfinished(ended: Ended) -> Done:

@@ -70,8 +70,12 @@ def _mode_change(desk: Desk, now: Record, stage: Stage, body: Json) -> Json:
         mode = working_mode(desk, now)
     else:
         return {}  # at rest nothing runs; the mode stays what it was
+    if mode == now.mode:
+        return {}
     by = body.get("by") or ([body["login"]] if "login" in body else [])
-    return {"mode_change": {"from": now.mode, "to": str(mode), "by": by}} if mode != now.mode else {}
+    if Mode.PLAN not in {mode, now.mode}:
+        by = now.mode_by  # work that goes on in another mode than it began in
+    return {"mode_change": {"from": now.mode, "to": str(mode), "by": by}}
 
 
 def _said(now: Record, body: Json) -> bool:

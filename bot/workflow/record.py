@@ -117,6 +117,13 @@ class Record:
         changed = (entry.body["mode_change"]["to"] for entry in reversed(self.entries) if "mode_change" in entry.body)
         return str(next(changed, "plan"))
 
+    @property
+    def mode_by(self) -> list[str]:
+        """Who brought approved work into its mode: whoever approved it, or chose another mode since (P8)."""
+        approved = self.last(Move.APPROVED)
+        chosen = (entry.body["login"] for entry in self.entries[approved.n :] if "mode" in entry.body)
+        return list(chosen)[-1:] or list(approved.body["by"])
+
     def reply(self, session: str, call: str) -> Json | None:
         """Give what people answered to a session's pending call; None before they did."""
         said = (entry.body for entry in reversed(self.entries) if entry.kind in {Move.REPLIED, Move.INSTRUCTED})

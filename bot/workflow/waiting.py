@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from bot.agent.pending import held, release
 from bot.agent.session import Session
-from bot.core.errors import Broken
 from bot.core.gate import Move
 from bot.core.question import Grant, to_json
+from bot.core.transcript import Json, pending_calls
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
 
@@ -16,8 +16,8 @@ async def asked(desk: Desk, now: Record, session: Session) -> Done | None:
 
     The transcript is where the journal is before anybody is asked: what people answer must find its call.
     """
-    asking = held(session)
-    if asking is None or now.reply(session.id, asking.call) is not None:
+    asking = held(session) if _reply(now, session) is None else None
+    if asking is None:
         return None
     await desk.world.transcripts.save()
     return Done(Move.ASKED, {"asking": to_json(asking), "session": session.id})
@@ -26,16 +26,19 @@ async def asked(desk: Desk, now: Record, session: Session) -> Done | None:
 async def told(desk: Desk, now: Record, session: Session, said: Sequence[str] = ()) -> str:
     """Give a session what people answered, and what they said beside it; gives the id of the call that they permitted,
     which is to be run ("" for none)."""
-    asking = held(session)
-    if asking is None:
+    reply = _reply(now, session)
+    if reply is None:
         release(session)
         return ""
-    reply = now.reply(session.id, asking.call)
-    if reply is None:
-        raise Broken("nobody answered what the session waits for", where=f"session {session.id}")
     if shown := now.fact("question"):
         await desk.dialogue.settled(shown)
     if reply.get("grant") in {Grant.ONCE, Grant.PLAN}:
-        return str(asking.call)
-    session.answer(asking.call, reply["reply"], is_error=bool(reply.get("is_error")), reminders=said)
+        return str(reply["call"])
+    session.answer(reply["call"], reply["reply"], is_error=bool(reply.get("is_error")), reminders=said)
     return ""
+
+
+def _reply(now: Record, session: Session) -> Json | None:
+    """Give what people answered to the call that the session waits with, whatever the rules say of it by now."""
+    found = (now.reply(session.id, call["id"]) for call in pending_calls(session.history))
+    return next((reply for reply in found if reply is not None), None)

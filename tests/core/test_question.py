@@ -114,6 +114,7 @@ OPEN: dict[str, tuple[Asking, Look, tuple[Finding, ...]]] = {
     "edited words": (asking(), Look(words=(says(ANN, "b", edited=True),)), (Finding(Why.EDITED, ANN.actor),)),
     "edited words of a stranger": (asking(), Look(words=(says(BEN, "b", edited=True),)), ()),
     "edited talk": (REQUEST, Look(words=(says(ANN, "hm", edited=True),)), ()),
+    "talk beside a request": (REQUEST, Look(words=(says(ANN, "Hm."),)), ()),
     "closed": (asking(), replace(edits((ANN, {0})), open=False), ()),
     "not looked up": (asking(), replace(edits((ANN, {0})), complete=False), ()),
     "gone": (asking(), Look(ticked=None, gone=True), ()),

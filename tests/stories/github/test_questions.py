@@ -15,7 +15,7 @@ from bot.testing.github.entities import Comment
 from bot.testing.github.person import NotAllowedError
 from bot.testing.model.reply import call
 from bot.testing.model.request import ModelRequest
-from tests.stories.github.ground import FIX, HOME, Model, Story
+from tests.stories.github.ground import FIX, FIXED, HOME, Model, Story
 from tests.stories.github.service import Served
 from tests.stories.ground import until
 
@@ -294,6 +294,21 @@ async def test_modes_are_journalled(story: Story) -> None:
     changes = [entry.body["mode_change"] for entry in story.records[1].entries if "mode_change" in entry.body]
     assert changes == [{"from": "plan", "to": "acceptEdits", "by": ["maya"]}]
     assert "▶ mode acceptEdits" in story.said("progress")[0]
+
+
+@pytest.mark.long
+@pytest.mark.req("P7", "P8")
+async def test_mode_chosen_meanwhile(requested: Story) -> None:
+    """A mode that an approver chooses while a request waits holds from then on; what was permitted runs still."""
+    requested.says("ada", "@plangate mode default")
+    requested.person("maya").tick(question(requested).id)
+    await requested.rests(1)
+    (result,) = [each for each in requested.model.works[1].all_results if each.name == "Bash"]
+    assert not result.is_error
+    changes = [entry.body["mode_change"] for entry in requested.records[1].entries if "mode_change" in entry.body]
+    assert changes[1] == {"from": "acceptEdits", "to": "default", "by": ["ada"]}
+    assert requested.stage is Stage.ASKED, "the edit that follows needs a permission in this mode"
+    assert FIXED in question(requested).text.body
 
 
 @pytest.mark.long
