@@ -3,71 +3,73 @@
 Rules
 - Every command of the line is judged, inside substitutions and subshells too.
 - A command is PURE (whatever its arguments, it only reads) or CHECKED (its arguments must be literal, since an
-  expansion could smuggle in an option, and none may be a writing or executing option).
+  expansion could smuggle in an option, and none may be a writing or executing option): `shell_commands` lists them.
 - Assignments, functions, loops, here-documents and redirections to anything but /dev/null are not read-only.
+- Nothing is evaluated as arithmetic but plain numbers: bash runs what is substituted in the subscripts of variables.
 - What the parser and bash divide into words in different ways is not read-only: control characters (bash divides at
-  space, tab and newline alone) and a backslash at the end of a line (bash joins what the parser takes for two words).
+  space, tab and newline alone), a backslash before a blank or at the end of a line (the parser drops what bash joins),
+  backslashes beside backticks (bash takes one level of them away first), a # that follows a word (no comment to bash).
 This is one of four layers (P4): the sandbox holds whatever slips through.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+
+from bot.agent.shell_commands import CHECKED, PURE, endless, prints
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 LONGEST: Final = 10_000
 
-PURE: Final = frozenset(
-    "ls cat head tail wc echo pwd cd which type true false stat basename dirname realpath readlink cut "
-    "tr cmp nl tac rev grep egrep fgrep du comm md5sum sha1sum sha256sum seq uname id".split()
-)
-
 _STRUCTURE: Final = frozenset(
     "program list pipeline command command_name subshell negated_command redirected_statement file_redirect "
     "file_descriptor word number string string_content raw_string concatenation command_substitution comment "
     "test_command unary_expression binary_expression test_operator herestring_redirect".split()
 )
-_EXPANSIONS: Final = frozenset({"command_substitution", "concatenation"})
 _PLAIN_NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-[")
 _GLOB: Final = frozenset("*?[")
 _GLOB_START: Final = ("*", "?", "[", "{", "~")
-_MAY_BE_OPTION: Final = frozenset(["", *"-$`\\*?[{~<"])
-"""How an argument may begin that is `-v` once bash has read it: printf -v evaluates the subscript of its variable."""
+_BLANK: Final = frozenset(b" \t\n;&|(")
 _FILE: Final = re.compile(r"<\s*[\w./+@%,:=-]+")
-
-_GIT_READS: Final = frozenset(
-    "log show diff status blame annotate ls-files ls-tree rev-parse cat-file grep describe shortlog rev-list "
-    "merge-base name-rev for-each-ref show-ref whatchanged range-diff cherry count-objects diff-tree diff-index "
-    "check-ignore".split()
-)
-_GIT_LISTS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        "branch": frozenset({"--list", "-l", "-a", "-r", "-v", "-vv", "--all", "--remotes", "--show-current"}),
-        "tag": frozenset({"--list", "-l", "-n"}),
-        "remote": frozenset({"-v", "--verbose"}),
-        "stash": frozenset({"list"}),
-        "worktree": frozenset({"list"}),
-    }
-)
-_GIT_REFUSED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"cat-file": ("--fi", "--t")})
-"""Options that run the programs of the repository's configuration, as short as git takes them."""
-_GIT_NEEDS_WORD: Final = frozenset({"stash", "worktree"})
+_TO_NOWHERE: Final = frozenset({">&1", ">&2", ">/dev/null", "&>/dev/null", ">>/dev/null"})
+_ARITHMETIC: Final = frozenset("-eq -ne -lt -le -gt -ge".split())
+_OF_VARIABLES: Final = frozenset({"-v", "-R"})
+_ESCAPED_BLANK: Final = re.compile(r"\\\n|(?<![\w./-])\\[ \t]|\\[ \t](?![\w./-])")
+"""What the parser takes for nothing at all, unless it stands within a word."""
+_OPEN_BLANK: Final = re.compile(r"(?<!\\)[ \t\n]|\\\n")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 def is_read_only(line: str) -> bool:
     """Tell whether every command of a shell line is known to change nothing; False for all that is not understood."""
-    if len(line) > LONGEST or "\\\n" in line or any(_divides(sign) for sign in line):
+    if ("`" in line and "\\" in line) or _ESCAPED_BLANK.search(line):
         return False
+    root = parsed(line)
+    return root is not None and not root.has_error and all(_harmless(node) for node in walk(root))
+
+
+def parsed(line: str) -> "Node | None":
+    """Give the syntax tree of a line, in which every letter outside of ASCII is a percent sign; None for a line that
+    is too long or holds characters that divide words in one way here and in another in bash."""
+    if len(line) > LONGEST or any(_divides(sign) for sign in line):
+        return None
     # The parser reads beyond its tables at some letters outside of ASCII, which ends the process; to bash they are
     # parts of words, as a percent sign is.
     plain = "".join(sign if sign.isascii() else "%" for sign in line)
-    root = _parser().parse(plain.encode()).root_node
-    return not root.has_error and all(_harmless(node) for node in _walk(root))
+    return _parser().parse(plain.encode()).root_node
+
+
+def walk(node: "Node") -> Iterator["Node"]:
+    """Give a node and every named one below it."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(current.named_children)
 
 
 def _divides(sign: str) -> bool:
@@ -83,14 +85,6 @@ def _parser() -> "Parser":
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def _walk(node: "Node") -> Iterator["Node"]:
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack.extend(current.named_children)
-
-
 def _harmless(node: "Node") -> bool:
     """Judge one node of the syntax tree by itself."""
     if node.type not in _STRUCTURE:
@@ -99,11 +93,15 @@ def _harmless(node: "Node") -> bool:
         case "command":
             return _harmless_command(node)
         case "file_redirect":
-            return _harmless_redirect(_text(node))
+            # The parser takes the words behind a redirection for more files; to bash they are arguments.
+            files = [child for child in node.named_children if child.type != "file_descriptor"]
+            return len(files) == 1 and _harmless_redirect(_text(node))
         case "test_command":
-            # bash evaluates a subscript, and with it what is substituted there, even of a quoted operand; and to [ a
-            # sign of comparison is a redirection.
-            return not set("$`\\<>") & set(_text(node))
+            return _harmless_test(_text(node))
+        case "word":
+            return _OPEN_BLANK.search(_text(node)) is None
+        case "comment":
+            return _begins_word(node)
         case _:
             return not any(child.type == "&" for child in node.children)
 
@@ -111,21 +109,44 @@ def _harmless(node: "Node") -> bool:
 def _harmless_redirect(text: str) -> bool:
     """Allow reading from a file that is plainly named, joining outputs, and /dev/null."""
     plain = text.replace(" ", "").lstrip("0123456789")
-    if plain in {">&1", ">&2", ">/dev/null", "&>/dev/null", ">>/dev/null"}:
+    if plain in _TO_NOWHERE:
         return True
     # bash opens sockets for /dev/tcp and /dev/udp itself (bash(1), REDIRECTION).
     return _FILE.fullmatch(plain) is not None and ("/dev/" not in plain or plain == "</dev/null")
 
 
+def _harmless_test(text: str) -> bool:
+    """Allow tests of files and strings, and of numbers that are plainly written.
+
+    bash evaluates a subscript, and with it what is substituted there, even of a quoted operand; `_` is a variable that
+    holds whatever was written before; and to [ a sign of comparison is a redirection.
+    """
+    words = re.sub(r"[()&|;]", " ", text).split()
+    if set("$`\\<>") & set(text) or _OF_VARIABLES & set(words):
+        return False
+    beside = (words[at + side] for at, word in enumerate(words) if word in _ARITHMETIC for side in (-1, 1))
+    return all(_NUMBER.fullmatch(word) for word in beside)
+
+
+def _begins_word(comment: "Node") -> bool:
+    """Tell whether a comment is one to bash as well: it begins where a word would."""
+    root = comment
+    while root.parent is not None:
+        root = root.parent
+    before = (root.text or b"")[: comment.start_byte - root.start_byte]
+    return not before or before[-1] in _BLANK
+
+
 def _harmless_command(node: "Node") -> bool:
     name, arguments = _text(node.named_children[0]), node.named_children[1:]
-    if node.named_children[0].type != "command_name" or not set(name) <= _PLAIN_NAME:
+    plain = node.named_children[0].type == "command_name" and set(name) <= _PLAIN_NAME
+    if not plain or not all(child.is_named for child in node.children):  # a lone dollar sign is an argument to bash
         return False
     if name in PURE:
-        return True
+        return not endless(name, [_text(argument) for argument in arguments])
     if name == "printf":
-        return not arguments or _text(arguments[0]).lstrip("'\"")[:1] not in _MAY_BE_OPTION
-    judge = _CHECKED.get(name)
+        return not arguments or prints(arguments[0].type, _text(arguments[0]))
+    judge = CHECKED.get(name)
     words = _literal(arguments)
     return judge is not None and words is not None and judge(words)
 
@@ -136,23 +157,23 @@ def _literal(arguments: Sequence["Node"]) -> list[str] | None:
     for node in arguments:
         if node.type.endswith("redirect"):
             continue
-        word = _literal_word(node)
+        word = literal_word(node)
         if word is None:
             return None
         words.append(word)
     return words
 
 
-def _literal_word(node: "Node") -> str | None:
+def literal_word(node: "Node") -> str | None:
     """Give one argument without its quotes, or None where the shell would still change it."""
     text = _text(node)
-    if any(inner.type in _EXPANSIONS for inner in _walk(node)):
-        return None
     match node.type:
+        case "concatenation":
+            return _joined(node)
         case "raw_string":
             return text[1:-1]
         case "string":
-            return None if "\\" in text or "$" in text or "`" in text else text[1:-1]
+            return None if set("\\$`") & set(text) else text[1:-1]
         case "word" | "number":
             # A file may be called as an option is: a pattern must not begin as one.
             smuggles = text.startswith("-") and _GLOB & set(text)
@@ -161,64 +182,13 @@ def _literal_word(node: "Node") -> str | None:
             return None
 
 
+def _joined(node: "Node") -> str | None:
+    """Give a word of several quoted and plain pieces, or None as for one piece."""
+    pieces = [literal_word(child) for child in node.children]
+    patterns = any(child.type == "word" and _GLOB & set(_text(child)) for child in node.children)
+    word = None if None in pieces else "".join(piece for piece in pieces if piece)
+    return None if word is None or (patterns and word.startswith("-")) else word
+
+
 def _text(node: "Node") -> str:
     return (node.text or b"").decode(errors="replace")
-
-
-def _without(*prefixes: str, letters: str = "") -> Callable[[list[str]], bool]:
-    """Make a judge that refuses options by prefix (long options may be abbreviated) and by letter in a cluster."""
-
-    def judge(words: list[str]) -> bool:
-        return not any(
-            word.startswith(prefixes) or (word.startswith("-") and word[1:2] != "-" and set(letters) & set(word))
-            for word in words
-        )
-
-    return judge
-
-
-def _sed(words: list[str]) -> bool:
-    """Allow printing lines by number: ``sed -n 3,9p file``."""
-    plain = [word for word in words if not word.startswith("-")]
-    options = {word for word in words if word.startswith("-")}
-    return options == {"-n"} and bool(plain) and set(plain[0]) <= set("0123456789,$p;") and plain[0].endswith("p")
-
-
-def _git(words: list[str]) -> bool:
-    """Allow git's reading subcommands, without options that write, run programs or open a pager."""
-    while words[:1] == ["-C"] or words[:1] == ["--no-pager"]:
-        words = words[2:] if words[0] == "-C" else words[1:]
-    if not words:
-        return False
-    subcommand, rest = words[0], words[1:]
-    if subcommand in _GIT_LISTS:
-        listing = all(word in _GIT_LISTS[subcommand] for word in rest)
-        return listing and (bool(rest) or subcommand not in _GIT_NEEDS_WORD)
-    refused = _without("--ou", "--ext", "--textc", "--op", "--up", "--exec", *_GIT_REFUSED.get(subcommand, ()))
-    return subcommand in _GIT_READS and refused(rest) and not any(_orders(word) for word in rest)
-
-
-def _orders(word: str) -> bool:
-    """Tell whether a short option, also in a cluster, may be -O: git grep opens a pager with it."""
-    return word.startswith("-") and word[1:2] != "-" and "O" in word
-
-
-def _uniq(words: list[str]) -> bool:
-    """Allow one file at most: uniq writes to the second one."""
-    files = [word for word in words if word == "-" or not word.startswith("-")]
-    return "--" not in words and len(files) <= 1 and not any(_GLOB & set(word) for word in files)
-
-
-_CHECKED: Final[Mapping[str, Callable[[list[str]], bool]]] = MappingProxyType(
-    {
-        "find": _without("-exec", "-ok", "-delete", "-fprint", "-fls"),
-        "rg": _without("--pre", "--hostname-bin", "--search-zip", "-z", letters="z"),
-        "sort": _without("--o", "--co", "--t", letters="oT"),
-        "test": _without("-v", "-R"),
-        "uniq": _uniq,
-        "diff": _without("--pag", "-l", letters="l"),
-        "tree": _without("-o", "--output", letters="oR"),
-        "sed": _sed,
-        "git": _git,
-    }
-)

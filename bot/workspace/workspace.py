@@ -16,6 +16,15 @@ from bot.workspace.source import Source
 from bot.workspace.toolhost import SandboxedToolhost, program
 
 _BOT = Path(__file__).parent.parent
+_ONLY_LOOKING = {
+    "GIT_CONFIG_COUNT": "2",
+    # A folder of the repository may be a bare repository, whose configuration names programs (git-config(1)).
+    "GIT_CONFIG_KEY_0": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_0": "explicit",
+    "GIT_CONFIG_KEY_1": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_1": "false",
+}
+"""What git is told beside a checkout that nobody may write to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +125,20 @@ class GitWorkspace:
         self.checkouts.place(checkout)
         tree = Mount(checkout.path, checkout.shown_as, access is Access.WRITE)
         shared = tuple(Mount(path, path) for path in (str(self.mirror.path), *self.limits.mounts))
-        profile = Profile(checkout.shown_as, (tree, *shared, *beside), self.limits.tmp_mb)
-        variables = sandbox.environment(profile)
+        variables = {} if access is Access.WRITE else _ONLY_LOOKING
+        profile = Profile(checkout.shown_as, (tree, *shared, *beside), self.limits.tmp_mb, variables)
+        environment = sandbox.environment(profile)
         config = {
             "root": checkout.shown_as,
             "writable": access is Access.WRITE,
             "memory_mb": self.limits.memory_mb,
             "seconds": self.limits.seconds,
             "rg": "rg",
-            "env": variables,
+            "env": environment,
         }
         if self.source.unsafe:
             return await SandboxedToolhost.start(
-                program(sandbox.python(), str(_BOT.parent)), config, environment=variables
+                program(sandbox.python(), str(_BOT.parent)), config, environment=environment
             )
         command = [*sandbox.argv(profile, init=False), *program(sandbox.python(), sandbox.PACKAGE)]
         return await SandboxedToolhost.start(command, config, environment={})

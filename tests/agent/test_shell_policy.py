@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.shell_policy import LONGEST, PURE, is_read_only
+from bot.agent.shell_commands import PURE
+from bot.agent.shell_policy import LONGEST, is_read_only
 
 
 def lines(name: str) -> list[str]:
@@ -63,6 +64,10 @@ ODD = {
     "redirected subshell": "(ls) > x",
     "redirect among arguments": "ls > x -la",
     "several redirections": "ls >/dev/null 2>x",
+    "a word that begins with a newline": "ls \n\\' ]] rm x",
+    "a comment after a newline in a word": "ls a\\\n#; rm x",
+    "tab after a backslash": "cat \\\t# $(rm x)",
+    "a backslash and a blank before a program": "ls |\\ rm x",
 }
 
 
@@ -88,9 +93,9 @@ def test_odd_lines_are_not(line: str) -> None:
 
 
 def test_the_tables_are_as_long_as_they_must_be() -> None:
-    """At least 60 lines that read and 150 that do not, none of them twice."""
-    assert len(READ_ONLY) == len(set(READ_ONLY)) >= 60
-    assert len(NOT) == len(set(NOT)) >= 150
+    """At least 150 lines that read and 400 that do not, none of them twice."""
+    assert len(READ_ONLY) == len(set(READ_ONLY)) >= 150
+    assert len(NOT) == len(set(NOT)) >= 400
 
 
 @pytest.mark.req("S10")
@@ -131,6 +136,69 @@ def test_a_harmless_command_in_front_hides_nothing(harmless: str, line: str) -> 
     """A line that is refused alone is refused behind another command too."""
     if not is_read_only(line):
         assert not is_read_only(f"{harmless} && {line}")
+
+
+_harm = st.sampled_from(
+    (
+        *("rm x", "touch x", "tee x", "sort -o x a", "find . -delete", "git log --output=x", "sed -i 3p a", "uniq a b"),
+        *("git commit", "x=1", "printf -v 'a[$(rm x)]' y", "printf %n PATH", "tail -f a", "rg --pre ./x a", "sh a.sh"),
+        *("[[ _ -eq 0 ]]", "f() { ls; }", "for a in b; do ls; done", "cat <<E\nE", "cat <(ls)", "ls > x", "eval ls"),
+    )
+)
+_shell = st.sampled_from(
+    (
+        *(
+            "{}",
+            "ls; {}",
+            "ls && {}",
+            "ls || {}",
+            "ls | {}",
+            "ls |& {}",
+            "ls & {}",
+            "ls\n{}",
+            "ls # a\n{}",
+            "({})",
+            "! {}",
+        ),
+        *("echo $({})", 'echo "$({})"', "echo `{}`", 'echo "a $(echo "$({})")"', "cat < a; {}", "ls 2>/dev/null; {}"),
+        *("{{ {}; }}", "if {}; then ls; fi", "time {}", "env {}", "command {}", "exec {}", "nohup {}", "A=1 {}"),
+        *("ls > /dev/null; {}", "echo 'a' ; {}", 'echo "a#"; {}', "echo a\\ b; {}", "[ -f a ] && {}", "<a {}"),
+    )
+)
+
+
+@pytest.mark.req("S10", "P4")
+@given(_harm, st.lists(_shell, max_size=4))
+def test_no_dress_makes_a_writing_command_a_reading_one(harm: str, dresses: list[str]) -> None:
+    """Whatever stands around a command that is refused, and however deep, the line is refused."""
+    line = harm
+    for dress in dresses:
+        line = dress.format(line)
+    assert not is_read_only(line)
+
+
+_options = st.sampled_from(
+    (
+        *(
+            ("find . ", "-delete"),
+            ("find . ", "-exec"),
+            ("sort a ", "-o"),
+            ("sort a ", "--output=x"),
+            ("rg a ", "--pre"),
+        ),
+        *(("git log ", "--output=x"), ("git diff ", "--ext-diff"), ("git grep x ", "-Oless"), ("tree ", "-o")),
+    )
+)
+
+
+@pytest.mark.req("S10", "P4")
+@given(_options, st.data())
+def test_no_quoting_hides_an_option(command: tuple[str, str], data: st.DataObject) -> None:
+    """An option is seen through quotes, backslashes, empty strings and pieces of words."""
+    program, option = command
+    quotes = st.sampled_from(("{}", "'{}'", '"{}"', "\\{}", "''{}", '""{}', "{}''", "$'{}'", '$"{}"', "$(echo {})"))
+    hidden = "".join(data.draw(quotes).format(sign) for sign in option)
+    assert not is_read_only(program + hidden)
 
 
 @pytest.mark.req("S10", "P4")

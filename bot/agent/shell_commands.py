@@ -1,0 +1,134 @@
+"""Which programs only read, and which of their options do not (S10): the tables behind `shell_policy`.
+
+Rules
+- PURE programs only read whatever their arguments are, so that these may hold expansions; what never ends is refused
+  where it is plainly written, and the time limit ends the rest.
+- CHECKED programs have options that write or run programs; their judges see the arguments as the program gets them.
+  Long options count from the shortest abbreviation that the program takes.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+PURE: Final = frozenset(
+    "ls cat head tail wc echo pwd cd which type true false stat basename dirname realpath readlink cut "
+    "tr cmp nl tac rev grep egrep fgrep du comm md5sum sha1sum sha256sum sha512sum cksum seq uname id "
+    "paste join fold expand unexpand fmt od whoami nproc".split()
+)
+
+_GIT_READS: Final = frozenset(
+    "log show diff status blame annotate ls-files ls-tree rev-parse cat-file grep describe shortlog rev-list "
+    "merge-base name-rev for-each-ref show-ref whatchanged range-diff cherry count-objects diff-tree diff-index "
+    "check-ignore".split()
+)
+_GIT_LISTS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "branch": frozenset({"--list", "-l", "-a", "-r", "-v", "-vv", "--all", "--remotes", "--show-current"}),
+        "tag": frozenset({"--list", "-l", "-n"}),
+        "remote": frozenset({"-v", "--verbose"}),
+        "stash": frozenset({"list"}),
+        "worktree": frozenset({"list"}),
+    }
+)
+_GIT_REFUSED: Final = (
+    *("--ou", "--ext", "--textc", "--op", "--up", "--exec"),
+    *("--show-s", "--reme", "--diff-m"),  # run gpg; write objects
+)
+_GIT_REFUSED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "cat-file": ("--fi", "--t"),  # run the programs of the repository's configuration
+        "describe": ("--di", "--br"),  # refresh the index
+    }
+)
+_GIT_SIGNATURE: Final = re.compile(r"%G|%\(signature")
+"""What formats ask gpg about: git-log(1) and git-for-each-ref(1)."""
+_GIT_NEEDS_WORD: Final = frozenset({"stash", "worktree"})
+
+_SETS_VARIABLE: Final = re.compile(r"%[^%A-Za-z]*[hlqjztL]*n")
+"""bash's printf stores how much it wrote in a variable at %n, such as PATH."""
+_MAY_BE_OPTION: Final = frozenset(["", *"-$`\\*?[{~<"])
+"""How an argument may begin that is `-v` once bash has read it: printf -v evaluates the subscript of its variable."""
+_DATE_OPTIONS: Final = frozenset({"-u", "--utc", "-R", "-I", "-Iseconds", "-Iminutes", "--rfc-email"})
+
+
+def endless(name: str, words: Sequence[str]) -> bool:
+    """Tell whether a PURE program plainly never ends, or reads a device; `words` as they are written."""
+    if any(word.lstrip("'\"").startswith("/dev/") and word.strip("'\"") != "/dev/null" for word in words):
+        return True
+    follows = (word.startswith(("--f", "--r", "--p")) or _cluster(word, "fF") for word in words)
+    return name == "tail" and any(follows)
+
+
+def prints(kind: str, text: str) -> bool:
+    """Tell whether printf with this first argument only prints: its syntax node's type, and it as it is written."""
+    if kind not in {"word", "number", "string", "raw_string"} or text.lstrip("'\"")[:1] in _MAY_BE_OPTION:
+        return False
+    return not _SETS_VARIABLE.search(text.replace("\\", "").replace("%%", "")) and (
+        kind == "raw_string" or not set("$`") & set(text)
+    )
+
+
+def _cluster(word: str, letters: str) -> bool:
+    """Tell whether a word is a cluster of short options that may hold one of some letters."""
+    return word.startswith("-") and word[1:2] != "-" and bool(set(letters) & set(word))
+
+
+def _without(*prefixes: str, letters: str = "") -> Callable[[list[str]], bool]:
+    """Make a judge that refuses options by prefix (long options may be abbreviated) and by letter in a cluster."""
+
+    def judge(words: list[str]) -> bool:
+        return not any(word.startswith(prefixes) or _cluster(word, letters) for word in words)
+
+    return judge
+
+
+def _sed(words: list[str]) -> bool:
+    """Allow printing lines by number: ``sed -n 3,9p file``."""
+    plain = [word for word in words if not word.startswith("-")]
+    options = {word for word in words if word.startswith("-")}
+    return options == {"-n"} and bool(plain) and set(plain[0]) <= set("0123456789,$p;") and plain[0].endswith("p")
+
+
+def _git(words: list[str]) -> bool:
+    """Allow git's reading subcommands, without options that write, run programs or open a pager."""
+    while words[:1] == ["-C"] or words[:1] == ["--no-pager"]:
+        words = words[2:] if words[0] == "-C" else words[1:]
+    if not words:
+        return False
+    subcommand, rest = words[0], words[1:]
+    if subcommand in _GIT_LISTS:
+        listing = all(word in _GIT_LISTS[subcommand] for word in rest)
+        return listing and (bool(rest) or subcommand not in _GIT_NEEDS_WORD)
+    # git grep opens a pager with -O, also in a cluster.
+    refused = _without(*_GIT_REFUSED, *_GIT_REFUSED_BY.get(subcommand, ()), letters="O")
+    return subcommand in _GIT_READS and refused(rest) and not any(map(_GIT_SIGNATURE.search, rest))
+
+
+def _uniq(words: list[str]) -> bool:
+    """Allow one file at most: uniq writes to the second one."""
+    files = [word for word in words if word == "-" or not word.startswith("-")]
+    return "--" not in words and len(files) <= 1 and not any(set("*?[") & set(word) for word in files)
+
+
+def _date(words: list[str]) -> bool:
+    """Allow telling the time in a format: any other argument sets the clock or reads files."""
+    return all(word in _DATE_OPTIONS or word.startswith("+") for word in words)
+
+
+CHECKED: Final[Mapping[str, Callable[[list[str]], bool]]] = MappingProxyType(
+    {
+        "date": _date,
+        "find": _without("-exec", "-ok", "-delete", "-fprint", "-fls"),
+        "file": _without("--c", "--m", "--u", letters="CmzZ"),
+        "rg": _without("--pre", "--hostname-bin", "--search-zip", "-z", letters="z"),
+        "sort": _without("--o", "--co", "--t", letters="oT"),
+        "test": _without("-v", "-R"),
+        "uniq": _uniq,
+        "diff": _without("--pag", letters="l"),
+        "tree": _without("--o", letters="oR"),
+        "sed": _sed,
+        "git": _git,
+    }
+)
