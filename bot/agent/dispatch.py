@@ -14,6 +14,7 @@ from bot.agent.events import AgentEvent, TodosChanged, ToolFinished, ToolProgres
 from bot.agent.permissions import Decision, Kind, subject
 from bot.agent.plan_mode import read_plan
 from bot.agent.relay import closing, within
+from bot.agent.rule_paths import relative_input
 from bot.agent.scheduler import merged
 from bot.agent.session import Session, result_block
 from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
@@ -75,7 +76,8 @@ def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepare
     except ValidationError as error:
         return Refusal(call, f"Invalid input for {tool.name}: {_explained(error)}. Correct it and call again.")
     kind = tool.kind(given)
-    ruling = session.world.gate.decide(session.context.mode, kind, tool.name, call["input"])
+    named = relative_input(call["input"], session.context.folder)
+    ruling = session.world.gate.decide(session.context.mode, kind, tool.name, named)
     match ruling.decision:
         case Decision.ALLOW:
             return Ready(call, tool, given)

@@ -1,7 +1,8 @@
 """The tool gate: may this call run, in this mode, under these rules? (P1, P4 layer 2, P7)
 
 Order: deny rules, ask rules, what the mode says, allow rules; nothing matches: no. In plan mode the mode's word is
-final: no rule widens it. `TABLE` is the whole of what modes say; the docs' table is generated from it.
+final: no rule widens it, though a deny or ask rule narrows it. `TABLE` is the whole of what modes say; the docs' table
+is generated from it. Which paths a pattern reaches is said in `rule_paths`.
 """
 
 import re
@@ -12,6 +13,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final
 
+from bot.agent import rule_paths
 from bot.agent.modes import Mode
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
@@ -94,7 +96,6 @@ _BEFORE: Final = re.compile(
     r"^(?:(?:\w+=\S*|!|if|then|else|elif|while|until|do|time|exec|command|builtin|eval|env|nohup|nice|sudo|xargs)\s+)+"
 )
 _SUBJECT: Final = {"Bash": "command", "Task": "subagent_type"}
-_PATH_KEYS: Final = ("file_path", "path", "notebook_path", "pattern")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +108,33 @@ class Rule:
     def matches(self, tool: str, tool_input: Json) -> bool:
         """Tell whether a call as a whole falls under this rule, as an allow rule must: a pattern with a star never
         covers a line that may hold more than one command."""
+        if self.pattern == "*" or not rule_paths.speaks(self.tool, tool):
+            return rule_paths.speaks(self.tool, tool)
+        if rule_paths.about_paths(tool):
+            return rule_paths.covers(self.pattern, tool, tool_input)
         about = subject(tool, tool_input)
-        if tool != self.tool or self.pattern == "*":
-            return tool == self.tool
         return about == self.pattern if tool == "Bash" and _compound(about) else self._is(about)
 
     def touches(self, tool: str, tool_input: Json) -> bool:
         """Tell whether any part of a call falls under this rule, as for deny and ask rules: a command stays denied
-        behind ``cd x &&``, an assignment, or the name of a program that starts others."""
+        behind ``cd x &&``, an assignment, or the name of a program that starts others; and a path is denied to a
+        command that spells it out."""
+        if tool == "Bash" and rule_paths.about_paths(self.tool) and self.pattern != "*":
+            return self._named_by(subject(tool, tool_input))
+        if self.pattern == "*" or not rule_paths.speaks(self.tool, tool):
+            return rule_paths.speaks(self.tool, tool)
+        if rule_paths.about_paths(tool):
+            return rule_paths.reaches(self.pattern, tool, tool_input)
         about = subject(tool, tool_input)
         parts = _parts(about) if tool == "Bash" else ()
-        return tool == self.tool and (self.pattern == "*" or any(map(self._is, (about, *parts))))
+        return any(map(self._is, (about, *parts)))
+
+    def _named_by(self, command: str) -> bool:
+        """Tell whether a command names a path of this rule; one that only reads does not edit it."""
+        from bot.agent.shell_policy import is_read_only
+
+        writes = rule_paths.speaks("Edit", self.tool)
+        return rule_paths.named_by(self.pattern, command) and not (writes and is_read_only(command))
 
     def _is(self, subject: str) -> bool:
         """Match one command or path; ``prefix:*`` matches the words up to there and what follows."""
@@ -160,18 +177,16 @@ class Gate:
         if rule := next((rule for rule in self.rules.deny if rule.touches(tool, tool_input)), None):
             return Ruling(Decision.DENY, f"the project's configuration denies {rule.tool}({rule.pattern}).")
         word = self._word(mode, kind)
-        if mode is Mode.PLAN:
-            return word
-        asks = next((rule for rule in self.rules.ask if rule.touches(tool, tool_input)), None)
-        if word.decision is not Decision.DENY and asks is not None:
+        asks = None
+        if word.decision in {Decision.ALLOW, Decision.ASK}:
+            asks = next((rule for rule in self.rules.ask if rule.touches(tool, tool_input)), None)
+        if asks is not None:
             word = Ruling(Decision.ASK, f"{asks.tool}({asks.pattern}) needs a person's permission in this project")
         if word.decision is Decision.ASK and (tool, subject(tool, tool_input)) in self.granted:
             return _YES
-        if (
-            asks is None
-            and word.decision is Decision.ASK
-            and any(rule.matches(tool, tool_input) for rule in self.rules.allow)
-        ):
+        if asks is not None or mode is Mode.PLAN:
+            return word
+        if word.decision is Decision.ASK and any(rule.matches(tool, tool_input) for rule in self.rules.allow):
             return _YES
         return word
 
@@ -185,7 +200,7 @@ def subject(tool: str, tool_input: Json) -> str:
     """Give the part of a call's input that rules speak about."""
     if key := _SUBJECT.get(tool):
         return str(tool_input.get(key, "")).strip()
-    return next((str(tool_input[key]) for key in _PATH_KEYS if tool_input.get(key)), "")
+    return ""
 
 
 def _compound(command: str) -> bool:

@@ -30,6 +30,8 @@ _STRUCTURE: Final = frozenset(
     "file_descriptor word number string string_content raw_string concatenation command_substitution comment "
     "test_command unary_expression binary_expression test_operator herestring_redirect".split()
 )
+_WORDS: Final = frozenset({"word", "raw_string", "string", "concatenation", "ansi_c_string"})
+_SIGNS: Final = re.compile(r"[\s;&|<>(){}`]+")
 _PLAIN_NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-[")
 _GLOB: Final = frozenset("*?[")
 _GLOB_START: Final = ("*", "?", "[", "{", "~")
@@ -61,6 +63,18 @@ def parsed(line: str) -> "Node | None":
     # parts of words, as a percent sign is.
     plain = "".join(sign if sign.isascii() else "%" for sign in line)
     return _parser().parse(plain.encode()).root_node
+
+
+def names(line: str) -> tuple[str, ...]:
+    """List the words of a line that may be file names, without quotes and escapes; of what cannot be parsed, all that
+    stands between blanks and signs."""
+    root = parsed(line)
+    if root is None or root.has_error:
+        found = _SIGNS.split(line)
+    else:
+        found = [_text(node) for node in walk(root) if node.type in _WORDS]
+    bare = (re.sub(r"""['"\\]""", "", word) for word in found)
+    return tuple(dict.fromkeys(word for word in bare if word))
 
 
 def walk(node: "Node") -> Iterator["Node"]:

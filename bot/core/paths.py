@@ -113,6 +113,11 @@ def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = ()) 
     return reached
 
 
+def covered(path: str, glob: str) -> bool:
+    """Tell whether one glob reaches a path, in whatever spelling either is written."""
+    return _reaches(normalised(path), glob)
+
+
 def normalised(path: str) -> str:
     """Give the one spelling under which paths are compared: what two file systems may hold for one name is one name."""
     seen = (path.lower() if path.isascii() else _folded(path)).replace("\\", "/")

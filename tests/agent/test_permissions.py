@@ -1,7 +1,7 @@
 """The tool gate: every tool in every mode, and what rules may change of it (P1, P2, P4, P7)."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bot.agent.modes import Mode, following
 from bot.agent.permissions import TABLE, Decision, Gate, Kind, Rule, Rules, parse_rule
+from bot.agent.rule_paths import relative_input
 from bot.agent.subagents import TYPES
 from bot.agent.tools.registry import ALL, by_name
 from bot.agent.tools.task import task_tool
@@ -296,7 +297,8 @@ _rules = st.builds(Rule, st.sampled_from(["Bash", "Read"]), _patterns).map(lambd
 def test_no_rules_at_all_open_plan_mode(rules: Rules, command: str, kind: Kind) -> None:
     """With whatever rules, plan mode allows what it allows without them, or less; a ruling always comes."""
     decision = Gate(rules).decide(Mode.PLAN, kind, "Bash", {"command": command}).decision
-    assert decision in {TABLE[Mode.PLAN][kind].decision, DENY}
+    word = TABLE[Mode.PLAN][kind].decision
+    assert decision in {word, DENY, *([ASK] if word is ALLOW else [])}
 
 
 @pytest.mark.req("P7")
@@ -305,6 +307,125 @@ def test_what_a_rule_covers_it_also_touches(pattern: str, command: str) -> None:
     """A deny rule is never narrower than the same pattern as an allow rule."""
     rule, given_ = Rule("Bash", pattern), {"command": command}
     assert rule.touches("Bash", given_) or not rule.matches("Bash", given_)
+
+
+_calls = st.sampled_from([(asked(case).kind, *CASES[case]) for case in CASES])
+_globs = st.sampled_from(
+    ("*", "a.py", "**/*.py", "src/**", ".", "", "git:*", "make", "!a.py", "explore", "[", "{a,b}.py")
+)
+_any_rule = st.builds(Rule, st.sampled_from(sorted(TOOLS)), _globs)
+_any_rules = st.builds(Rules, *(st.lists(_any_rule, max_size=3).map(tuple) for _ in range(3)))
+_modes = st.sampled_from(list(Mode))
+_WIDTH = {DENY: 0, ASK: 1, SUSPEND: 1, ALLOW: 2}
+
+
+@pytest.mark.req("P7")
+@given(_any_rules, _any_rule, _calls, _modes)
+def test_one_more_deny_rule_never_widens(rules: Rules, more: Rule, call: tuple[Kind, str, Json], mode: Mode) -> None:
+    """Denying more leaves a decision as it was, or makes it no; so does asking more, which never makes it yes."""
+    kind, name, given_ = call
+    before = Gate(rules).decide(mode, kind, name, given_).decision
+    denied = Gate(replace(rules, deny=(*rules.deny, more))).decide(mode, kind, name, given_).decision
+    asked_ = Gate(replace(rules, ask=(*rules.ask, more))).decide(mode, kind, name, given_).decision
+    assert denied in {before, DENY}
+    assert _WIDTH[asked_] <= _WIDTH[before]
+
+
+@pytest.mark.req("P4", "P7")
+@given(_any_rules, _any_rule, _calls, _modes)
+def test_one_more_allow_rule_overrides_nothing(
+    rules: Rules, more: Rule, call: tuple[Kind, str, Json], mode: Mode
+) -> None:
+    """It turns what the mode would ask into yes, and changes no denial, no ask rule and nothing of plan mode."""
+    kind, name, given_ = call
+    before = Gate(rules).decide(mode, kind, name, given_).decision
+    after = Gate(replace(rules, allow=(*rules.allow, more))).decide(mode, kind, name, given_).decision
+    unasked = Gate(replace(rules, allow=(), ask=())).decide(mode, kind, name, given_).decision
+    assert after is before or (mode is not Mode.PLAN and before is ASK and after is ALLOW and unasked is ASK)
+
+
+PATHS: list[tuple[str, str, Json, bool]] = [
+    ("Read(.env)", "Read", {"file_path": ".env"}, True),
+    ("Read(.env)", "Read", {"file_path": "./.env"}, True),
+    ("Read(./.env)", "Read", {"file_path": ".env"}, True),
+    ("Read(.env)", "Read", {"file_path": "a/../.env"}, True),
+    ("Read(.env)", "Read", {"file_path": "a/.env"}, True),
+    ("Read(/.env)", "Read", {"file_path": "a/.env"}, False),
+    ("Read(.env)", "Read", {"file_path": ".ENV"}, True),
+    ("Read(.env)", "Read", {"file_path": ".\uff45nv"}, True),
+    ("Read(.env)", "Read", {"file_path": "/home/checkout/.env"}, True),
+    ("Read(docs/**)", "Read", {"file_path": "/home/checkout/docs/a.md"}, True),
+    ("Read(docs/**)", "Read", {"file_path": "../checkout/docs/a.md"}, True),
+    ("Read(.env)", "Read", {"file_path": ".envrc"}, False),
+    ("Read(.env)", "Grep", {"pattern": "KEY", "path": ".env"}, True),
+    ("Read(.env)", "Grep", {"pattern": "KEY", "glob": ".env"}, True),
+    ("Read(.env)", "Grep", {"pattern": ".env"}, False),
+    ("Read(secrets/**)", "Grep", {"pattern": "x", "path": "secrets"}, True),
+    ("Read(secrets/**)", "LS", {"path": "secrets/"}, True),
+    ("Read(secrets/**)", "LS", {"path": "."}, False),
+    ("Read(secrets/**)", "Glob", {"pattern": "secrets/*"}, True),
+    ("Read(secrets/**)", "Glob", {"pattern": "*.pem", "path": "secrets"}, True),
+    ("Read(*.ipynb)", "NotebookRead", {"notebook_path": "a.ipynb"}, True),
+    ("Read(.env)", "Edit", {"file_path": ".env"}, False),
+    ("Edit(src/**)", "Edit", {"file_path": "src/a.py"}, True),
+    ("Edit(src/**)", "Write", {"file_path": "./src/a.py"}, True),
+    ("Edit(src/**)", "MultiEdit", {"file_path": "x/../src/a.py"}, True),
+    ("Edit(src/**)", "NotebookEdit", {"notebook_path": "src/a.ipynb"}, True),
+    ("Edit(src/**)", "Read", {"file_path": "src/a.py"}, False),
+    ("Write(src/**)", "Edit", {"file_path": "src/a.py"}, False),
+    ("Edit", "Write", {"file_path": "a"}, True),
+    ("Read", "Grep", {"pattern": "a"}, True),
+    ("Read(.env)", "Bash", {"command": "cat .env"}, True),
+    ("Read(.env)", "Bash", {"command": "cat ./a/../.env | head"}, True),
+    ("Read(.env)", "Bash", {"command": "cat '.e'nv"}, True),
+    ("Read(.env)", "Bash", {"command": "cat .e\\nv"}, True),
+    ("Read(.env)", "Bash", {"command": 'echo "$(cat ".env")"'}, True),
+    ("Read(.env)", "Bash", {"command": "cat < .env"}, True),
+    ("Read(.env)", "Bash", {"command": "cat .e*"}, True),
+    ("Read(.env)", "Bash", {"command": "git show HEAD:.env"}, True),
+    ("Read(.env)", "Bash", {"command": "grep --file=.env x"}, True),
+    ("Read(.env)", "Bash", {"command": "cat 'unfinished .env"}, True),
+    ("Read(docs/**)", "Bash", {"command": "cat /home/checkout/docs/a"}, True),
+    ("Read(.env)", "Bash", {"command": "cat .envrc"}, False),
+    ("Edit(Makefile)", "Bash", {"command": "echo x > Makefile"}, True),
+    ("Edit(Makefile)", "Bash", {"command": "cat Makefile"}, False),
+]
+
+
+@pytest.mark.req("P7")
+@pytest.mark.parametrize(("rule", "tool", "given_", "expected"), PATHS)
+def test_a_path_is_denied_in_every_spelling(rule: str, tool: str, given_: Json, expected: bool) -> None:
+    """A deny rule finds the path whatever it is spelled like, through every tool of its family, and in commands."""
+    parsed = parse_rule(rule)
+    assert parsed.touches(tool, given_) is expected
+    assert Gate(Rules(deny=(parsed,))).decide(Mode.BYPASS, Kind.LOOK, tool, given_).decision is (
+        DENY if expected else ALLOW
+    )
+
+
+@pytest.mark.req("P7")
+@pytest.mark.parametrize("path", ("../src/a.py", "/etc/src/a.py", "src/../../src/a.py", "src/../a.py"))
+def test_an_allow_rule_covers_nothing_outside(path: str) -> None:
+    """What leads out of the checkout is not what an allow rule meant, though its end looks like it."""
+    assert not parse_rule("Edit(src/**)").matches("Write", {"file_path": path})
+
+
+@pytest.mark.req("P7")
+def test_absolute_paths_are_read_as_the_checkouts_own() -> None:
+    """The model is told where the checkout is: rules see the path below it, and all else as it is."""
+    given_ = {"file_path": "/home/checkout/src/../src/a.py", "content": "/home/checkout/x"}
+    assert relative_input(given_, "/home/checkout") == {"file_path": "src/a.py", "content": "/home/checkout/x"}
+    assert relative_input({"path": "/home/checkout"}, "/home/checkout") == {"path": "."}
+    assert relative_input({"path": "/home/checkout2/a"}, "/home/checkout") == {"path": "/home/checkout2/a"}
+
+
+@pytest.mark.req("P4", "P7")
+def test_an_ask_rule_narrows_plan_mode_too() -> None:
+    """What plan mode allows is asked where a rule says so; what it denies stays denied."""
+    asking = gate(ask="Read(.env)|Bash(git log:*)|Write")
+    assert asking.decide(Mode.PLAN, Kind.LOOK, "Read", {"file_path": ".env"}).decision is ASK
+    assert asking.decide(Mode.PLAN, Kind.LOOK_COMMAND, "Bash", {"command": "git log"}).decision is ASK
+    assert asking.decide(Mode.PLAN, Kind.EDIT, "Write", {"file_path": "a"}).decision is DENY
 
 
 @pytest.mark.req("P1")
