@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.agent.decision_table import REGENERATE, markdown, rows
 from bot.agent.modes import Mode
 from bot.agent.permissions import TABLE, Kind
 from bot.agent.tools.registry import ALL
@@ -52,6 +53,14 @@ def test_every_tool_has_a_decision_for_every_mode() -> None:
     """The table is complete: no kind of call falls through in any mode."""
     assert all(kind in TABLE[mode] for mode, kind in product(Mode, Kind))
     assert len({tool.name for tool in ALL}) == len(ALL)
+
+
+def test_the_docs_show_the_decisions() -> None:
+    """Every tool has its row for every mode and agent, and the document is the one that the table makes."""
+    assert (ROOT / "docs/permissions.md").read_text() == markdown(), REGENERATE + " > docs/permissions.md"
+    assert {name for name, _, _ in rows()} == {tool.name for tool in ALL} | {"Task"}
+    assert {kind for _, _, kind in rows()} == set(Kind)
+    assert "docs/permissions.md" in README
 
 
 def test_only_approval_makes_an_approved_plan() -> None:

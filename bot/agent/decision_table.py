@@ -1,0 +1,95 @@
+"""The decision table as a document: every tool, in every mode, for the main agent and for sub-agents (P1, P4).
+
+docs/permissions.md is what `markdown` gives; tests/test_house.py holds the two together.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from bot.agent.modes import Mode
+from bot.agent.permissions import TABLE, Decision, Kind
+from bot.agent.subagents import TYPES
+from bot.agent.tools.registry import ALL
+from bot.agent.tools.tool import Tool
+
+REGENERATE: Final = "python -c 'from bot.agent.decision_table import markdown; print(markdown(), end=str())'"
+
+_BY_INPUT: Final[Mapping[str, Mapping[Kind, str]]] = MappingProxyType(
+    {"Bash": {Kind.LOOK_COMMAND: "a line that only reads", Kind.COMMAND: "any other line"}}
+)
+"""The tools whose kind depends on the call, and what each kind is called."""
+_TASK: Final = {Kind.EXPLORE: "explore, plan", Kind.DELEGATE: "code"}
+_NOT_THERE: Final = "-"
+_HEAD: Final = """# What a call may do
+
+Generated from `bot/agent/permissions.py`; a test keeps it true. Layer 2 of four: whatever stands here, the sandbox
+shows a planner its checkout read-only and gives nobody a network (README, Why the gate holds).
+
+Order: deny rules, ask rules, what the mode says (this table), allow rules; nothing matches: deny. Plan mode's word is
+final: rules narrow it and never widen it. `ask` waits for a person's permission, and is a denial where nobody is at
+hand. `suspend` hands the plan in and waits for its approval. Without a sandbox, `acceptEdits` asks for commands too.
+
+"""
+_RULES: Final = """
+## Rules
+
+`tools.allow`, `tools.ask` and `tools.deny` in `.github/plangate.yml` hold rules: `Tool`, or `Tool(pattern)`.
+
+| rule | speaks about |
+|---|---|
+| `Bash(git diff:*)` | the command `git diff` with any arguments: to allow, the whole line; to deny, any part |
+| `Read(docs/**)` | every tool that reads: Read, LS, Glob, Grep, NotebookRead |
+| `Edit(src/**)` | every tool that writes: Edit, Write, MultiEdit, NotebookEdit |
+| `Write(*.lock)` | that tool alone |
+| `Task(code)` | that type of sub-agent |
+
+Patterns are globs as in `.gitignore`, from the top of the repository, whatever the spelling of the path: `./a`,
+`x/../a`, absolute, other case. A rule that denies or asks about a path also holds for a shell line that spells the path out. It
+does not see a name that a command computes, nor each file below a folder that is searched: what must not be read does
+not belong into the repository.
+"""
+
+
+def markdown() -> str:
+    """Give the whole document; equal tables give equal bytes."""
+    modes = [str(mode) for mode in Mode]
+    working = [f"code: {mode}" for mode in modes[1:]]
+    head = ["call", *modes, "explore, plan", *working]
+    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *map(_cells, rows()))]
+    return _HEAD + "\n".join(lines) + "\n" + _RULES
+
+
+def rows() -> Iterable[tuple[str, str, Kind]]:
+    """List (tool, what the call is, its kind) for every tool that a main agent has."""
+    for tool in ALL:
+        for kind, what in _kinds(tool).items():
+            yield tool.name, what, kind
+    for kind, what in _TASK.items():
+        yield "Task", what, kind
+
+
+def decision(tool: str, kind: Kind, mode: Mode, agent: str = "") -> str:
+    """Say what becomes of a call of the main agent, or of a type of sub-agent; one that cannot write always plans."""
+    if not agent:
+        return str(TABLE[mode][kind].decision)
+    type_ = TYPES[agent]
+    if tool not in {each.name for each in type_.tools}:
+        return _NOT_THERE
+    word = TABLE[mode if type_.writes else Mode.PLAN][kind].decision
+    return "to its parent" if word is Decision.SUSPEND else str(word)
+
+
+def _kinds(tool: Tool) -> Mapping[Kind, str]:
+    return _BY_INPUT.get(tool.name) or {tool.kind(None): ""}
+
+
+def _cells(row: tuple[str, str, Kind]) -> list[str]:
+    name, what, kind = row
+    looking = {decision(name, kind, Mode.PLAN, agent): agent for agent in ("explore", "plan")}
+    spied = (
+        next(iter(looking)) if len(looking) == 1 else ", ".join(f"{agent}: {word}" for word, agent in looking.items())
+    )
+    main = [decision(name, kind, mode) for mode in Mode]
+    code = [decision(name, kind, mode, "code") for mode in Mode if mode is not Mode.PLAN]
+    return [f"{name} ({what})" if what else name, *main, spied, *code]
