@@ -45,9 +45,9 @@ _RULES: Final = """
 | `Task(code)` | that type of sub-agent |
 
 Patterns are globs as in `.gitignore`, from the top of the repository, whatever the spelling of the path: `./a`,
-`x/../a`, absolute, other case. A rule that denies or asks about a path also holds for a shell line that spells the path out. It
-does not see a name that a command computes, nor each file below a folder that is searched: what must not be read does
-not belong into the repository.
+`x/../a`, absolute, other case. A rule that denies or asks about a path also holds for a shell line that spells the path
+out. It sees no name that a command computes, and not each file below a folder that is searched: what must not be read
+does not belong into the repository.
 """
 
 

@@ -12,6 +12,7 @@ from typing import Final, assert_never
 from bot.agent import dispatch
 from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
 from bot.agent.relay import closing
+from bot.agent.reminders import due
 from bot.agent.session import Session
 from bot.core.errors import Broken, PlangateError
 from bot.core.transcript import Json, text_of, tool_calls
@@ -133,7 +134,9 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
         if results:
             session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results)})
         raise
-    queued = [{"type": "text", "text": text} for text in session.queued]
+    kinds = [each.tool.kind(each.given) for each in prepared if isinstance(each, dispatch.Ready)]
+    reminders = await due(session, kinds)
+    queued = [{"type": "text", "text": text} for text in (*reminders, *session.queued)]
     session.queued.clear()
     session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results) + queued})
 

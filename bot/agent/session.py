@@ -6,6 +6,7 @@ where a call suspends the session; resuming replays the saved objects and never 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from bot.agent.events import ModeChanged
@@ -15,7 +16,7 @@ from bot.agent.permissions import Gate
 from bot.agent.tools.tool import Context, Tool
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
-from bot.core.transcript import Json, Line, LineKind, messages, pending_calls
+from bot.core.transcript import Json, Line, LineKind, messages, pending_calls, tool_calls
 from bot.ports import Clock, Completed, Model, Transcripts, Usage
 
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
@@ -144,10 +145,12 @@ class Session:
         self._save(self._line(LineKind.NOTE, {"note": what, **facts}))
 
     def restore(self, lines: Sequence[Line]) -> None:
-        """Take over a saved transcript: history, file stamps, mode, steps and spend, exactly as they were."""
+        """Take over a saved transcript: history, file stamps, todos, mode, steps, calls and spend, as they were."""
         self.history[:] = messages(lines)
         for line in lines:
             self._recall(line)
+        for answer, results in pairwise(self.history):
+            self._recall_calls(tool_calls(answer), results["content"])
 
     def _recall(self, line: Line) -> None:
         body = line.body
@@ -165,6 +168,15 @@ class Session:
                 self.context.mode = Mode(body["mode"])
             case _:
                 pass
+
+    def _recall_calls(self, calls: Sequence[Json], results: Any) -> None:
+        """Count the calls of an answer, and take over the todo list that they wrote."""
+        blocks = results if isinstance(results, list) else []
+        failed = {block["tool_use_id"] for block in blocks if block.get("is_error")}
+        self.tool_calls += len(calls)
+        for call in calls:
+            if call["name"] == "TodoWrite" and call["id"] not in failed:
+                self.context.todos[:] = [(todo["content"], todo["status"]) for todo in call["input"]["todos"]]
 
     def _message(self, message: Json, facts: Json | None = None) -> Line:
         return self._line(LineKind.MESSAGE, {**(facts or {}), "message": message})

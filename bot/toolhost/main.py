@@ -9,6 +9,7 @@ import sys
 import threading
 from typing import Any
 
+from bot.toolhost.changed import changed
 from bot.toolhost.edits import edit, multi_edit, write
 from bot.toolhost.files import read
 from bot.toolhost.kernel import harden
@@ -28,6 +29,7 @@ OPERATIONS: dict[str, Operation] = {
     "Glob": glob,
     "Grep": grep,
     "Bash": bash,
+    "Changed": changed,
     "Merge": merge,
 }
 _AT_ONCE = 10

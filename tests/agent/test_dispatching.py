@@ -233,6 +233,7 @@ async def test_tools_ask_the_host_in_its_words(room: Open) -> None:
         ("Write", {"file_path": "./a.py", "content": "", "stamp": "s1"}),
         ("MultiEdit", {"file_path": "a.py", "edits": edits, "stamp": "s1"}),
         ("Bash", {"command": "make", "timeout": 1000}),
+        ("Changed", {"stamps": {"a.py": "s1"}}),
     ]
 
 

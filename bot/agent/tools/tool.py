@@ -48,6 +48,8 @@ class Context:
     mode: Mode
     stamps: dict[str, str] = field(default_factory=dict)
     """The files read in this session: path -> stamp (T4)."""
+    told: dict[str, str] = field(default_factory=dict)
+    """The files whose change on disk the model was told of: path -> the stamp that they had then (T7)."""
     todos: list[tuple[str, str]] = field(default_factory=list)
     delegate: Delegate | None = None
     is_subagent: bool = False

@@ -1,0 +1,33 @@
+"""Changed: which of the files that were read are no longer as they were."""
+
+import os
+
+from bot.toolhost import stamps
+from bot.toolhost.operation import Arguments, Call, Host
+from bot.toolhost.paths import opened
+from bot.toolhost.protocol import Answer, Failure
+
+_MOST = 500
+
+
+def changed(host: Host, call: Call, arguments: Arguments) -> Answer:
+    """List the files of ``stamps`` that have another stamp now, with it; "" for one that is gone."""
+    found: dict[str, str] = {}
+    for path, stamp in list(arguments["stamps"].items())[:_MOST]:
+        if call.cancelled.is_set():
+            break
+        if (now := _stamp(host, path)) != stamp:
+            found[path] = now
+    return Answer(f"{len(found)} changed", details={"changed": found})
+
+
+def _stamp(host: Host, path: str) -> str:
+    """Give a file's stamp as it is now, or "" where none can be read."""
+    try:
+        descriptor = opened(host.root, host.root.place(path))
+    except (OSError, Failure):
+        return ""
+    try:
+        return stamps.of_file(descriptor)
+    finally:
+        os.close(descriptor)
