@@ -29,6 +29,7 @@ shows a planner its checkout read-only and gives nobody a network (README, Why t
 Order: deny rules, ask rules, what the mode says (this table), allow rules; nothing matches: deny. Plan mode's word is
 final: rules narrow it and never widen it. `ask` waits for a person's permission, and is a denial where nobody is at
 hand. `suspend` hands the plan in and waits for its approval. Without a sandbox, `acceptEdits` asks for commands too.
+A command of `plan.commands`, exactly as it stands there, runs while planning too: on a copy that is thrown away.
 
 """
 _RULES: Final = """

@@ -170,13 +170,15 @@ class Gate:
     """Where no sandbox holds a command, acceptEdits does not allow it by itself."""
     granted: frozenset[tuple[str, str]] = frozenset()
     """What people allowed for this plan: (tool, command or path), word for word."""
+    rehearsed: frozenset[str] = frozenset()
+    """The commands that run on a throw-away copy while planning, each exactly as it is configured (P4a)."""
 
     def decide(self, mode: Mode, kind: Kind, tool: str, tool_input: Json) -> Ruling:
         """Rule on one call; equal inputs give equal rulings, and every kind has a ruling in every mode."""
 
         if rule := next((rule for rule in self.rules.deny if rule.touches(tool, tool_input)), None):
             return Ruling(Decision.DENY, f"the project's configuration denies {rule.tool}({rule.pattern}).")
-        word = self._word(mode, kind)
+        word = _YES if self._rehearses(mode, kind, tool_input) else self._word(mode, kind)
         asks = None
         if word.decision in {Decision.ALLOW, Decision.ASK}:
             asks = next((rule for rule in self.rules.ask if rule.touches(tool, tool_input)), None)
@@ -189,6 +191,11 @@ class Gate:
         if word.decision is Decision.ASK and any(rule.matches(tool, tool_input) for rule in self.rules.allow):
             return _YES
         return word
+
+    def _rehearses(self, mode: Mode, kind: Kind, tool_input: Json) -> bool:
+        """Tell whether a call is a command for planning; without a sandbox there is none."""
+        planning = self.sandboxed and mode is Mode.PLAN and kind is Kind.COMMAND
+        return planning and tool_input.get("command") in self.rehearsed
 
     def _word(self, mode: Mode, kind: Kind) -> Ruling:
         word = TABLE[mode][kind]

@@ -179,6 +179,7 @@ class Crew:
         frozen = Frozen(kind.name, self.post.model, system(kind.name), schemas(tools), role="subagent")
         mode = self.parent.mode if kind.writes else Mode.PLAN
         context = Context(host, self.parent.folder, mode, dict(self.parent.stamps), is_subagent=True)
+        context.rehearse = self.parent.rehearse
         ident = SessionId(f"{self.post.session}.{agent}-{secrets.token_hex(4)}")
         return Session(ident, agent, frozen, self.post.world, tools, context, kind.limits)
 

@@ -110,7 +110,7 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> Gate:
     """Give the tool gate of a configuration."""
     tools = keys.tools
     parsed = (tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny))
-    return Gate(Rules(*parsed), sandboxed=sandboxed)
+    return Gate(Rules(*parsed), sandboxed=sandboxed, rehearsed=frozenset(keys.plan.commands))
 
 
 def bounds_of(keys: "Configuration") -> Bounds:

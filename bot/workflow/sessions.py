@@ -11,6 +11,7 @@ from bot.agent.loop import run
 from bot.agent.modes import Mode
 from bot.agent.pending import permitted
 from bot.agent.prompts import Environment, first_message, prompt, system
+from bot.agent.rehearsal import Rehearsal
 from bot.agent.session import Frozen, Session
 from bot.agent.subagents import TYPES, Crew, Post
 from bot.agent.tools.registry import ALL, by_name, schemas
@@ -56,6 +57,7 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         tools = by_name((*ALL, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
         frozen = _frozen(lines, desk.orders.model) or Frozen("main", desk.orders.model, system("main"), schemas(tools))
         context = Context(host, tree.shown_as, opening.mode)
+        context.rehearse = Rehearsal(desk.workspace, tree).run
         limits = Limits(desk.orders.limits.steps, desk.orders.limits.seconds)
         world = replace(desk.world, gate=replace(desk.world.gate, granted=now.granted))
         session = Session(opening.ident, MAIN, frozen, world, tools, context, limits)
@@ -64,12 +66,20 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         if lines:
             _restored(session, lines)
         else:
-            reminders = [prompt("plan_mode" if opening.mode is Mode.PLAN else "approved")]
+            planning = opening.mode is Mode.PLAN
+            reminders = [_planning(desk.world.gate.rehearsed) if planning else prompt("approved")]
             session.begin(first_message(environment, opening.task, reminders))
             desk.listener(ModeChanged(MAIN, opening.mode, now.turn.actor.login))
         yield session
     finally:
         await host.close()
+
+
+def _planning(commands: frozenset[str]) -> str:
+    """Tell of plan mode, and of the commands that may run in it."""
+    listed = "".join(f"\n- {command}" for command in sorted(commands))
+    may = f"\nThese commands may run, exactly so, on a copy that is thrown away afterwards:{listed}" if commands else ""
+    return prompt("plan_mode") + may
 
 
 async def driven(desk: Desk, now: Record, session: Session, permit: str = "") -> Ended | None:

@@ -1,11 +1,14 @@
 """Bash: one shell command in the sandbox."""
 
+from collections.abc import AsyncIterator
 from typing import Final
 
 from pydantic import Field
 
+from bot.agent.modes import Mode
 from bot.agent.permissions import Kind
-from bot.agent.tools.tool import Tool, ToolInput, hosted
+from bot.agent.relay import closing
+from bot.agent.tools.tool import Context, Step, Tool, ToolInput, hosted
 
 LONGEST_MS: Final = 600_000
 DEFAULT_MS: Final = 120_000
@@ -25,6 +28,16 @@ def _kind(given: BashInput) -> Kind:
     return Kind.LOOK_COMMAND if is_read_only(given.command) else Kind.COMMAND
 
 
+async def _call(given: BashInput, context: Context) -> AsyncIterator[Step]:
+    """Run a command on the checkout; while planning, one that may write gets a copy that is thrown away (P4a)."""
+    if context.rehearse is not None and context.mode is Mode.PLAN and _kind(given) is Kind.COMMAND:
+        yield await context.rehearse(given.arguments())
+        return
+    async with closing(hosted(given, context, operation="Bash")) as steps:
+        async for step in steps:
+            yield step
+
+
 BASH = Tool(
     name="Bash",
     description=(
@@ -33,7 +46,7 @@ BASH = Tool(
         "files; there are tools for that."
     ),
     input_model=BashInput,
-    call=lambda given, context: hosted(given, context, operation="Bash"),
+    call=_call,
     kind=_kind,
     concurrent=lambda given: _kind(given) is Kind.LOOK_COMMAND,
     timeout=lambda given: (given.timeout or DEFAULT_MS) / 1000 + 10,

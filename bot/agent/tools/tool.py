@@ -53,6 +53,8 @@ class Context:
     todos: list[tuple[str, str]] = field(default_factory=list)
     delegate: Delegate | None = None
     is_subagent: bool = False
+    rehearse: Callable[[Json], Awaitable[ToolOutput]] | None = None
+    """Runs a Bash call on a throw-away copy: what the configuration allows for planning (P4a)."""
 
 
 Step: TypeAlias = AgentEvent | Progress | ToolOutput
