@@ -1,4 +1,9 @@
-"""Executing: does what was approved, in the sandbox, then runs the checks that the plan names."""
+"""Executing: does what was approved, in the sandbox, then runs the checks that the plan names.
+
+The checks run when nothing writes the work any more, and on a copy of it: what they write is not published.
+"""
+
+import secrets
 
 from bot.agent.events import End, Ended
 from bot.agent.plan_mode import EXIT_PLAN_MODE, approved
@@ -7,11 +12,11 @@ from bot.core import comment
 from bot.core.gate import Move, Stage
 from bot.core.names import SessionId
 from bot.core.transcript import Json, pending_calls, text_of
-from bot.ports import Access
+from bot.ports import Access, Toolhost
 from bot.workflow.approving import evaluated
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.record import Record
-from bot.workflow.sessions import Opening, driven, opened
+from bot.workflow.sessions import Opening, checkout, driven, opened
 from bot.workflow.waiting import asked, told
 
 TAIL = 2_000
@@ -32,8 +37,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
             return ended
         if ended.end is not End.ANSWERED:
             return _unfinished(ended)
-        checks = [await _checked(session, desk, line) for line in _commands(desk, now)]
-    return Done(Move.EXECUTED, {"summary": ended.text, "checks": checks}, now.plan.digest)
+    return Done(Move.EXECUTED, {"summary": ended.text, "checks": await _checks(desk, now)}, now.plan.digest)
 
 
 def _opening(desk: Desk, now: Record) -> Opening:
@@ -88,10 +92,23 @@ def _commands(desk: Desk, now: Record) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*now.plan.contract.commands, *desk.orders.verify)))
 
 
-async def _checked(session: Session, desk: Desk, command: str) -> Json:
+async def _checks(desk: Desk, now: Record) -> list[Json]:
+    """Run the checks, one after the other, on a throw-away copy of the work."""
+    commands = _commands(desk, now)
+    if not commands:
+        return []
+    copy = await desk.workspace.fork(await checkout(desk, now), f"checks-{secrets.token_hex(4)}")
+    try:
+        host = await desk.workspace.open(copy, Access.WRITE)
+        return [await _checked(desk, host, line) for line in commands]
+    finally:
+        await desk.workspace.discard(copy)
+
+
+async def _checked(desk: Desk, host: Toolhost, command: str) -> Json:
     """Run one check in the sandbox and keep what it showed."""
     timeout = int(desk.orders.command_minutes * 60_000)
-    output = await session.context.host.call("Bash", {"command": command, "timeout": timeout})
+    output = await host.call("Bash", {"command": command, "timeout": timeout})
     facts = output.details
     return {
         "command": command,

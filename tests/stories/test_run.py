@@ -110,6 +110,16 @@ def test_a_check_that_fails_is_not_hidden(meet: Meet) -> None:
     assert "✗ FAILED echo broken; exit 7" in ended.err
 
 
+def test_checks_change_nothing_that_is_published(meet: Meet) -> None:
+    """A check works on a copy: what it writes, edits and leaves behind is neither in the branch nor in its way."""
+    lines = ("echo cache > cache.txt; mkdir -p .cache/x; rm README.md", f"echo evil >> {FIXED}; test -f cache.txt")
+    person, _ = meet(Script(commands=lines))
+    ended = person.run("--yes", "--json")
+    assert ended.code == 0, ended.err
+    assert [check["exit_code"] for check in ended.result["checks"]] == [0, 0]
+    assert only_the_fix(person.diff(ended.result["branch"]))
+
+
 BEYOND = (FIX, call("Write", file_path="CHANGES.txt", content="More.\n"))
 
 
