@@ -60,6 +60,7 @@ def contract(plan: PlanDocument) -> str:
         ("New dependencies", _codes(plan.contract.dependencies) or "none"),
         ("Budget", f"${plan.budget_usd:.2f}"),
         ("Risk tier", plan.tier),
+        *([("Exactly this work", f"git tree {code(plan.tree)}")] if plan.tree else []),
     )
     return "\n".join(f"- {name}: {value}" for name, value in rows)
 

@@ -58,12 +58,16 @@ class LimitReached(Refused):
 
 
 class OutOfScope(Refused):
-    """The work changed paths that its plan does not name: this becomes an amendment (product.md, Risk tiers)."""
+    """The work changed paths that its plan does not name: this becomes an amendment (product.md, Risk tiers).
 
-    def __init__(self, paths: tuple[str, ...]) -> None:
+    `tree` is the git tree of the work, which is what the amendment is about.
+    """
+
+    def __init__(self, paths: tuple[str, ...], tree: str = "") -> None:
         shown = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
         super().__init__(f"the work changed what the plan does not name: {shown}", mend="approve the amendment")
         self.paths = paths
+        self.tree = tree
 
 
 class NoSandbox(Refused):

@@ -22,6 +22,8 @@ MARKDOWN_LIMIT = 40_000
 _KEYS = frozenset(
     "v repository thread plan base markdown scope commands hosts dependencies tier budget_usd expires".split()
 )
+_OPTIONAL = frozenset({"tree"})
+"""Keys that only some documents have: one without them is the same, byte for byte, as before they were there."""
 _FOLDERS = r"(?:[\w.-]+/)+"
 _FILE = r"\.[A-Za-z]\w{0,7}"
 _PATH = re.compile(rf"(?<![\w/.:@-])({_FOLDERS}[\w.-]*\w{_FILE}|[\w.-]*\w\w{_FILE}|{_FOLDERS})(?![\w/.-]*[\w/])")
@@ -57,6 +59,8 @@ class PlanDocument:
     tier: str
     budget_usd: float
     expires: datetime
+    tree: str = ""
+    """The git tree that is approved, of an amendment: nothing else may be published for it; "" for work to come."""
 
     @property
     def digest(self) -> Digest:
@@ -90,12 +94,13 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
         "tier": document.tier,
         "budget_usd": float(document.budget_usd),
         "expires": document.expires.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **({"tree": document.tree} if document.tree else {}),
     }
 
 
 def from_json(value: dict[str, Any]) -> PlanDocument:
     """Read back what `to_json` gave; refuse another format or other keys."""
-    if value.get("v") != FORMAT or set(value) != _KEYS:
+    if value.get("v") != FORMAT or set(value) - _OPTIONAL != _KEYS:
         raise Refused("this is not a plan document of format 1", mend="make the plan again with this version")
     lists = (tuple(value[key]) for key in ("scope", "commands", "hosts", "dependencies"))
     return PlanDocument(
@@ -108,6 +113,7 @@ def from_json(value: dict[str, Any]) -> PlanDocument:
         tier=value["tier"],
         budget_usd=value["budget_usd"],
         expires=datetime.strptime(value["expires"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC),
+        tree=value.get("tree", ""),
     )
 
 

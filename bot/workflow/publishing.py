@@ -32,7 +32,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     try:
         made = await desk.workspace.publish(proof, await checkout(desk, now), _order(desk, now, proof))
     except OutOfScope as error:
-        plan = outgrown(proof.document, error.paths)
+        plan = outgrown(proof.document, error.paths, error.tree)
         return Done(Move.OUTGREW, {"plan": to_json(plan)}, plan.digest)
     except (Refused, Conflict) as error:
         if isinstance(error, Conflict) and desk.pulls is None:
@@ -57,8 +57,11 @@ async def _moved(desk: Desk, now: Record) -> bool:
     return (later.stage, later.ask) != (now.thread.stage, now.thread.ask)
 
 
-def outgrown(plan: PlanDocument, paths: tuple[str, ...]) -> PlanDocument:
-    """Give the amendment of a plan whose work changed more than it names: the next version, to be approved as well."""
+def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:
+    """Give the amendment of a plan whose work changed more than it names: the next version, to be approved as well.
+
+    It is about the work as it stands, its tree and nothing else (product.md, Risk tiers).
+    """
     # A plan without a scope covers everything but tier high, as `**` does (core/paths.py).
     scope = tuple(dict.fromkeys((*(plan.contract.scope or ("**",)), *paths)))
     contract = replace(plan.contract, scope=scope)
@@ -68,6 +71,7 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...]) -> PlanDocument:
         markdown=comment.amendment(plan, paths),
         contract=contract,
         tier=str(tier_of(scope, contract.dependencies)),
+        tree=tree,
     )
 
 

@@ -2,7 +2,8 @@
 
 Rules
 - It works in a fresh clone and never runs git in the checkout; a person's work tree, index and HEAD stay untouched.
-- Nothing outside of the approved plan's scope is committed; author, date, branch and message are the harness's.
+- Nothing outside of the approved plan's scope is committed, and of an amendment exactly the tree that it names.
+- Author, date, branch and message are the harness's.
 - The same order gives the same commit; a branch that holds something else is a Conflict, never overwritten.
 - GitPython is used here alone, in a clone of this program's making, without an argument that others shape.
 """
@@ -21,9 +22,9 @@ from typing import Final
 
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import Conflict, OutOfScope, PlangateError, Refused
-from bot.core.names import CommitId
+from bot.core.names import SHORT_DIGEST, CommitId
 from bot.core.paths import in_scope
-from bot.core.plan import Contract
+from bot.core.plan import Contract, PlanDocument
 from bot.ports import Checkout, CommitOrder, Published
 from bot.workspace import litter, run
 from bot.workspace.checkout import start_repository
@@ -56,8 +57,8 @@ class Publisher:
         _check(plan, checkout, order)
         async with self.place() as place:
             clone = place / "clone"
-            paths = await self._export(clone, checkout, plan.document.contract)
-            commit = await self._commit(clone, checkout.base, order)
+            paths, tree = await self._export(clone, checkout, plan.document)
+            commit = await asyncio.to_thread(_commit_tree, clone, checkout.base, tree, order)
             await self._push(clone, commit, order)
         return Published(order.branch, commit, paths)
 
@@ -78,8 +79,8 @@ class Publisher:
             await _remove(place)
             lock.drop()
 
-    async def _export(self, clone: Path, checkout: Checkout, contract: Contract) -> tuple[str, ...]:
-        """Bring the work into a fresh clone's index, and give the changed paths; all of them are in scope."""
+    async def _export(self, clone: Path, checkout: Checkout, plan: PlanDocument) -> tuple[tuple[str, ...], str]:
+        """Bring the work into a fresh clone, and give the changed paths, all in scope, and its tree, as approved."""
         start_repository(clone, self.mirror, head=checkout.base)
         await run.git(clone, "read-tree", checkout.base)
         await Export(UntrustedTree(checkout.path), clone).run()
@@ -88,13 +89,12 @@ class Publisher:
         paths = tuple(sorted(os.fsdecode(path) for path in out.split(b"\0") if path))
         if not paths:
             raise Refused("the work changed nothing", mend="say what should be different")
-        _check_scope(paths, contract)
-        return paths
-
-    async def _commit(self, clone: Path, base: CommitId, order: CommitOrder) -> CommitId:
-        """Commit the index on top of the base."""
         tree = (await run.git(clone, "write-tree")).out.decode().strip()
-        return await asyncio.to_thread(_commit_tree, clone, base, tree, order)
+        if plan.tree not in {"", tree}:
+            where = f"tree {tree[:SHORT_DIGEST]}, approved was {plan.tree[:SHORT_DIGEST]}"
+            raise Refused("the work is not what was approved: it has changed since", where=where, mend="ask again")
+        _check_scope(paths, plan.contract, tree)
+        return paths, tree
 
     async def _push(self, clone: Path, commit: CommitId, order: CommitOrder) -> None:
         """Move the branch, if it is where the order expects it, or make it; one at this commit already stays."""
@@ -133,14 +133,14 @@ def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
         raise Refused("the commit message is empty or binary", mend="give a message")
 
 
-def _check_scope(paths: tuple[str, ...], contract: Contract) -> None:
+def _check_scope(paths: tuple[str, ...], contract: Contract, tree: str) -> None:
     """Raise OutOfScope for paths that the plan does not name, Refused for those that no plan can name."""
     outside = tuple(path for path in paths if not in_scope(path, contract.scope, contract.dependencies))
     odd = [printable(path) for path in outside if printable(path) != path or not in_scope(path, (path,))]
     if odd:
         raise Refused("no plan can name these files", where=", ".join(odd[:_SHOWN]), mend="leave them as they were")
     if outside:
-        raise OutOfScope(outside)
+        raise OutOfScope(outside, tree)
 
 
 def _commit_tree(clone: Path, base: CommitId, tree: str, order: CommitOrder) -> CommitId:

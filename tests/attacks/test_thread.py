@@ -9,7 +9,7 @@ from bot.core.errors import PlangateError
 from bot.core.gate import Stage
 from bot.testing.github.bare import Bare
 from bot.testing.github.faults import Fault
-from bot.testing.model.reply import say
+from bot.testing.model.reply import call, say
 from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, WISH, Model, Story
 
 pytestmark = pytest.mark.long
@@ -86,6 +86,43 @@ async def test_what_is_published_acts_on_nothing(story: Story, model: Model) -> 
         "Free shipping, closes `#9` (ci skip)\n\nFixes `#7`, thanks `@octocat`. (skip ci)\n\n  Sig"
     )
     assert story.pulls()[0].title == "Free shipping, closes `#9` (ci skip)"
+
+
+BEYOND = (FIX[0], FIX[1], call("Write", file_path="CHANGES.txt", content="More.\n"), say("Done, and more."))
+
+
+@pytest.mark.req("PR1", "PR5")
+@pytest.mark.parametrize("where", (FIXED, "CHANGES.txt", "later.txt"))
+async def test_an_amendment_that_was_altered(story: Story, model: Model, where: str) -> None:
+    """What is approved of work beyond its plan is that work: altered in between, be it in scope, nothing is pushed."""
+    model.work = BEYOND
+    await story.planned()
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert "`CHANGES.txt`" in story.plan.text.body
+    (tree,) = (story.host.settings.data_dir / "checkouts").glob("*/tree")
+    with (tree / where).open("a") as file:
+        file.write("# altered\n")
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.FAILED
+    assert "the work is not what was approved" in story.said("tell")[-1]
+    assert story.nothing_done()
+
+
+@pytest.mark.req("PR5")
+async def test_an_amendment_as_it_was_shown(story: Story, model: Model) -> None:
+    """Untouched, the tree that the amendment names is what the pull request holds; its checks leave nothing behind."""
+    model.work, model.commands = BEYOND, ("echo cache > cache.txt",)
+    await story.planned()
+    story.reacts("maya", "+1")
+    await story.rests(1)
+    assert story.nothing_done()
+    assert [plan.minimized for plan in story.plans()] == ["outdated", None]
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (head,) = story.branches().values()
+    tree = bare(story).run("rev-parse", f"{head}^{{tree}}").decode().strip()
+    assert f"- Exactly this work: git tree `{tree}`" in story.plan.text.body
 
 
 @pytest.mark.req("PR1", "PR5")

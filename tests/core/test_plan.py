@@ -58,6 +58,7 @@ PLANS = st.builds(
     expires=st.datetimes(
         datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)  # noqa: DTZ001 - hypothesis adds the zone
     ).map(lambda moment: moment.replace(microsecond=0)),
+    tree=st.just("") | st.text("0123456789abcdef", min_size=40, max_size=40),
 )  # fmt: skip
 
 
@@ -118,6 +119,7 @@ CHANGES: Final[dict[str, Any]] = {
     "tier": "high",
     "budget_usd": 5.01,
     "expires": PLAN.expires + timedelta(seconds=1),
+    "tree": "e" * 40,
     "contract": Contract(),
 }
 CONTRACTS: Final = [replace(PLAN.contract, **{field.name: ("x",)}) for field in fields(Contract)]

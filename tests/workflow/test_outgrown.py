@@ -25,7 +25,7 @@ def test_amendment_covers_the_work(scope: tuple[str, ...]) -> None:
         budget_usd=1.0,
         expires=datetime(2026, 1, 2, tzinfo=UTC),
     )
-    amended = outgrown(plan, ("CLAUDE.md", "src/a.py"))
+    amended = outgrown(plan, ("CLAUDE.md", "src/a.py"), "e" * 40)
     assert all(in_scope(path, amended.contract.scope) for path in ("src/a.py", "src/b.py", "CLAUDE.md"))
     assert not in_scope("AGENTS.md", amended.contract.scope)
     assert (amended.plan, amended.tier) == (2, "high")

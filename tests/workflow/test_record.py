@@ -93,7 +93,7 @@ def test_a_journal_with_an_impossible_move_is_refused() -> None:
 @pytest.mark.req("PR1", "PR5")
 def test_an_amendment_is_another_plan_with_all_that_was_changed() -> None:
     """Work that outgrew its plan makes the next version: it names the paths, and has a digest of its own."""
-    amended = outgrown(PLAN, ("b.py", "Makefile"))
+    amended = outgrown(PLAN, ("b.py", "Makefile"), "e" * 40)
     assert (amended.plan, amended.base, amended.contract.scope) == (2, PLAN.base, ("a.py", "b.py", "Makefile"))
     assert amended.digest != PLAN.digest
     assert "`b.py`" in amended.markdown

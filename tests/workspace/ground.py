@@ -54,7 +54,9 @@ def make_repository(path: Path) -> Repository:
     return repository
 
 
-def approved(base: CommitId, scope: tuple[str, ...] = (), dependencies: tuple[str, ...] = ()) -> ApprovedPlan:
+def approved(
+    base: CommitId, scope: tuple[str, ...] = (), dependencies: tuple[str, ...] = (), tree: str = ""
+) -> ApprovedPlan:
     document = PlanDocument(
         repository=RepositoryId(1),
         thread=ThreadNumber(1),
@@ -65,6 +67,7 @@ def approved(base: CommitId, scope: tuple[str, ...] = (), dependencies: tuple[st
         tier="normal",
         budget_usd=1.0,
         expires=NOW + timedelta(days=1),
+        tree=tree,
     )
     word = Candidate(Actor(5, "p"), Way.TERMINAL, Opinion.APPROVE, NOW + timedelta(seconds=1), Role.ADMIN)
     _, plan = prove(document, Snapshot(Shown(NOW), (word,)), Policy(), NOW + timedelta(seconds=2))

@@ -281,6 +281,23 @@ async def test_scope(
     assert caught.value.paths == (path,)
 
 
+@pytest.mark.req("PR5")
+async def test_amendment_is_its_tree(workspace: GitWorkspace, repository: Repository) -> None:
+    """What is approved of work that outgrew its plan is that tree: one more change, in scope or not, is refused."""
+    checkout = await begin(workspace, repository, write(src__a_dot_py="a = 2\n", new="x"))
+    with pytest.raises(OutOfScope) as caught:
+        await workspace.publish(approved(checkout.base, ("src",)), checkout, order())
+    amendment = approved(checkout.base, ("src", "new"), tree=caught.value.tree)
+    write(src__a_dot_py="a = 3\n")(Path(checkout.path))
+    with pytest.raises(Refused, match="not what was approved") as refused:
+        await workspace.publish(amendment, checkout, order())
+    assert not isinstance(refused.value, OutOfScope)
+    assert repository.git("for-each-ref", "refs/heads/plangate/") == ""
+    write(src__a_dot_py="a = 2\n")(Path(checkout.path))
+    published = await workspace.publish(amendment, checkout, order())
+    assert repository.git("rev-parse", f"{published.branch}^{{tree}}") == caught.value.tree
+
+
 async def test_deletion_out_of_scope(workspace: GitWorkspace, repository: Repository) -> None:
     """Removing a file is a change of it."""
     with pytest.raises(OutOfScope):
