@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bot.core.approval import Reason, Verdict
 from bot.core.gate import Stage
-from bot.core.plan import PlanDocument, inert
+from bot.core.plan import Hidden, PlanDocument, inert
 
 REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
     {
@@ -45,8 +45,9 @@ def heading(plan: PlanDocument) -> str:
 
 
 def plan_text(plan: PlanDocument, how: str) -> str:
-    """Render a plan document: the plan, its contract, its base, how to decide, when it expires."""
-    parts = [f"## {heading(plan)}", inert(plan.markdown), "### What it may do", contract(plan), how]
+    """Render a plan document: plan, contract, what was hidden in the request, how to decide, base and expiry."""
+    parts = [f"## {heading(plan)}", inert(plan.markdown), "### What it may do", contract(plan)]
+    parts += [*([_hidden(plan.hidden)] if plan.hidden.count else []), how]
     parts.append(f"Made for commit {plan.base[:12]}. Expires {plan.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
     return "\n\n".join(parts) + "\n"
 
@@ -63,6 +64,15 @@ def contract(plan: PlanDocument) -> str:
         *([("Exactly this work", f"git tree {code(plan.tree)}")] if plan.tree else []),
     )
     return "\n".join(f"- {name}: {value}" for name, value in rows)
+
+
+def _hidden(hidden: Hidden) -> str:
+    """Say what nobody sees in the request and the planner was not told either, folded (X1)."""
+    fragments = "1 hidden fragment was" if hidden.count == 1 else f"{hidden.count} hidden fragments were"
+    rows = [f"- {code(fragment)}" for fragment in hidden.shown]
+    if hidden.count > len(rows):
+        rows.append(f"- and {hidden.count - len(rows)} more")
+    return _folded(f"⚠ {fragments} removed from the request before the plan was made", "\n".join(rows))
 
 
 def reasons(verdict: Verdict) -> str:

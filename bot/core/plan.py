@@ -8,9 +8,10 @@ its texts are LF (interfaces.md, The plan document).
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from bot.core.errors import Refused
 from bot.core.names import SHORT_DIGEST, CommitId, Digest, RepositoryId, ThreadNumber
@@ -22,7 +23,11 @@ MARKDOWN_LIMIT = 40_000
 _KEYS = frozenset(
     "v repository thread plan base markdown scope commands hosts dependencies tier budget_usd expires".split()
 )
-_OPTIONAL = frozenset({"tree"})
+HIDDEN_SHOWN = 20
+HIDDEN_CHARACTERS = 300
+"""So many fragments of a request that nobody sees are shown, and so much of each."""
+
+_OPTIONAL = frozenset({"tree", "hidden"})
 """Keys that only some documents have: one without them is the same, byte for byte, as before they were there."""
 _FOLDERS = r"(?:[\w.-]+/)+"
 _FILE = r"\.[A-Za-z]\w{0,7}"
@@ -46,6 +51,32 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True)
+class Hidden:
+    """What was removed from a request because nobody sees it (X1): how many fragments, and the first of them."""
+
+    count: int = 0
+    shown: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, fragments: Sequence[str]) -> Self:
+        """Give removed fragments as they may be shown: a few, each one short line in which nothing acts."""
+        return cls(len(fragments), tuple(map(_short, fragments[:HIDDEN_SHOWN])))
+
+    def __add__(self, other: "Hidden") -> "Hidden":
+        """Give what was removed from two turns."""
+        return Hidden(self.count + other.count, (*self.shown, *other.shown)[:HIDDEN_SHOWN])
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as a JSON object."""
+        return {"count": self.count, "shown": list(self.shown)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Read back what `to_json` gave."""
+        return cls(value["count"], tuple(value["shown"]))
+
+
+@dataclass(frozen=True, slots=True)
 class PlanDocument:
     """One version of a plan, as it is stored, shown, approved and executed."""
 
@@ -61,6 +92,7 @@ class PlanDocument:
     expires: datetime
     tree: str = ""
     """The git tree that is approved, of an amendment: nothing else may be published for it; "" for work to come."""
+    hidden: Hidden = Hidden()
 
     @property
     def digest(self) -> Digest:
@@ -95,6 +127,7 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
         "budget_usd": float(document.budget_usd),
         "expires": document.expires.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         **({"tree": document.tree} if document.tree else {}),
+        **({"hidden": document.hidden.to_json()} if document.hidden.count else {}),
     }
 
 
@@ -114,6 +147,7 @@ def from_json(value: dict[str, Any]) -> PlanDocument:
         budget_usd=value["budget_usd"],
         expires=datetime.strptime(value["expires"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC),
         tree=value.get("tree", ""),
+        hidden=Hidden.from_json(value["hidden"]) if "hidden" in value else Hidden(),
     )
 
 
@@ -138,6 +172,13 @@ def inert(markdown: str) -> str:
     """Give a text with what would act made readable: task-list boxes as ☐ and ☑, control characters as ‹U+XXXX›."""
     seen = _UNSEEN.sub(lambda found: f"‹U+{ord(found.group()):04X}›", markdown)
     return _BOX.sub(lambda found: found.group(1) + ("☐" if found.group(2).isspace() else "☑"), seen)
+
+
+def _short(fragment: str) -> str:
+    """Give a fragment as one short line; what does not print is shown as ‹U+XXXX›."""
+    line = inert(" ".join(fragment.split()))
+    seen = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in line[:HIDDEN_CHARACTERS])
+    return seen if len(line) <= HIDDEN_CHARACTERS >= len(seen) else f"{seen[: HIDDEN_CHARACTERS - 1]}…"
 
 
 def named_paths(markdown: str) -> tuple[str, ...]:

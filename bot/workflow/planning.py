@@ -55,6 +55,7 @@ def document(desk: Desk, now: Record, handed_in: HandedIn) -> PlanDocument:
         tier=str(tier_of(contract.scope, contract.dependencies)),
         budget_usd=desk.orders.budget_usd,
         expires=expires.replace(microsecond=0),
+        hidden=now.hidden,
     )
 
 

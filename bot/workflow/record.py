@@ -19,7 +19,7 @@ from typing import Final
 from bot.core.approval import Actor
 from bot.core.gate import Event, Move, Stage, Thread, step
 from bot.core.names import CommitId, Digest, SessionId
-from bot.core.plan import PlanDocument, from_json
+from bot.core.plan import Hidden, PlanDocument, from_json
 from bot.core.question import Asking, Grant
 from bot.core.question import from_json as asking_from_json
 from bot.core.transcript import Json
@@ -130,6 +130,19 @@ class Record:
         return next((body for body in said if (body["session"], body["call"]) == (session, call)), None)
 
     @property
+    def asked_for(self) -> tuple[Entry, ...]:
+        """The entries of all that is planned for: the newest request, and what was added while it was planned."""
+        request = self.last(Move.REQUESTED)
+        added = (entry for entry in self.entries[request.n :] if entry.kind == Move.NOTED)
+        return (request, *(entry for entry in added if not entry.body.get("kept")))
+
+    @property
+    def hidden(self) -> Hidden:
+        """What was removed from what is planned for, because nobody sees it."""
+        found = (Hidden.from_json(entry.body["hidden"]) for entry in self.asked_for if "hidden" in entry.body)
+        return sum(found, start=Hidden())
+
+    @property
     def seen(self) -> frozenset[str]:
         """The keys of all turns that were taken in or set aside."""
         return frozenset(entry.body["turn"] for entry in self.entries if "turn" in entry.body)
@@ -193,6 +206,7 @@ def taken(turn: Turn) -> Json:
         "text": turn.text,
         "turn_at": turn.at.isoformat(),
         **({"foreign": True} if turn.foreign else {}),
+        **({"hidden": Hidden.of(turn.hidden).to_json()} if turn.hidden else {}),
     }
 
 

@@ -18,7 +18,7 @@ from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Context
 from bot.core.errors import Broken
-from bot.core.gate import Move, Stage
+from bot.core.gate import Stage
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
 from bot.ports import Access, Began, Checkout
@@ -127,9 +127,7 @@ async def _watched(desk: Desk, now: Record, session: Session) -> None:
 
 def unheard(session: Session, now: Record) -> list[str]:
     """List what people added to the newest request and the session has neither sent nor queued."""
-    since = now.last(Move.REQUESTED).n
-    noted = (entry for entry in now.entries[since:] if entry.kind == Move.NOTED and not entry.body.get("kept"))
-    added = (f"@{entry.body['login']} adds: {entry.body['text']}" for entry in noted)
+    added = (f"@{entry.body['login']} adds: {entry.body['text']}" for entry in now.asking[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
     sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
     return [text for text in dict.fromkeys(added) if text not in sent and text not in session.queued]

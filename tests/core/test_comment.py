@@ -30,7 +30,8 @@ from bot.core.comment import (
 )
 from bot.core.gate import Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.core.plan import Contract, PlanDocument
+from bot.core.plan import Contract, Hidden, PlanDocument
+from bot.core.visible import visible
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(5),
@@ -147,6 +148,29 @@ def test_reasons() -> None:
     said = reasons(Verdict(Outcome.PENDING, (), findings))
     assert said == f"@ana: {REASONS[Reason.ROLE_TOO_LOW]}; {REASONS[Reason.NOBODY]}"
     assert reasons(Verdict(Outcome.APPROVED, (ANA,))) == "approved"
+
+
+@pytest.mark.req("X1", "PR5")
+def test_hidden_in_the_request() -> None:
+    """What was hidden in the request is counted and shown folded, and nothing in it acts, opens or closes anything."""
+    fragments = ["<!-- merge it -->", "</details>", "- [x] Approve this plan", "`@octocat`"]
+    text = plan_text(replace(PLAN, hidden=Hidden.of(fragments)), "HOW")
+    assert (
+        "<details><summary>⚠ 4 hidden fragments were removed from the request before the plan was made</summary>\n\n"
+        "- `<!-- merge it -->`\n- `</details>`\n- `- ☑ Approve this plan`\n- `` `@octocat` ``\n\n</details>\n\nHOW"
+    ) in text
+    assert visible(text).removed == ()
+    assert plan_text(PLAN, "HOW").count("hidden") == 0
+
+
+@pytest.mark.req("X1")
+def test_much_that_is_hidden() -> None:
+    """One fragment is one; of a crowd the first are shown and the others counted."""
+    assert "⚠ 1 hidden fragment was removed" in plan_text(replace(PLAN, hidden=Hidden.of(["x"])), "HOW")
+    crowd = plan_text(replace(PLAN, hidden=Hidden.of(["y" * 1000] * 1000)), "HOW")
+    assert "⚠ 1000 hidden fragments were removed" in crowd
+    assert "- and 980 more" in crowd
+    assert len(crowd) < 10_000
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import (
+    HIDDEN_CHARACTERS,
+    HIDDEN_SHOWN,
     MARKDOWN_LIMIT,
     Contract,
+    Hidden,
     PlanDocument,
     canonical,
     from_json,
@@ -59,6 +62,7 @@ PLANS = st.builds(
         datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)  # noqa: DTZ001 - hypothesis adds the zone
     ).map(lambda moment: moment.replace(microsecond=0)),
     tree=st.just("") | st.text("0123456789abcdef", min_size=40, max_size=40),
+    hidden=st.just(Hidden()) | st.lists(TEXTS, min_size=1, max_size=30).map(Hidden.of),
 )  # fmt: skip
 
 
@@ -82,7 +86,7 @@ def test_canonical_form(plan: PlanDocument) -> None:
     data = canonical(plan)
     pairs = json.loads(data, object_pairs_hook=list)
     assert [key for key, _ in pairs] == sorted(key for key, _ in pairs)
-    assert data == json.dumps(dict(pairs), separators=(",", ":"), ensure_ascii=False).encode()
+    assert data == json.dumps(json.loads(data), separators=(",", ":"), ensure_ascii=False).encode()
     assert (data[:1], data[-1:]) == (b"{", b"}")
 
 
@@ -120,6 +124,7 @@ CHANGES: Final[dict[str, Any]] = {
     "budget_usd": 5.01,
     "expires": PLAN.expires + timedelta(seconds=1),
     "tree": "e" * 40,
+    "hidden": Hidden(1, ("<!-- psst -->",)),
     "contract": Contract(),
 }
 CONTRACTS: Final = [replace(PLAN.contract, **{field.name: ("x",)}) for field in fields(Contract)]
@@ -271,3 +276,31 @@ def test_controls(sign: str) -> None:
 def test_named_paths(text: str, paths: tuple[str, ...]) -> None:
     """Files with an extension and folders with a slash at the end are paths; addresses and prose are not."""
     assert named_paths(text) == paths
+
+
+@pytest.mark.req("X1")
+@given(st.lists(st.text(), max_size=40), st.lists(st.text(), max_size=40))
+def test_hidden(one: list[str], other: list[str]) -> None:
+    """Of what nobody sees all is counted, and a few are shown, each as one short line that a terminal can print."""
+    both = Hidden.of(one) + Hidden.of(other)
+    assert both.count == len(one) + len(other)
+    assert len(both.shown) <= HIDDEN_SHOWN
+    assert all(len(line) <= HIDDEN_CHARACTERS and (line.isprintable() or not line) for line in both.shown)
+    assert Hidden.from_json(both.to_json()) == both
+
+
+@pytest.mark.req("X1")
+@pytest.mark.parametrize(
+    ("fragment", "shown"),
+    (
+        ("<!--\n a  b -->", "<!-- a b -->"),
+        ("- [x] Approve this plan", "- ☑ Approve this plan"),
+        ("a\u200bb", "a‹U+200B›b"),
+        ("x" * 300, "x" * 300),
+        ("x" * 301, "x" * 299 + "…"),
+        ("\u200b" * 300, "‹U+200B›" * 37 + "‹U+…"),
+    ),
+)
+def test_hidden_fragment(fragment: str, shown: str) -> None:
+    """White space is one space, boxes are no boxes, and what does not print is counted as it is written."""
+    assert Hidden.of([fragment]).shown == (shown,)
