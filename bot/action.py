@@ -174,7 +174,7 @@ async def _swept(job: Job, done: Address | None, began: datetime) -> AsyncIterat
 
 def _nobodys(now: Record, began: datetime) -> bool:
     """Tell whether a thread that was listened to can be carried on without another job being at it."""
-    if now.stage in WAITS:
+    if now.stage in WAITS or now.void:
         return True
     if now.stage not in ON_ENTER or not now.entries:
         return False

@@ -159,9 +159,13 @@ class GitHubHost:
                 now = self._noted(address, record(await journal.read(thread)))
             except PlangateError:
                 continue  # another key's thread is not ours
-            if now.stage not in AT_REST or now.debts or now.kept:
+            if now.stage not in AT_REST or now.debts or now.kept or self._is_void(now):
                 found.append(address)
         return found
+
+    def _is_void(self, now: Record) -> bool:
+        """Tell whether somebody may yet approve a plan that lost its force: for as long as it would have had it."""
+        return now.void and not now.noticed and self.clock.now() < now.plan.expires
 
     def _noted(self, address: Address, now: Record) -> Record:
         """Remember which plan comment to poll, and what was heard."""
@@ -170,7 +174,7 @@ class GitHubHost:
         self._heard[place] = now.seen
         while len(self._heard) > REMEMBERED:
             del self._heard[next(iter(self._heard))]
-        if now.stage in POLLED:
+        if now.stage in POLLED or self._is_void(now):
             self._shown[address] = now.fact("question" if now.stage is Stage.ASKED else "shown")
         else:
             self._shown.pop(address, None)

@@ -231,6 +231,18 @@ def prove(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime)
     return verdict, ApprovedPlan(_KEY, plan, verdict.by, now)
 
 
+def hopeful(snapshot: Snapshot, policy: Policy, since: datetime) -> tuple[Actor, ...]:
+    """Name those who may decide and who said yes since a moment, without a word that is answered as a command is."""
+    return tuple(
+        word.actor
+        for word in snapshot.candidates
+        if word.opinion is Opinion.APPROVE
+        and word.way is not Way.COMMAND
+        and word.at > since
+        and _objection_to_actor(snapshot, policy, word) in {None, Reason.FOUR_EYES}
+    )
+
+
 def _blocked(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> Verdict | None:
     """Give the verdict that holds whoever said what, if there is one."""
     if now >= plan.expires:

@@ -159,6 +159,22 @@ def mode(name: str) -> str:
     return f"Approved work will run in mode {name}. Plan mode stays until a plan is approved."
 
 
+VOID: Final = "A further request came after this plan, and no other plan came of it: ask again for a new one."
+
+
+def void(plan: PlanDocument) -> str:
+    """Answer a yes to a plan that lost its force."""
+    return (
+        f"Plan {plan.plan} ({plan.short_digest}) can no longer be approved: a further request came after it. "
+        "Ask again for a new plan."
+    )
+
+
+def held_up(plan: PlanDocument, why: str) -> str:
+    """Answer a yes to a plan that waits while nothing can be decided here."""
+    return f"Plan {plan.plan} ({plan.short_digest}) waits: I cannot work here: {why}. Mend it, and the approval counts."
+
+
 def status(stage: Stage, mode_name: str) -> str:
     """Say where the thread stands, and in which mode (P8)."""
     return f"This thread is at: {stage}. {mode_sign(mode_name)}."

@@ -13,9 +13,11 @@ from typing import Final
 from bot.core import marker
 from bot.core.approval import Actor
 from bot.core.errors import Refused, Transient
+from bot.core.inert import POSTED_CHARACTERS
 from bot.core.marker import NO_DIGEST, Key
 from bot.core.names import ThreadNumber
 from bot.core.turn import Sign
+from bot.core.visible import newlines
 from bot.github.door import Door, Json
 from bot.github.errors import Unknown
 from bot.github.people import time
@@ -24,6 +26,7 @@ from bot.github.repository import Address
 BOX: Final = "- [ ] Approve this plan"
 _TICKED: Final = re.compile(r"^- \[[xX]\] Approve this plan$", re.MULTILINE)
 _ANY_TICK: Final = re.compile(r"^- \[[xX]\] ", re.MULTILINE)
+_OUTDATED: Final = re.compile(r"\A\*\*Outdated\.\*\* [^\n]*\n\n")
 _LOOK_AGAIN_SECONDS: Final = 3.0
 _log: Final = logging.getLogger(__name__)
 
@@ -92,13 +95,16 @@ class Comments:
         return _checked(_posted(await self.door.get(path)), text)
 
     async def supersede(self, node: str, why: str) -> None:
-        """Say above a comment what replaced it, and fold it as outdated; one that is gone is no matter."""
+        """Say above a comment what replaced it, and fold it as outdated; one that is gone is no matter.
+
+        Somebody may have edited it to any length, or it may say so already: the rest gives way to what is said now.
+        """
         found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if not found:
             return
-        head = f"**Outdated.** {why.strip()}\n\n"
-        if not found["body"].startswith(head):
-            await self.edit(int(found["fullDatabaseId"]), head + found["body"])
+        text = _outdated(found["body"], why)
+        if not same(found["body"], text):
+            await self.edit(int(found["fullDatabaseId"]), text)
         if not found["isMinimized"]:
             await self.minimise(node)
 
@@ -155,6 +161,14 @@ class Comments:
     @property
     def _path(self) -> str:
         return f"{self.address.path}/issues/{self.thread}"
+
+
+def _outdated(body: str, why: str) -> str:
+    """Give a comment with what replaced it above; its end, which holds the marker, stays."""
+    rest = _OUTDATED.sub("", newlines(body), count=1).rstrip()
+    mark = f"\n\n{rest.rpartition(chr(10))[2]}" if marker.parse(rest) else ""
+    head = f"**Outdated.** {' '.join(why.split())}\n\n"
+    return f"{head}{marker.without(rest)[: POSTED_CHARACTERS - len(head) - len(mark)]}{mark}"
 
 
 def same(one: str, other: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 from bot.core import comment
 from bot.core.errors import Refused
 from bot.core.gate import ON_ENTER, Effect, Move, Stage
-from bot.workflow import approving, asking, executing, intake, planning, proposing, publishing, telling
+from bot.workflow import approving, asking, executing, intake, noticing, planning, proposing, publishing, telling
 from bot.workflow.desk import Desk, Done
 from bot.workflow.ledger import append, current
 from bot.workflow.record import Record
@@ -47,6 +47,8 @@ async def look(desk: Desk) -> Record:
         if not now.kept or not intake.takes_requests(now):
             break
         now = await intake.take_kept(desk, now)
+    if desk.orders.refusal:
+        now = await noticing.refusal(desk, now)
     await desk.world.transcripts.save()
     return now
 
@@ -78,7 +80,7 @@ async def _carried_on(desk: Desk, now: Record) -> Record:
         before, now = now, after
         if after.thread == before.thread:
             break
-    return await telling.outcomes(desk, now)
+    return await noticing.void(desk, await telling.outcomes(desk, now))
 
 
 async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:

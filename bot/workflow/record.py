@@ -5,6 +5,8 @@ Everything here is computed from the entries; nothing is remembered elsewhere. B
 ``heard``  a turn that is no move: a command, or somebody who may not ask
 ``told``   what an entry owed the people was said (`answers` names the entry)
 ``shown``  the question of an ask is shown on the thread
+``folded`` the comment of a plan that lost its force was folded
+``noticed`` somebody approved what cannot be approved, and is owed an answer
 
 A move that changes the permission mode says so as `mode_change`, with who caused it (P8).
 
@@ -17,7 +19,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.core.approval import Actor
-from bot.core.gate import Event, Move, Stage, Thread, step
+from bot.core.gate import ON_ENTER, Event, Move, Stage, Thread, step
 from bot.core.names import CommitId, Digest, SessionId
 from bot.core.plan import Hidden, PlanDocument, from_json
 from bot.core.question import Asking, Grant
@@ -29,6 +31,8 @@ from bot.ports import Entry
 HEARD: Final = "heard"
 TOLD: Final = "told"
 SHOWN: Final = "shown"
+FOLDED: Final = "folded"
+NOTICED: Final = "noticed"
 
 _MOVES: Final = frozenset(Move)
 
@@ -40,6 +44,8 @@ class Record:
     thread: Thread = Thread()
     position: int = 0
     entries: tuple[Entry, ...] = field(default=())
+    voided: int = 0
+    """The request that took the force of a waiting plan, until another plan is shown; 0 for none."""
 
     @property
     def stage(self) -> Stage:
@@ -72,6 +78,16 @@ class Record:
     def plan(self) -> PlanDocument:
         """The newest plan document."""
         return from_json(self.last(Move.PLANNED, Move.OUTGREW).body["plan"])
+
+    @property
+    def void(self) -> bool:
+        """Whether a plan is shown that lost its force to a request of which no other plan came, and the bot rests."""
+        return bool(self.voided) and self.stage not in ON_ENTER
+
+    @property
+    def noticed(self) -> bool:
+        """Whether somebody who approved the plan that lost its force was answered."""
+        return any(entry.kind == NOTICED for entry in self.entries[self.voided :])
 
     @property
     def plans(self) -> int:
@@ -184,11 +200,16 @@ class Record:
 
 def record(entries: Sequence[Entry]) -> Record:
     """Replay a journal; raises IllegalEvent when it holds a move that the gate's table has not."""
-    thread = Thread()
+    thread, voided = Thread(), 0
     for entry in entries:
-        if entry.kind in _MOVES:
-            thread, _ = step(thread, event(entry))
-    return Record(thread, len(entries), tuple(entries))
+        if entry.kind not in _MOVES:
+            continue
+        if (thread.stage, entry.kind) == (Stage.AWAITING_APPROVAL, Move.REQUESTED):
+            voided = entry.n
+        elif entry.kind == Move.PROPOSED:
+            voided = 0
+        thread, _ = step(thread, event(entry))
+    return Record(thread, len(entries), tuple(entries), voided)
 
 
 def event(entry: Entry) -> Event:

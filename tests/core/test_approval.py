@@ -23,6 +23,7 @@ from bot.core.approval import (
     Verdict,
     Way,
     evaluate,
+    hopeful,
     prove,
 )
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
@@ -330,3 +331,24 @@ def test_verdict_has_a_reason() -> None:
     for name, case in CASES.items():
         verdict, _ = judged(case)
         assert verdict.by or verdict.findings, name
+
+
+@pytest.mark.req("PR3")
+@pytest.mark.parametrize(
+    ("word", "named"),
+    (
+        (yes(ANA), "ana"),
+        (yes(ANA, way=Way.TICK), "ana"),
+        (yes(ASKER), "asker"),
+        (yes(ANA, at=0), ""),
+        (yes(ANA, role=Role.WRITE), ""),
+        (yes(ANA, role=None), ""),
+        (no(ANA), ""),
+        (command(ANA), ""),
+        (yes(Actor(BOT, "bot")), ""),
+    ),
+)
+def test_hopeful(word: Candidate, named: str) -> None:
+    """Whose yes would wait in silence: of who may decide, by reaction or tick, since that moment; each by name."""
+    look = Snapshot(Shown(NOON), (word,), requester=ASKER.id)
+    assert [actor.login for actor in hopeful(look, STRICT, NOON)] == named.split()

@@ -193,6 +193,23 @@ async def test_an_outdated_plan_says_so_and_is_folded(ground: Ground) -> None:
     assert comment.text.body.count("Plan 2 replaces it.") == 1
 
 
+async def test_an_overgrown_plan_comment_can_be_marked(ground: Ground) -> None:
+    """Somebody filled it up to GitHub's limit: what replaced the plan is said all the same, once, above it."""
+    thread = ground.issue()
+    dialogue = ground.dialogue(thread)
+    shown = (await dialogue.propose(ground.plan(thread), 1)).id
+    (comment,) = ground.comments(thread)
+    last = comment.text.body.rpartition("\n")[2]
+    ground.person("ada").edit_comment(comment.id, "x\r\n" * 20_000 + "y" * (65_000 - 60_000) + f"\n\n{last}")
+    for why in ("Plan 2 replaces it.", "Plan 3\nreplaces it."):
+        await dialogue.supersede(shown, why)
+    (comment,) = ground.comments(thread)
+    assert comment.text.body.startswith("**Outdated.** Plan 3 replaces it.\n\nx\n")
+    assert comment.text.body.count("**Outdated.**") == 1
+    assert comment.text.body.endswith(f"\n\n{last}")
+    assert (len(comment.text.body) <= 58_000, comment.minimized) == (True, "outdated")
+
+
 async def test_who_tried_is_told_once(ground: Ground) -> None:
     """An explanation is one comment a plan, and there is none where nobody tried."""
     thread = ground.issue()

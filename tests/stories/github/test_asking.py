@@ -133,6 +133,36 @@ async def test_revised(story: Story) -> None:
     assert "plan 2" in story.pulls()[0].text.body
 
 
+@pytest.mark.req("PR3", "A5")
+async def test_question_while_a_plan_waits(story: Story, model: Model) -> None:
+    """A question takes the force of the plan that waits: it is folded and says so, and a later yes is answered once."""
+    old = await story.planned()
+    model.before = (say("Since the first release."),)
+    story.says("will", "@plangate since when do orders of 50 pay?")
+    story.reacts("rita", "+1")
+    assert (await story.rests()).stage is Stage.ANSWERED
+    assert (story.plan.id, story.plan.minimized) == (old.id, "outdated")
+    assert story.plan.text.body.startswith("**Outdated.** A further request came after this plan")
+    assert story.said("tell") == ["Since the first release."]
+    assert await story.host.open_threads() == (story.address(),)
+    await story.host.changed([story.address()])
+    story.reacts("maya", "+1")
+    assert await story.host.changed([story.address()]) == (story.address(),)
+    await story.rests()
+    assert (await story.rests()).stage is Stage.ANSWERED
+    assert story.said("tell")[1:] == [
+        f"Plan 1 ({story.digest[:12]}) can no longer be approved: a further request came after it. "
+        "Ask again for a new plan."
+    ]
+    assert await story.host.open_threads() == ()
+    assert story.nothing_done()
+    model.before = ()
+    story.says("will", "@plangate then do it")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert story.plans()[0].text.body.startswith("**Outdated.** Replaced by plan 2")
+    assert story.plans()[0].text.body.count("**Outdated.**") == 1
+
+
 @pytest.mark.soak
 async def test_asked_to_revise(story: Story) -> None:
     """😕 asks for a revision: the bot asks for words, once, and nobody's yes counts meanwhile."""

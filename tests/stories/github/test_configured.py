@@ -58,14 +58,20 @@ async def test_mistaken(story: Story, text: str, words: tuple[str, ...]) -> None
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
 
 
-@pytest.mark.req("PR1")
+@pytest.mark.req("PR1", "PR3")
 async def test_mistaken_while_a_plan_waits(story: Story) -> None:
-    """What a broken configuration would have said of approving nobody knows: nothing starts until it is mended."""
+    """While the configuration is broken nothing starts, as nobody knows who may approve; a yes is told so, once."""
     await story.planned()
     configured(story, "approve:\n  four_eye: true\n")
+    await story.rests()
+    assert story.said("tell") == []
+    story.reacts("rita", "+1")
     story.reacts("maya", "+1")
     await story.rests()
+    await story.rests()
     assert story.nothing_done()
+    (told,) = story.said("tell")
+    assert all(word in told for word in ("Plan 1", "waits: I cannot work here", "four_eye")), told
     configured(story, "approve:\n  four_eyes: true\n")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 

@@ -1,0 +1,44 @@
+"""Noticing: a yes that can come to nothing is answered, once, where it would wait in silence (PR3, A5).
+
+So it is with the plan that a further request took the force of, when nothing came of that request to replace it: its
+comment is folded and says so. And so it is while the configuration is broken, because then nothing is decided.
+"""
+
+from datetime import datetime
+
+from bot.core import comment
+from bot.core.approval import hopeful
+from bot.core.gate import Stage
+from bot.workflow.desk import Desk
+from bot.workflow.ledger import note
+from bot.workflow.record import FOLDED, NOTICED, Record
+from bot.workflow.telling import outcomes
+
+
+async def void(desk: Desk, now: Record) -> Record:
+    """Fold a plan that lost its force and was not replaced; answer who approves it all the same."""
+    if not now.void or desk.pulls is None:
+        return now
+    shown = now.fact("shown")
+    if now.fact("folded") != shown:
+        await desk.dialogue.supersede(shown, comment.VOID)
+        now = await note(desk, now, FOLDED, {"folded": shown})
+    asked = datetime.fromisoformat(now.entries[now.voided - 1].body["turn_at"])
+    return await _answered(desk, now, asked, owes=comment.void(now.plan))
+
+
+async def refusal(desk: Desk, now: Record) -> Record:
+    """Answer who approves a plan while the configuration is broken."""
+    if now.stage is not Stage.AWAITING_APPROVAL or desk.pulls is None:
+        return now
+    return await _answered(desk, now, None, owes=comment.held_up(now.plan, desk.orders.refusal))
+
+
+async def _answered(desk: Desk, now: Record, since: datetime | None, *, owes: str) -> Record:
+    """Say something once, where somebody approved since a moment, or since the plan is shown."""
+    if any(entry.kind == NOTICED and entry.body["owes"] == owes for entry in now.entries):
+        return now
+    live = await desk.dialogue.snapshot(now.plan, now.fact("shown"), onto=now.onto)
+    if hopeful(live, desk.policy, since or live.shown.since):
+        now = await outcomes(desk, await note(desk, now, NOTICED, {"owes": owes}))
+    return now
