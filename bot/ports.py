@@ -340,6 +340,7 @@ class PullOrder:
     base: str
     title: str
     body: str
+    """At most 58,000 characters: GitHub drops a longer one without a word."""
     draft: bool = False
     labels: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.agent.prompts import prompt
-from bot.core.plan import Contract, inert, named_paths, normalise
+from bot.core.comment import code
+from bot.core.errors import Refused
+from bot.core.plan import MARKDOWN_LIMIT, Contract, inert, named_paths, normalise
 from bot.core.transcript import Json
 
 EXIT_PLAN_MODE: Final = "exit_plan_mode"
@@ -24,13 +26,28 @@ class HandedIn:
 
 def read_plan(tool_input: Json) -> HandedIn:
     """Read the input of an exit_plan_mode call; what is left out is derived (P5). Raises Refused with the cure."""
-    markdown = normalise(tool_input["plan"])
+    from bot.core.inert import inert as harmless
+
+    markdown = normalise(harmless(normalise(tool_input["plan"])))
 
     def listed(key: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(inert(" ".join(text.split())) for text in tool_input.get(key) or () if text.strip()))
 
     scope = listed("scope") or named_paths(markdown)
-    return HandedIn(markdown, Contract(scope, listed("commands"), listed("hosts"), listed("dependencies")))
+    contract = Contract(scope, listed("commands"), listed("hosts"), listed("dependencies"))
+    _check_length(markdown, contract)
+    return HandedIn(markdown, contract)
+
+
+def _check_length(markdown: str, contract: Contract) -> None:
+    """Refuse a plan that is too long with its lists: people read them as well, so that they are never cut."""
+    lists = (*contract.scope, *contract.commands, *contract.hosts, *contract.dependencies)
+    length = len(markdown) + sum(len(code(each)) + 2 for each in lists)
+    if length > MARKDOWN_LIMIT:
+        raise Refused(
+            f"the plan and its lists have {length:,} characters, the limit is {MARKDOWN_LIMIT:,}",
+            mend="shorten it: name folders such as `src/**` instead of each file",
+        )
 
 
 def approved(words: str = "") -> str:

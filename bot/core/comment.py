@@ -4,10 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, Final
 
 from bot.core.approval import Reason, Verdict
+from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.plan import Hidden, PlanDocument, inert
 
@@ -36,6 +38,16 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
 
 NAMED: Final = 20
 """So many reasons are said: a crowd under a plan must not make a notice that GitHub refuses."""
+_FILES_ROOM: Final = 3_000
+_BEYOND_ROOM: Final = 5_000
+"""Characters for the files of an amendment, and for those of them that its plan did not name."""
+_SUMMARY_ROOM: Final = 15_000
+_CHECKS_SHOWN: Final = 30
+_OUTPUTS_SHOWN: Final = 3
+_OUTPUT_ROOM: Final = 2_000
+_COMMAND_ROOM: Final = 200
+_ENDING_ROOM: Final = 200
+"""The bounds of a pull request's body, in characters and in how many: the plan gets what they leave of it."""
 _BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 
@@ -53,9 +65,13 @@ def plan_text(plan: PlanDocument, how: str) -> str:
 
 
 def contract(plan: PlanDocument) -> str:
-    """Render the plan's contract as a list."""
+    """Render the plan's contract as a list.
+
+    Nothing of it is left out, but for the files of an amendment, whose tree says which they are.
+    """
+    files = _some(plan.contract.scope, _FILES_ROOM) if plan.tree else _codes(plan.contract.scope)
     rows = (
-        ("Files", _codes(plan.contract.scope) or "any, except those of tier high"),
+        ("Files", files or "any, except those of tier high"),
         ("Commands to prove it", _codes(plan.contract.commands) or "none"),
         ("Network", _codes(plan.contract.hosts) or "none"),
         ("New dependencies", _codes(plan.contract.dependencies) or "none"),
@@ -102,9 +118,19 @@ def co_author(number: int, login: str) -> str:
     return f"{login} <{number}+{login}@users.noreply.github.com>"
 
 
-def amendment(plan: PlanDocument, paths: Sequence[str]) -> str:
-    """Give the text of a plan that was outgrown: the plan as approved, and what the work changed beyond it."""
-    listed = "\n".join(f"- {code(path)}" for path in paths)
+def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] = ()) -> str:
+    """Give the text of a plan that was outgrown: the plan as approved, and what the work changed beyond it.
+
+    The weighty paths, those of tier high, are all named; raises Refused where they are too many for people to read.
+    """
+    rows = [f"- {code(path)}" for path in weighty]
+    room = _BEYOND_ROOM - sum(map(len, rows))
+    if room < 0:
+        raise Refused(
+            f"the work changed {len(rows)} files of tier high that the plan does not name, more than a comment holds",
+            mend="ask for less at a time",
+        )
+    listed = "\n".join([*rows, *_within(room, [f"- {code(path)}" for path in others], "- ")])
     return (
         f"{plan.markdown}\n\n## Amendment\n\nThe work is done. It also changed what the plan did not name:\n\n{listed}"
     )
@@ -242,20 +268,40 @@ def pull_body(
     approvers: Sequence[str],
     cost_usd: float | None,
 ) -> str:
-    """Render a pull request's body: failing checks first, what was done, evidence, who approved, cost, the plan."""
+    """Render a pull request's body: failing checks first, what was done, evidence, who approved, cost, the plan.
+
+    It always fits (X2): summary, checks and outputs have their bounds, and the plan gets what they leave.
+    """
+    from bot.core.inert import POSTED_CHARACTERS, cut
+
     failing = [check for check in checks if check["exit_code"] != 0]
     parts = [f"> ⚠ {len(failing)} of {len(checks)} checks failed; see below."] if failing else []
-    parts.append(inert(summary))
+    parts.append(cut(inert(summary), _SUMMARY_ROOM))
     if checks:
-        rows = [f"`{_cell(check['command'])}` | {check['exit_code']} | {check['seconds']}" for check in checks]
-        parts.append(_table("check | exit code | seconds", rows))
-    parts += [_folded(f"<code>{_cell(check['command'])}</code>", fenced(str(check["output"]))) for check in failing]
+        parts.append(_checked(checks))
+    parts += [_output(check) for check in failing[:_OUTPUTS_SHOWN]]
     money = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
     who = ", ".join(f"`{login}`" for login in approvers)
     parts.append(f"Approved by {who} as plan {plan.plan} ({plan.short_digest}). Cost: {money}.")
-    parts.append(_folded("The approved plan", f"{inert(plan.markdown)}\n\n{contract(plan)}"))
+    room = POSTED_CHARACTERS - len("\n\n".join(parts)) - _ENDING_ROOM
+    parts.append(_folded("The approved plan", cut(f"{inert(plan.markdown)}\n\n{contract(plan)}", room)))
     parts.append(f"Closes #{plan.thread}")
     return "\n\n".join(parts) + "\n"
+
+
+def _checked(checks: Sequence[Mapping[str, Any]]) -> str:
+    """Render the checks as a table, failing ones first where they are too many to be shown."""
+    first = sorted(checks, key=lambda check: check["exit_code"] == 0) if len(checks) > _CHECKS_SHOWN else checks
+    rows = [
+        f"`{_cell(check['command'])}` | {check['exit_code']} | {check['seconds']}" for check in first[:_CHECKS_SHOWN]
+    ]
+    more = f"\n\nAnd {len(checks) - _CHECKS_SHOWN} more checks." if len(checks) > _CHECKS_SHOWN else ""
+    return _table("check | exit code | seconds", rows) + more
+
+
+def _output(check: Mapping[str, Any]) -> str:
+    """Fold what a failing check showed."""
+    return _folded(f"<code>{_cell(check['command'])}</code>", fenced(str(check["output"])[-_OUTPUT_ROOM:]))
 
 
 def _row(row: Row) -> str:
@@ -281,7 +327,13 @@ def fenced(text: str) -> str:
 
 def _cell(text: str) -> str:
     """Give a text that fits one cell of a table and a line of HTML."""
-    return " ".join(text.split()).replace("|", "\\|").replace("`", "'").replace("<", "‹")
+    line = " ".join(text.split())
+    return (
+        (line if len(line) <= _COMMAND_ROOM else f"{line[:_COMMAND_ROOM]}…")
+        .replace("|", "\\|")
+        .replace("`", "'")
+        .replace("<", "‹")
+    )
 
 
 def outcome(stage: Stage, *, branch: str = "", detail: str = "") -> str:
@@ -314,3 +366,15 @@ def code(value: str) -> str:
 
 def _codes(values: Sequence[str]) -> str:
     return ", ".join(map(code, values))
+
+
+def _some(values: Sequence[str], room: int) -> str:
+    """Quote as many values as fit, and count the others."""
+    return ", ".join(_within(room, [code(value) for value in values]))
+
+
+def _within(room: int, texts: Sequence[str], mark: str = "") -> list[str]:
+    """Give as many texts as fit, and how many more there are."""
+    ends = accumulate(len(text) + 2 for text in texts)
+    fit = sum(end <= room for end in ends)
+    return [*texts[:fit], *([f"{mark}and {len(texts) - fit} more"] if fit < len(texts) else [])]

@@ -58,6 +58,25 @@ def inert(text: str, allowed_hosts: Collection[str] = (), keep: Collection[str] 
     return made if calm.holds(made) else _capped(_as_code(plain))
 
 
+def cut(text: str, characters: int) -> str:
+    """Give as much of an inert text as fits, and say that the rest was cut; what is left is inert as well.
+
+    A cut may part a code span or block from its end, and free what stands in it: so the rest is made inert again.
+    """
+    if len(text) <= characters:
+        return text
+    room = max(0, characters - len(_CUT))
+    kept = _at_line(text[:room])
+    while len(made := inert(kept)) > room:
+        kept = _at_line(kept[: len(kept) - (len(made) - room)])
+    return made + _CUT
+
+
+def _at_line(text: str) -> str:
+    """Give a text up to the end of its last whole line; one line alone as it is."""
+    return text.rpartition("\n")[0] or text
+
+
 def inert_line(text: str) -> str:
     """Make a text harmless as a title: one line, without effect of closing keywords and of marks that skip checks."""
     return _quiet(" ".join(shown(_ANSI.sub("", text)).split()))[:TITLE_CHARACTERS]

@@ -14,8 +14,6 @@ from bot.github.errors import Unknown, Unprocessable
 from bot.github.repository import Address
 from bot.ports import PullOrder, PullRequest
 
-BODY_LIMIT: Final = 58_000
-"""Code points: GitHub drops a longer body without a word."""
 _TRIES: Final = 4
 _WAIT_SECONDS: Final = 3.0
 
@@ -33,7 +31,7 @@ class GitHubPulls:
 
         One that the bot made by the same order and that somebody closed since is given as it is, not made again.
         """
-        pull = await self._ensured(order, order.body[:BODY_LIMIT].rstrip())
+        pull = await self._ensured(order, order.body.rstrip())
         undone = await self._attended(pull, order) if pull["state"] == "open" else ()
         return PullRequest(int(pull["number"]), str(pull["html_url"]), undone)
 

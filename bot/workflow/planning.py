@@ -8,7 +8,7 @@ from bot.agent.session import Session
 from bot.core import comment
 from bot.core.gate import Move, Stage
 from bot.core.paths import tier_of
-from bot.core.plan import PlanDocument, normalise, to_json
+from bot.core.plan import PlanDocument, to_json
 from bot.core.transcript import Json, pending_calls
 from bot.ports import Access
 from bot.workflow.desk import Desk, Done
@@ -41,8 +41,6 @@ async def perform(desk: Desk, now: Record) -> Done | None:
 
 def document(desk: Desk, now: Record, handed_in: HandedIn) -> PlanDocument:
     """Make the plan document of a handed-in plan: the next version, its text made inert before it is hashed."""
-    from bot.core.inert import inert
-
     contract = handed_in.contract
     expires = desk.world.clock.now() + timedelta(days=desk.orders.expires_days)
     return PlanDocument(
@@ -50,7 +48,7 @@ def document(desk: Desk, now: Record, handed_in: HandedIn) -> PlanDocument:
         thread=desk.place.thread,
         plan=now.thread.plan + 1,
         base=now.base,
-        markdown=normalise(inert(handed_in.markdown)),
+        markdown=handed_in.markdown,
         contract=contract,
         tier=str(tier_of(contract.scope, contract.dependencies)),
         budget_usd=desk.orders.budget_usd,

@@ -8,7 +8,7 @@ from bot.core.errors import Conflict, OutOfScope, Refused
 from bot.core.gate import Move, Stage
 from bot.core.inert import inert, inert_line, inert_message
 from bot.core.names import run_branch, thread_branch
-from bot.core.paths import tier_of
+from bot.core.paths import Tier, tier_of
 from bot.core.plan import PlanDocument, to_json
 from bot.core.transcript import Json
 from bot.ports import CommitOrder, Published, PullOrder
@@ -64,11 +64,12 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
     """
     # A plan without a scope covers everything but tier high, as `**` does (core/paths.py).
     scope = tuple(dict.fromkeys((*(plan.contract.scope or ("**",)), *paths)))
+    high = {path for path in paths if tier_of([path], plan.contract.dependencies) is Tier.HIGH}
     contract = replace(plan.contract, scope=scope)
     return replace(
         plan,
         plan=plan.plan + 1,
-        markdown=comment.amendment(plan, paths),
+        markdown=comment.amendment(plan, sorted(high), [path for path in paths if path not in high]),
         contract=contract,
         tier=str(tier_of(scope, contract.dependencies)),
         tree=tree,

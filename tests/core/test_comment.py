@@ -28,6 +28,7 @@ from bot.core.comment import (
     status,
     stopped,
 )
+from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, Hidden, PlanDocument
@@ -197,6 +198,30 @@ def test_amendment() -> None:
         f"{PLAIN.markdown}\n\n## Amendment\n\nThe work is done. It also changed what the plan did not name:\n\n"
         "- `a.py`\n- `` b`‹U+000A›- [ ] c ``"
     )
+
+
+AMENDED: Final = replace(PLAN, tree="e" * 40)
+
+
+@pytest.mark.req("PR5", "X2")
+def test_long_amendment() -> None:
+    """Files of tier high are all named, first; of the others as many as fit, and the tree says which the rest are."""
+    text = amendment(PLAIN, ("CLAUDE.md", "Makefile"), [f"src/{number}.py" for number in range(9_000)])
+    assert "name:\n\n- `CLAUDE.md`\n- `Makefile`\n- `src/0.py`\n" in text
+    assert text.splitlines()[-1].startswith("- and 8")
+    assert len(text) < 6_000
+    with pytest.raises(Refused, match="9000 files of tier high"):
+        amendment(PLAIN, [f"{number}/CLAUDE.md" for number in range(9_000)])
+
+
+@pytest.mark.req("PR5", "X2")
+def test_contract_is_whole() -> None:
+    """What a plan may do is shown whole, however long; only an amendment, which is one tree, counts further files."""
+    scope = tuple(f"src/{number}.py" for number in range(2_000))
+    assert "`src/1999.py`" in contract(replace(PLAN, contract=Contract(scope)))
+    shown = contract(replace(AMENDED, contract=Contract(scope)))
+    assert (shown.splitlines()[0].endswith(" more"), len(shown) < 3_300) == (True, True)
+    assert f"- Exactly this work: git tree `{'e' * 40}`" in shown
 
 
 @pytest.mark.parametrize("verb", Verb)

@@ -6,8 +6,10 @@ from typing import Any, Final
 
 import pytest
 
+from bot.core import visible
 from bot.core.comment import Row, brief, progress, published, pull_body, superseded
 from bot.core.gate import Stage
+from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 
@@ -90,6 +92,41 @@ def test_output_stays_in_its_fence(output: str, fence: str) -> None:
 def test_boxes_are_inert() -> None:
     """Boxes in the approved plan are signs here as well."""
     assert "- ☐ one" in body(plan=replace(PLAN, markdown="- [ ] one"))
+
+
+LONG: Final[dict[str, dict[str, Any]]] = {
+    "summary": {"summary": "word `@a\n@b` " * 9_000},
+    "summary in a fence": {"summary": "```\n" + "@octocat closes #1\n" * 9_000},
+    "outputs": {"checks": [{**BAD, "output": "`" * 2_000} for _ in range(50)]},
+    "commands": {"checks": [{**BAD, "command": "|" * 9_000, "output": "x" * 9_000} for _ in range(50)]},
+    "plan": {"plan": replace(PLAN, markdown="Say `@a\nand @b`.\n" * 2_300)},
+    "one line": {"plan": replace(PLAN, markdown="@octocat " * 4_400)},
+    "astral": {"plan": replace(PLAN, markdown="🚀" * 39_000), "summary": "🚀" * 50_000},
+}
+LONG["all"] = LONG["summary in a fence"] | LONG["outputs"] | LONG["plan"]
+
+
+@pytest.mark.req("X2")
+@pytest.mark.parametrize("case", LONG)
+def test_long_pull_request(case: str) -> None:
+    """However long its parts are, it fits, closes its issue at the end, and nobody is mentioned by what a cut left."""
+    given = {"summary": "Done.", "checks": [GOOD], "plan": PLAN} | LONG[case]
+    plan = replace(given["plan"], markdown=inert(given["plan"].markdown))
+    text = pull_body(plan, summary=inert(given["summary"]), checks=given["checks"], approvers=("ana",), cost_usd=1.0)
+    assert (len(text) <= POSTED_CHARACTERS, len(text.encode()) <= POSTED_BYTES) == (True, True)
+    assert text.endswith("</details>\n\nCloses #8\n")
+    assert "Approved by `ana` as plan 3" in text
+    inline = [token for token in visible.parser().parse(text) if token.type == "inline"]
+    assert not any("@" in part.content for token in inline for part in token.children or [] if part.type == "text")
+    assert [token.content for token in inline][-1] == "Closes #8"
+
+
+def test_many_checks() -> None:
+    """The first thirty are shown, failing ones before the others, and the rest is counted."""
+    text = body(*[GOOD] * 40, BAD)
+    assert text.count("`ruff check`") == 29
+    assert "`pytest -q` | 1 |" in text
+    assert "And 11 more checks." in text
 
 
 def test_one_sentence_each() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
+from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, cut, inert
 
 pytestmark = pytest.mark.req("X2")
 
@@ -94,3 +94,13 @@ def acting(posted: str) -> list[str]:
     parts = [part for token in tokens for part in (token, *(token.children or []))]
     kinds = {"html_block", "html_inline", "link_open", "image"}
     return [part.type for part in parts if part.type in kinds or (part.type == "text" and PERSON.search(part.content))]
+
+
+@given(st.text(st.sampled_from("@a`\n ~-#1<>[]()") | st.characters(), max_size=400), st.integers(0, 300))
+def test_cut(text: str, characters: int) -> None:
+    """A text that was cut fits, but for the note that says so, and what is left is as inert as it was."""
+    made = cut(inert(text), characters)
+    note = "(The rest was cut: the text is too long for one comment.)"
+    assert len(made) <= max(characters, len(note) + 3)
+    kept = made.removesuffix(f"\n\n{note}\n")
+    assert inert(kept) == kept

@@ -62,13 +62,6 @@ async def test_what_github_refuses_is_told(ground: Ground) -> None:
     assert there(ground) == 0
 
 
-async def test_a_long_body_is_cut(ground: Ground) -> None:
-    """GitHub would drop what is longer without a word."""
-    port = pulls(ground)
-    made = await port.ensure(PullOrder(ORDER.branch, "main", "t", "x" * 70_000), 1)
-    assert len(ground.github.world.issue(HOME, made.number).text.body) == 58_000
-
-
 def attended(ground: Ground, number: int) -> tuple[list[str], list[str]]:
     """The labels of a pull request, and who was asked to review it."""
     world = ground.github.world

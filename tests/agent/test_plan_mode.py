@@ -1,0 +1,38 @@
+"""What becomes of a plan that is handed in: its text, its lists, and how long both may be."""
+
+from typing import Any
+
+import pytest
+
+from bot.agent.plan_mode import read_plan
+from bot.core.errors import Refused
+from bot.core.plan import MARKDOWN_LIMIT
+
+LINE = "Change it.\n"
+
+
+@pytest.mark.req("P5")
+@pytest.mark.parametrize(
+    "given",
+    (
+        {"plan": LINE * 4_000},
+        {"plan": LINE, "scope": [f"src/{number}.py" for number in range(3_000)]},
+        {"plan": LINE, "commands": ["x" * MARKDOWN_LIMIT]},
+        {"plan": LINE, "hosts": ["\u0600" * 6_000]},
+        {"plan": "`src/a.py` " + "x" * (MARKDOWN_LIMIT - 20)},
+        {"plan": "@octocat " * 4_400},
+    ),
+    ids=("text", "scope", "commands", "unseen", "derived scope", "made inert"),
+)
+def test_too_long(given: dict[str, Any]) -> None:
+    """A plan that with its lists, as people see them, is longer than one comment goes back with what to do."""
+    with pytest.raises(Refused, match="characters, the limit is 40,000: shorten it"):
+        read_plan(given)
+
+
+@pytest.mark.req("P5", "X2")
+def test_handed_in() -> None:
+    """What is given comes back as it is shown: inert, each entry of a list on one line and once."""
+    plan = read_plan({"plan": "Ask @octocat.\n", "scope": ["src/a.py", " src/a.py"], "commands": ["make\n test"]})
+    assert plan.markdown == "Ask `@octocat`."
+    assert (plan.contract.scope, plan.contract.commands) == (("src/a.py",), ("make test",))
