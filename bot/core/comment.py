@@ -185,6 +185,7 @@ def mode(name: str) -> str:
     return f"Approved work will run in mode {name}. Plan mode stays until a plan is approved."
 
 
+OVERTAKEN: Final = "the branch of the pull request has moved since the plan was made, or was closed"
 VOID: Final = "A further request came after this plan, and no other plan came of it: ask again for a new one."
 
 

@@ -108,8 +108,11 @@ class Thread:
 
 _REST: Final = {Move.REQUESTED: Stage.PLANNING}
 _ENDS: Final = {Move.STOPPED: Stage.STOPPED, Move.FAILED: Stage.FAILED, Move.LIMITED: Stage.LIMIT}
-_AGAIN: Final = {**_REST, Move.RETRIED: Stage.PLANNING, Move.RESUMED: Stage.EXECUTING}
+_ROUND: Final = {**_REST, Move.CLOSED: Stage.DONE}
+_AGAIN: Final = {**_ROUND, Move.RETRIED: Stage.PLANNING, Move.RESUMED: Stage.EXECUTING}
 
+# A pull request can be merged wherever its thread rests or waits: that ends its round, and a further request begins
+# the next one (PR2).
 # Stopping what never began or is done leaves it there: what is stopped can be retried or resumed, and that would plan
 # what nobody asked, or do again, under a spent approval, what was done.
 TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
@@ -123,12 +126,12 @@ TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
             **_ENDS,
         },
         Stage.PROPOSING: {
-            **_REST,
+            **_ROUND,
             Move.PROPOSED: Stage.AWAITING_APPROVAL,
             **_ENDS,
         },
         Stage.AWAITING_APPROVAL: {
-            **_REST,
+            **_ROUND,
             Move.APPROVED: Stage.EXECUTING,
             Move.REJECTED: Stage.REJECTED,
             Move.DRIFTED: Stage.STALE,
@@ -139,6 +142,7 @@ TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
             Move.NOTED: Stage.EXECUTING,
             Move.EXECUTED: Stage.PUBLISHING,
             Move.WITHDRAWN: Stage.AWAITING_APPROVAL,
+            Move.DRIFTED: Stage.STALE,
             Move.ASKED: Stage.ASKED,
             **_ENDS,
         },
@@ -146,15 +150,16 @@ TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
             Move.NOTED: Stage.PUBLISHING,
             Move.OUTGREW: Stage.PROPOSING,
             Move.WITHDRAWN: Stage.AWAITING_APPROVAL,
+            Move.DRIFTED: Stage.STALE,
             Move.PUBLISHED: Stage.IN_REVIEW,
             Move.DELIVERED: Stage.DONE,
             **_ENDS,
         },
-        Stage.IN_REVIEW: {**_REST, Move.CLOSED: Stage.DONE, Move.STOPPED: Stage.STOPPED},
-        Stage.ANSWERED: {**_REST, Move.STOPPED: Stage.STOPPED},
+        Stage.IN_REVIEW: {**_ROUND, Move.STOPPED: Stage.STOPPED},
+        Stage.ANSWERED: {**_ROUND, Move.STOPPED: Stage.STOPPED},
         # An answer to a planner's question leads back to planning; one that steers approved work, back to that work.
         Stage.ASKED: {
-            **_REST,
+            **_ROUND,
             Move.NOTED: Stage.ASKED,
             Move.REPLIED: Stage.PLANNING,
             Move.INSTRUCTED: Stage.EXECUTING,
@@ -163,9 +168,9 @@ TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
             Move.FAILED: Stage.FAILED,
         },
         Stage.DONE: {**_REST, Move.STOPPED: Stage.DONE},
-        Stage.REJECTED: {**_REST, Move.STOPPED: Stage.STOPPED},
-        Stage.STALE: {**_REST, Move.RETRIED: Stage.PLANNING, Move.STOPPED: Stage.STOPPED},
-        Stage.EXPIRED: {**_REST, Move.RETRIED: Stage.PLANNING, Move.STOPPED: Stage.STOPPED},
+        Stage.REJECTED: {**_ROUND, Move.STOPPED: Stage.STOPPED},
+        Stage.STALE: {**_ROUND, Move.RETRIED: Stage.PLANNING, Move.STOPPED: Stage.STOPPED},
+        Stage.EXPIRED: {**_ROUND, Move.RETRIED: Stage.PLANNING, Move.STOPPED: Stage.STOPPED},
         Stage.STOPPED: {**_AGAIN, Move.STOPPED: Stage.STOPPED},
         Stage.FAILED: {**_AGAIN, Move.STOPPED: Stage.STOPPED},
         Stage.LIMIT: {**_AGAIN, Move.STOPPED: Stage.STOPPED},

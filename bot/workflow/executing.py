@@ -31,6 +31,9 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     _, proof = await evaluated(desk, now)
     if proof is None:
         return Done(Move.WITHDRAWN)
+    if await _overtaken(desk, now):
+        owes = comment.outcome(Stage.STALE, detail=comment.OVERTAKEN)
+        return Done(Move.DRIFTED, {"detail": comment.OVERTAKEN, "owes": owes})
     async with opened(desk, now, _opening(desk, now)) as session:
         ended = await _worked(desk, now, session)
         if ended is None or isinstance(ended, Done):
@@ -38,6 +41,18 @@ async def perform(desk: Desk, now: Record) -> Done | None:
         if ended.end is not End.ANSWERED:
             return _unfinished(ended)
     return Done(Move.EXECUTED, {"summary": ended.text, "checks": await _checks(desk, now)}, now.plan.digest)
+
+
+async def _overtaken(desk: Desk, now: Record) -> bool:
+    """Tell whether a pull request's branch was moved, or closed, before work on it began: it could not be pushed."""
+    if desk.pulls is None or now.last(Move.APPROVED).n < max(
+        (entry.n for entry in now.entries if entry.kind == Move.EXECUTED), default=0
+    ):
+        return False
+    if desk.place.branch:
+        return await desk.pulls.head(desk.place.thread) != now.base
+    published = now.published
+    return bool(now.onto) and published is not None and await desk.pulls.head(published.body["pull_number"]) != now.base
 
 
 def _opening(desk: Desk, now: Record) -> Opening:

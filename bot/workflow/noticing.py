@@ -23,8 +23,9 @@ async def void(desk: Desk, now: Record) -> Record:
     if now.fact("folded") != shown:
         await desk.dialogue.supersede(shown, comment.VOID)
         now = await note(desk, now, FOLDED, {"folded": shown})
-    asked = datetime.fromisoformat(now.entries[now.voided - 1].body["turn_at"])
-    return await _answered(desk, now, asked, owes=comment.void(now.plan))
+    ended = now.entries[now.voided - 1]
+    since = datetime.fromisoformat(ended.body.get("turn_at", ended.at.isoformat()))
+    return await _answered(desk, now, since, owes=comment.void(now.plan))
 
 
 async def refusal(desk: Desk, now: Record) -> Record:

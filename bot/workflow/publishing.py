@@ -37,7 +37,10 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     except (Refused, Conflict) as error:
         if isinstance(error, Conflict) and desk.pulls is None:
             raise  # a person at a terminal is told on the spot
-        return Done(Move.FAILED, {"detail": str(error), "owes": comment.outcome(Stage.FAILED, detail=str(error))})
+        overtaken = isinstance(error, Conflict) and _order(desk, now, proof).expected is not None
+        stage, detail = (Stage.STALE, error.what) if overtaken else (Stage.FAILED, str(error))
+        move = Move.DRIFTED if overtaken else Move.FAILED
+        return Done(move, {"detail": detail, "owes": comment.outcome(stage, detail=detail)})
     facts: Json = {"branch": made.branch, "commit": made.commit, "paths": list(made.paths)}
     if desk.pulls is None:
         owes = comment.outcome(Stage.DONE, branch=made.branch)

@@ -204,7 +204,7 @@ def record(entries: Sequence[Entry]) -> Record:
     for entry in entries:
         if entry.kind not in _MOVES:
             continue
-        if (thread.stage, entry.kind) == (Stage.AWAITING_APPROVAL, Move.REQUESTED):
+        if thread.stage is Stage.AWAITING_APPROVAL and entry.kind in {Move.REQUESTED, Move.CLOSED}:
             voided = entry.n
         elif entry.kind == Move.PROPOSED:
             voided = 0

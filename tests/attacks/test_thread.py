@@ -203,10 +203,33 @@ async def test_a_branch_of_others_that_moved(story: Story) -> None:
     await story.rests(number)
     story.person("ada").push(HOME, {"docs/newer.md": "Newer.\n"}, branch="topic")
     story.reacts("maya", "+1", story.plans(number)[-1])
-    assert (await story.rests(number)).stage is Stage.FAILED
+    assert (await story.rests(number)).stage is Stage.STALE
     (said,) = story.said("tell", number)
     assert "has moved since the plan was made" in said
     assert "delete" not in said
+    assert story.model.worked == 0
+    story.says("will", "@plangate retry", number)
+    assert (await story.rests(number)).stage is Stage.AWAITING_APPROVAL
+    story.reacts("maya", "+1", story.plans(number)[-1])
+    assert (await story.rests(number)).stage is Stage.IN_REVIEW
+    assert ("Newer." in story.file("topic", "docs/newer.md"), "total >= FREE_FROM" in story.file("topic")) == (
+        True,
+        True,
+    )
+
+
+@pytest.mark.req("PR3", "A5")
+@pytest.mark.parametrize(("path", "why"), (("docs/newer.md", "has moved"), (FIXED, "have changed on the base branch")))
+async def test_a_branch_of_others_that_moves_at_work(story: Story, model: Model, path: str, why: str) -> None:
+    """The same while the work runs, in its scope or beside it: what others pushed stays, and one comment says so."""
+    number = topic(story)
+    await story.rests(number)
+    story.reacts("maya", "+1", story.plans(number)[-1])
+    async with story.at_work(model.pause("w1"), number):
+        theirs = story.person("ada").push(HOME, {path: "Newer.\n"}, branch="topic")
+    assert (await story.rests(number)).stage is Stage.STALE
+    assert [why in said for said in story.said("tell", number)] == [True]
+    assert bare(story).refs()["refs/heads/topic"] == theirs
 
 
 @pytest.mark.req("PR1")

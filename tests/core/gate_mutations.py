@@ -57,10 +57,10 @@ MUTATIONS: Final = {
         "Move.OUTGREW: Stage.PUBLISHING",
         "work_is_approved",
     ),
-    "a rejected plan is retried": ("Stage.REJECTED: {**_REST", "Stage.REJECTED: {**_AGAIN", "follows_the_table"),
+    "a rejected plan is retried": ("Stage.REJECTED: {**_ROUND", "Stage.REJECTED: {**_AGAIN", "follows_the_table"),
     "a pull request cannot be stopped": (
-        "Move.CLOSED: Stage.DONE, Move.STOPPED: Stage.STOPPED}",
-        "Move.CLOSED: Stage.DONE}",
+        "Stage.IN_REVIEW: {**_ROUND, Move.STOPPED: Stage.STOPPED}",
+        "Stage.IN_REVIEW: {**_ROUND}",
         "stops_everywhere",
     ),
     "stopping works": (
@@ -68,7 +68,22 @@ MUTATIONS: Final = {
         "{Move.STOPPED: Stage.EXECUTING, Move.FAILED",
         "stops_everywhere",
     ),
-    "a pull request is never closed": ("Move.CLOSED: Stage.DONE, ", "", "comes_everywhere"),
+    "a pull request is never closed": (", Move.CLOSED: Stage.DONE}", "}", "comes_everywhere"),
+    "a rejected thread's pull request is never closed": (
+        "Stage.REJECTED: {**_ROUND",
+        "Stage.REJECTED: {**_REST",
+        "comes_everywhere",
+    ),
+    "closing leaves the work under way": (
+        "Move.CLOSED: Stage.DONE}",
+        "Move.CLOSED: Stage.EXECUTING}",
+        "work_is_approved",
+    ),
+    "work that drifted is published": (
+        "Move.DRIFTED: Stage.STALE,\n            Move.PUBLISHED",
+        "Move.DRIFTED: Stage.IN_REVIEW,\n            Move.PUBLISHED",
+        "work_is_approved",
+    ),
     "what the table has not is ignored": (
         "    if target is None:\n",
         "    if target is None:\n        return thread, None\n",

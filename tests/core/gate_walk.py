@@ -25,25 +25,27 @@ _COUNTERS: Final = ("ask", "plan", "round", "kept")
 _ROWS: Final = """
 listening         requested>planning stopped>listening
 planning          noted>planning planned>proposing answered>answered asked>asked ENDS
-proposing         requested>planning proposed>awaiting_approval ENDS
-awaiting_approval requested>planning approved>executing rejected>rejected drifted>stale expired>expired ENDS
-executing         noted>executing executed>publishing withdrawn>awaiting_approval asked>asked ENDS
-publishing        noted>publishing outgrew>proposing published>in_review delivered>done withdrawn>awaiting_approval ENDS
-in_review         requested>planning closed>done stopped>stopped
-answered          requested>planning stopped>stopped
-asked             requested>planning noted>asked replied>planning instructed>executing expired>expired STOPS
+proposing         ROUND proposed>awaiting_approval ENDS
+awaiting_approval ROUND approved>executing rejected>rejected drifted>stale expired>expired ENDS
+executing         noted>executing executed>publishing BACK asked>asked ENDS
+publishing        noted>publishing outgrew>proposing published>in_review delivered>done BACK ENDS
+in_review         ROUND stopped>stopped
+answered          ROUND stopped>stopped
+asked             ROUND noted>asked replied>planning instructed>executing expired>expired STOPS
 done              requested>planning stopped>done
-rejected          requested>planning stopped>stopped
-stale             requested>planning retried>planning stopped>stopped
-expired           requested>planning retried>planning stopped>stopped
-stopped           requested>planning AGAIN stopped>stopped
-failed            requested>planning AGAIN stopped>stopped
-limit             requested>planning AGAIN stopped>stopped
+rejected          ROUND stopped>stopped
+stale             ROUND retried>planning stopped>stopped
+expired           ROUND retried>planning stopped>stopped
+stopped           ROUND AGAIN stopped>stopped
+failed            ROUND AGAIN stopped>stopped
+limit             ROUND AGAIN stopped>stopped
 """
 _SHORT: Final = {
     "ENDS": "stopped>stopped failed>failed limited>limit",
     "STOPS": "stopped>stopped failed>failed",
     "AGAIN": "retried>planning resumed>executing",
+    "BACK": "withdrawn>awaiting_approval drifted>stale",
+    "ROUND": "requested>planning closed>done",
 }
 _SPLIT: Final = [" ".join(_SHORT.get(word, word) for word in row.split()).split() for row in _ROWS.strip().splitlines()]
 

@@ -110,7 +110,7 @@ LONG["all"] = LONG["summary in a fence"] | LONG["outputs"] | LONG["plan"]
 @pytest.mark.parametrize("case", LONG)
 def test_long_pull_request(case: str) -> None:
     """However long its parts are, it fits, closes its issue at the end, and nobody is mentioned by what a cut left."""
-    given = {"summary": "Done.", "checks": [GOOD], "plan": PLAN} | LONG[case]
+    given: dict[str, Any] = {"summary": "Done.", "checks": [GOOD], "plan": PLAN, **LONG[case]}
     plan = replace(given["plan"], markdown=inert(given["plan"].markdown))
     text = pull_body(plan, summary=inert(given["summary"]), checks=given["checks"], approvers=("ana",), cost_usd=1.0)
     assert (len(text) <= POSTED_CHARACTERS, len(text.encode()) <= POSTED_BYTES) == (True, True)

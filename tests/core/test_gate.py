@@ -144,6 +144,24 @@ def test_second_round() -> None:
     assert replay(merged) == Thread(Stage.PLANNING, ask=6, round=2, plan=1)
 
 
+@pytest.mark.req("PR2")
+@pytest.mark.parametrize(
+    "rest",
+    (
+        (),
+        (Event(Move.PROPOSED, 7, B),),
+        (Event(Move.PROPOSED, 7, B), Event(Move.REJECTED, 8)),
+        (Event(Move.STOPPED),),
+        (Event(Move.FAILED, 7),),
+    ),
+    ids=("proposing", "awaiting", "rejected", "stopped", "failed"),
+)
+def test_merged_meanwhile(rest: tuple[Event, ...]) -> None:
+    """A pull request that is merged while a follow-up waits, or came to nothing, ends its round all the same."""
+    follow_up = (*TO_REVIEW, Event(Move.REQUESTED), Event(Move.PLANNED, 6, B), *rest)
+    assert replay((*follow_up, Event(Move.CLOSED), Event(Move.REQUESTED))).round == 2
+
+
 def test_resuming_needs_an_approval() -> None:
     """Stopped work goes on only where a plan had been approved; a stopped plan session is retried instead."""
     assert replay((*TO_WORK, Event(Move.STOPPED), Event(Move.RESUMED))).stage is Stage.EXECUTING

@@ -72,6 +72,26 @@ async def test_after_the_merge(story: Story) -> None:
     assert len(story.pulls()) == 2
 
 
+@pytest.mark.req("PR2")
+@pytest.mark.parametrize("way", ("rejected", soak("waiting")))
+async def test_merged_meanwhile(story: Story, way: str) -> None:
+    """The pull request is merged while a follow-up plan waits, or after its rejection: the next wish is a new round."""
+    branch = await delivered(story)
+    story.says("will", "@plangate note it in the changelog")
+    await story.rests(1)
+    if way == "rejected":
+        story.reacts("maya", "-1")
+        assert (await story.rests(1)).stage is Stage.REJECTED
+    story.person("maya").merge(HOME, 2)
+    story.person("will").reopen(HOME, 1)
+    story.says("will", "@plangate note it in the changelog after all")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert f"{branch}-r2" in story.branches()
+    assert len(story.pulls()) == 2
+
+
 async def test_nothing_by_itself(story: Story) -> None:
     """The bot does not answer its own pull request, nor what people say there among themselves."""
     await delivered(story)
