@@ -49,7 +49,13 @@ _TABLE: tuple[tuple[PathClass, tuple[str, ...]], ...] = (
     ),
     (
         PathClass.AGENT,
-        tuple("claude.md claude.local.md agents.md .claude .mcp.json .plangate /.github /.*/** /.*[*?[]*".split()),
+        tuple(
+            # What other agents take orders from counts as well, at any depth: an agent reads it wherever it works.
+            "claude.md claude.local.md agents.md agents.override.md agent.md gemini.md warp.md .claude .mcp.json "
+            ".plangate .cursorrules .cursorignore .cursor .windsurfrules .windsurf .clinerules .roorules .roo .kiro "
+            ".goosehints .aider.conf.yml .junie .gemini .codex .continue copilot-instructions.md "
+            "*.instructions.md *.prompt.md *.chatmode.md /.github /.*/** /.*[*?[]*".split()
+        ),
     ),
     (
         PathClass.DEPENDENCIES,

@@ -22,6 +22,14 @@ CLASSES = (
     ("requirements-dev.txt", PathClass.DEPENDENCIES),
     ("CLAUDE.md", PathClass.AGENT),
     ("pkg/AGENTS.md", PathClass.AGENT),
+    *(
+        (path, PathClass.AGENT)
+        for path in (
+            ".cursorrules pkg/.cursorrules .cursor/rules/x.mdc pkg/.cursor/rules/x.mdc .windsurfrules .clinerules "
+            "GEMINI.md pkg/gemini.md AGENTS.override.md WARP.md .github/copilot-instructions.md "
+            ".github/instructions/x.instructions.md docs/x.instructions.md .github/prompts/x.prompt.md .goosehints"
+        ).split()
+    ),
     (".claude/settings.json", PathClass.AGENT),
     ("pkg/.claude/settings.json", PathClass.AGENT),
     (".mcp.json", PathClass.AGENT),
