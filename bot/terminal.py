@@ -87,7 +87,7 @@ class Terminal:
                 self._show(plan)
             self.answer = self._ask(plan)
         candidates = (self.answer,) if self.answer is not None else ()
-        return Snapshot(Shown(self.started), candidates, requester=PERSON.id)
+        return Snapshot(Shown(self.started), candidates, requesters=frozenset({PERSON.id}))
 
     @property
     def attended(self) -> bool:

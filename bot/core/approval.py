@@ -139,7 +139,8 @@ class Snapshot:
     """Files of the plan's scope that changed on the base branch since the plan's base."""
     complete: bool = True
     """Every look-up and every page was read."""
-    requester: int = 0
+    requesters: frozenset[int] = frozenset()
+    """Whose words the plan was made for: who asked, who added to it, and who may have changed what they said."""
     plans: int = 1
     """How many plan versions the request has had."""
     approvers: int | None = None
@@ -274,7 +275,7 @@ def _objection_to_actor(snapshot: Snapshot, policy: Policy, word: Candidate) -> 
         return Reason.ROLE_UNKNOWN
     if word.role < policy.role and not word.listed:
         return Reason.ROLE_TOO_LOW
-    if policy.four_eyes and word.actor.id == snapshot.requester and word.opinion is Opinion.APPROVE:
+    if policy.four_eyes and word.actor.id in snapshot.requesters and word.opinion is Opinion.APPROVE:
         return Reason.FOUR_EYES
     return None
 

@@ -31,5 +31,7 @@ class Turn:
     """Whether the comment was ever edited: then it is no command (A4a)."""
     foreign: bool = False
     """Whether the words may be somebody else's: they were edited, or a label only points at them."""
+    hands: tuple[int, ...] = ()
+    """The numeric ids of others whose words these may be: the last editor, the author that a label points at."""
     hidden: tuple[str, ...] = ()
     """Fragments that were removed because nobody sees them."""

@@ -22,7 +22,7 @@ CONTEXT_LIMIT: Final = 30_000
 
 COMMENTS: Final = """
 fragment comments on IssueCommentConnection {
-  nodes { fullDatabaseId body createdAt lastEditedAt isMinimized author { ...who } }
+  nodes { fullDatabaseId body createdAt lastEditedAt isMinimized author { ...who } editor { ...who } }
   pageInfo { hasPreviousPage startCursor }
 }
 """
@@ -32,7 +32,7 @@ fragment comments on IssueCommentConnection {
 def subject(newest: int) -> str:
     """Give the fields of an issue or a pull request, with so many of its newest comments."""
     return f"""
-  id number title body createdAt lastEditedAt closed locked author {{ ...who }}
+  id number title body createdAt lastEditedAt closed locked author {{ ...who }} editor {{ ...who }}
   labels(first: 100) {{ nodes {{ name }} }}
   assignees(first: 100) {{ nodes {{ databaseId }} }}
   comments(last: {newest}) {{ ...comments }}
@@ -45,8 +45,8 @@ def reviewed(newest: int) -> str:
   headRefName headRefOid isCrossRepository
   reviews(last: {newest}) {{
     nodes {{
-      fullDatabaseId body createdAt submittedAt lastEditedAt author {{ ...who }}
-      comments(first: {newest}) {{ nodes {{ fullDatabaseId body createdAt lastEditedAt path line }} }}
+      fullDatabaseId body createdAt submittedAt lastEditedAt author {{ ...who }} editor {{ ...who }}
+      comments(first: {newest}) {{ nodes {{ fullDatabaseId body createdAt lastEditedAt editor {{ ...who }} path line }} }}
     }}
   }}
 """
@@ -90,6 +90,8 @@ class Said:
     edited: bool = False
     parts: tuple[str, ...] = ()
     """The comments of a review, each with its place before it."""
+    editors: tuple[Actor, ...] = ()
+    """Who edited it last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,9 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
         repository=repository,
         number=ThreadNumber(node["number"]),
         title=node["title"],
-        opened=Said("issue", actor(node["author"]), node["body"], time(node["createdAt"]), _edited(node)),
+        opened=Said(
+            "issue", actor(node["author"]), node["body"], time(node["createdAt"]), _edited(node), (), _editors(node)
+        ),
         closed=node["closed"],
         locked=node["locked"],
         labels=frozenset(label["name"] for label in (node["labels"] or {}).get("nodes") or []),
@@ -205,6 +209,7 @@ def read_comments(connection: Json) -> tuple[Said, ...]:
             node["body"],
             time(node["createdAt"]),
             _edited(node),
+            editors=_editors(node),
         )
         for node in connection["nodes"] or []
     )
@@ -227,12 +232,17 @@ def _reviews(nodes: Iterable[Json]) -> Iterable[Said]:
         key = f"review-comment-{comments[0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
         edited = _edited(node) or any(map(_edited, comments))
         parts = tuple(f"{_place(comment)}\n\n{comment['body']}" for comment in comments)
-        yield Said(key, actor(node["author"]), node["body"], time(node["submittedAt"]), edited, parts)
+        editors = _editors(node, *comments)
+        yield Said(key, actor(node["author"]), node["body"], time(node["submittedAt"]), edited, parts, editors)
 
 
 def _place(comment: Json) -> str:
     line = f":{comment['line']}" if comment["line"] else ""
     return f"`{comment['path'].replace('`', chr(39))}{line}`"
+
+
+def _editors(*nodes: Json) -> tuple[Actor, ...]:
+    return tuple(actor(node["editor"]) for node in nodes if node.get("editor"))
 
 
 def _edited(node: Any) -> bool:

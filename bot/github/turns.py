@@ -64,7 +64,15 @@ def _turn(thread: Thread, said: Said, mention: str) -> Turn:
     if said.key == "issue":
         text = f"{_title(thread)}\n\n{text}".strip()
     hidden = tuple(fragment for part in shows for fragment in part.removed)
-    return Turn(said.key, said.actor, text, said.at, edited=said.edited, foreign=said.edited, hidden=hidden)
+    hands = _hands(said, said.actor)
+    return Turn(
+        said.key, said.actor, text, said.at, edited=said.edited, foreign=said.edited, hands=hands, hidden=hidden
+    )
+
+
+def _hands(said: Said, who: Actor) -> tuple[int, ...]:
+    """Give the accounts beside that one whose words these may be."""
+    return tuple(sorted({hand.id for hand in (said.actor, *said.editors)} - {0, who.id}))
 
 
 def _title(thread: Thread) -> str:
@@ -90,8 +98,8 @@ async def _marks(thread: Thread, seen: Collection[str], listener: Listener, role
         key = f"{'label' if kind == 'labeled' else kind}-{event['id']}"
         if listener.hears(who) and key not in seen:
             foreign = thread.opened.edited or thread.opened.actor.id != who.id
-            at, edited = time(event["created_at"]), thread.opened.edited
-            yield Turn(key, who, text, at, edited=edited, foreign=foreign, hidden=shows.removed)
+            at, edited, hands = time(event["created_at"]), thread.opened.edited, _hands(thread.opened, who)
+            yield Turn(key, who, text, at, edited=edited, foreign=foreign, hands=hands, hidden=shows.removed)
 
 
 async def _events(door: Door, address: Address, number: int) -> AsyncIterator[Json]:

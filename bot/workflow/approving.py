@@ -43,5 +43,5 @@ async def stopped(desk: Desk, now: Record) -> Done | None:
 async def evaluated(desk: Desk, now: Record) -> tuple[Verdict, ApprovedPlan | None]:
     """Take one live look and evaluate it; the proof comes only with an approval."""
     live = await desk.dialogue.snapshot(now.plan, now.fact("shown"), onto=now.onto)
-    snapshot = replace(live, requester=now.turn.actor.id, plans=now.plans)
+    snapshot = replace(live, requesters=now.requesters, plans=now.plans)
     return prove(now.plan, snapshot, desk.policy, desk.world.clock.now())

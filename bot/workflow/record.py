@@ -153,6 +153,11 @@ class Record:
         return (request, *(entry for entry in added if not entry.body.get("kept")))
 
     @property
+    def requesters(self) -> frozenset[int]:
+        """Whose words are planned for, as numeric ids: with four eyes none of them approves the plan."""
+        return frozenset(who for entry in self.asking for who in (entry.body["actor"], *entry.body.get("hands", ())))
+
+    @property
     def hidden(self) -> Hidden:
         """What was removed from what is planned for, because nobody sees it."""
         found = (Hidden.from_json(entry.body["hidden"]) for entry in self.asked_for if "hidden" in entry.body)
@@ -227,6 +232,7 @@ def taken(turn: Turn) -> Json:
         "text": turn.text,
         "turn_at": turn.at.isoformat(),
         **({"foreign": True} if turn.foreign else {}),
+        **({"hands": list(turn.hands)} if turn.hands else {}),
         **({"hidden": Hidden.of(turn.hidden).to_json()} if turn.hidden else {}),
     }
 

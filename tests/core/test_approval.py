@@ -218,7 +218,7 @@ CASES: Final[dict[str, Case]] = {
 
 def judged(case: Case) -> tuple[Verdict, ApprovedPlan | None]:
     """Evaluate a row."""
-    look = Snapshot(Shown(NOON), case.said, requester=ASKER.id)
+    look = Snapshot(Shown(NOON), case.said, requesters=frozenset({ASKER.id}))
     return prove(case.plan, replace(look, **(case.look or {})), case.policy, NOON + case.later)
 
 
@@ -271,7 +271,7 @@ LOOKS = st.builds(
     Snapshot,
     shown=st.builds(Shown, since=st.integers(-1, 2).map(lambda seconds: NOON + timedelta(seconds=seconds))),
     candidates=st.lists(WORDS, max_size=6).map(tuple),
-    requester=st.sampled_from((0, ASKER.id, ANA.id)),
+    requesters=st.frozensets(st.sampled_from((ASKER.id, ANA.id))),
     plans=st.integers(1, 2),
     approvers=st.sampled_from((None, 0, 1, 2)),
 )
@@ -284,7 +284,7 @@ def is_eligible(word: Candidate, look: Snapshot, policy: Policy) -> bool:
     """Say once more, in one sentence, when a word counts (product.md, Approval)."""
     person = word.actor.kind is ActorKind.USER and word.actor.id != policy.bot
     may = word.role is not None and (word.listed or word.role >= policy.role)
-    alone = policy.four_eyes and word.actor.id == look.requester and word.opinion is Opinion.APPROVE
+    alone = policy.four_eyes and word.actor.id in look.requesters and word.opinion is Opinion.APPROVE
     names = word.digest in {SHORT, FULL} if word.digest else None
     unnamed = word.way is not Way.COMMAND or look.plans == 1 or word.opinion is not Opinion.APPROVE
     about_this = unnamed if names is None else names
@@ -350,5 +350,5 @@ def test_verdict_has_a_reason() -> None:
 )
 def test_hopeful(word: Candidate, named: str) -> None:
     """Whose yes would wait in silence: of who may decide, by reaction or tick, since that moment; each by name."""
-    look = Snapshot(Shown(NOON), (word,), requester=ASKER.id)
+    look = Snapshot(Shown(NOON), (word,), requesters=frozenset({ASKER.id}))
     assert [actor.login for actor in hopeful(look, STRICT, NOON)] == named.split()

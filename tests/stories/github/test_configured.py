@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.gate import Stage
-from tests.stories.github.ground import HOME, Model, Story
+from tests.stories.github.ground import HOME, WISH, Model, Story, soak
 
 pytestmark = pytest.mark.long
 
@@ -18,6 +18,29 @@ async def test_four_eyes(story: Story) -> None:
     """With four eyes the requester's own yes does not count; somebody else's does."""
     configured(story, "approve:\n  four_eyes: true\n")
     await story.planned("maya")
+    story.reacts("maya", "+1")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert "@maya: the requester cannot approve here" in story.said("waits")[0]
+    story.reacts("ada", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.parametrize("way", ("edited", "added", soak("label")))
+async def test_four_eyes_of_all_who_asked(story: Story, model: Model, way: str) -> None:
+    """Who edited the request, added to it while it was planned, or wrote what a label points at, asked as well."""
+    configured(story, "approve:\n  four_eyes: true\n")
+    if way == "label":
+        story.opens("maya", WISH)
+        story.person("will").label(HOME, 1, "plangate")
+    else:
+        story.opens("will")
+    if way == "edited":
+        story.person("maya").edit_issue(HOME, 1, body=f"@plangate {WISH} And quickly.")
+    if way == "added":
+        async with story.at_work(model.pause("p0")):
+            story.says("maya", "@plangate and note it in the changelog")
+            await story.hears()
+    await story.rests(1)
     story.reacts("maya", "+1")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert "@maya: the requester cannot approve here" in story.said("waits")[0]
