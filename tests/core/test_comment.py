@@ -16,17 +16,21 @@ from bot.core.comment import (
     REASONS,
     amendment,
     budget,
+    co_author,
     code,
     commit_message,
     contract,
     did_you_mean,
     heading,
+    held_up,
     mode,
     outcome,
     plan_text,
     reasons,
+    refused,
     status,
     stopped,
+    void,
 )
 from bot.core.errors import Refused
 from bot.core.gate import Stage
@@ -281,3 +285,19 @@ def test_outcome(stage: Stage) -> None:
 def test_outcome_without_detail() -> None:
     """Without a detail nothing dangles."""
     assert outcome(Stage.STOPPED) == "stopped."
+
+
+def test_a_crowd_under_a_plan() -> None:
+    """Twenty reasons are said, and the others counted."""
+    crowd = tuple(Finding(Reason.ROLE_TOO_LOW, Actor(number, f"p{number}")) for number in range(25))
+    assert reasons(Verdict(Outcome.PENDING, (), crowd)).endswith("approve; and 5 more")
+
+
+def test_what_holds_a_plan_up() -> None:
+    """Each says which plan it is about and what to do; a co-author is named by an address that tells nobody's."""
+    assert void(PLAN).startswith(f"Plan 3 ({PLAN.short_digest}) can no longer be approved")
+    assert held_up(PLAN, "x is wrong") == (
+        f"Plan 3 ({PLAN.short_digest}) waits: I cannot work here: x is wrong. Mend it, and the approval counts."
+    )
+    assert refused("x is wrong") == "I cannot work here: x is wrong. Mend it and ask again."
+    assert co_author(7, "ana") == "ana <7+ana@users.noreply.github.com>"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, cut, inert
+from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, cut, inert, inert_line, inert_message
 
 pytestmark = pytest.mark.req("X2")
 
@@ -104,3 +104,32 @@ def test_cut(text: str, characters: int) -> None:
     assert len(made) <= max(characters, len(note) + 3)
     kept = made.removesuffix(f"\n\n{note}\n")
     assert inert(kept) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "message"),
+    (
+        ("Fix\nit", "Fix it", "Fix\nit"),
+        ("\x1b[31mRed\u200b", "Red‹U+200B›", "Red‹U+200B›"),
+        ("Fixes #7 [skip ci] `fixes #8`", "Fixes `#7` (skip ci) `fixes #8`", "Fixes `#7` (skip ci) `fixes #8`"),
+        ("thanks @octocat", "thanks @octocat", "thanks `@octocat`"),
+        ("Signed-off-by: A <a@b.c>", "Signed-off-by: A <a@b.c>", "  Signed-off-by: A <a@b.c>"),
+        ("x" * 300, "x" * 256, "x" * 300),
+    ),
+)
+def test_titles_and_messages(text: str, title: str, message: str) -> None:
+    """A title is one line of 256 characters; a message mentions nobody and signs nothing; neither closes or skips."""
+    assert (inert_line(text), inert_message(text)) == (title, message)
+
+
+@pytest.mark.parametrize(
+    ("text", "posted"),
+    (
+        ("\\`<b>x</b>\\`", "```text\n\\`<b>x</b>\\`\n```\n"),
+        ("[a](https://[x)", "a (`https://[x`)"),
+    ),
+    ids=("a span that is none", "an address that is none"),
+)
+def test_what_only_looks_harmless(text: str, posted: str) -> None:
+    """What the parser still finds acting is shown as code, and an address that cannot be read is no allowed one."""
+    assert inert(text) == posted

@@ -184,3 +184,18 @@ def test_a_huge_text_is_read_in_bounded_time() -> None:
     """Deep nesting and long lines are read, or left, but never raise."""
     assert visible(">" * 5_000 + "x").removed == ()
     assert "x" in visible("[" * 5_000 + "x" + "](" * 5_000).text
+
+
+@pytest.mark.req("X1")
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    (
+        ("a\n\n---\n\nb", "a\n\n---\n\nb"),
+        ("<https://example.org/x>", "https://example.org/x"),
+        ("one<br/>two", "one\ntwo"),
+    ),
+    ids=("rule", "address", "break"),
+)
+def test_small_things(text: str, seen: str) -> None:
+    """A rule, an address that is its own text, and an element that closes itself."""
+    assert visible(text).text == seen
