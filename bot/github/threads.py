@@ -46,7 +46,9 @@ def reviewed(newest: int) -> str:
   reviews(last: {newest}) {{
     nodes {{
       fullDatabaseId body createdAt submittedAt lastEditedAt author {{ ...who }} editor {{ ...who }}
-      comments(first: {newest}) {{ nodes {{ fullDatabaseId body createdAt lastEditedAt editor {{ ...who }} path line }} }}
+      comments(first: {newest}) {{
+        nodes {{ fullDatabaseId body createdAt lastEditedAt editor {{ ...who }} path line }}
+      }}
     }}
   }}
 """
