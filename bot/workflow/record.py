@@ -155,7 +155,7 @@ class Record:
     @property
     def requesters(self) -> frozenset[int]:
         """Whose words are planned for, as numeric ids: with four eyes none of them approves the plan."""
-        return frozenset(who for entry in self.asking for who in (entry.body["actor"], *entry.body.get("hands", ())))
+        return frozenset(who for entry in self.asked_for for who in (entry.body["actor"], *entry.body.get("hands", ())))
 
     @property
     def hidden(self) -> Hidden:

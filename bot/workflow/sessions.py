@@ -127,7 +127,7 @@ async def _watched(desk: Desk, now: Record, session: Session) -> None:
 
 def unheard(session: Session, now: Record) -> list[str]:
     """List what people added to the newest request and the session has neither sent nor queued."""
-    added = (f"@{entry.body['login']} adds: {entry.body['text']}" for entry in now.asking[1:])
+    added = (f"@{entry.body['login']} adds: {entry.body['text']}" for entry in now.asked_for[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
     sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
     return [text for text in dict.fromkeys(added) if text not in sent and text not in session.queued]

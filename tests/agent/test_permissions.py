@@ -150,7 +150,7 @@ def test_a_deny_rule_wins_everywhere(case: str, mode: Mode) -> None:
 @pytest.mark.parametrize("mode", MODES[1:])
 @pytest.mark.parametrize("case", CASES)
 def test_an_ask_rule_stands_above_mode_and_allow(case: str, mode: Mode) -> None:
-    """What the mode allows, or a rule, is asked all the same; what is denied, or waits for people as it is, stays so."""
+    """What the mode allows, or a rule, is asked all the same; what is denied, or waits for people, stays so."""
     name, _ = CASES[case]
     word = EXPECTED[case, mode]
     expected = word if word in {DENY, Decision.SUSPEND} else ASK
