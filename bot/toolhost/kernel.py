@@ -15,7 +15,7 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
 _LARGEST_FILE = 1 << 30
-_MOST_PROCESSES = 4096
+_MOST_TASKS = 2048
 
 
 def harden() -> None:
@@ -30,8 +30,8 @@ def harden() -> None:
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_FSIZE, _LARGEST_FILE)
-    if os.getuid() != 0:  # it does not bind root; the count of processes in bot/toolhost/shell.py does
-        _lower(resource.RLIMIT_NPROC, _MOST_PROCESSES)
+    if os.getuid() != 0:  # it does not bind root; a cgroup does, or else the count in bot/toolhost/limits.py
+        _lower(resource.RLIMIT_NPROC, _MOST_TASKS)
 
 
 def _lower(limit: int, value: int) -> None:

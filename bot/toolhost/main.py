@@ -13,6 +13,7 @@ from bot.toolhost.changed import changed
 from bot.toolhost.edits import edit, multi_edit, write
 from bot.toolhost.files import read
 from bot.toolhost.kernel import harden
+from bot.toolhost.landlock import confine
 from bot.toolhost.listing import glob, ls
 from bot.toolhost.merge import merge
 from bot.toolhost.operation import Call, Host, Operation
@@ -33,6 +34,7 @@ OPERATIONS: dict[str, Operation] = {
     "Merge": merge,
 }
 _AT_ONCE = 10
+_SCRATCH = ("/tmp", "/dev/shm")
 
 
 class Desk:
@@ -125,4 +127,7 @@ def _host(line: bytes | Oversized) -> Host:
         raise TypeError("the configuration is too long")
     config = Config.parse(line)
     os.chdir(config.root)
-    return Host(config)
+    host = Host(config)
+    if host.alone:
+        confine([*_SCRATCH, *([config.root] if config.writable else [])], ["/dev"])
+    return host

@@ -1,12 +1,17 @@
 """What every operation is handed: the host that it works on, and the call that it answers."""
 
+import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from bot.toolhost.paths import Root
 from bot.toolhost.processes import Children
 from bot.toolhost.protocol import Answer, Config, Writer, printable
+
+_TICK = 0.1
+"""Seconds that the stamps of files may be behind the clock."""
 
 Arguments: TypeAlias = dict[str, Any]
 
@@ -17,6 +22,9 @@ class Host:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.root = Root(config.root)
+        self.alone = os.getpid() == 1
+        """Whether this is the first process of a sandbox, where every process and /tmp belong to its tools."""
+        self.began = time.time() - _TICK
         self.children = Children()
         self.writing = threading.Lock()
         """Held from the check of a file's stamp until the file is replaced."""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 Child: TypeAlias = "subprocess.Popen[bytes]"
 
 MARK = "PLANGATE_CALL"
+MOST_PROCESSES = 1000
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PIECE = 1 << 20
 _PATIENCE = 5.0
@@ -117,9 +118,12 @@ class Children:
             _signal(row.pid, signal.SIGTERM)
 
     def kill(self, child: Child) -> None:
-        """End whatever is left of a child's family, for certain."""
+        """End whatever is left of a child's family, for certain; of too many processes, all that there are."""
         if child.returncode is None:
             _kill_group(child.pid)
+        with self._lock:
+            if crowded() or len(self._started) <= 1:
+                _kill_all()
         _kill(lambda: self.family(child))
 
     def forget(self, child: Child) -> None:
@@ -135,6 +139,7 @@ class Children:
 
     def end_all(self) -> None:
         """End everything below this process, for certain."""
+        _kill_all()
         _kill(below_self)
 
     def _adopted(self, rows: Mapping[int, Process]) -> list[int]:
@@ -145,6 +150,21 @@ class Children:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(row.pid, os.WNOHANG)
         return [row.pid for row in mine if not row.ended]
+
+
+def crowded() -> bool:
+    """Tell at once whether there are more processes than commands may have; where others live too, nothing is told."""
+    return os.getpid() == 1 and sum(name.isdigit() for name in os.listdir("/proc")) > MOST_PROCESSES
+
+
+def _kill_all() -> None:
+    """Kill every process of the sandbox at one instant, which nothing that forks outruns (kill(2), -1).
+
+    Only the first process of a sandbox may: for any other the word would mean everything of its user's.
+    """
+    if os.getpid() == 1:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
 
 
 def _widen(pipe: int) -> None:

@@ -43,6 +43,9 @@ class Config(NamedTuple):
     seconds: float
     rg: str
     env: dict[str, str]
+    disk_mb: int = 0
+    """What may be written below the root; 0 is without end, here and for the next."""
+    files: int = 0
 
     @classmethod
     def parse(cls, line: bytes) -> "Config":
@@ -55,6 +58,8 @@ class Config(NamedTuple):
             seconds=float(raw.get("seconds", 600)),
             rg=str(raw.get("rg", "rg")),
             env={str(name): str(value) for name, value in raw.get("env", {}).items()},
+            disk_mb=int(raw.get("disk_mb", 0)),
+            files=int(raw.get("files", 0)),
         )
 
 

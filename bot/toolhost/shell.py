@@ -11,16 +11,18 @@ import signal
 import subprocess
 import time
 
-from bot.toolhost.limits import Excess, excess
+from bot.toolhost.limits import Excess, Meter
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.output import Output
-from bot.toolhost.processes import Child, read_some
+from bot.toolhost.processes import MOST_PROCESSES, Child, crowded, read_some
 from bot.toolhost.protocol import Answer, Failure
 
 DEFAULT_SECONDS = 120.0
 _GRACE = 2.0
-_TICK = 0.1
-_CHECK = 0.25
+_TICK = 0.05
+_CHECK = 0.05
+_CHECK_SHARE = 4
+"""A check that takes long is followed by a pause as many times as long."""
 _PROGRESS = 1.0
 _SETTLING = 0.2
 _DRAINING = 0.5
@@ -43,6 +45,7 @@ class _Run:
     def __init__(self, host: Host, call: Call, seconds: float) -> None:
         self._host, self._call, self._seconds = host, call, seconds
         self._output = Output()
+        self._meter = Meter(host)
         self._verdict = ""
         self._notes: list[str] = []
         self._code: int | None = None
@@ -114,10 +117,12 @@ class _Run:
             self._next_progress = now + _PROGRESS
             if line := self._output.last_line():
                 self._call.progress(line)
-        if now >= self._next_check:
-            self._next_check = now + _CHECK
-            return excess(self._host, child).value
-        return ""
+        if now < self._next_check:
+            return ""
+        found = Excess.PROCESSES if crowded() else self._meter.excess(child)
+        done = time.monotonic()
+        self._next_check = done + max(_CHECK, (done - now) * _CHECK_SHARE)
+        return found.value
 
     def _settle(self, child: Child) -> None:
         """Let the command's processes end by themselves for a moment; ask them to when its time is over."""
@@ -128,10 +133,13 @@ class _Run:
             return
         end = time.monotonic() + (_GRACE if self._verdict else _SETTLING)
         listening = True
-        while (left := children.family(child)) and time.monotonic() < end:
+        left = []
+        while not crowded() and (left := children.family(child)) and time.monotonic() < end:
             listening = listening and self._listen(child)
             time.sleep(0.01)
-        if left and not self._verdict:
+        if crowded() or len(left) > MOST_PROCESSES:
+            self._verdict = self._verdict or Excess.PROCESSES.value
+        elif left and not self._verdict:
             self._notes.append(f"left {len(left)} background process{'es' if len(left) > 1 else ''}, ended")
 
     def _drain(self, child: Child) -> None:
@@ -180,7 +188,11 @@ class _Run:
             case Excess.MEMORY.value:
                 return f"used more than {self._host.config.memory_mb} MB of memory: all of it was ended"
             case Excess.PROCESSES.value:
-                return "started too many processes: all of it was ended"
+                return f"started too many processes (more than {MOST_PROCESSES:,}): all of it was ended"
+            case Excess.DISK.value:
+                return f"wrote more than {self._host.config.disk_mb:,} MB to the checkout: all of it was ended"
+            case Excess.FILES.value:
+                return f"made more than {self._host.config.files:,} files in the checkout: all of it was ended"
             case _:
                 code = self._code or 0
         return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}: exit code {128 - code}"

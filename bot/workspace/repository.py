@@ -5,7 +5,6 @@ network and keys, where its hooks are switched off as well (security.md, G1).
 """
 
 import os
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +92,7 @@ class LocalRepository:
         """Give the command line of a git program that serves this repository."""
         if self.unsafe:
             return f"git {program}"
-        return shlex.join([*sandbox.argv(_profile(self.place, writable=writable, tree=False)), "git", program])
+        return sandbox.served(_profile(self.place, writable=writable, tree=False), ["git", program])
 
 
 def find(folder: Path) -> Place:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.core.errors import Refused, Transient
-from bot.workspace import sandbox
+from bot.workspace import sandbox, seccomp
 from bot.workspace.sandbox import Profile
 
 OUTPUT_LIMIT: Final = 64 << 20
@@ -102,14 +102,26 @@ async def confined(profile: Profile, command: Sequence[str], *, unsafe: bool = F
     """
     if unsafe:
         return await execute(command, Path(profile.directory), environment=sandbox.environment(profile))
-    answer = await execute([*sandbox.argv(profile), *command], Path("/"), environment={"PATH": os.defpath})
+    with seccomp.opened() as filters:
+        boxed = [*sandbox.argv(profile, filters=filters), *command]
+        answer = await execute(boxed, Path("/"), environment={"PATH": os.defpath}, descriptors=filters)
     if answer.code != 0 and answer.error.startswith("bwrap: "):
         await asyncio.to_thread(sandbox.probe)
     return answer
 
 
-async def execute(command: Sequence[str], where: Path, *, environment: Mapping[str, str], stdin: bytes = b"") -> Answer:
-    """Run a program to its end and give what it said; cancelling, running out of time or of bounds kills its group."""
+async def execute(
+    command: Sequence[str],
+    where: Path,
+    *,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+    descriptors: Sequence[int] = (),
+) -> Answer:
+    """Run a program to its end and give what it said; cancelling, running out of time or of bounds kills its group.
+
+    `descriptors` are what it inherits besides its standard ones.
+    """
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=where,
@@ -118,6 +130,7 @@ async def execute(command: Sequence[str], where: Path, *, environment: Mapping[s
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
+        pass_fds=descriptors,
     )
     try:
         async with asyncio.timeout(TIMEOUT):

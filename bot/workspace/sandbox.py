@@ -4,19 +4,22 @@ Rules
 - Nothing of the machine is visible but a read-only runtime, a private /tmp, and the mounts that a profile names.
 - The environment is an allow-list; no key is in it, no file descriptor but the standard ones passes.
 - Everything in a sandbox dies with its first process, and that one with the process that started it.
+- A filter of system calls (seccomp.py) stands behind the namespaces; whoever starts bubblewrap hands it over.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from bot.core.errors import NoSandbox
+from bot.workspace import seccomp
 
 FALLBACK: Final = "/workspace"
 """Where a checkout is shown when its repository's own path cannot be."""
@@ -57,11 +60,12 @@ class Profile:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def argv(profile: Profile, *, init: bool = True) -> list[str]:
+def argv(profile: Profile, *, init: bool = True, filters: Sequence[int] = ()) -> list[str]:
     """Give the bubblewrap command line of a profile, up to the program to run; raises NoSandbox without bubblewrap.
 
     With `init`, bubblewrap stays as process 1 and reaps orphans, with the program's standard pipes open: anything in
     the sandbox can write to them through /proc/1/fd. Without, the program is process 1; it must reap, and hide itself.
+    `filters` are descriptors that bubblewrap is to inherit (seccomp.opened).
     """
     binds = [
         part
@@ -73,6 +77,7 @@ def argv(profile: Profile, *, init: bool = True) -> list[str]:
         # Where bubblewrap is process 1, its own environment could be read in /proc/1.
         *("env", "-i", _bubblewrap(), *(() if init else ("--as-pid-1",))),
         *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"),
+        *(part for filter_ in filters for part in ("--seccomp", str(filter_))),
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox"),
         *_runtime(),
         # Real root owns /proc/sys in any user namespace, so that writing is refused by the mount.
@@ -106,8 +111,16 @@ def environment(profile: Profile) -> dict[str, str]:
         "GIT_LFS_SKIP_SMUDGE": "1",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_OPTIONAL_LOCKS": "0",
+        "ASAN_OPTIONS": "detect_leaks=0",  # the leak detector traces its own process, which no program here may
         **profile.environment,
     }
+
+
+def served(profile: Profile, program: Sequence[str]) -> str:
+    """Give a shell's command line that runs a program in a sandbox, for as long as this process runs."""
+    place = seccomp.path()
+    command = shlex.join([*argv(profile, filters=(9,) if place else ()), *program])
+    return f"{command} 9<{place}" if place else command
 
 
 def python() -> str:
@@ -130,9 +143,11 @@ def shown_path(path: str, hidden: tuple[str, ...] = ()) -> str:
 
 def probe() -> None:
     """Return when a sandbox works on this machine; raise NoSandbox, which says why not and how to mend it."""
-    command = [*argv(Profile(directory="/tmp")), "true"]  # noqa: S108 - /tmp is the sandbox's own
+    profile = Profile(directory="/tmp")  # noqa: S108 - /tmp is the sandbox's own
     try:
-        tried = subprocess.run(command, capture_output=True, timeout=20, check=False)
+        with seccomp.opened() as filters:
+            command = [*argv(profile, filters=filters), "true"]
+            tried = subprocess.run(command, capture_output=True, timeout=20, check=False, pass_fds=filters)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NoSandbox("bubblewrap does not run", where=str(error), mend="reinstall bubblewrap") from error
     if tried.returncode != 0:

@@ -18,6 +18,7 @@ from typing import Any, Final
 from bot.core.errors import Broken, NoSandbox
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
+from bot.workspace import cgroup
 
 LINE_LIMIT: Final = 32 << 20
 """Bytes of one answer: an image of 5 MB in base64 is the longest that a toolhost means to send."""
@@ -47,12 +48,21 @@ class SandboxedToolhost:
         self._last = 0
         self._closed = False
         self._listening: asyncio.Task[None] | None = None
+        self._group: Path | None = None
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], config: Json, *, environment: Mapping[str, str]
+        cls,
+        command: Sequence[str],
+        config: Json,
+        *,
+        environment: Mapping[str, str],
+        descriptors: Sequence[int] = (),
     ) -> "SandboxedToolhost":
-        """Start a toolhost and wait until it is ready; raises NoSandbox when it does not come up."""
+        """Start a toolhost and wait until it is ready; raises NoSandbox when it does not come up.
+
+        `descriptors` are what the command inherits besides its standard ones: the filter, where it is a sandbox.
+        """
         process = await asyncio.create_subprocess_exec(
             *command,
             cwd="/",
@@ -62,6 +72,7 @@ class SandboxedToolhost:
             stderr=asyncio.subprocess.PIPE,
             limit=LINE_LIMIT,
             start_new_session=True,
+            pass_fds=descriptors,
         )
         host = cls(process)
         try:
@@ -69,6 +80,8 @@ class SandboxedToolhost:
         except BaseException:
             await host.close()
             raise
+        if descriptors:
+            host._group = cgroup.enclose(_family(process.pid))
         host._listening = asyncio.create_task(host._listen())
         return host
 
@@ -203,7 +216,9 @@ class SandboxedToolhost:
         await self._process.wait()
 
     def _bury(self) -> None:
-        """Answer everybody who still waits."""
+        """Answer everybody who still waits, and leave no group behind."""
+        cgroup.remove(self._group)
+        self._group = None
         for waiting in self._answers.values():
             if not waiting.done():
                 waiting.set_result(_dead())
@@ -215,6 +230,11 @@ def _children(pid: int) -> tuple[int, ...]:
         return tuple(int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
     except OSError:
         return ()
+
+
+def _family(pid: int) -> tuple[int, ...]:
+    """List a process and everything below it."""
+    return (pid, *(below for child in _children(pid) for below in _family(child)))
 
 
 async def _drain(stream: asyncio.StreamReader | None) -> None:

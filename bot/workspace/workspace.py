@@ -7,7 +7,7 @@ from bot.core.approval import ApprovedPlan
 from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.ports import Access, Checkout, CommitOrder, Merge, Published, Toolhost
-from bot.workspace import run, sandbox
+from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
 from bot.workspace.mirror import Mirror
 from bot.workspace.publish import Publisher
@@ -35,6 +35,10 @@ class Limits:
     seconds: float = 600.0
     """Of one command."""
     tmp_mb: int = 1024
+    disk_mb: int = 10_240
+    """What a session may write to its checkout, which lies on the machine's disk."""
+    files: int = 1_000_000
+    """How many files it may make or change there."""
     mounts: tuple[str, ...] = ()
     """Further folders of the machine, read-only, at their own paths."""
 
@@ -133,6 +137,8 @@ class GitWorkspace:
             "writable": access is Access.WRITE,
             "memory_mb": self.limits.memory_mb,
             "seconds": self.limits.seconds,
+            "disk_mb": self.limits.disk_mb,
+            "files": self.limits.files,
             "rg": "rg",
             "env": environment,
         }
@@ -140,5 +146,7 @@ class GitWorkspace:
             return await SandboxedToolhost.start(
                 program(sandbox.python(), str(_BOT.parent)), config, environment=environment
             )
-        command = [*sandbox.argv(profile, init=False), *program(sandbox.python(), sandbox.PACKAGE)]
-        return await SandboxedToolhost.start(command, config, environment={})
+        with seccomp.opened() as filters:
+            command = sandbox.argv(profile, init=False, filters=filters)
+            command += program(sandbox.python(), sandbox.PACKAGE)
+            return await SandboxedToolhost.start(command, config, environment={}, descriptors=filters)
