@@ -70,7 +70,7 @@ class Desk:
         try:
             self._writer.answer(call.id, answer)
         except OSError:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(0) if self._host.alone else os.kill(os.getpid(), signal.SIGTERM)
 
     def _answer(self, call: Call, name: str, arguments: dict[str, Any]) -> Answer:
         """Run one operation unless it was cancelled while it waited for its turn."""
@@ -89,7 +89,10 @@ class Desk:
 def main() -> None:
     """Serve one checkout until standard input ends."""
     source, target = _private_pipes()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # The first process of a sandbox is deaf to its tools as long as it has no handlers (pid_namespaces(7)).
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if os.getpid() != 1:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     writer = Writer(target)
     incoming = lines(source)
     harden()

@@ -55,6 +55,11 @@ LOOKED_AT: Final = {
     "personality": (135, 92),
     "socket": (41, 198),
     "socketpair": (53, 199),
+    "prlimit64": (302, 261),
+    "setpriority": (141, 140),
+    "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
 }
 
 _NEW_NAMESPACES = 0x7E020000  # clone(2): CLONE_NEW*, all of them
@@ -135,7 +140,19 @@ def _bodies() -> dict[str, list[Step]]:
     personality: list[Step] = [_load(_ARGUMENTS)]
     for known in _PERSONALITIES:
         personality += [(_EQUAL, 0, 1, known), _allow()]
+    # Whoever keeps watch in a sandbox has its programs' user: nobody may slow down or limit another than himself.
+    self_alone = [_load(_ARGUMENTS), (_EQUAL, 0, 1, 0), _allow(), _answer(errno.EPERM)]
+    own_group = [
+        *(_load(_ARGUMENTS + 8), (_EQUAL, 1, 0, 0), _answer(errno.EPERM)),
+        *(_load(_ARGUMENTS), (_AT_LEAST, 0, 1, 2), _answer(errno.EPERM), _allow()),
+    ]
+    only_reads = [_load(_ARGUMENTS + 16), (_EQUAL, 0, 3, 0), _load(_ARGUMENTS + 20), (_EQUAL, 0, 1, 0), _allow()]
     return {
+        "prlimit64": [_load(_ARGUMENTS), (_EQUAL, 0, 1, 0), _allow(), *only_reads, _answer(errno.EPERM)],
+        "setpriority": own_group,
+        "sched_setscheduler": self_alone,
+        "sched_setparam": self_alone,
+        "sched_setattr": self_alone,
         "clone": [_load(_ARGUMENTS), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), _answer(errno.EPERM), _allow()],
         "ioctl": [*ioctl, _allow()],
         "personality": [*personality, _answer(errno.EPERM)],
