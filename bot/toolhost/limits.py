@@ -7,8 +7,10 @@ Rules
   where too little of it is left, and a command began when there was more by its limit, that command is ended.
 """
 
+import errno
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
@@ -21,6 +23,7 @@ _IN_MEMORY = ("/tmp", "/dev/shm")
 _MEMORY_LEFT = 512 * _MIB
 _DISK_LEFT = 1024 * _MIB
 _FILES_LEFT = 100_000
+_HIDING = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM)
 
 
 class Excess(Enum):
@@ -82,7 +85,10 @@ class Meter:
 
 
 def _written(root: str, since: float) -> tuple[int, int]:
-    """Sum the bytes and count the files below a folder that were changed since a time: ctime cannot be set back."""
+    """Sum the bytes and count the files below a folder that were changed since a time: ctime cannot be set back.
+
+    Where something is hidden from us, too deep or without leave, that is without end; what vanishes meanwhile is not.
+    """
     size = count = 0
     queue = [root]
     while queue:
@@ -95,8 +101,9 @@ def _written(root: str, since: float) -> tuple[int, int]:
                     if seen.st_ctime >= since:
                         size += seen.st_blocks * 512
                         count += 1
-        except OSError:
-            continue  # it was removed, or its mode was taken, while we looked
+        except OSError as error:
+            if error.errno in _HIDING:
+                return sys.maxsize, sys.maxsize
     return size, count
 
 

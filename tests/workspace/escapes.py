@@ -91,7 +91,8 @@ _CLONES = {
 _PROTECTED = {
     "programs": "/usr/bin", "libraries": "/usr/lib", "local programs": "/usr/local/bin", "headers": "/usr/include",
     "interpreter": sys.base_prefix, "package": f"{PACKAGE}/bot", "package's folder": PACKAGE, "settings": "/etc",
-    "certificates": "/etc/ssl/certs", "top folder": "/", "devices": "/dev", "terminals": "/dev/pts", "mirror": "@MIRROR@",
+    "certificates": "/etc/ssl/certs", "top folder": "/", "devices": "/dev", "terminals": "/dev/pts",
+    "mirror": "@MIRROR@",
     "processes": "/proc", "own process": "/proc/self", "first process": "/proc/1",
 }  # fmt: skip
 _MAKING = {
@@ -113,9 +114,11 @@ _EXISTING = {
 _KERNEL = {
     f"kernel's {path}": f"opened('/proc/{path}', os.O_WRONLY)"
     for path in (
-        "sys/kernel/core_pattern sys/kernel/modprobe sys/kernel/hotplug sys/kernel/randomize_va_space sys/vm/swappiness "
-        "sys/vm/overcommit_memory sys/vm/drop_caches sys/fs/suid_dumpable sys/fs/binfmt_misc/register sys/kernel/pid_max "
-        "sys/kernel/hostname sys/kernel/sysrq sys/kernel/yama/ptrace_scope sys/kernel/unprivileged_bpf_disabled "
+        "sys/kernel/core_pattern sys/kernel/modprobe sys/kernel/hotplug sys/kernel/randomize_va_space "
+        "sys/vm/swappiness sys/vm/overcommit_memory "
+        "sys/vm/drop_caches sys/fs/suid_dumpable sys/fs/binfmt_misc/register "
+        "sys/kernel/pid_max sys/kernel/hostname "
+        "sys/kernel/sysrq sys/kernel/yama/ptrace_scope sys/kernel/unprivileged_bpf_disabled "
         "sys/user/max_user_namespaces sys/net/ipv4/ip_forward sysrq-trigger kcore kmsg mtrr irq/default_smp_affinity "
         "1/mem 1/oom_score_adj 1/uid_map 1/attr/current 1/clear_refs 1/timerslack_ns self/uid_map self/gid_map "
         "self/setgroups self/oom_score_adj self/attr/current timer_list"
@@ -166,7 +169,9 @@ _READS = {
     "control groups": "os.path.exists('/sys/fs/cgroup')",
     "release agent": "opened('/sys/fs/cgroup/release_agent', os.O_WRONLY)",
     "debugging files": "os.path.exists('/sys/kernel/debug/tracing')",
-    "strange descriptors": "any(int(n) > 9 and os.readlink(f'/proc/self/fd/{n}')[:1] == '/' for n in os.listdir('/proc/self/fd'))",
+    "strange descriptors": (
+        "any(int(n) > 9 and os.readlink(f'/proc/self/fd/{n}')[:1] == '/' for n in os.listdir('/proc/self/fd'))"
+    ),
     "keys of the session": "b'keyring' in open('/proc/keys', 'rb').read() and call((250, 219), 0, -3, 0, 0) == 0",
 }
 _SOCKETS = {
@@ -174,8 +179,10 @@ _SOCKETS = {
     "+named socket": "connected(socket.AF_UNIX, '@SOCKET@')",
     "+abstract socket": "connected(socket.AF_UNIX, '\\0@ABSTRACT@')",
     "named socket by the parent": "connected(socket.AF_UNIX, '/proc/@PARENT@/root@SOCKET@')",
-    "docker": "any(connected(socket.AF_UNIX, p) for p in ('/var/run/docker.sock', '/run/docker.sock', '/run/containerd/containerd.sock'))",
-    "message bus": "any(connected(socket.AF_UNIX, p) for p in ('/run/dbus/system_bus_socket', '/run/user/1000/bus', '\\0/tmp/dbus'))",
+    "docker": "connected(socket.AF_UNIX, '/run/docker.sock') or connected(socket.AF_UNIX, '/var/run/docker.sock')",
+    "containers": "connected(socket.AF_UNIX, '/run/containerd/containerd.sock')",
+    "message bus": "connected(socket.AF_UNIX, '/run/dbus/system_bus_socket')",
+    "message bus of the user": "connected(socket.AF_UNIX, '/run/user/1000/bus')",
     "systemd": "connected(socket.AF_UNIX, '/run/systemd/private')",
     "metadata of a cloud": "connected(socket.AF_INET, ('169.254.169.254', 80))",
     "internet": "connected(socket.AF_INET, ('192.0.2.1', 53))",
@@ -215,7 +222,7 @@ _POWERS = {
     "sudo": "sh('sudo -n true')",
     "su": "sh('su -c true </dev/null')",
     "setuid programs of the machine": "sh('mount /tmp 2>/dev/null || passwd -S root')",
-    "capabilities": "sh('grep -E Cap.Prm.*[1-9a-f] /proc/self/status || grep -E Cap(Prm|Eff|Bnd|Amb).*[1-9a-f] /proc/self/status')",
+    "capabilities": "sh('grep -E \"Cap(Prm|Eff|Bnd|Amb):.*[1-9a-f]\" /proc/self/status')",
     "new privileges": "sh('grep -q NoNewPrivs:.0 /proc/self/status')",
     "no filter": "sh('grep -q ^Seccomp:.0 /proc/self/status')",
     "better priority": "did(os.setpriority, os.PRIO_PROCESS, 0, -5)",

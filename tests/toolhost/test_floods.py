@@ -1,0 +1,129 @@
+"""What a command can do to the machine by its size alone: it is ended, told why, and nothing of it is left.
+
+Each row runs in a real sandbox with small limits; the figures are the machine's own.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bot.ports import Access
+from bot.workspace.repository import LocalRepository
+from bot.workspace.toolhost import SandboxedToolhost
+from bot.workspace.workspace import GitWorkspace, Limits
+from tests.workspace.ground import make_repository
+
+pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+
+LIMITS = Limits(memory_mb=192, seconds=30, tmp_mb=64, disk_mb=200, files=3000)
+HOST_MB = 256
+PYTHON = "python3 -c '{}'"
+BALLOON = PYTHON.format("import mmap; m = []\nwhile 1: m.append(mmap.mmap(-1, 16 << 20)); m[-1].write(bytes(16 << 20))")
+NAMELESS = PYTHON.format('import os\nwhile 1: os.write(os.memfd_create("x"), bytes(16 << 20))')
+HIDDEN = PYTHON.format('import os, time\nf = open("big", "wb"); os.remove("big")\nwhile 1: f.write(bytes(1 << 20))')
+DEEP = PYTHON.format('import os\nfor n in range(5000): os.mkdir("d"); os.chdir("d")')
+
+FLOODS = {
+    "anonymous memory": ("tail /dev/zero", "192 MB of memory"),
+    "shared memory": (BALLOON, "192 MB of memory"),
+    "memory without a name": (NAMELESS, "192 MB of memory"),
+    "folders without end": (f"{DEEP}; sleep 30", "3,000 files"),
+    "many files": ("mkdir d; cd d; seq 20000 | xargs touch; sleep 30", "3,000 files"),
+    "a file without end": ("cat /dev/zero > big", "200 MB to the checkout"),
+    "large files": ("for i in $(seq 99); do head -c 20M /dev/zero > f$i; done; sleep 30", "200 MB to the checkout"),
+    "a removed file": (HIDDEN, "200 MB to the checkout"),
+    "temporary files": ("head -c 1G /dev/zero > /tmp/big", "exit code 1"),
+    "files in shared memory": ("head -c 1G /dev/zero > /dev/shm/big", "exit code 1"),
+    "bomb": (":(){ :|:& };:", "background process"),
+    "many processes": ("for i in $(seq 1500); do sleep 300 & done; wait", "too many processes"),
+    "output": ("yes | head -c 2G", "characters left out"),
+    "errors": ("yes | head -c 2G >&2", "characters left out"),
+    "one line": ("head -c 1G /dev/zero | tr '\\0' x", "characters left out"),
+    "sparse file": ("truncate -s 900M sparse && echo fine", "fine"),
+}
+DAILY = ("shared memory", "many files", "bomb", "a removed file")
+BURIED = {
+    "no session": "setsid -f sleep 300",
+    "two forks": "(setsid bash -c 'setsid sleep 300 & disown' &)",
+    "closed descriptors": "setsid bash -c 'exec 0<&- 1>&- 2>&-; sleep 300' & sleep 0.1",
+    "deaf": "setsid bash -c 'trap \"\" TERM HUP INT; while :; do sleep 1; done' & sleep 0.1",
+    "stopped": "setsid bash -c 'kill -STOP $$' & sleep 0.1",
+    "spinning": "setsid bash -c 'while :; do :; done' & sleep 0.1",
+    "without a mark": "env -i setsid -f sleep 300",
+}
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[SandboxedToolhost]:
+    """A toolhost with small limits, as a workspace opens it."""
+    source = await LocalRepository.open(make_repository(tmp_path / "repo").path)
+    workspace = GitWorkspace.on(source, tmp_path / "data", LIMITS)
+    opened = await workspace.open(await workspace.checkout("main", source.head), Access.WRITE)
+    assert isinstance(opened, SandboxedToolhost)
+    yield opened
+    await workspace.close()
+    shutil.rmtree(tmp_path / "data", ignore_errors=True)
+
+
+async def check(host: SandboxedToolhost, command: str, said: str) -> None:
+    """Run a command; it is told what is wrong, the machine has its memory back, and nothing is left."""
+    before = available_mb()
+    output = await host.call("Bash", {"command": command})
+    assert said in output.text, output.text[-300:]
+    assert len(output.text) < 31_000
+    left = await host.call("Bash", {"command": "rm -rf /tmp/big /dev/shm/big; ls /proc | grep -c ^[0-9]"})
+    assert int(left.text) <= 5, "something survived"  # the toolhost, a shell, ls and grep
+    for _ in range(20):  # the machine is not ours alone
+        if before - available_mb() < HOST_MB:
+            break
+        await asyncio.sleep(0.5)
+    assert before - available_mb() < HOST_MB
+
+
+def available_mb() -> int:
+    text = Path("/proc/meminfo").read_text()
+    return int(text.partition("MemAvailable:")[2].split()[0]) // 1024
+
+
+@pytest.mark.req("S9")
+@pytest.mark.parametrize("flood", DAILY)
+async def test_daily_flood(host: SandboxedToolhost, flood: str) -> None:
+    """A sample of the next, every day."""
+    await check(host, *FLOODS[flood])
+
+
+@pytest.mark.long
+@pytest.mark.req("S9", "T5")
+@pytest.mark.parametrize("flood", [name for name in FLOODS if name not in DAILY])
+async def test_flood(host: SandboxedToolhost, flood: str) -> None:
+    """Whatever grows without end is ended; the machine loses less than 256 MB, and the model is told."""
+    await check(host, *FLOODS[flood])
+
+
+@pytest.mark.long
+@pytest.mark.req("S9")
+@pytest.mark.skipif(os.getuid() == 0 and not os.access("/sys/fs/cgroup/pids", os.W_OK), reason="root has no group here")
+async def test_bomb_of_sessions(host: SandboxedToolhost) -> None:
+    """Processes that each take a session of their own get the machine's time, and are bounded by the kernel."""
+    bomb = 'b() { for i in 1 2; do setsid bash -c "$(declare -f b); b" & done; b; }; b'
+    await check(host, bomb, "too many processes")
+
+
+@pytest.mark.req("S9")
+async def test_nothing_is_left_behind(host: SandboxedToolhost) -> None:
+    """Whatever a command leaves behind, and however it resists, ends with it."""
+    for command in BURIED.values():
+        await check(host, command, "background process")
+
+
+@pytest.mark.req("S9")
+async def test_side_by_side(host: SandboxedToolhost) -> None:
+    """A command that is ended for its size takes nothing of a small one beside it along."""
+    beside = asyncio.create_task(host.call("Bash", {"command": "sleep 2; echo whole"}))
+    await asyncio.sleep(0.2)
+    assert "of memory" in (await host.call("Bash", {"command": BALLOON})).text
+    assert (await beside).text == "whole"
