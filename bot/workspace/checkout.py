@@ -9,7 +9,6 @@ Rules
 - One process at a time works with a name; the lock dies with it.
 """
 
-import asyncio
 import hashlib
 import os
 import re
@@ -18,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.core.errors import Broken, Refused
+from bot.core.errors import Broken, Refused, Transient
 from bot.core.names import CommitId
 from bot.ports import Checkout
 from bot.workspace import litter, run
@@ -135,11 +134,11 @@ class Checkouts:
     async def _remove(self, place: Path) -> None:
         """Remove a folder, whatever the modes in it are."""
         try:
-            await asyncio.to_thread(shutil.rmtree, place)
-        except PermissionError:
+            await _remove(place)
+        except Transient:
             mounts = (Mount(str(place), str(place), writable=True),)
             await self._confined(mounts, ["chmod", "-R", "u+rwx", "--", str(place)])
-            await asyncio.to_thread(shutil.rmtree, place)
+            await _remove(place)
 
     async def _confined(self, mounts: tuple[Mount, ...], command: list[str]) -> None:
         """Run one command on checkouts in a sandbox of its own; raises Transient when it fails."""
@@ -166,3 +165,10 @@ def safe_name(name: str) -> str:
     if _SAFE_NAME.fullmatch(name):
         return name
     return f"x-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+async def _remove(place: Path) -> None:
+    """Remove a folder, however deep a command has made it: Python's own way ends at a thousand levels."""
+    answer = await run.execute(["rm", "-rf", "--", str(place)], Path("/"), environment={"PATH": os.defpath})
+    if answer.code != 0:
+        raise run.failed("clean-up", place, answer)

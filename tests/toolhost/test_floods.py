@@ -62,11 +62,12 @@ async def host(tmp_path: Path) -> AsyncIterator[SandboxedToolhost]:
     """A toolhost with small limits, as a workspace opens it."""
     source = await LocalRepository.open(make_repository(tmp_path / "repo").path)
     workspace = GitWorkspace.on(source, tmp_path / "data", LIMITS)
-    opened = await workspace.open(await workspace.checkout("main", source.head), Access.WRITE)
+    checkout = await workspace.checkout("main", source.head)
+    opened = await workspace.open(checkout, Access.WRITE)
     assert isinstance(opened, SandboxedToolhost)
     yield opened
-    await workspace.close()
-    shutil.rmtree(tmp_path / "data", ignore_errors=True)
+    await workspace.discard(checkout)
+    assert not Path(checkout.path).exists()
 
 
 async def check(host: SandboxedToolhost, command: str, said: str) -> None:
