@@ -38,7 +38,7 @@ FLOODS = {
     "a removed file": (HIDDEN, "200 MB to the checkout"),
     "temporary files": ("head -c 1G /dev/zero > /tmp/big", "exit code 1"),
     "files in shared memory": ("head -c 1G /dev/zero > /dev/shm/big", "exit code 1"),
-    "bomb": (":(){ :|:& };:", "background process"),
+    "bomb": (":(){ :|:& };:", " ended"),
     "many processes": ("for i in $(seq 1500); do sleep 300 & done; wait", "too many processes"),
     "output": ("yes | head -c 2G", "characters left out"),
     "errors": ("yes | head -c 2G >&2", "characters left out"),
