@@ -1,7 +1,7 @@
 """A broker full of secrets, and everything that a model could try on it; run as a program, it prints what was seen.
 
-The secrets lie where real ones do: in the environment, in memory, in files beside, in descriptors that are inherited
-by carelessness, behind a socket, and in the session's keyring.
+The secrets lie where real ones do: in the environment and memory, in a file beside that links in the checkout point to,
+in a descriptor that is inherited by carelessness, and behind two sockets.
 """
 
 import asyncio
