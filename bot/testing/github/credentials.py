@@ -115,7 +115,8 @@ def personal_token(world: World, login: str, *, scopes: tuple[str, ...] = ("repo
 
 def job_token(world: World, repository: Repository, permissions: Mapping[str, str] | None = None) -> Token:
     """Give the GITHUB_TOKEN of a job in a repository, which acts as github-actions[bot]."""
-    rights = {"contents": "write", "issues": "write", "pull_requests": "write"} if permissions is None else permissions
+    rights = {**dict.fromkeys(("contents", "issues", "pull_requests"), "write"), "actions": "read"}
+    rights = rights if permissions is None else dict(permissions)
     token = Token(
         value=f"ghs_{secrets.token_hex(18)}",
         kind="job",

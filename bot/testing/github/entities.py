@@ -20,12 +20,13 @@ REACTIONS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes
 Kind = Literal[
     "User", "Bot", "Organization", "Repository", "Issue", "PullRequest", "IssueComment", "Reaction",
     "PullRequestReview", "PullRequestReviewComment", "CheckRun", "App", "Label", "UserContentEdit", "Ref", "IssueEvent",
+    "WorkflowRun",
 ]  # fmt: skip
 PREFIXES: Mapping[str, str] = MappingProxyType({
     "User": "U", "Bot": "BOT", "Organization": "O", "Repository": "R", "Issue": "I", "PullRequest": "PR",
     "IssueComment": "IC", "Reaction": "REA", "PullRequestReview": "PRR", "PullRequestReviewComment": "PRRC",
     "CheckRun": "CR", "App": "A", "Label": "LA", "UserContentEdit": "UCE", "Ref": "REF",
-    "IssueEvent": "IE",
+    "IssueEvent": "IE", "WorkflowRun": "WFR",
 })  # fmt: skip
 
 
@@ -282,6 +283,25 @@ class CheckRun:
     def node_id(self) -> str:
         """The global node id."""
         return node_id("CheckRun", self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRun:
+    """A run of a workflow on the default branch; it has ended when it has a conclusion."""
+
+    id: int
+    repository: int
+    event: str
+    head_sha: str
+    started_at: datetime
+    updated_at: datetime
+    status: str = "in_progress"
+    conclusion: str | None = None
+
+    @property
+    def node_id(self) -> str:
+        """The global node id."""
+        return node_id("WorkflowRun", self.id)
 
 
 @dataclass(frozen=True, slots=True)

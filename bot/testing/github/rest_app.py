@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from bot.testing.github import (
     rest_accounts,
+    rest_actions,
     rest_checks,
     rest_code,
     rest_events,
@@ -52,7 +53,8 @@ VERSION = "2022-11-28"
 
 def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     """Give all rows, those that would be swallowed by a wider path first."""
-    modules = (rest_accounts, rest_repositories, rest_checks, rest_pulls, rest_issues, rest_events, rest_git, rest_code)
+    modules = (rest_accounts, rest_repositories, rest_checks, rest_actions, rest_pulls, rest_issues, rest_events,
+               rest_git, rest_code)  # fmt: skip
     return (*delivery_endpoints(webhooks), *(row for module in modules for row in module.ENDPOINTS))
 
 

@@ -32,6 +32,7 @@ from bot.testing.github.entities import (
     Role,
     Token,
     User,
+    WorkflowRun,
 )
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class World:
     reviews: dict[int, Review] = field(default_factory=dict)
     review_comments: dict[int, ReviewComment] = field(default_factory=dict)
     check_runs: dict[int, CheckRun] = field(default_factory=dict)
+    workflow_runs: dict[int, WorkflowRun] = field(default_factory=dict)
     apps: dict[int, App] = field(default_factory=dict)
     installations: dict[int, Installation] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
@@ -160,6 +162,19 @@ class World:
         return Signature(who.login, f"{who.id}+{who.login}@users.noreply.github.com", self.now())
 
     # --- setting the scene -------------------------------------------------------------------------------------
+
+    def start_run(self, full_name: str, event: str) -> WorkflowRun:
+        """Have a workflow run in a repository, as an event would; nothing is really run."""
+        home = self.repository(full_name)
+        head = self.bare(home).refs()[f"refs/heads/{home.default_branch}"]
+        run = WorkflowRun(self.next_id(), home.id, event, head, self.now(), self.now())
+        self.workflow_runs[run.id] = run
+        return run
+
+    def end_run(self, ident: int, conclusion: str = "success") -> None:
+        """Let a run end."""
+        run = self.workflow_runs[ident]
+        self.workflow_runs[ident] = replace(run, status="completed", conclusion=conclusion, updated_at=self.now())
 
     def next_id(self) -> int:
         """Give an id that was never used, beyond 32 bits as those of comments."""

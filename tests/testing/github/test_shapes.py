@@ -137,6 +137,15 @@ def code(tour: Tour) -> None:
     tour.go("GET", f"{HOME}/commits/{{ref}}/check-runs", ref="topic")
 
 
+def actions(tour: Tour) -> None:
+    world = tour.ground.github.world
+    run = world.start_run(NAME, "schedule")
+    tour.go("GET", f"{HOME}/actions/runs/{{run_id}}", run_id=run.id)
+    world.end_run(run.id, "cancelled")
+    ended = tour.go("GET", f"{HOME}/actions/runs/{{run_id}}", run_id=run.id)
+    assert (ended["status"], ended["conclusion"]) == ("completed", "cancelled")
+
+
 def pulls(tour: Tour) -> None:
     world = tour.ground.github.world
     pull = f"{HOME}/pulls/{{pull_number}}"
@@ -169,7 +178,7 @@ def pulls(tour: Tour) -> None:
 def test_every_answer_has_githubs_shape(ground: Ground) -> None:
     """A walk through all endpoints: nothing that GitHub's description has anything against, and no row left out."""
     tour = Tour(ground)
-    for part in (accounts, hooks, threads, code, pulls):
+    for part in (accounts, hooks, threads, code, actions, pulls):
         part(tour)
     # There, and there alone, the description wants an account to be a user and an enterprise at once.
     assert [error for error in tour.errors if not error.startswith("GET /app/installations: 0/account:")] == []

@@ -1,0 +1,61 @@
+"""One job: the REST endpoint of a workflow run.
+
+https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
+"""
+
+from __future__ import annotations
+
+from bot.testing.github.entities import WorkflowRun
+from bot.testing.github.rest import Answer, Call, Endpoint, not_found
+from bot.testing.github.site import Json, Site, stamp
+
+LINKS = ("jobs", "logs", "cancel", "rerun", "artifacts")
+WORKFLOW = 1
+PATH = ".github/workflows/plangate.yml"
+
+
+def get_run(call: Call) -> Answer:
+    """Give a workflow run."""
+    run = call.world.workflow_runs.get(int(call.path["run_id"]))
+    if run is None or run.repository != call.repository.id:
+        raise not_found()
+    return Answer(workflow_run_json(call.site, run))
+
+
+def workflow_run_json(site: Site, run: WorkflowRun) -> Json:
+    """Write a workflow run (schema workflow-run)."""
+    home = site.world.repositories[run.repository]
+    actions = f"{site.api(home)}/actions"
+    url = f"{actions}/runs/{run.id}"
+    written = site.repository(home)
+    return {
+        "id": run.id,
+        "name": "plangate",
+        "node_id": run.node_id,
+        "head_branch": home.default_branch,
+        "head_sha": run.head_sha,
+        "path": PATH,
+        "display_title": "plangate",
+        "run_number": 1,
+        "run_attempt": 1,
+        "event": run.event,
+        "status": run.status,
+        "conclusion": run.conclusion,
+        "workflow_id": WORKFLOW,
+        "url": url,
+        "html_url": f"{site.web(home)}/actions/runs/{run.id}",
+        "pull_requests": [],
+        "created_at": stamp(run.started_at),
+        "run_started_at": stamp(run.started_at),
+        "updated_at": stamp(run.updated_at),
+        **{f"{name}_url": f"{url}/{name}" for name in LINKS},
+        "check_suite_url": f"{site.api(home)}/check-suites/{run.id + 1}",
+        "workflow_url": f"{actions}/workflows/{WORKFLOW}",
+        "previous_attempt_url": None,
+        "head_commit": None,
+        "repository": written,
+        "head_repository": written,
+    }
+
+
+ENDPOINTS = (Endpoint("GET", "/repos/{owner}/{repo}/actions/runs/{run_id:int}", get_run, ("actions:read",)),)
