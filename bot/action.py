@@ -1,15 +1,15 @@
 """GitHub Actions: one event in, its thread looked at until it rests, then every thread that waits. SHELL.
 
 A job that only listens takes in what people said while another job works on the thread (product.md, Faces). A sweep
-leaves alone what another job is at: it carries on what waits for approval, what it took in itself, and what nobody can
-be at any more.
+leaves alone what another job is at: it carries on what waits for approval, what it took in itself, and what was begun
+or is owed by a job that is gone.
 """
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, Protocol, TextIO
 
 from bot.clock import SystemClock
@@ -25,9 +25,6 @@ from bot.runner import Runner
 from bot.workflow.record import Record
 
 FAILED: Final = 5
-ABANDONED: Final = timedelta(hours=6)
-"""The longest that a job on GitHub's own runners lives: work without a word for so long is nobody's.
-https://docs.github.com/en/actions/reference/limits"""
 TRIES: Final = 5
 WAITS: Final = frozenset({Stage.AWAITING_APPROVAL, Stage.ASKED})
 """Stages in which a thread waits for people."""
@@ -43,6 +40,9 @@ class Host(Protocol):
 
     async def listen(self, address: Address) -> Record:
         """Only take in what people said."""
+
+    async def left(self, address: Address, run: str) -> bool:
+        """Tell whether the job of that run, which was at a thread, must be gone."""
 
     async def open_threads(self) -> tuple[Address, ...]:
         """List every thread that is not at rest for good."""
@@ -91,7 +91,7 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
 
 async def _open(given: ActionSettings, runner: Runner) -> int:
     number = thread_in(given)
-    async with host_of(given.settings, given.repository) as host:
+    async with host_of(given.settings, given.repository, given.run) as host:
         address = await thread_of(host, given.repository, number) if number else None
         return await play(Job(host, given, runner), address)
 
@@ -117,7 +117,7 @@ async def play(job: Job, address: Address | None) -> int:
     began = job.clock.now()
     seen = [(address, await _carried(job, address))] if address is not None else []
     if not (job.given.only_listen or job.given.dry_run):
-        seen += [pair async for pair in _swept(job, address, began)]
+        seen += [pair async for pair in _swept(job, address)]
     for at, now in seen:
         job.runner.summary(summary(job.given, at, now), job.given.summary)
         job.runner.say(f"plangate: #{at.number} is at: {now.stage}")
@@ -155,7 +155,7 @@ async def _looked(job: Job, address: Address) -> Record:
     return await job.host.look(address)
 
 
-async def _swept(job: Job, done: Address | None, began: datetime) -> AsyncIterator[tuple[Address, Record]]:
+async def _swept(job: Job, done: Address | None) -> AsyncIterator[tuple[Address, Record]]:
     """Carry on every other thread that is nobody's; yield those that were. One that fails does not stop the others."""
     for address in await job.host.open_threads():
         if f"{address.owner}/{address.name}".lower() != job.given.repository.lower():
@@ -164,7 +164,7 @@ async def _swept(job: Job, done: Address | None, began: datetime) -> AsyncIterat
             continue
         try:
             now = await job.host.listen(address)
-            if _nobodys(now, began):
+            if await _nobodys(job, address, now):
                 yield address, await job.host.look(address)
         except Conflict:
             job.runner.say(f"plangate: another job is at #{address.number}")
@@ -172,14 +172,12 @@ async def _swept(job: Job, done: Address | None, began: datetime) -> AsyncIterat
             job.runner.warning(f"#{address.number}: {error}")
 
 
-def _nobodys(now: Record, began: datetime) -> bool:
-    """Tell whether a thread that was listened to can be carried on without another job being at it."""
+async def _nobodys(job: Job, address: Address, now: Record) -> bool:
+    """Tell whether a thread that was listened to has something to be done, and no other job can be at it."""
     if now.stage in WAITS or now.void:
         return True
-    if now.stage not in ON_ENTER or not now.entries:
-        return False
-    newest = now.entries[-1].at
-    return newest >= began or newest < began - ABANDONED
+    left_over = now.stage in ON_ENTER or now.owed(job.clock.now()) or now.takes_kept
+    return bool(left_over) and (now.run == job.given.run or await job.host.left(address, now.run))
 
 
 def _failed(now: Record, began: datetime) -> bool:

@@ -49,6 +49,8 @@ class ActionSettings:
     """``owner/name``"""
     wait_minutes: float = 0.0
     dry_run: bool = False
+    run: str = ""
+    """The workflow run that the job is of; "" where nobody said."""
     only_listen: bool = False
     """Whether another job works on threads, and this one only takes in what people said."""
     output: Path | None = None
@@ -71,6 +73,7 @@ def action(environ: Mapping[str, str] | None = None) -> ActionSettings:
         repository=_needed(env, "GITHUB_REPOSITORY"),
         wait_minutes=_amount(given, "approval_wait_minutes") or 0.0,
         dry_run=_flag(given["dry_run"], "dry_run"),
+        run=env.get("GITHUB_RUN_ID", "").strip(),
         only_listen=_flag(env.get("PLANGATE_ONLY_LISTEN", ""), "PLANGATE_ONLY_LISTEN"),
         output=Path(env["GITHUB_OUTPUT"]) if "GITHUB_OUTPUT" in env else None,
         summary=Path(env["GITHUB_STEP_SUMMARY"]) if "GITHUB_STEP_SUMMARY" in env else None,

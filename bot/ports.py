@@ -183,8 +183,11 @@ class Merge:
 class Workspace(Protocol):
     """A safe place to work in (security.md: principals, G)."""
 
-    async def checkout(self, name: str, base: CommitId) -> Checkout:
-        """Give the checkout of that name, made from `base` when it is not there yet, as it was left when it is."""
+    async def checkout(self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes) -> Checkout:
+        """Give the checkout of that name as it was left; where it is not there, made from `base` and what was kept."""
+
+    async def keep(self, checkout: Checkout) -> bytes:
+        """Give what changed in a checkout as data that makes it again elsewhere; b"" where nothing can be kept."""
 
     async def fork(self, checkout: Checkout, name: str) -> Checkout:
         """Copy a checkout as it stands now into one of its own, inside a sandbox (S4)."""
@@ -235,22 +238,13 @@ class Journal(Protocol):
     """The append-only record of a thread: the truth that every state is a replay of."""
 
     async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Read all entries of a thread, checked: chained, MACed, of this repository and thread.
-
-        An unreadable journal (another key, tampered with) raises Refused: it never reads as empty.
-        """
+        """Read all entries, checked (chain, MAC, place); one that is unreadable raises Refused, and is never empty."""
 
     async def known(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Give the entries as this journal's last read or append of the thread left them, without looking again.
-
-        Enough to go on after an append: the next one fails when the journal has moved meanwhile.
-        """
+        """Give the entries as the last read or append left them; the next append fails when they moved meanwhile."""
 
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
-        """Add entries (kind, body) after position `expected` and give the new position; durable on return.
-
-        Raises Conflict, with nothing written, when the journal is not at `expected` (E4).
-        """
+        """Add entries (kind, body) after `expected`, durable on return; Conflict when the journal is not there (E4)."""
 
     async def threads(self) -> tuple[ThreadNumber, ...]:
         """List every thread that has a journal."""
@@ -264,6 +258,15 @@ class Transcripts(Protocol):
 
     def load(self, session: SessionId) -> tuple[Line, ...]:
         """Read a session's lines; a torn last append is dropped whole. Unknown session: no lines."""
+
+    def hold(self, session: SessionId) -> None:
+        """Save no more lines of a session but together with its work, as far as `keep` was told of them."""
+
+    def keep(self, session: SessionId, work: bytes) -> None:
+        """Have what is saved next hold a session with its work, both as they stand now."""
+
+    def kept(self, session: SessionId) -> bytes:
+        """Give the newest work that was kept for a session; b"" for none."""
 
     async def save(self) -> None:
         """Carry what was added since the last save to where the journal is."""

@@ -57,5 +57,4 @@ def _comment_url(given: ActionSettings, at: Address, now: Record) -> str:
 
 def _cost(now: Record) -> str:
     """Sum the dollars that the thread's entries say; "" where none says any."""
-    costs = [float(entry.body["cost_usd"]) for entry in now.entries if entry.body.get("cost_usd") is not None]
-    return f"{sum(costs):.4f}" if costs else ""
+    return "" if now.cost_usd is None else f"{now.cost_usd:.4f}"

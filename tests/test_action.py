@@ -22,7 +22,7 @@ from bot.workflow.record import Record
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 EARLIER = NOW - timedelta(hours=1)
-LONG_AGO = NOW - timedelta(hours=7)
+LATELY = NOW - timedelta(minutes=1)
 
 
 def at(number: int, owner: str = "o") -> Address:
@@ -57,6 +57,7 @@ class Host:
     records: dict[int, list[Record | Exception]]
     others: tuple[Address, ...] = ()
     moved: Callable[[int], bool] = lambda _: False
+    gone: frozenset[str] = frozenset()
     asked: list[str] = field(default_factory=list)
 
     async def look(self, address: Address) -> Record:
@@ -73,6 +74,10 @@ class Host:
         if isinstance(value, Exception):
             raise value
         return value
+
+    async def left(self, address: Address, run: str) -> bool:
+        assert address in self.others
+        return run in self.gone
 
     async def open_threads(self) -> tuple[Address, ...]:
         self.asked.append("open")
@@ -141,14 +146,37 @@ async def test_the_events_thread_comes_first_then_the_others(ran: Run) -> None:
     assert done.code == 0
 
 
-async def test_what_another_job_is_at_is_left_alone(ran: Run) -> None:
-    """Running work is not begun a second time, unless nobody can be at it any more or this job took it in."""
-    running, dead = standing(Stage.EXECUTING), standing(Stage.EXECUTING, LONG_AGO)
-    own, resting = standing(Stage.PLANNING, NOW), standing(Stage.FAILED)
-    host = Host({1: [running], 2: [dead], 3: [own], 4: [resting]}, tuple(map(at, (1, 2, 3, 4))))
-    done = await ran(host, 0)
-    assert [each for each in done.host.asked if each.startswith("look")] == ["look 2", "look 3"]
-    assert done.outputs["thread"] == "2"
+LEFT: dict[str, tuple[Record, bool]] = {
+    "work of a job that is at it": (standing(Stage.EXECUTING, run="8"), False),
+    "work of a job that is gone": (standing(Stage.EXECUTING, run="7"), True),
+    "work of nobody knows who": (standing(Stage.EXECUTING), False),
+    "what this job took in": (standing(Stage.PLANNING, NOW, run="9"), True),
+    "a plan that waits": (standing(Stage.AWAITING_APPROVAL, run="8"), True),
+    "nothing to do": (standing(Stage.FAILED, run="7"), False),
+    "an outcome to be told": (standing(Stage.IN_REVIEW, LATELY, "published", run="7", owes="Ready."), True),
+    "an outcome that somebody is about to tell": (
+        standing(Stage.IN_REVIEW, LATELY, "published", run="8", owes="Ready."),
+        False,
+    ),
+    "a reply that somebody is about to give": (standing(Stage.DONE, LATELY, run="7", owes="Help."), False),
+    "a reply that was left behind": (standing(Stage.DONE, EARLIER, run="7", owes="Help."), True),
+    "a turn that was kept": (standing(Stage.IN_REVIEW, LATELY, "noted", run="7", kept=True, turn="t"), True),
+}
+
+
+@pytest.mark.req("E3", "PR3")
+@pytest.mark.parametrize("name", LEFT)
+async def test_a_sweep_takes_over_what_is_nobodys(ran: Run, name: str) -> None:
+    """What was begun or is owed is carried on where its job is gone; running work is not begun a second time."""
+    now, taken = LEFT[name]
+    done = await ran(Host({1: [now]}, (at(1),), gone=frozenset({"7"})), 0, GITHUB_RUN_ID="9")
+    assert done.host.asked == ["open", "listen 1", *(["look 1"] if taken else [])]
+
+
+async def test_where_no_run_has_a_number(ran: Run) -> None:
+    """A job that is no run of GitHub's takes over what no run began: there is nobody else."""
+    done = await ran(Host({1: [standing(Stage.EXECUTING)]}, (at(1),)), 0)
+    assert done.host.asked[-1] == "look 1"
 
 
 async def test_other_repositories_are_left_alone(ran: Run) -> None:

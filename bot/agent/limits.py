@@ -38,6 +38,8 @@ class Ledger:
 
     budget_usd: float | None = None
     rows: dict[tuple[AgentId, str], Spent] = field(default_factory=dict)
+    carried: float = 0.0
+    """Dollars among them that the thread's journal has from an earlier process; they count against the budget alone."""
     _open: dict[AgentId, float] = field(default_factory=dict)
     _last: dict[AgentId, float] = field(default_factory=dict)
 

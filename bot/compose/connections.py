@@ -24,6 +24,8 @@ REVOKING_SECONDS: Final = 2.0
 """How long the end of a process may wait for GitHub; a token that is not revoked ends within its hour."""
 WORKING: Final = {"contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read"}
 """What a token that works on one repository may do, and no more (W4)."""
+WATCHING: Final = {"actions": "read", "metadata": "read"}
+"""What a token that asks whether a run of Actions has ended may do."""
 POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
 """What the one token that polls an installation may do."""
 
@@ -75,6 +77,7 @@ class Connections:
     clock: Clock
     _reached: dict[tuple[int | None, str], Reached] = field(default_factory=dict)
     _pollers: dict[int, Door] = field(default_factory=dict)
+    _watchers: dict[tuple[int | None, int], Door] = field(default_factory=dict)
     _bot: Actor | None = None
 
     def __post_init__(self) -> None:
@@ -106,6 +109,13 @@ class Connections:
         if key not in self._pollers:
             self._pollers[key] = self._door(self._credentials(installation, None, POLLING))
         return self._pollers[key]
+
+    def watcher(self, installation: int | None, number: int) -> Door:
+        """Give the door that asks about a repository's runs; an App may lack the permission for it."""
+        key = installation, number
+        if key not in self._watchers:
+            self._watchers[key] = self._door(self._credentials(installation, number, WATCHING))
+        return self._watchers[key]
 
     async def repositories(
         self, only: tuple[repository.Address, ...]
@@ -162,7 +172,8 @@ class Connections:
 
     async def close(self) -> None:
         """Have GitHub forget the tokens that were made, as far as it does so at once (W4)."""
-        doors = [*(reached.door for reached in self._reached.values()), *self._pollers.values()]
+        doors = [reached.door for reached in self._reached.values()]
+        doors += [*self._pollers.values(), *self._watchers.values()]
         made = [door.credentials for door in doors if isinstance(door.credentials, AppTokens)]
         with suppress(TimeoutError):
             async with asyncio.timeout(REVOKING_SECONDS):

@@ -4,10 +4,12 @@ One `GitHubHost` serves many threads. Each look builds a desk for one thread fro
 remembered here can be stale; what is kept between looks (tokens, what git last saw) only saves time.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
@@ -21,7 +23,7 @@ from bot.config import Settings, configuration
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.gate import Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.github import repository
+from bot.github import repository, runs
 from bot.github.dialogue import GitHubDialogue, Manners
 from bot.github.door import Door
 from bot.github.poll import fingerprints
@@ -30,6 +32,7 @@ from bot.github.turns import Listener
 from bot.ports import Clock, Place
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner, StateKey
+from bot.store.thread_refs import Change
 from bot.store.transcripts import SpooledTranscripts
 from bot.workflow import engine
 from bot.workflow.desk import Desk, Orders
@@ -47,6 +50,8 @@ AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED
 POLLED = frozenset({Stage.AWAITING_APPROVAL, Stage.EXECUTING, Stage.PUBLISHING, Stage.ASKED})
 """Stages in which a reaction to the plan matters: an approval, or a 👎 that stops the work; or a tick in a question."""
 
+STILL: Final = timedelta(minutes=15)
+"""A thread whose ref did not move for so long has no job at it."""
 REMEMBERED: Final = 5_000
 """Threads of which it is remembered what was heard; of the others it is looked up again."""
 
@@ -70,6 +75,8 @@ class GitHubHost:
     only: tuple[repository.Address, ...] = ()
     """The repositories to serve; empty for all that the credentials reach."""
     clock: Clock = field(default_factory=SystemClock)
+    run: str = field(default="", kw_only=True)
+    """The run of GitHub Actions that this process is a job of."""
     connections: Connections = field(init=False)
     model: "AnthropicModel" = field(init=False)
     _shown: dict[Address, str] = field(default_factory=dict)
@@ -98,6 +105,19 @@ class GitHubHost:
         """Only take in what people said, while another look of the same thread is under way."""
         async with self._desk(address) as desk:
             return self._noted(address, await engine.listen(desk))
+
+    async def left(self, address: Address, run: str) -> bool:
+        """Tell whether the job of another run that was at a thread must be gone; False where that is not known.
+
+        A job that works saves what it has every half minute, between two steps; what it cannot tell GitHub's answer
+        does, and where that cannot be had (a 403), a thread that stands still for STILL is nobody's.
+        """
+        at = repository.Address(address.owner, address.name)
+        reached = await self.connections.reach(address.installation, address.repository, at)
+        if run and await runs.over(self.connections.watcher(address.installation, address.repository), at, run):
+            return True
+        moved = await asyncio.to_thread(reached.refs.moved, ThreadNumber(address.number))
+        return moved < self.clock.now() - STILL
 
     async def open_threads(self) -> tuple[Address, ...]:
         """List every thread that waits or was interrupted, over all repositories that are served.
@@ -225,26 +245,31 @@ class GitHubHost:
         dialogue, workspace = rooms
         subject = await dialogue.subject()
         base = subject.head or facts.head or CommitId("")
-        orders = replace(self._orders(keys), refusal=mistake)
+        orders = replace(self._orders(keys), refusal=mistake, run=self.run)
         bot = await self.connections.bot(reached.door)
+        world, beside = self._world(reached, facts.id, dialogue.thread, keys)
         return Desk(
             Place(facts.id, dialogue.thread, subject.title, base, facts.default_branch, branch=subject.branch),
             partial(_environment, reached.door, reached.at, workspace.checkouts.shown_as),
-            GitJournal(reached.refs, facts.id, key=self._key, clock=self.clock),
+            GitJournal(reached.refs, facts.id, key=self._key, clock=self.clock, beside=beside),
             dialogue,
             workspace,
-            self._world(reached, facts.id, dialogue.thread, keys),
+            world,
             orders,
             policy_of(keys, bot.id),
             GitHubPulls(reached.door, reached.at, bot),
         )
 
-    def _world(self, reached: Reached, number: RepositoryId, thread: ThreadNumber, keys: "Configuration") -> World:
+    def _world(
+        self, reached: Reached, number: RepositoryId, thread: ThreadNumber, keys: "Configuration"
+    ) -> tuple[World, Change]:
         spool = self.settings.data_dir / "transcripts"
         transcripts = SpooledTranscripts(reached.refs, number, thread, key=self._key, spool=spool)
         ledger = Ledger(self._orders(keys).budget_usd)
         at_hand = AtHand(answers=True, permits=keys.tools.requests == "comment")
-        return World(self.model, transcripts, self.clock, gate_of(keys, sandboxed=True), ledger, f"{number:x}", at_hand)
+        gate = gate_of(keys, sandboxed=True)
+        world = World(self.model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand)
+        return world, transcripts.unsaved
 
     def _orders(self, keys: "Configuration") -> Orders:
         given = self.settings.overrides

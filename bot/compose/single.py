@@ -6,9 +6,9 @@ from bot.core.errors import Misconfigured
 from bot.github import repository
 
 
-def host_of(settings: Settings, name: str) -> GitHubHost:
-    """Give a host that serves the repository ``owner/name`` alone."""
-    return GitHubHost(settings, (_named(name),))
+def host_of(settings: Settings, name: str, run: str) -> GitHubHost:
+    """Give a host that serves the repository ``owner/name`` alone, in that run of GitHub Actions."""
+    return GitHubHost(settings, (_named(name),), run=run)
 
 
 async def thread_of(host: GitHubHost, name: str, number: int) -> Address:

@@ -15,7 +15,7 @@ from bot.ports import Clock, Entry
 from bot.store.chain import Chain
 from bot.store.keys import StateKey
 from bot.store.sealed import place, seal, unseal
-from bot.store.thread_refs import ThreadRefs, Tip
+from bot.store.thread_refs import Change, ThreadRefs, Tip
 
 FOLDER = "journal/"
 
@@ -28,11 +28,19 @@ class _Known:
     lines: tuple[bytes, ...]
 
 
+def _nothing(_: Tip) -> Mapping[str, bytes]:
+    return {}
+
+
 class GitJournal:
     """The Journal port on `refs/plangate/threads/<number>`; every state of it is what git's compare-and-swap let in."""
 
-    def __init__(self, refs: ThreadRefs, repository: RepositoryId, *, key: StateKey, clock: Clock) -> None:
+    def __init__(
+        self, refs: ThreadRefs, repository: RepositoryId, *, key: StateKey, clock: Clock, beside: Change = _nothing
+    ) -> None:
+        """`beside` gives what is to be pushed in one with each append: what an entry tells of is there with it."""
         self._refs = refs
+        self._beside = beside
         self._repository = repository
         self._encryption, self._mac = key.encryption, key.mac
         self._clock = clock
@@ -74,7 +82,7 @@ class GitJournal:
                 raise Conflict(f"the journal is at {len(before)}, not at {expected}", where=f"thread {thread}")
             added = self._chain(thread).extend(before, now, entries)
             lines[:] = [*before, *added]
-            return self._file(thread, expected + 1, added) if added else {}
+            return {**self._file(thread, expected + 1, added), **self._beside(tip)} if added else {}
 
         built = self._refs.commit(thread, change, f"journal {expected + len(entries)}")
         self._known[thread] = _Known(_names(built), tuple(lines))

@@ -49,6 +49,7 @@ class MemoryTranscripts:
 
     def __init__(self) -> None:
         self._lines: dict[SessionId, tuple[str, ...]] = {}
+        self._work: dict[SessionId, bytes] = {}
 
     def append(self, session: SessionId, lines: Sequence[Line]) -> None:
         """Add lines."""
@@ -60,6 +61,17 @@ class MemoryTranscripts:
         """Read a session's lines."""
         texts = self._lines.get(checked(session), ())
         return tuple(decode(text, number) for number, text in enumerate(texts, start=1))
+
+    def hold(self, session: SessionId) -> None:
+        """Do nothing: lines and work are lost together."""
+
+    def keep(self, session: SessionId, work: bytes) -> None:
+        """Keep the work of a session."""
+        self._work[checked(session)] = work
+
+    def kept(self, session: SessionId) -> bytes:
+        """Give the work of a session."""
+        return self._work.get(checked(session), b"")
 
     async def save(self) -> None:
         """Do nothing: there is nowhere else to carry it to."""

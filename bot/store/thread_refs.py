@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -91,6 +92,12 @@ class ThreadRefs:
     def last_seen(self, thread: ThreadNumber) -> Tip:
         """Give what was last seen of a thread, looking only if nobody has looked: it may be out of date."""
         return self._seen.get(thread) or self.look(thread)
+
+    def moved(self, thread: ThreadNumber) -> datetime:
+        """Give the time at which what was last seen of a thread was written, by the clock of whoever wrote it."""
+        commit = self.last_seen(thread).commit
+        seconds = self._git.ask("show", "--no-patch", "--format=%ct", commit) if commit else b"0"
+        return datetime.fromtimestamp(int(seconds), UTC)
 
     def threads(self) -> tuple[ThreadNumber, ...]:
         """List every thread that the remote has a ref for, in order."""

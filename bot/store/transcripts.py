@@ -4,6 +4,10 @@ In the ref, ``transcripts/<session>/<first>-<last>`` holds those of a session's 
 sealed for its thread, session and ordinal: none can be changed, moved or left out of the middle. Where ref and spool
 tell a session differently, the ref is right: another process went on from it, and the spool holds what that process
 never saw.
+
+Beside them ``work/<session>/<number>`` holds the work of a session as it stood when it was kept, sealed; the highest
+number counts. A session that is held is pushed as far as its work was kept, both in one: a transcript is never newer
+than the tree that it tells of.
 """
 
 import asyncio
@@ -21,6 +25,7 @@ from bot.store.spool import Spool, checked, parse, render
 from bot.store.thread_refs import ThreadRefs, Tip
 
 FOLDER = "transcripts"
+WORK = "work"
 
 _RANGE = re.compile(r"(\d{8})-(\d{8})")
 
@@ -57,6 +62,9 @@ class SpooledTranscripts:
         self._ends: dict[SessionId, _End] = {}
         self._compared: set[str] = set()
         """Blobs of the ref that are known to agree with the spool."""
+        self._work: dict[SessionId, bytes] = {}
+        self._held: dict[SessionId, int] = {}
+        """The ordinal up to which a held session may be pushed."""
 
     def append(self, session: SessionId, lines: Sequence[Line]) -> None:
         """Add lines as one record; on return they outlive this process, if not yet this machine."""
@@ -79,6 +87,29 @@ class SpooledTranscripts:
             text = unseal(record, self._key, self._place(session, ordinal)).decode("utf-8", "surrogatepass")
             lines += [decode(line, number) for number, line in enumerate(text.split("\n"), start=len(lines) + 1)]
         return tuple(lines)
+
+    def hold(self, session: SessionId) -> None:
+        """Push no more lines of a session than `keep` was told of; what the ref has of it stays."""
+        self._held.setdefault(checked(session), 0)
+
+    def keep(self, session: SessionId, work: bytes) -> None:
+        """Have the next push hold a session with its work, both as they stand now."""
+        self._work[checked(session)] = work
+        if session in self._held and session in self._ends:
+            self._held[session] = self._ends[session].ordinal
+
+    def kept(self, session: SessionId) -> bytes:
+        """Give the newest work of a session, from the ref as it was last looked at; b"" for none."""
+        if session in self._work:
+            return self._work[session]
+        return self._stored_work(self._refs.last_seen(self._thread), checked(session))[1]
+
+    def unsaved(self, tip: Tip) -> Mapping[str, bytes]:
+        """Give the files that a tip lacks of the sessions that are open here: what rides on each push of the journal.
+
+        Raises Conflict when another process went on with one of them.
+        """
+        return dict(file for session in tuple(self._ends) for file in self._unsaved(tip, session)) | self._works(tip)
 
     async def save(self) -> None:
         """Push what the ref does not have; Conflict when another process went on with a session of this one."""
@@ -104,7 +135,7 @@ class SpooledTranscripts:
         def change(tip: Tip) -> Mapping[str, bytes]:
             nonlocal pushed
             pushed = dict(file for session in self._spool.sessions() for file in self._unsaved(tip, session))
-            return pushed
+            return pushed | self._works(tip)
 
         tip = self._refs.commit(self._thread, change, "transcripts")
         self._compared.update(tip.files[path] for path in pushed)
@@ -121,8 +152,28 @@ class SpooledTranscripts:
             self._refuse_if_open(session)
             return  # left behind by a process that others have overtaken
         self._compared.update(chunk.blob for chunk in unknown)
-        if fresh := {ordinal: record for ordinal, record in records.items() if ordinal > saved}:
+        last = self._held.get(session, max(records, default=0))
+        if fresh := {ordinal: record for ordinal, record in records.items() if saved < ordinal <= last}:
             yield f"{FOLDER}/{session}/{min(fresh):08d}-{max(fresh):08d}", render(fresh)
+
+    def _works(self, tip: Tip) -> dict[str, bytes]:
+        """Give the files that hold the work which was kept here and which a tip does not have as its newest."""
+        files = {}
+        for session, work in self._work.items():
+            number, newest = self._stored_work(tip, session)
+            if work != newest:
+                path = f"{WORK}/{session}/{number + 1:08d}"
+                files[path] = seal(work, self._key, place(self._repository, self._thread, path))
+        return files
+
+    def _stored_work(self, tip: Tip, session: SessionId) -> tuple[int, bytes]:
+        """Give the newest work of a session in a tip, and its number; 0 and b"" for none."""
+        paths = [path for path in tip.files if re.fullmatch(rf"{WORK}/{re.escape(session)}/\d{{8}}", path)]
+        if not paths:
+            return 0, b""
+        path = max(paths)
+        (content,) = self._refs.read([tip.files[path]])
+        return int(path[-8:]), unseal(content, self._key, place(self._repository, self._thread, path))
 
     def _stored(self, chunks: Sequence[_Chunk]) -> dict[int, bytes]:
         """Read chunks of the ref."""

@@ -44,6 +44,8 @@ class Orders:
     """Why nothing may be carried on here (a mistake in the configuration); "" for nothing."""
     watch_seconds: float = 5.0
     """How often running work looks whether the thread has moved (a stop, a further turn)."""
+    run: str = ""
+    """The run of GitHub Actions that does the work; "" for a face that is no job."""
 
 
 @dataclass(frozen=True, slots=True)

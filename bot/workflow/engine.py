@@ -6,18 +6,21 @@ position that it expects, and that position is the fencing token of every effect
 most the effect that was under way; it is asked for again, under the same (thread, ask).
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from bot.core import comment
-from bot.core.errors import Refused
+from bot.core.errors import PlangateError, Refused
 from bot.core.gate import ON_ENTER, Effect, Move, Stage
 from bot.workflow import approving, asking, executing, intake, noticing, planning, proposing, publishing, telling
 from bot.workflow.desk import Desk, Done
-from bot.workflow.ledger import append, current
+from bot.workflow.ledger import append, current, take_over
 from bot.workflow.record import Record
+from bot.workflow.sessions import session_of
 
 Verb = Callable[[Desk, Record], Awaitable[Done | None]]
 
@@ -33,6 +36,7 @@ VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
 )
 
 _ANSWERED: Final = frozenset({Move.REPLIED, Move.INSTRUCTED})
+_WAITING: Final = frozenset({Effect.APPROVING, Effect.ASKING})
 _AT_WORK: Final = frozenset({Stage.EXECUTING, Stage.PUBLISHING})
 
 
@@ -42,13 +46,18 @@ async def look(desk: Desk) -> Record:
     Raises Conflict when another process moved the thread, and Transient when a service failed.
     """
     now = await _heard(desk)
-    while not desk.orders.refusal:
-        now = await _carried_on(desk, now)
-        if not now.kept or not intake.takes_requests(now):
-            break
-        now = await intake.take_kept(desk, now)
-    if desk.orders.refusal:
-        now = await noticing.refusal(desk, now)
+    try:
+        while not desk.orders.refusal:
+            now = await _carried_on(desk, now)
+            if not now.takes_kept:
+                break
+            now = await intake.take_kept(desk, now)
+        if desk.orders.refusal:
+            now = await noticing.refusal(desk, now)
+    except (PlangateError, asyncio.CancelledError):
+        with suppress(PlangateError):  # what ended the look is told; the disk may be gone before the next one (L9)
+            await desk.world.transcripts.save()
+        raise
     await desk.world.transcripts.save()
     return now
 
@@ -70,6 +79,8 @@ async def _heard(desk: Desk) -> Record:
 async def _carried_on(desk: Desk, now: Record) -> Record:
     """Perform effects until none is open, or one waits for people."""
     while (effect := ON_ENTER.get(now.stage)) is not None:
+        if effect not in _WAITING:  # nobody is at what waits for people
+            now = await take_over(desk, now)
         done = await _performed(desk, now, effect)
         if done is not None:
             now = await append(desk, now, done)
@@ -85,12 +96,15 @@ async def _carried_on(desk: Desk, now: Record) -> Record:
 
 async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:
     """Perform one effect, and journal with its answer what it cost; what is refused ends in a comment (PR3)."""
-    before = desk.world.ledger.cost_usd
+    ledger = desk.world.ledger
+    before = ledger.cost_usd - ledger.carried
     try:
         done = await VERBS[effect](desk, now)
     except Refused as error:
         if desk.orders.same_session:
             raise  # a person at a terminal is told on the spot
         done = Done(Move.FAILED, {"detail": str(error), "owes": comment.outcome(Stage.FAILED, detail=str(error))})
-    cost = round(desk.world.ledger.cost_usd - before, 6)
-    return replace(done, facts=dict(done.facts) | {"cost_usd": cost}) if done is not None and cost else done
+    cost = round(ledger.cost_usd - ledger.carried - before, 6)
+    if done is None or not cost:
+        return done
+    return replace(done, facts=dict(done.facts) | {"cost_usd": cost, "session": session_of(desk, now)})

@@ -10,13 +10,13 @@ from bot.agent.plan_mode import EXIT_PLAN_MODE, approved
 from bot.agent.session import Session
 from bot.core import comment
 from bot.core.gate import Move, Stage
-from bot.core.names import SessionId
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access, Toolhost
 from bot.workflow.approving import evaluated
 from bot.workflow.desk import Desk, Done, working_mode
+from bot.workflow.keeping import checkout, hold, keep
 from bot.workflow.record import Record
-from bot.workflow.sessions import Opening, checkout, driven, opened
+from bot.workflow.sessions import Opening, driven, opened
 from bot.workflow.waiting import asked, told
 
 TAIL = 2_000
@@ -34,6 +34,15 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     if await _overtaken(desk, now):
         owes = comment.outcome(Stage.STALE, detail=comment.OVERTAKEN)
         return Done(Move.DRIFTED, {"detail": comment.OVERTAKEN, "owes": owes})
+    hold(desk, now)
+    try:
+        return await _done(desk, now)
+    finally:
+        await keep(desk, now)
+
+
+async def _done(desk: Desk, now: Record) -> Done | None:
+    """Work until there is an answer to the ask, and check what was done."""
     async with opened(desk, now, _opening(desk, now)) as session:
         ended = await _worked(desk, now, session)
         if ended is None or isinstance(ended, Done):
@@ -59,11 +68,10 @@ def _opening(desk: Desk, now: Record) -> Opening:
     """Choose the session: the one that planned, or a new one that knows only what was approved (product.md)."""
     if desk.orders.same_session:
         return Opening(now.planning_session, Access.WRITE, now.turn.text)
-    ident = SessionId(f"work-{now.last(Move.REQUESTED).n}")
     # What somebody else wrote, or may have changed, does not cross the gate (product.md, Approval): the plan does.
     own = not now.last(Move.REQUESTED).body.get("foreign")
     task = comment.brief(now.turn.text if own else "", now.plan)
-    return Opening(ident, Access.WRITE, task, working_mode(desk, now))
+    return Opening(now.work_session, Access.WRITE, task, working_mode(desk, now))
 
 
 async def _worked(desk: Desk, now: Record, session: Session) -> Ended | Done | None:

@@ -35,11 +35,6 @@ async def take_in(desk: Desk, now: Record) -> Record:
     return now
 
 
-def takes_requests(now: Record) -> bool:
-    """Tell whether a kept turn can begin now: approved work is over, one way or another."""
-    return Move.REQUESTED in TRANSITIONS[now.stage] and now.stage not in {Stage.AWAITING_APPROVAL, Stage.ASKED}
-
-
 async def take_kept(desk: Desk, now: Record) -> Record:
     """Begin with the oldest turn that was kept while approved work ran."""
     facts = {key: value for key, value in now.kept[0].body.items() if key != "kept"}

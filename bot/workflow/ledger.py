@@ -8,7 +8,7 @@ from bot.core.errors import Conflict
 from bot.core.gate import ANSWERS, Event, Move, Stage, step
 from bot.core.transcript import Json
 from bot.workflow.desk import Desk, Done, working_mode
-from bot.workflow.record import Record, record
+from bot.workflow.record import TAKEN, Record, record
 
 _OF_PLANNING: Final = frozenset({Move.PLANNED, Move.ANSWERED})
 
@@ -31,6 +31,8 @@ async def append(desk: Desk, now: Record, done: Done) -> Record:
         body["ask"] = ask
     if done.digest is not None:
         body["digest"] = done.digest
+    if desk.orders.run and done.move is not Move.NOTED:  # whoever notes a turn is not at the work
+        body["run"] = desk.orders.run
     event = Event(done.move, ask, done.digest)
     while True:
         after, _ = step(now.thread, event)
@@ -47,6 +49,12 @@ async def append(desk: Desk, now: Record, done: Done) -> Record:
             if done.move in _OF_PLANNING and any(entry.kind == Move.NOTED for entry in later.entries[now.position :]):
                 return later  # something was added that the planner may not know: it is asked again
             now = later
+
+
+async def take_over(desk: Desk, now: Record) -> Record:
+    """Journal that this job is at the thread, unless the journal says so; raises Conflict when the thread moved."""
+    run = desk.orders.run
+    return now if run in {"", now.run} else await _write(desk, now, TAKEN, {"run": run})
 
 
 async def note(desk: Desk, now: Record, kind: str, body: Json) -> Record:

@@ -14,9 +14,9 @@ from bot.core.transcript import Json
 from bot.ports import CommitOrder, Published, PullOrder
 from bot.workflow.approving import evaluated
 from bot.workflow.desk import Desk, Done
+from bot.workflow.keeping import checkout
 from bot.workflow.ledger import current
 from bot.workflow.record import Record
-from bot.workflow.sessions import checkout
 
 
 async def perform(desk: Desk, now: Record) -> Done | None:
@@ -117,7 +117,7 @@ def _pull(desk: Desk, now: Record, proof: ApprovedPlan, made: Published) -> Pull
         summary=inert(executed["summary"]),
         checks=executed["checks"],
         approvers=approvers,
-        cost_usd=desk.world.ledger.cost_usd if desk.world.ledger.priced else None,
+        cost_usd=now.cost_usd if desk.world.ledger.priced else None,  # of the thread, whichever processes it took
     )
     orders = desk.orders
     return PullOrder(

@@ -7,6 +7,7 @@ Everything here is computed from the entries; nothing is remembered elsewhere. B
 ``shown``  the question of an ask is shown on the thread
 ``folded`` the comment of a plan that lost its force was folded
 ``noticed`` somebody approved what cannot be approved, and is owed an answer
+``taken``  a job took over what another had begun
 
 A move that changes the permission mode says so as `mode_change`, with who caused it (P8).
 
@@ -15,11 +16,11 @@ An entry that owes the people a text carries it as `owes`; until it is told, it 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from bot.core.approval import Actor
-from bot.core.gate import ON_ENTER, Event, Move, Stage, Thread, step
+from bot.core.gate import ON_ENTER, TRANSITIONS, Event, Move, Stage, Thread, step
 from bot.core.names import CommitId, Digest, SessionId
 from bot.core.plan import Hidden, PlanDocument, from_json
 from bot.core.question import Asking, Grant
@@ -33,6 +34,10 @@ TOLD: Final = "told"
 SHOWN: Final = "shown"
 FOLDED: Final = "folded"
 NOTICED: Final = "noticed"
+TAKEN: Final = "taken"
+
+LEFT_BEHIND: Final = timedelta(minutes=2)
+"""A reply that is owed for longer was left by a process that died."""
 
 _MOVES: Final = frozenset(Move)
 
@@ -100,6 +105,11 @@ class Record:
     def planning_session(self) -> SessionId:
         """The session that plans for the newest turn; a retry goes on in the same one."""
         return SessionId(f"plan-{self.last(Move.REQUESTED).n}")
+
+    @property
+    def work_session(self) -> SessionId:
+        """The session that works on the newest turn's plan, where that is another one than planned."""
+        return SessionId(f"work-{self.last(Move.REQUESTED).n}")
 
     @property
     def steers(self) -> bool:
@@ -181,10 +191,31 @@ class Record:
         told = {entry.body["answers"] for entry in self.entries if entry.kind == TOLD}
         return tuple(entry for entry in self.entries if entry.body.get("owes") and entry.n not in told)
 
+    def owed(self, at: datetime) -> tuple[Entry, ...]:
+        """List the debts that a look at that time tells: what moves owe, and replies that were left behind."""
+        return tuple(entry for entry in self.debts if entry.kind != HEARD or entry.at < at - LEFT_BEHIND)
+
+    @property
+    def takes_kept(self) -> bool:
+        """Whether a kept turn can begin now: approved work is over, one way or another."""
+        over = Move.REQUESTED in TRANSITIONS[self.stage] and self.stage not in {Stage.AWAITING_APPROVAL, Stage.ASKED}
+        return over and bool(self.kept)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What all that is journaled has cost, in dollars; None where nothing was priced."""
+        costs = [float(entry.body["cost_usd"]) for entry in self.entries if entry.body.get("cost_usd") is not None]
+        return sum(costs) if costs else None
+
     @property
     def finished(self) -> bool:
         """Whether the round is over, the people know, and the same request would mean a new one."""
         return self.stage in {Stage.DONE, Stage.ANSWERED, Stage.REJECTED} and not self.debts
+
+    @property
+    def run(self) -> str:
+        """The run of GitHub Actions that is at this thread, or was; "" where no job said so."""
+        return self.fact("run")
 
     def fact(self, name: str, default: str = "") -> str:
         """Give the newest fact of that name that any entry carries."""

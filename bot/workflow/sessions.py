@@ -23,6 +23,7 @@ from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
 from bot.ports import Access, Began, Checkout
 from bot.workflow.desk import Desk
+from bot.workflow.keeping import Saving, checkout
 from bot.workflow.ledger import current
 from bot.workflow.progress import Progress
 from bot.workflow.record import Record
@@ -38,11 +39,6 @@ class Opening:
     access: Access
     task: str
     mode: Mode = Mode.PLAN
-
-
-async def checkout(desk: Desk, now: Record) -> Checkout:
-    """Give the checkout of the newest turn, made from its base; as it was left when it is there."""
-    return await desk.workspace.checkout(f"{desk.place.repository}-{desk.place.thread}-{now.base[:16]}", now.base)
 
 
 @asynccontextmanager
@@ -64,7 +60,7 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         environment = await desk.environment(now.base)
         context.delegate = _crew(desk, session, tree, environment).delegate
         if lines:
-            _restored(session, lines)
+            _restored(session, lines, now)
         else:
             planning = opening.mode is Mode.PLAN
             reminders = [_planning(desk.world.gate.rehearsed) if planning else prompt("approved")]
@@ -88,7 +84,8 @@ async def driven(desk: Desk, now: Record, session: Session, permit: str = "") ->
     `permit` is the pending call that people allowed; it runs first.
     """
     progress = Progress(desk, now)
-    working = asyncio.ensure_future(_consumed(desk, permitted(session, permit) if permit else run(session), progress))
+    source = permitted(session, permit) if permit else run(session)
+    working = asyncio.ensure_future(_consumed(desk, source, progress, Saving(desk, now, session.agent)))
     watching = asyncio.ensure_future(_watched(desk, now, session))
     showing = asyncio.ensure_future(progress.shown())
     try:
@@ -101,7 +98,9 @@ async def driven(desk: Desk, now: Record, session: Session, permit: str = "") ->
         await progress.finish()
 
 
-async def _consumed(desk: Desk, source: AsyncGenerator[AgentEvent | Began, None], progress: Progress) -> Ended:
+async def _consumed(
+    desk: Desk, source: AsyncGenerator[AgentEvent | Began, None], progress: Progress, saving: Saving
+) -> Ended:
     async with aclosing(source) as events:
         async for event in events:
             if isinstance(event, Began):
@@ -110,15 +109,16 @@ async def _consumed(desk: Desk, source: AsyncGenerator[AgentEvent | Began, None]
             progress.take(event)
             if isinstance(event, Ended):
                 return event
+            await saving.after(event)
     raise Broken("a session ended without saying why")
 
 
 async def _watched(desk: Desk, now: Record, session: Session) -> None:
-    """Return when somebody moved the thread; hand what was noted while planning to the session (L4a)."""
+    """Return when the thread was moved or taken over; hand what was noted while planning to the session (L4a)."""
     while desk.orders.watch_seconds:
         await desk.world.clock.sleep(desk.orders.watch_seconds)
         later = await current(desk)
-        if (later.stage, later.thread.ask) != (now.stage, now.thread.ask):
+        if (later.stage, later.thread.ask, later.run) != (now.stage, now.thread.ask, now.run):
             return
         if later.stage is Stage.PLANNING:
             session.queued += unheard(session, later)
@@ -133,13 +133,22 @@ def unheard(session: Session, now: Record) -> list[str]:
     return [text for text in dict.fromkeys(added) if text not in sent and text not in session.queued]
 
 
-def _restored(session: Session, lines: tuple[Line, ...]) -> None:
-    """Take a saved session over; what this process has booked for it already is not booked a second time."""
+def session_of(desk: Desk, now: Record) -> SessionId:
+    """Give the session that the thread's stage works in."""
+    planned = now.stage is Stage.PLANNING or desk.orders.same_session
+    return now.planning_session if planned else now.work_session
+
+
+def _restored(session: Session, lines: tuple[Line, ...], now: Record) -> None:
+    """Take a saved session over; what this process or the journal has booked for it is not booked a second time."""
     ledger = session.world.ledger
     booked = dict(ledger.rows)
     session.restore(lines)
     if any(agent == session.agent for agent, _ in booked):
         ledger.rows = booked
+        return
+    mine = (entry.body for entry in now.entries if entry.body.get("session") == session.id)
+    ledger.carried += min(ledger.of(session.agent).cost_usd, sum(float(body.get("cost_usd", 0)) for body in mine))
 
 
 def _frozen(lines: tuple[Line, ...], ordered: str) -> Frozen | None:

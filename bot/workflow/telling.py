@@ -6,16 +6,11 @@ by a later look.
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
-from typing import Final
 
 from bot.ports import Entry
 from bot.workflow.desk import Desk
 from bot.workflow.ledger import note
 from bot.workflow.record import HEARD, TOLD, Record
-
-LEFT_BEHIND: Final = timedelta(minutes=2)
-"""A reply that is owed for longer was left by a process that died."""
 
 
 async def replies(desk: Desk, now: Record, since: int) -> Record:
@@ -25,8 +20,7 @@ async def replies(desk: Desk, now: Record, since: int) -> Record:
 
 async def outcomes(desk: Desk, now: Record) -> Record:
     """Tell what moves owe, and replies that were left behind; for the one look of a thread."""
-    old = desk.world.clock.now() - LEFT_BEHIND
-    return await _tell(desk, now, [entry for entry in now.debts if entry.kind != HEARD or entry.at < old])
+    return await _tell(desk, now, now.owed(desk.world.clock.now()))
 
 
 async def _tell(desk: Desk, now: Record, debts: Iterable[Entry]) -> Record:

@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,13 +50,17 @@ class Checkouts:
     unsafe: bool = False
     _locks: dict[str, Lock] = field(default_factory=dict)
 
-    async def get(self, name: str, base: CommitId) -> Checkout:
-        """Give the checkout of that name as it was left, or made from `base`; raises Conflict when it is taken."""
+    async def get(self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes) -> Checkout:
+        """Give the checkout of that name as it was left, or made from `base` and what was kept.
+
+        Raises Conflict when it is taken.
+        """
         place = self._take(name)
         if not (place / "base").exists():
             await self.mirror.ensure(base)
             making = await self._begin(place)
             await self._populate(making / "tree", base)
+            await _restore(making / "tree", base, kept())
             (making / "base").write_text(base)
             os.rename(making, place)
         return self._found(place)
@@ -146,6 +151,16 @@ class Checkouts:
         answer = await run.confined(profile, command, unsafe=self.unsafe)
         if answer.code != 0:
             raise run.failed(command[0], mounts[-1].source, answer)
+
+
+async def _restore(tree: Path, base: CommitId, kept: bytes) -> None:
+    """Lay kept work (Publisher.keep) over a tree that no sandbox has seen; the index stays at the base."""
+    if not kept:
+        return
+    work, _, pack = kept.partition(b"\n")
+    await run.git(tree, "index-pack", "--stdin", stdin=pack)
+    await run.git(tree, "read-tree", "-u", "--reset", "--no-recurse-submodules", work.decode("ascii"))
+    await run.git(tree, "read-tree", "--reset", base)
 
 
 def start_repository(tree: Path, mirror: Mirror, *, head: CommitId) -> None:

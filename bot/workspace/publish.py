@@ -9,6 +9,7 @@ Rules
 """
 
 import asyncio
+import logging
 import os
 import re
 import secrets
@@ -36,6 +37,10 @@ from bot.workspace.tree import UntrustedTree
 
 AUTHOR: Final = ("Plangate", "plangate@users.noreply.github.com")
 
+KEPT_LIMIT: Final = 32 << 20
+"""Bytes of work that are kept in a thread's ref, which only ever grows."""
+
+_log: Final = logging.getLogger(__name__)
 _BRANCH = re.compile(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)|@\{))[A-Za-z0-9][A-Za-z0-9._/-]{0,200}(?<![./])")
 _PERSON = re.compile(r"[^<>\x00-\x1f\x7f]+ <[^<>\s\x00-\x1f\x7f]+>")
 _SHOWN = 20
@@ -62,6 +67,25 @@ class Publisher:
             await self._push(clone, commit, order)
         return Published(order.branch, commit, paths)
 
+    async def keep(self, checkout: Checkout) -> bytes:
+        """Give what would be published, whatever its scope: the id of its tree, and a pack of what the base lacks.
+
+        b"" where nothing changed, where it may not be published, and where it is larger than KEPT_LIMIT.
+        """
+        async with self.place() as place:
+            clone = place / "clone"
+            try:
+                await self._copied(clone, checkout)
+                tree = (await run.git(clone, "write-tree")).out.strip()
+                asked = b"%b\n^%b\n" % (tree, checkout.base.encode())
+                pack = (await run.git(clone, "pack-objects", "--quiet", "--revs", "--stdout", stdin=asked)).out
+            except Refused as error:
+                _log.warning("the work cannot be kept: %s", error)
+                return b""
+        if len(pack) > KEPT_LIMIT:
+            _log.warning("the work is too large to be kept: %d bytes", len(pack))
+        return b"%b\n%b" % (tree, pack) if len(pack) <= KEPT_LIMIT else b""
+
     async def sweep(self) -> None:
         """Remove the clones that a killed process left."""
         await litter.sweep(self.folder, lambda _: True, _remove)
@@ -81,9 +105,7 @@ class Publisher:
 
     async def _export(self, clone: Path, checkout: Checkout, plan: PlanDocument) -> tuple[tuple[str, ...], str]:
         """Bring the work into a fresh clone, and give the changed paths, all in scope, and its tree, as approved."""
-        start_repository(clone, self.mirror, head=checkout.base)
-        await run.git(clone, "read-tree", checkout.base)
-        await Export(UntrustedTree(checkout.path), clone).run()
+        await self._copied(clone, checkout)
         names = ("diff-index", "--cached", "--name-only", "--no-renames", "-z", checkout.base, "--")
         out = (await run.git(clone, *names)).out
         paths = tuple(sorted(os.fsdecode(path) for path in out.split(b"\0") if path))
@@ -95,6 +117,12 @@ class Publisher:
             raise Refused("the work is not what was approved: it has changed since", where=where, mend="ask again")
         _check_scope(paths, plan.contract, tree)
         return paths, tree
+
+    async def _copied(self, clone: Path, checkout: Checkout) -> None:
+        """Copy a tree into a fresh clone and its index."""
+        start_repository(clone, self.mirror, head=checkout.base)
+        await run.git(clone, "read-tree", checkout.base)
+        await Export(UntrustedTree(checkout.path), clone).run()
 
     async def _push(self, clone: Path, commit: CommitId, order: CommitOrder) -> None:
         """Move the branch, if it is where the order expects it, or make it; one at this commit already stays."""

@@ -1,5 +1,6 @@
 """The Workspace port on a git repository, here or on a server: mirror, checkouts, sandboxes and publisher, joined."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,14 +65,19 @@ class GitWorkspace:
         checkouts = Checkouts(folder / "checkouts", mirror, shown_as, source.unsafe)
         return cls(source, mirror, checkouts, Publisher(folder / "publishing", mirror), bounds)
 
-    async def checkout(self, name: str, base: CommitId) -> Checkout:
-        """Give the checkout of that name as it was left, or made from `base`; raises Conflict when it is taken.
+    async def checkout(self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes) -> Checkout:
+        """Give the checkout of that name as it was left, or made from `base` and what was kept.
 
-        Whatever killed processes left is removed before.
+        Raises Conflict when it is taken. Whatever killed processes left is removed before.
         """
         await self.checkouts.sweep()
         await self.publisher.sweep()
-        return await self.checkouts.get(name, base)
+        return await self.checkouts.get(name, base, kept)
+
+    async def keep(self, checkout: Checkout) -> bytes:
+        """Give what changed in a checkout, to make it again where this disk is gone; b"" where nothing can be kept."""
+        self.checkouts.place(checkout)
+        return await self.publisher.keep(checkout)
 
     async def fork(self, checkout: Checkout, name: str) -> Checkout:
         """Copy a checkout as it stands now into one of its own, inside a sandbox (S4)."""

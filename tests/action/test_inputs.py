@@ -26,6 +26,7 @@ def test_what_is_needed_is_enough() -> None:
     given = action(GIVEN)
     assert (given.event, given.event_path, given.repository) == ("issues", Path("/e.json"), "o/r")
     assert (given.wait_minutes, given.dry_run, given.only_listen) == (0.0, False, False)
+    assert (given.run, action(GIVEN | {"GITHUB_RUN_ID": "9"}).run) == ("", "9")
     overrides = given.settings.overrides
     assert (overrides.mention, overrides.model, overrides.max_cost_usd) == (None, None, None)
     assert overrides.path == ".github/plangate.yml"

@@ -1,6 +1,7 @@
 """A parent with a crew of sub-agents on a workspace without a disk, and scripts for both sides."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bot.agent.events import (
@@ -42,8 +43,11 @@ class DeskWorkspace:
     hold: asyncio.Event | None = None
     opened: asyncio.Queue[DeskHost] = field(default_factory=asyncio.Queue)
 
-    async def checkout(self, name: str, base: CommitId) -> Checkout:
+    async def checkout(self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes) -> Checkout:  # noqa: ARG002
         return Checkout(name, FOLDER, base)
+
+    async def keep(self, checkout: Checkout) -> bytes:  # noqa: ARG002
+        return b""
 
     async def fork(self, checkout: Checkout, name: str) -> Checkout:
         agent = name.rpartition("-")[0]

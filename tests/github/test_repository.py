@@ -1,5 +1,7 @@
 """Facts of a repository, tokens, roles: each from the place that GitHub documents."""
 
+from functools import partial
+
 import jwt
 import pytest
 
@@ -10,6 +12,7 @@ from bot.github.door import Door
 from bot.github.errors import Missing
 from bot.github.permissions import Roles
 from bot.github.repository import Address, app_bot, file, head, installation, repository, token_bot
+from bot.github.runs import over
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.testing.github import credentials
 from tests.github.conftest import HOME, ROLES, Ground
@@ -43,6 +46,24 @@ async def test_files_and_heads_are_read(ground: Ground) -> None:
     ground.person("ada").push(HOME, {"large.bin": b"x" * 1_100_000})
     with pytest.raises(Refused, match="larger"):
         await file(door, at, "large.bin", "main")
+
+
+async def test_a_run_is_over_when_github_says_so(ground: Ground) -> None:
+    """It has ended, or it is not there; while it goes on, and where GitHub may not tell, it is not known to be over."""
+    world = ground.github.world
+    run = world.start_run(HOME, "schedule")
+    urls = (ground.github.api_url, ground.github.graphql_url)
+
+    def door(**permissions: str) -> Door:
+        token = credentials.job_token(world, world.repository(HOME), permissions).value
+        return Door(*urls, StaticToken(lambda: token), ground.clock)
+
+    ask = partial(over, door(actions="read"), ground.address)
+    assert not await ask(str(run.id))
+    world.end_run(run.id, "cancelled")
+    assert await ask(str(run.id))
+    assert await ask("1")
+    assert not await over(door(contents="write"), ground.address, str(run.id))
 
 
 async def test_the_bot_knows_itself(ground: Ground) -> None:

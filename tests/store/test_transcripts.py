@@ -280,3 +280,116 @@ async def test_repository_is_away(open_on: Open, repository: Repository, tmp_pat
     away.rename(repository.path)
     await transcripts.save()
     assert texts(open_on("b")) == ["one", "two"]
+
+
+@pytest.mark.req("L9")
+async def test_work_comes_along(open_on: Open, repository: Repository) -> None:
+    """The newest work that was kept is there on another disk, sealed; what did not change is not saved again."""
+    first = open_on("a")
+    assert first.kept(S) == b""
+    for work in (b"secret work", b"secret work", b"more secret work"):
+        first.keep(S, work)
+        assert first.kept(S) == work
+        await first.save()
+    assert open_on("b").kept(S) == b"more secret work"
+    assert open_on("b").kept(SessionId("s")) == b""
+    files = repository.files()
+    assert list(files) == ["work/s-1/00000001", "work/s-1/00000002"]
+    assert not any(b"secret" in content for content in files.values())
+
+
+@pytest.mark.req("L9")
+async def test_work_of_another_place(open_on: Open, repository: Repository) -> None:
+    """Work that was moved to another session, or to another number, does not open."""
+    first = open_on("a")
+    first.keep(S, b"work")
+    await first.save()
+    (sealed,) = repository.files().values()
+    repository.put({"work/s-2/00000001": sealed, "work/s-1/00000002": sealed})
+    for session in (S, SessionId("s-2")):
+        with pytest.raises(Refused):
+            open_on("b").kept(session)
+
+
+@pytest.mark.req("L9")
+async def test_a_held_session_is_never_newer_than_its_work(open_on: Open, repository: Repository) -> None:
+    """Of a held session only that is saved of which the work was kept, and both in one commit."""
+    first = open_on("a")
+    first.hold(S)
+    first.append(S, [line("one")])
+    first.append(SessionId("other"), [line("not held")])
+    await first.save()
+    assert texts(open_on("b")) == []
+    assert texts(open_on("b"), SessionId("other")) == ["not held"]
+    first.keep(S, b"after one")
+    first.append(S, [line("two")])
+    before = int(repository.git("rev-list", "--count", "refs/plangate/threads/1"))
+    await first.save()
+    assert int(repository.git("rev-list", "--count", "refs/plangate/threads/1")) == before + 1
+    second = open_on("c")
+    assert (texts(second), second.kept(S)) == (["one"], b"after one")
+    assert texts(first) == ["one", "two"]
+    await first.save()
+    assert texts(open_on("d")) == ["one"]
+
+
+@pytest.mark.req("L9", "E3")
+async def test_a_held_session_goes_on_elsewhere(open_on: Open) -> None:
+    """Another disk goes on from the last saved pair; what the first one has beyond it is overtaken."""
+    first = open_on("a")
+    first.hold(S)
+    first.append(S, [line("one")])
+    first.keep(S, b"after one")
+    await first.save()
+    first.append(S, [line("two, lost")])
+    second = open_on("b")
+    second.hold(S)
+    assert texts(second) == ["one"]
+    second.append(S, [line("two")])
+    second.keep(S, b"after two")
+    await second.save()
+    third = open_on("c")
+    assert (texts(third), third.kept(S)) == (["one", "two"], b"after two")
+    first.keep(S, b"lost")
+    with pytest.raises(Conflict):
+        await first.save()
+
+
+@pytest.mark.req("L9", "E3")
+async def test_rides_on_the_journal(
+    open_on: Open, refs_on: Callable[[str], ThreadRefs], clock: Clock, repository: Repository
+) -> None:
+    """What an entry tells of is there with it: one commit holds the entry, the lines and the work."""
+    refs = refs_on("a")
+    first = SpooledTranscripts(refs, NINE, ONE, key=KEY, spool=Path(repository.path.parent / "spool"))
+    journal = GitJournal(refs, NINE, key=KEY, clock=clock, beside=first.unsaved)
+    first.append(S, [line("done")])
+    first.keep(S, b"work")
+    await journal.append(ONE, 0, [("executed", {})])
+    assert list(repository.files()) == [
+        "journal/00000001",
+        "transcripts/s-1/00000001-00000001",
+        "work/s-1/00000001",
+    ]
+    assert int(repository.git("rev-list", "--count", "refs/plangate/threads/1")) == 1
+    await journal.append(ONE, 1, [("told", {})])
+    assert len(repository.files()) == 4
+    second = open_on("b")
+    assert (texts(second), second.kept(S)) == (["done"], b"work")
+
+
+@pytest.mark.req("E4")
+async def test_the_journal_rides_on_nothing_that_was_overtaken(
+    open_on: Open, refs_on: Callable[[str], ThreadRefs], clock: Clock, tmp_path: Path
+) -> None:
+    """A process whose session another one went on with cannot journal what came of it."""
+    refs = refs_on("a")
+    old = SpooledTranscripts(refs, NINE, ONE, key=KEY, spool=tmp_path / "spool")
+    journal = GitJournal(refs, NINE, key=KEY, clock=clock, beside=old.unsaved)
+    old.append(S, [line("by the old one")])
+    new = open_on("b")
+    new.append(S, [line("by the new one")])
+    await new.save()
+    with pytest.raises(Conflict):
+        await journal.append(ONE, 0, [("executed", {})])
+    assert await journal.read(ONE) == ()

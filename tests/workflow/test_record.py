@@ -1,6 +1,6 @@
 """A thread is what its journal tells: stage, plan and facts come from the entries and from nothing else."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -81,6 +81,41 @@ def test_a_round_is_finished_when_the_people_know() -> None:
     told = record(journal(REQUESTED, answered, ("told", {"answers": 2})))
     assert (owing.finished, [entry.n for entry in owing.debts]) == (False, [2])
     assert (told.finished, told.debts) == (True, ())
+
+
+@pytest.mark.req("PR3")
+def test_a_reply_is_left_behind_after_two_minutes() -> None:
+    """What a move owes is told by any look; a reply at first by whoever took the word in."""
+    now = record(journal(REQUESTED, (Move.FAILED, {"ask": 1, "owes": "No."}), ("heard", {"owes": "Help."})))
+    assert [entry.n for entry in now.owed(NOW)] == [2]
+    assert [entry.n for entry in now.owed(NOW + timedelta(minutes=3))] == [2, 3]
+
+
+@pytest.mark.req("PR3")
+def test_a_kept_turn_begins_when_approved_work_is_over() -> None:
+    """A turn that came while approved work ran waits for its end, whatever that is."""
+    failed = (Move.FAILED, {"ask": 1})
+    noted = (Move.NOTED, {"turn": "t2", "kept": True})
+    assert not record(journal(REQUESTED, noted)).takes_kept
+    assert record(journal(REQUESTED, noted, failed)).takes_kept
+    assert not record(journal(REQUESTED, failed)).takes_kept
+
+
+@pytest.mark.req("L5")
+def test_the_cost_is_the_sum_of_what_was_journaled() -> None:
+    """All entries count, whichever process wrote them; where nothing was priced the cost is unknown, not zero."""
+    planned = (Move.PLANNED, PLANNED[1] | {"cost_usd": 0.25})
+    assert record(journal(REQUESTED, planned, ("heard", {"cost_usd": 0.5}))).cost_usd == 0.75
+    assert record(journal(REQUESTED, PLANNED)).cost_usd is None
+
+
+@pytest.mark.req("E4")
+def test_the_newest_run_is_at_the_thread() -> None:
+    """Whoever began, or took over, is named; a thread that no job was at names nobody."""
+    begun = (Move.REQUESTED, REQUESTED[1] | {"run": "7"})
+    assert record(journal(begun)).run == "7"
+    assert record(journal(begun, ("taken", {"run": "8"}), ("heard", {}))).run == "8"
+    assert record(journal(REQUESTED)).run == ""
 
 
 def test_a_journal_with_an_impossible_move_is_refused() -> None:

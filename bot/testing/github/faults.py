@@ -29,6 +29,7 @@ class Fault:
     kind: Kind
     status: int = 502
     seconds: float = 0.0
+    """For "delay", and for "reset" before the connection breaks: a moment at which a story can end the client."""
     done: bool = False
     """For "reset": whether the request was carried out before the connection broke."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -173,6 +174,7 @@ class Gate:
             case "truncate":
                 await answer.cut(send)
             case _:
+                await asyncio.sleep(fault.seconds)
                 await answer.abort()
 
 
@@ -225,7 +227,7 @@ def frozen(world: World) -> World:
     """Give a copy of a world that no later change reaches; its git data is the living one."""
     with world.lock:
         names = ("users", "repositories", "roles", "issues", "comments", "reactions", "reviews", "review_comments",
-                 "check_runs", "labels", "tokens", "installations")  # fmt: skip
+                 "check_runs", "workflow_runs", "labels", "tokens", "installations")  # fmt: skip
         copies: dict[str, Any] = {name: dict(getattr(world, name)) for name in names}
         return replace(world, **copies, listeners=[])
 

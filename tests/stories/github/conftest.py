@@ -9,6 +9,7 @@ from bot.compose.github import GitHubHost
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
 from tests.stories.github.ground import Model, QuickClock, RealClock, Story, settings, settle
+from tests.stories.github.runner import Runs
 from tests.stories.github.service import Served
 
 
@@ -38,3 +39,17 @@ def served(tmp_path: Path, model: Model) -> Iterator[Served]:
             for pause in model.pauses.values():
                 pause.go_on()
             made.stop()
+
+
+@pytest.fixture
+def runs(tmp_path: Path, model: Model) -> Iterator[Runs]:
+    clock = RealClock()
+    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
+        made = Runs(github, settle(github.world, github), clock.advance, model, api.base_url, tmp_path / "jobs")
+        with made.hooked():
+            try:
+                yield made
+            finally:
+                for pause in model.pauses.values():
+                    pause.go_on()
+                made.end()

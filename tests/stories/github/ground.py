@@ -189,6 +189,11 @@ class Hub:
     def world(self) -> World:
         return self.github.world
 
+    @property
+    def bot(self) -> int:
+        """The account that the bot speaks as."""
+        return self.github.app.bot
+
     def person(self, login: str) -> Person:
         """Give a person, a second after whatever happened last."""
         self.advance(1.1)
@@ -213,7 +218,7 @@ class Hub:
     def comments(self, number: int = 0) -> list[Comment]:
         """List the bot's comments on a thread, oldest first."""
         every = self.world.comments_of(self.issue(number))
-        return [comment for comment in every if comment.author == self.github.app.bot]
+        return [comment for comment in every if comment.author == self.bot]
 
     def said(self, kind: str, number: int = 0) -> list[str]:
         """List the bot's texts of one kind (plan, tell, waits, progress) on a thread, oldest first."""
@@ -236,7 +241,7 @@ class Hub:
     def signs(self, subject: Issue | Comment) -> list[str]:
         """List the bot's reactions under something that was said."""
         every = self.world.reactions_to(subject.node_id)
-        return [reaction.content for reaction in every if reaction.user == self.github.app.bot]
+        return [reaction.content for reaction in every if reaction.user == self.bot]
 
     def branches(self) -> dict[str, str]:
         """Give the bot's branches and their heads."""

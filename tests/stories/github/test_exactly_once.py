@@ -3,74 +3,16 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 
 from bot.core.gate import Stage
 from bot.testing.github.faults import Fault
-from tests.stories.github.ground import HOME, PATIENCE, Hub, Story, soak
+from tests.stories.github.ground import PATIENCE, Story, soak
+from tests.stories.github.moments import COMMENTS, MOMENTS, PULLS, REACTIONS, READY, exactly_one, strike
 from tests.stories.github.service import Served
 
-COMMENTS = f"POST /repos/{HOME}/issues/1/comments"
-PUSH = f"POST /{HOME}.git/git-receive-pack"
-READY = "is ready for review"
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A request, the words in it, and how many such are spared; or a step at which the model is waiting."""
-
-    requests: str = ""
-    containing: str = ""
-    after: int = 0
-    done: bool = True
-    """Whether GitHub carried the request out before the service died."""
-    step: str = ""
-
-
-JOURNAL = "refs/plangate/threads"
-MOMENTS: dict[str, Moment] = {
-    "before the sign": Moment(f"POST /repos/{HOME}/issues/1/reactions", done=False),
-    "after the sign": Moment(f"POST /repos/{HOME}/issues/1/reactions"),
-    "before the request is journaled": Moment(PUSH, JOURNAL, done=False),
-    "after the request is journaled": Moment(PUSH, JOURNAL),
-    "while the model plans": Moment(step="p0"),
-    "before the plan is journaled": Moment(PUSH, JOURNAL, 1, done=False),
-    "after the plan is journaled": Moment(PUSH, JOURNAL, 1),
-    "before the plan is shown": Moment(COMMENTS, "plan mode", done=False),
-    "after the plan is shown": Moment(COMMENTS, "plan mode"),
-    "after it is journaled that the plan is shown": Moment(PUSH, JOURNAL, 2),
-    "before the approval is journaled": Moment(PUSH, JOURNAL, 3, done=False),
-    "after the approval is journaled": Moment(PUSH, JOURNAL, 3),
-    "before the progress is shown": Moment(COMMENTS, "Executing", done=False),
-    "after the progress is shown": Moment(COMMENTS, "Executing"),
-    "when the model begins to work": Moment(step="w0"),
-    "while the model works": Moment(step="w1"),
-    "when the model is done": Moment(step="w2"),
-    "after the work is journaled": Moment(PUSH, JOURNAL, 4),
-    "before the branch is pushed": Moment(PUSH, "refs/heads/plangate", done=False),
-    "after the branch is pushed": Moment(PUSH, "refs/heads/plangate"),
-    "before the pull request is made": Moment(f"POST /repos/{HOME}/pulls", done=False),
-    "after the pull request is made": Moment(f"POST /repos/{HOME}/pulls"),
-    "after the pull request is journaled": Moment(PUSH, JOURNAL, 5),
-    "before it is told": Moment(COMMENTS, READY, done=False),
-    "after it is told": Moment(COMMENTS, READY),
-    "after it is journaled that it is told": Moment(PUSH, JOURNAL, 6),
-}
 EVERY_DAY = {"after the pull request is made", "done, then cut", "done, then reset", "not done, 502"}
-
-
-def exactly_one(hub: Hub, number: int = 1) -> None:
-    """Hold one plan comment, one branch, one pull request, one of each comment."""
-    assert len(hub.plans(number)) == 1
-    assert [READY in text for text in hub.said("tell", number)] == [True], hub.said("tell", number)
-    assert len(hub.said("progress", number)) <= 1
-    assert hub.said("waits", number) == []
-    assert len([name for name in hub.branches() if name.startswith(f"plangate/{number}-")]) == 1
-    assert len([pull for pull in hub.pulls() if f"Closes #{number}" in pull.text.body]) == 1
-    assert hub.signs(hub.issue(number)) == ["eyes"]
 
 
 @pytest.mark.req("E3", "PR2")
@@ -79,7 +21,7 @@ def exactly_one(hub: Hub, number: int = 1) -> None:
 def test_killed(served: Served, name: str) -> None:
     """Kill -9 of the service at that moment, and a new start: there is exactly one of everything."""
     moment = MOMENTS[name]
-    struck = strike(served, moment)
+    struck = strike(served, served.model, moment)
     served.start()
     served.hook()
     served.opens("will")
@@ -100,16 +42,6 @@ def test_killed(served: Served, name: str) -> None:
     served.rested()
     exactly_one(served)
     assert served.github.faults.left == 0
-
-
-def strike(served: Served, moment: Moment) -> Callable[[], bool]:
-    """Plan for a moment, and give the question whether it has come."""
-    if moment.step:
-        pause = served.model.pause(moment.step)
-        return lambda: pause.there
-    fault = Fault("reset", done=moment.done)
-    served.github.faults.plan(moment.requests, fault, containing=moment.containing, after=moment.after)
-    return lambda: served.github.faults.left == 0
 
 
 @pytest.mark.req("PR2", "W2", "W3")
@@ -165,10 +97,10 @@ LOST = {
 async def test_lost_answers(story: Story, name: str) -> None:
     """The answers to the making of sign, plan, pull request and last word are lost: none comes twice, none never."""
     faults = story.github.faults
-    faults.plan(f"POST /repos/{HOME}/issues/1/reactions", LOST[name])
+    faults.plan(REACTIONS, LOST[name])
     faults.plan(COMMENTS, LOST[name], containing="plan mode")
     faults.plan(COMMENTS, LOST[name], containing=READY)
-    faults.plan(f"POST /repos/{HOME}/pulls", LOST[name])
+    faults.plan(PULLS, LOST[name])
     story.opens("will")
     await story.persists()
     story.reacts("maya", "+1")

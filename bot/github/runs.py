@@ -1,0 +1,22 @@
+"""Runs of GitHub Actions."""
+
+from urllib.parse import quote
+
+from bot.core.errors import PlangateError
+from bot.github.door import Door
+from bot.github.errors import Missing
+from bot.github.repository import Address
+
+
+async def over(door: Door, at: Address, run: str) -> bool:
+    """Tell whether GitHub says that a run has ended or is gone; False also where it does not say.
+
+    https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
+    """
+    try:
+        found = await door.get(f"{at.path}/actions/runs/{quote(run, safe='')}")
+    except Missing:
+        return True
+    except PlangateError:
+        return False
+    return bool(found["status"] == "completed")

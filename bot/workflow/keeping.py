@@ -1,0 +1,84 @@
+"""Keeping: where a turn is worked on, and how work and transcripts outlive the disk of a job (L9).
+
+Rules: the transcript of approved work is saved with the tree that it tells of, or not at all; what is under way is
+saved between two steps of the main agent, when nothing of it touches the tree; the ref only grows, so that it is
+bounded how often.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.agent.events import AgentChanged, AgentEvent, RequestStarted
+from bot.core.errors import Transient
+from bot.core.gate import Stage
+from bot.core.names import AgentId
+from bot.ports import Checkout
+from bot.workflow.desk import Desk
+from bot.workflow.record import Record
+
+SECONDS: Final = 30.0
+"""The least time between two savings of a session."""
+SHARE: Final = 10
+"""A session spends at most one part in so many of its time on saving."""
+BYTES_A_SECOND: Final = 4_096
+"""Larger work is saved less often: in 45 minutes the ref grows by 11 MB, beside what is saved at the end."""
+
+
+async def checkout(desk: Desk, now: Record) -> Checkout:
+    """Give the checkout of the newest turn: as it was left, or else made from its base and the work that was kept."""
+    name = f"{desk.place.repository}-{desk.place.thread}-{now.base[:16]}"
+    return await desk.workspace.checkout(name, now.base, lambda: desk.world.transcripts.kept(now.work_session))
+
+
+def hold(desk: Desk, now: Record) -> None:
+    """Have the transcript of the newest turn's work saved with that work alone."""
+    if desk.pulls is not None:
+        desk.world.transcripts.hold(now.work_session)
+
+
+async def keep(desk: Desk, now: Record) -> None:
+    """Have the work of the newest turn saved as it stands, with its transcript; b"" counts: then nothing is kept."""
+    if desk.pulls is not None:
+        work = await desk.workspace.keep(await checkout(desk, now))
+        desk.world.transcripts.keep(now.work_session, work)
+
+
+@dataclass(slots=True)
+class Saving:
+    """Saves one session while it runs."""
+
+    desk: Desk
+    now: Record
+    agent: AgentId
+    _due: float = field(init=False)
+    _due_again: float = field(init=False)
+    """For the transcripts of sub-agents, while the main agent waits for them."""
+
+    def __post_init__(self) -> None:
+        self._due = self._due_again = self.desk.world.clock.monotonic() + SECONDS
+
+    async def after(self, event: AgentEvent) -> None:
+        """Save what there is, where this event is a moment for it and the last time is long enough ago."""
+        clock = self.desk.world.clock
+        began = clock.monotonic()
+        if isinstance(event, RequestStarted) and event.agent == self.agent and began >= self._due:
+            size = await self._kept()
+            await self._save()
+            self._due = began + max(SECONDS, size / BYTES_A_SECOND, SHARE * (clock.monotonic() - began))
+        elif isinstance(event, AgentChanged) and began >= self._due_again:
+            await self._save()
+
+    async def _kept(self) -> int:
+        """Keep approved work, and give its size; where it cannot be kept as it stands, what was saved last counts."""
+        if self.now.stage is not Stage.EXECUTING or self.desk.pulls is None:
+            return 0
+        work = await self.desk.workspace.keep(await checkout(self.desk, self.now))
+        if work:
+            self.desk.world.transcripts.keep(self.now.work_session, work)
+        return len(work)
+
+    async def _save(self) -> None:
+        with suppress(Transient):
+            await self.desk.world.transcripts.save()
+        self._due_again = self.desk.world.clock.monotonic() + SECONDS

@@ -1,0 +1,81 @@
+"""Moments at which the bot can die, as the outside sees them, and what must be true afterwards, whenever it died."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from bot.testing.github.faults import Fault
+from tests.stories.github.ground import HOME, PATIENCE, Hub, Model
+
+REACTIONS: Final = f"POST /repos/{HOME}/issues/1/reactions"
+COMMENTS: Final = f"POST /repos/{HOME}/issues/1/comments"
+READ_BACK: Final = f"GET /repos/{HOME}/issues/comments/*"
+PULLS: Final = f"POST /repos/{HOME}/pulls"
+REVIEWERS: Final = f"POST /repos/{HOME}/pulls/*/requested_reviewers"
+PUSH: Final = f"POST /{HOME}.git/git-receive-pack"
+JOURNAL: Final = "refs/plangate/threads"
+READY: Final = "is ready for review"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A request, the words in it, and how many such are spared; or a step at which the model is waiting."""
+
+    requests: str = ""
+    containing: str = ""
+    after: int = 0
+    done: bool = True
+    """Whether GitHub carried the request out before the bot died."""
+    step: str = ""
+
+
+MOMENTS: Final[dict[str, Moment]] = {
+    "before the sign": Moment(REACTIONS, done=False),
+    "after the sign": Moment(REACTIONS),
+    "before the request is journaled": Moment(PUSH, JOURNAL, done=False),
+    "after the request is journaled": Moment(PUSH, JOURNAL),
+    "while the model plans": Moment(step="p0"),
+    "before the plan is journaled": Moment(PUSH, JOURNAL, 1, done=False),
+    "after the plan is journaled": Moment(PUSH, JOURNAL, 1),
+    "before the plan is shown": Moment(COMMENTS, "plan mode", done=False),
+    "after the plan is shown": Moment(COMMENTS, "plan mode"),
+    "after it is journaled that the plan is shown": Moment(PUSH, JOURNAL, 2),
+    "before the approval is journaled": Moment(PUSH, JOURNAL, 3, done=False),
+    "after the approval is journaled": Moment(PUSH, JOURNAL, 3),
+    "before the progress is shown": Moment(COMMENTS, "Executing", done=False),
+    "after the progress is shown": Moment(COMMENTS, "Executing"),
+    "when the model begins to work": Moment(step="w0"),
+    "while the model works": Moment(step="w1"),
+    "when the model is done": Moment(step="w2"),
+    "before the work is journaled": Moment(PUSH, JOURNAL, 4, done=False),
+    "after the work is journaled": Moment(PUSH, JOURNAL, 4),
+    "before the branch is pushed": Moment(PUSH, "refs/heads/plangate", done=False),
+    "after the branch is pushed": Moment(PUSH, "refs/heads/plangate"),
+    "before the pull request is made": Moment(PULLS, done=False),
+    "after the pull request is made": Moment(PULLS),
+    "after the pull request is journaled": Moment(PUSH, JOURNAL, 5),
+    "before it is told": Moment(COMMENTS, READY, done=False),
+    "after it is told": Moment(COMMENTS, READY),
+    "after it is journaled that it is told": Moment(PUSH, JOURNAL, 6),
+}
+
+
+def strike(hub: Hub, model: Model, moment: Moment) -> Callable[[], bool]:
+    """Plan for a moment, and give the question whether it has come; nobody is answered until the bot is dead."""
+    if moment.step:
+        pause = model.pause(moment.step)
+        return lambda: pause.there
+    fault = Fault("reset", done=moment.done, seconds=PATIENCE)
+    hub.github.faults.plan(moment.requests, fault, containing=moment.containing, after=moment.after)
+    return lambda: hub.github.faults.left == 0
+
+
+def exactly_one(hub: Hub, number: int = 1) -> None:
+    """Hold one plan comment, one branch, one pull request, one of each comment."""
+    assert len(hub.plans(number)) == 1
+    assert [READY in text for text in hub.said("tell", number)] == [True], hub.said("tell", number)
+    assert len(hub.said("progress", number)) <= 1
+    assert hub.said("waits", number) == []
+    assert len([name for name in hub.branches() if name.startswith(f"plangate/{number}-")]) == 1
+    assert len([pull for pull in hub.pulls() if f"Closes #{number}" in pull.text.body]) == 1
+    assert hub.signs(hub.issue(number)) == ["eyes"]

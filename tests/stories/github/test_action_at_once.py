@@ -1,0 +1,122 @@
+"""Jobs of the Action that run at the same time, or are cancelled, on threads whose memory is the repository alone."""
+
+import pytest
+
+from bot.core.gate import Stage
+from tests.stories.github.ground import FIXED, soak
+from tests.stories.github.moments import exactly_one
+from tests.stories.github.runner import SCHEDULE, Run, Runs
+from tests.stories.ground import until
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+
+
+def _planned(runs: Runs, threads: int = 1) -> None:
+    """Bring threads to where their plans are approved, by a 👍 that no job has seen."""
+    for _ in range(threads):
+        runs.opens("will")
+        assert runs.ran(runs.next()).process.returncode == 0
+    for number in range(1, threads + 1):
+        runs.reacts("maya", "+1", runs.plans(number)[0])
+
+
+def _working(runs: Runs, step: str) -> Run:
+    """Start a scheduled job, and be there when the model waits before that step."""
+    pause = runs.model.pause(step)
+    run = runs.start(SCHEDULE)
+    until(lambda: pause.there or run.over, f"the model comes to {step}")
+    assert not run.over, run.log
+    return run
+
+
+def _go_on(runs: Runs) -> None:
+    for pause in runs.model.pauses.values():
+        pause.go_on()
+
+
+@pytest.mark.req("L9", "E4", "PR3")
+def test_stopped_then_tried_again(runs: Runs) -> None:
+    """`stop` in a job of its own ends the work of another; `retry` goes on from the kept work, on a new disk."""
+    _planned(runs)
+    working = _working(runs, "w2")
+    runs.says("will", "@plangate stop")
+    assert runs.ran(runs.next(), PLANGATE_ONLY_LISTEN="true").process.returncode == 0
+    until(lambda: working.over, "the job ends")
+    _go_on(runs)
+    assert runs.record().stage is Stage.STOPPED
+    assert runs.nothing_done()
+    asked = runs.model.worked
+    runs.says("will", "@plangate retry")
+    assert runs.ran(runs.next()).process.returncode == 0
+    assert runs.model.worked == asked + 1  # only the step that was under way
+    (branch,) = runs.branches()
+    assert "total >= FREE_FROM" in runs.file(branch, FIXED)
+    assert len(runs.pulls()) == 1
+
+
+@pytest.mark.req("E4", "PR2")
+def test_two_sweeps_at_once(runs: Runs) -> None:
+    """Two scheduled jobs that find the same approval at the same time: one of everything."""
+    _planned(runs)
+    both = [runs.start(SCHEDULE) for _ in range(2)]
+    until(lambda: all(run.over for run in both), "both end")
+    runs.says("rita", "Any news?")
+    runs.ran(runs.next())
+    exactly_one(runs)
+    assert runs.record().stage is Stage.IN_REVIEW
+
+
+@pytest.mark.req("E3", "PR3")
+def test_killed_in_a_sweep(runs: Runs) -> None:
+    """A sweep that dies at one of three threads keeps none of them waiting: the next one ends the work on each."""
+    _planned(runs, 3)
+    _working(runs, "w1").kill(alone=False)
+    _go_on(runs)
+    assert runs.ran(SCHEDULE).process.returncode == 0
+    for number in (1, 2, 3):
+        exactly_one(runs, number)
+
+
+@pytest.mark.req("E3", "E4", "PR2")
+def test_the_schedule_follows_a_kill(runs: Runs) -> None:
+    """A sweep leaves the work of a dead job alone while GitHub says that its run goes on, and then ends it at once."""
+    _planned(runs)
+    working = _working(runs, "w1")
+    working.kill(alone=False)
+    _go_on(runs)
+    runs.unknown.add(working.number)
+    asked = runs.model.worked
+    assert runs.ran(SCHEDULE).process.returncode == 0
+    assert (runs.record().stage, runs.model.worked) == (Stage.EXECUTING, asked)
+    assert runs.nothing_done()
+    runs.unknown.clear()
+    assert runs.ran(SCHEDULE).process.returncode == 0
+    assert runs.record().stage is Stage.IN_REVIEW
+    exactly_one(runs)
+
+
+@pytest.mark.req("L6", "L9", "PR3")
+@pytest.mark.parametrize("step", (soak("p0"), soak("w0"), "w1", soak("w2")))
+def test_cancelled(runs: Runs, step: str) -> None:
+    """A job that is cancelled ends by itself and keeps its work; what it did is not done again by the next one."""
+    if step == "p0":
+        runs.opens("will")
+        pause = runs.model.pause(step)
+        run = runs.start(runs.next())
+        until(lambda: pause.there, "the model is asked")
+    else:
+        _planned(runs)
+        run = _working(runs, step)
+    code = run.cancel()
+    assert code == 130, run.log
+    run.nothing_left()
+    _go_on(runs)
+    runs.says("rita", "Any news?")
+    assert runs.ran(runs.next()).process.returncode == 0
+    if step == "p0":
+        runs.reacts("maya", "+1")
+        assert runs.ran(SCHEDULE).process.returncode == 0
+        assert runs.model.worked == len(runs.model.work)
+    else:
+        assert runs.model.worked == len(runs.model.work) + 1  # only the step that was under way is asked for again
+    exactly_one(runs)

@@ -1,0 +1,88 @@
+"""What a lost disk costs: work goes on from the last half minute, and nothing is paid for or counted twice (L9)."""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from bot.compose.github import GitHubHost
+from bot.compose.parts import key_of
+from bot.core.gate import Move, Stage
+from bot.core.names import RepositoryId, SessionId, ThreadNumber
+from bot.store.thread_refs import Remote, ThreadRefs
+from bot.store.transcripts import SpooledTranscripts
+from bot.testing.model.reply import Fault
+from bot.workflow.record import Record
+from tests.stories.github.ground import FIX, FIXED, HOME, Story, first, settings
+from tests.stories.github.moments import exactly_one
+
+A_HALF_MINUTE: Final = 31.0
+
+
+def other_disk(story: Story, folder: Path) -> GitHubHost:
+    """Give the bot as another machine has it, that knows what is on GitHub and nothing else."""
+    return GitHubHost(settings(story.github, story.api.base_url, folder), clock=story.clock)
+
+
+def spent(story: Story, session: SessionId, folder: Path) -> float:
+    """Sum what the answers in a session's transcript have cost, as the thread's ref tells it."""
+    remote = Remote(f"{story.github.server_url}/{HOME}.git")
+    key = key_of(settings(story.github, story.api.base_url, folder))
+    number = RepositoryId(story.world.repository(HOME).id)
+    refs = ThreadRefs(remote, folder / "reading.git", story.clock)
+    lines = SpooledTranscripts(refs, number, ThreadNumber(1), key=key, spool=folder / "reading").load(session)
+    return sum(float(line.body.get("cost_usd") or 0.0) for line in lines)
+
+
+def journaled(now: Record, session: SessionId) -> float:
+    """Sum what the journal says that a session has cost."""
+    return sum(float(entry.body["cost_usd"]) for entry in now.entries if entry.body.get("session") == session)
+
+
+@pytest.mark.req("L9", "E3", "PR2")
+async def test_goes_on_from_the_last_half_minute(story: Story, tmp_path: Path) -> None:
+    """A machine is lost in the middle of the work: another one repeats the step that was under way, and no other."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    before, lost = story.model.pause("w1"), story.model.pause("w2")
+    looking = asyncio.ensure_future(story.host.look(story.address()))
+    try:
+        await first(before.reached(), looking)
+        story.clock.advance(A_HALF_MINUTE)
+        before.go_on()
+        await first(lost.reached(), looking)
+        asked = story.model.worked
+        del story.model.pauses["w2"]
+        async with other_disk(story, tmp_path / "other") as other:
+            now = await other.look(story.address())
+    finally:
+        before.go_on()
+        lost.go_on()
+        await asyncio.gather(looking, return_exceptions=True)
+    assert now.stage is Stage.IN_REVIEW
+    assert story.model.worked == asked + 1
+    (branch,) = story.branches()
+    assert "total >= FREE_FROM" in story.file(branch, FIXED)
+    exactly_one(story)
+    assert journaled(now, now.work_session) == pytest.approx(spent(story, now.work_session, tmp_path), abs=1e-5)
+
+
+@pytest.mark.req("L5", "L9")
+async def test_nothing_is_counted_twice(story: Story, tmp_path: Path) -> None:
+    """Work fails, its cost is journaled, and another machine goes on: the pull request tells what all of it cost."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    story.model.work = (*FIX[:2], Fault.status(400))
+    assert (await story.rests(1)).stage is Stage.FAILED
+    story.model.work = FIX
+    story.says("will", "@plangate retry")
+    async with other_disk(story, tmp_path / "other") as other:
+        now = await other.look(story.address())
+    assert now.stage is Stage.IN_REVIEW
+    assert now.last(Move.FAILED).body["cost_usd"] > 0
+    work, planning = (spent(story, each, tmp_path) for each in (now.work_session, now.planning_session))
+    assert journaled(now, now.work_session) == pytest.approx(work, abs=1e-5)
+    assert now.cost_usd == pytest.approx(work + planning, abs=1e-5)
+    (pull,) = story.pulls()
+    assert f"${now.cost_usd:.2f}" in pull.text.body
