@@ -17,7 +17,7 @@ from bot.agent.subagents import TYPES, Crew, Post
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Context
-from bot.core.errors import Broken
+from bot.core.errors import Broken, Transient
 from bot.core.gate import Stage
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
@@ -117,7 +117,10 @@ async def _watched(desk: Desk, now: Record, session: Session) -> None:
     """Return when the thread was moved or taken over; hand what was noted while planning to the session (L4a)."""
     while desk.orders.watch_seconds:
         await desk.world.clock.sleep(desk.orders.watch_seconds)
-        later = await current(desk)
+        try:
+            later = await current(desk)
+        except Transient:
+            continue  # no word is no news: the work goes on
         if (later.stage, later.thread.ask, later.run) != (now.stage, now.thread.ask, now.run):
             return
         if later.stage is Stage.PLANNING:

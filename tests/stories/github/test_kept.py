@@ -12,10 +12,12 @@ from bot.core.gate import Move, Stage
 from bot.core.names import RepositoryId, SessionId, ThreadNumber
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.store.transcripts import SpooledTranscripts
-from bot.testing.model.reply import Fault
+from bot.testing.github.faults import Fault
+from bot.testing.model.reply import Fault as Failure
 from bot.workflow.record import Record
 from tests.stories.github.ground import FIX, FIXED, HOME, Story, first, settings
 from tests.stories.github.moments import exactly_one
+from tests.stories.ground import until
 
 A_HALF_MINUTE: Final = 31.0
 
@@ -69,11 +71,12 @@ async def test_goes_on_from_the_last_half_minute(story: Story, tmp_path: Path) -
 
 
 @pytest.mark.req("L5", "L9")
+@pytest.mark.long
 async def test_nothing_is_counted_twice(story: Story, tmp_path: Path) -> None:
     """Work fails, its cost is journaled, and another machine goes on: the pull request tells what all of it cost."""
     await story.planned()
     story.reacts("maya", "+1")
-    story.model.work = (*FIX[:2], Fault.status(400))
+    story.model.work = (*FIX[:2], Failure.status(400))
     assert (await story.rests(1)).stage is Stage.FAILED
     story.model.work = FIX
     story.says("will", "@plangate retry")
@@ -86,3 +89,31 @@ async def test_nothing_is_counted_twice(story: Story, tmp_path: Path) -> None:
     assert now.cost_usd == pytest.approx(work + planning, abs=1e-5)
     (pull,) = story.pulls()
     assert f"${now.cost_usd:.2f}" in pull.text.body
+
+
+@pytest.mark.req("E4")
+async def test_who_is_gone(story: Story) -> None:
+    """A job is gone when GitHub says that its run has ended, or when the thread stands still; else it may be at it."""
+    await story.planned()
+    at = story.address()
+    run = story.world.start_run(HOME, "issue_comment").id
+    assert not await story.host.left(at, str(run))
+    assert not await story.host.left(at, "")
+    story.world.end_run(run, "failure")
+    assert await story.host.left(at, str(run))
+    assert not await story.host.left(at, "")
+    story.clock.advance(16 * 60)
+    assert await story.host.left(at, "")
+
+
+@pytest.mark.req("E2", "L6")
+@pytest.mark.long
+async def test_a_watch_that_fails_ends_no_work(story: Story) -> None:
+    """While the work goes on, whether the thread has moved cannot be read: the work goes on all the same."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    async with story.at_work(story.model.pause("w1")):
+        story.github.faults.plan(f"GET /{HOME}.git/info/refs", Fault("status", 502))
+        await asyncio.to_thread(until, lambda: story.github.faults.left == 0, "the watch fails")
+    assert story.stage is Stage.IN_REVIEW
+    exactly_one(story)
