@@ -1,0 +1,182 @@
+"""The secrets that are known: found in a text whole or in part, however they are written (X3).
+
+Found is each piece of 16 or more characters of a value, as it is, in other case, backwards, as Base64 (plain or for
+URLs, at any alignment, wrapped or not) and as hex; and split by what nobody sees or by signs. Shorter values are found
+whole. What all keys of a kind begin with says nothing, and is no part of a value.
+
+A text is looked at in steps: every piece that counts holds a whole gram at one of them, so that the cost of a text
+does not grow with the number of secrets.
+"""
+
+import base64
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.core.folding import Plain, folded, places_of, squeezed, unbroken
+
+SHORTEST: Final = 8
+"""Shorter values are words that would be found everywhere."""
+PIECE: Final = 16
+"""Characters of a secret that are as bad as all of it."""
+GRAM: Final = 8
+_SQUEEZED_PIECE: Final = 14
+"""Letters and digits that count as a piece: signs are left out of it."""
+_PLACES: Final = 16
+"""So many places of one gram are looked at: a value that repeats itself has more."""
+
+_FRAME: Final = re.compile(r"-----[^\n-]{1,80}-----")
+# Every RSA key begins so: version, length of the modulus, its first byte. RFC 8017, A.1.2; RFC 5208, 5.
+_DER: Final = re.compile(
+    r"^\s*MII[A-Za-z0-9+/]{3}(?:IBAAKCA[A-Za-z]EA|IBADANBgkqhkiG9w0BAQEFAASC[A-Za-z0-9+/]{8}AgEAAoI[A-Z]AQ)"
+)
+# The head of every JSON Web Token of one algorithm is the same. RFC 7519, 3.1.
+_HEAD: Final = re.compile(r"eyJ[A-Za-z0-9_-]{8,200}\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a text that is a secret, and of what kind."""
+
+    start: int
+    end: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """All ways of writing all values, joined, and their grams; `owners` tells whose a place is."""
+
+    joined: str
+    grams: frozenset[str]
+    owners: tuple[tuple[int, str], ...]
+    least: int
+
+    def pieces(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield (start, end, kind) of each piece in a text that is folded as the values were."""
+        grams, step, last = self.grams, self.least - GRAM + 1, 0
+        steps = range(0, len(text) - GRAM + 1, step)
+        for at in [at for at in steps if text[at : at + GRAM] in grams]:
+            if at >= last and (found := self._longest(text, at)):
+                yield found
+                last = found[1]
+
+    def _longest(self, text: str, at: int) -> tuple[int, int, str] | None:
+        """Give the longest piece around a gram, if it is long enough."""
+        gram, best, place = text[at : at + GRAM], (0, 0, ""), -1
+        for _ in range(_PLACES):
+            place = self.joined.find(gram, place + 1)
+            if place < 0:
+                break
+            start, end = _stretched(text, at, self.joined, place)
+            if end - start > best[1] - best[0]:
+                best = (start, end, self._kind(place))
+        return best if best[1] - best[0] >= self.least else None
+
+    def _kind(self, place: int) -> str:
+        return next(kind for end, kind in self.owners if place < end)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Secret values with what each is called; made once, asked for every text."""
+
+    values: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    _written: _Index | None = field(init=False, repr=False, default=None)
+    _spoken: _Index | None = field(init=False, repr=False, default=None)
+    _short: tuple[tuple[str, str], ...] = field(init=False, repr=False, default=())
+
+    def __post_init__(self) -> None:
+        bodies = [(body, kind) for value, kind in self.values for body in _bodies(value)]
+        long = [(body, kind) for body, kind in bodies if len(body) >= PIECE]
+        exact = [(folded(way), kind) for body, kind in long for way in (body, body[::-1])]
+        loose = [(squeezed(folded(way)), kind) for body, kind in long for way in _ways(body)]
+        short = {
+            folded(way): kind
+            for body, kind in bodies
+            if SHORTEST <= len(body) < PIECE
+            for way in _ways(body)
+            if len(way) >= SHORTEST
+        }
+        object.__setattr__(self, "_written", _index(exact, PIECE))
+        object.__setattr__(self, "_spoken", _index(loose, _SQUEEZED_PIECE))
+        object.__setattr__(self, "_short", tuple(short.items()))
+
+    def __bool__(self) -> bool:
+        return bool(self._written or self._short)
+
+    def spans(self, text: str, other: Plain | None) -> Iterator[Span]:
+        """Yield what is secret of a text; `other` is its `plain` form. Spans may overlap."""
+        lower = folded(text)
+        yield from self._whole(lower)
+        if self._written is None:
+            return
+        for start, end, kind in self._written.pieces(lower):
+            yield Span(start, end, kind)
+        yield from self._loose(unbroken(lower), None)
+        if other is not None:
+            yield from self._loose(unbroken(folded(other.text)), other)
+
+    def _whole(self, lower: str) -> Iterator[Span]:
+        """Find the short values."""
+        for value, kind in self._short:
+            at = lower.find(value)
+            while at >= 0:
+                yield Span(at, at + len(value), kind)
+                at = lower.find(value, at + len(value))
+
+    def _loose(self, lower: str, way: Plain | None) -> Iterator[Span]:
+        """Find values of which only letters and digits are looked at."""
+        if self._spoken is None:
+            return
+        found = list(self._spoken.pieces(squeezed(lower)))
+        places = places_of(lower, [at for start, end, _ in found for at in (start, end - 1)])
+        for first, last, (_, _, kind) in zip(places, places, found, strict=False):
+            yield Span(*(way.original(first, last + 1) if way else (first, last + 1)), kind)
+
+
+def _bodies(value: str) -> list[str]:
+    """Give the parts of a value that say something: without frames and the heads that all of a kind share."""
+    parts = _FRAME.split(value.replace("\r\n", "\n"))
+    return [body for part in parts for each in _HEAD.split(part) if len(body := _DER.sub("", each).strip()) >= SHORTEST]
+
+
+def _ways(body: str) -> Iterator[str]:
+    """Yield all ways of writing a value that squeezing does not make equal."""
+    raw = body.encode("utf-8", "surrogatepass")
+    yield body
+    yield body[::-1]
+    yield raw.hex()
+    for skipped in range(3):
+        whole = base64.b64encode(bytes(skipped) + raw).decode()
+        # What the neighbours have a share in is left out: the first 0, 2 or 3 signs, and what the end pads.
+        first, last = (0, 2, 3)[skipped], (len(raw) + skipped) % 3
+        yield whole[first : len(whole) - (0, 3, 2)[last]]
+        # Base64 for URLs has other signs for two, and squeezing drops all four; short values are looked for as they are.
+        if len(body) < PIECE:
+            yield whole[first : len(whole) - (0, 3, 2)[last]].translate({43: 45, 47: 95})
+
+
+def _index(ways: Iterable[tuple[str, str]], least: int) -> _Index | None:
+    """Make the index of some ways of writing; None where there are none."""
+    joined, owners, size, grams = list[str](), list[tuple[int, str]](), 0, set[str]()
+    for way, kind in dict.fromkeys(ways):
+        if len(way) < least:
+            continue
+        joined += (way, "\0")
+        size += len(way) + 1
+        owners.append((size, kind))
+        grams.update(way[at : at + GRAM] for at in range(len(way) - GRAM + 1))
+    return _Index("".join(joined), frozenset(grams), tuple(owners), least) if owners else None
+
+
+def _stretched(text: str, at: int, other: str, place: int) -> tuple[int, int]:
+    """Give from where to where two texts agree around a place of each; no piece goes over a border."""
+    start, there = at, place
+    while start > 0 and there > 0 and text[start - 1] == other[there - 1] != "\0":
+        start, there = start - 1, there - 1
+    end, there = at + GRAM, place + GRAM
+    while end < len(text) and there < len(other) and text[end] == other[there] != "\0":
+        end, there = end + 1, there + 1
+    return start, end
