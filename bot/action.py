@@ -15,6 +15,7 @@ from typing import Final, Protocol, TextIO
 from bot.clock import SystemClock
 from bot.compose.github import Address
 from bot.compose.single import host_of, thread_of
+from bot.config import redactor
 from bot.core.comment import code
 from bot.core.errors import Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER, Move, Stage
@@ -76,7 +77,7 @@ class Job:
 
 def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
     """Do one run of the Action and give its exit code: 0, 2 misconfigured, 5 failed, 6 no sandbox."""
-    runner, given = Runner(out), None
+    runner, given = Runner(out, redactor(environ=environ)), None
     try:
         given = action(environ)
         runner.mask(secret.reveal() for secret in given.secrets)

@@ -7,25 +7,40 @@ import asyncio
 import json
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from bot.core.errors import Misconfigured, PlangateError
+from bot.config import redactor
+from bot.core.errors import Broken, Misconfigured, PlangateError
+from bot.outlet import redirected, unredacted
 
 INTERRUPTED: Final = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code (interfaces.md); errors are one line on stderr, unless --debug."""
+    """Run one command and give its exit code (interfaces.md); errors are one line on stderr, unless --debug.
+
+    Nothing is written to standard output or error that holds a secret, tracebacks included (PR4).
+    """
     arguments = _parser().parse_args(argv)
+    with redirected(redactor()):
+        return _performed(arguments)
+
+
+def _performed(arguments: argparse.Namespace) -> int:
     try:
         return int(_COMMANDS[arguments.command](arguments))
     except PlangateError as error:
         if arguments.debug:
-            raise
-        print(f"plangate: {error}", file=sys.stderr)
+            traceback.print_exc()
+        else:
+            print(f"plangate: {error}", file=sys.stderr)
         return error.exit_code
+    except Exception:  # noqa: BLE001 - the outermost shell: a bug is told in full, but for secrets
+        traceback.print_exc()
+        return Broken.exit_code
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("\nplangate: interrupted; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
@@ -171,7 +186,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _action(_: argparse.Namespace) -> int:
     from bot.action import run
 
-    return run(sys.stdout)
+    return run(unredacted(sys.stdout))
 
 
 def _schema(_: argparse.Namespace) -> int:

@@ -8,16 +8,38 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.core.errors import Misconfigured
+from bot.core.redaction import Redactor, Values
 
 if TYPE_CHECKING:
     from bot.configuration import Configuration
 
 PATH = ".github/plangate.yml"
+
+# What is a secret wherever it stands in the environment, ours or a neighbour's: none of it may be shown (PR4).
+_SECRETS = {
+    "ANTHROPIC_API_KEY": "model key",
+    "ANTHROPIC_AUTH_TOKEN": "model key",
+    "PLANGATE_STATE_KEY": "state key",
+    "PLANGATE_GITHUB_TOKEN": "GitHub token",
+    "PLANGATE_PRIVATE_KEY": "App key",
+    "PLANGATE_WEBHOOK_SECRET": "webhook secret",
+    "PLANGATE_API_TOKEN": "API token",
+    "PLANGATE_CLIENT_SECRET": "client secret",
+    "GITHUB_TOKEN": "GitHub token",
+    "GH_TOKEN": "GitHub token",
+    "INPUT_ANTHROPIC_API_KEY": "model key",
+    "INPUT_STATE_KEY": "state key",
+    "INPUT_GITHUB_TOKEN": "GitHub token",
+    "INPUT_APP_PRIVATE_KEY": "App key",
+    "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "identity token",
+    "ACTIONS_RUNTIME_TOKEN": "job token",
+}
 
 
 class Secret:
@@ -120,6 +142,35 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
 def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Give the variables that are set; an empty one counts as unset. Tests hand in their own."""
     return {key: value for key, value in (os.environ if environ is None else environ).items() if value.strip()}
+
+
+def redactor(settings: Settings | None = None, environ: Mapping[str, str] | None = None) -> Redactor:
+    """Give what takes the secrets of some settings, and of the environment, out of texts; never raises."""
+    env = environment(environ)
+    around = [(env[name].replace("\\n", "\n"), kind) for name, kind in _SECRETS.items() if name in env]
+    with suppress(Misconfigured, UnicodeDecodeError):  # said where it is needed
+        around.append((_private_key(env), "App key"))
+    return Redactor(tuple(dict.fromkeys((*(_secrets(settings) if settings else ()), *around))))
+
+
+def _secrets(settings: Settings) -> Values:
+    """List the secrets of settings, each with what it is called."""
+    github, identity = settings.github, settings.identity
+    named = (
+        (settings.api_key, "model key"),
+        (settings.state_key, "state key"),
+        (github.token, "GitHub token"),
+        (github.private_key, "App key"),
+        (github.webhook_secret, "webhook secret"),
+        (github.api_token, "API token"),
+        *(((identity.request_token, "identity token"),) if identity else ()),
+    )
+    return tuple((secret.reveal(), kind) for secret, kind in named if secret)
+
+
+def decoy_variable(value: str) -> None:
+    """Put a worthless value into this process's environment, where a thief would look first (X3)."""
+    os.environ["RELEASE_TOKEN"] = value
 
 
 def log_format(environ: Mapping[str, str] | None = None) -> str:

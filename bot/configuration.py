@@ -110,6 +110,12 @@ class Paths(Part):
     classes: dict[str, list[str]] = {}
 
 
+class SecretsPart(Part):
+    """What looks like a secret and is none; known secrets are never among it."""
+
+    examples: list[str] = []
+
+
 class PullRequest(Part):
     """How pull requests are made."""
 
@@ -144,6 +150,7 @@ class Configuration(Part):
     tools: Tools = Tools()
     plan: PlanPart = PlanPart()
     paths: Paths = Paths()
+    secrets: SecretsPart = SecretsPart()
     pull_request: PullRequest = PullRequest()
     maintenance: list[Maintenance] = []
 

@@ -1,5 +1,7 @@
 """Shows a stored transcript as a tree with cost and time, from a file of JSON lines. SHELL.
 
+Secrets are not shown (L9).
+
 Transcripts are encrypted at rest; a spool file of this machine is opened with the key of its data directory.
 """
 
@@ -9,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bot.compose.local import transcript
-from bot.config import settings
+from bot.config import redactor, settings
 from bot.core.codepoints import shown as readable
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json, Line, LineKind, decode
@@ -22,7 +24,8 @@ def show(path: Path, out: TextIO) -> int:
     """Print a transcript; raises Misconfigured or Refused when the file is none."""
     tint = _tinted if out.isatty() else _plain
     try:
-        tree = list(rendered(_lines(path)))
+        clean = redactor().deep
+        tree = list(rendered(Line(line.kind, line.at, clean(line.body)) for line in _lines(path)))
     except (KeyError, TypeError, AttributeError) as error:
         raise Misconfigured("this is no transcript", where=str(path), mend=f"a part is missing: {error}") from error
     for kind, text in tree:

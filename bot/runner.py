@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TextIO
 
+from bot.core.redaction import Redactor
+
 SHORTEST: Final = 8
 """Shorter lines of a secret are not masked: they would be found in every log."""
 
@@ -20,15 +22,15 @@ class Runner:
     """Speaks to the runner through a log; begin with `listen_to_us_alone`."""
 
     out: TextIO
+    redactor: Redactor = field(default_factory=Redactor)
     _token: str = field(default_factory=lambda: secrets.token_hex(16))
-    _masked: set[str] = field(default_factory=set)
 
     def mask(self, texts: Iterable[str]) -> None:
-        """Have the runner hide these secrets, line by line, from now on; `redacted` hides them as well."""
+        """Have the runner hide these secrets, line by line, from now on; what is written here is without them too."""
         for text in texts:
+            self.redactor.learn(text.strip(), "secret")
             lines = {line.strip() for line in text.splitlines() if not line.startswith("-----")}
             for line in sorted(line for line in {text.strip(), *lines} if len(line) >= SHORTEST):
-                self._masked.add(line)
                 self._write(f"::add-mask::{_escaped(line)}")
 
     def listen_to_us_alone(self) -> None:
@@ -38,7 +40,7 @@ class Runner:
     def say(self, text: str) -> None:
         """Write plain lines."""
         for line in text.splitlines():
-            self._write(line.replace("::", ": :"))
+            self._write(self.redactor.redacted(line).replace("::", ": :"))
 
     def error(self, text: str) -> None:
         """Annotate the job with an error."""
@@ -48,24 +50,18 @@ class Runner:
         """Annotate the job with a warning."""
         self._command("warning", text)
 
-    def redacted(self, text: str) -> str:
-        """Give a text without the secrets that are masked."""
-        for secret in sorted(self._masked, key=len, reverse=True):
-            text = text.replace(secret, "***")
-        return text
-
     def outputs(self, values: Mapping[str, str], path: Path | None) -> None:
         """Hand the step's outputs to the runner; values are single lines."""
-        lines = [f"{name}={' '.join(self.redacted(value).split())}\n" for name, value in values.items()]
+        lines = [f"{name}={' '.join(self.redactor.redacted(value).split())}\n" for name, value in values.items()]
         _append(path, "".join(lines))
 
     def summary(self, text: str, path: Path | None) -> None:
         """Add Markdown to the job's summary."""
-        _append(path, self.redacted(text).rstrip() + "\n\n")
+        _append(path, self.redactor.redacted(text).rstrip() + "\n\n")
 
     def _command(self, name: str, text: str) -> None:
         """Let the runner obey one command."""
-        said = _escaped(self.redacted(text))
+        said = _escaped(self.redactor.redacted(text))
         self._write(f"::{self._token}::\n::{name} title=Plangate::{said}\n::stop-commands::{self._token}")
 
     def _write(self, line: str) -> None:

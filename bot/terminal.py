@@ -27,6 +27,7 @@ from bot.core.approval import Actor, Candidate, Opinion, Role, Shown, Snapshot, 
 from bot.core.codepoints import shown as readable
 from bot.core.plan import PlanDocument
 from bot.core.question import Asking, Edit, Look, Matter, Question, Who, Words
+from bot.core.redaction import Redactor
 from bot.core.transcript import Json, text_of
 from bot.core.turn import Sign, Turn
 from bot.ports import Clock, Proposed
@@ -196,9 +197,10 @@ def _numbers(question: Question, line: str) -> frozenset[int]:
 
 @dataclass(slots=True)
 class Story:
-    """Prints a session's events as they come, one short line each; keeps the sub-agents' rows."""
+    """Prints a session's events as they come, one short line each, without secrets; keeps the sub-agents' rows."""
 
     out: TextIO
+    redactor: Redactor = field(default_factory=Redactor)
     rows: dict[str, AgentChanged] = field(default_factory=dict)
     steps: int = 0
 
@@ -211,9 +213,9 @@ class Story:
     def _line(self, event: AgentEvent) -> str:
         match event:
             case ToolStarted():
-                return f"  {_who(event.agent)}{event.name} {_subject(event.input)}".rstrip()
+                return f"  {_who(event.agent)}{event.name} {_subject(self.redactor.deep(event.input))}".rstrip()
             case ToolFinished() if event.is_error:
-                return f"  {_who(event.agent)}✗ {_short(event.text)}"
+                return f"  {_who(event.agent)}✗ {_short(self.redactor.redacted(event.text))}"
             case Answered():
                 self.steps += event.agent == "main"
                 text = text_of(event.message)

@@ -310,6 +310,9 @@ def test_an_error_is_an_annotation_and_a_summary(tmp_path: Path) -> None:
     assert run(out, environ) == 2
     lines = out.getvalue().splitlines()
     assert lines[0] == "::add-mask::key-of-the-model"
-    assert "::error title=Plangate::not a repository: '***' (GITHUB_REPOSITORY): write owner/name" in lines
-    assert "not a repository: '***'" in (tmp_path / "summary").read_text()
+    assert (
+        "::error title=Plangate::not a repository: '[redacted: model key]' (GITHUB_REPOSITORY): write owner/name"
+        in lines
+    )
+    assert "not a repository: '[redacted: model key]'" in (tmp_path / "summary").read_text()
     assert not [line for line in lines[1:] if "key-of-the-model" in line]

@@ -73,6 +73,7 @@ PLANTS = (
     Plant("clock and terminal import core, ports and agent.events", "bot.clock", "bot.config"),
     Plant("clock and terminal import core, ports and agent.events", "bot.terminal", "bot.agent.loop"),
     Plant("config and configuration import core", "bot.configuration", "bot.ports"),
+    Plant("outlet imports core", "bot.outlet", "bot.config"),
     Plant("inputs and runner, the Action's dialect, import config and core", "bot.runner", "bot.compose.local"),
     Plant(SHELLS, "webhooks", "bot.demo"),
     Plant(SHELLS, "bot.config", "bot.compose.local"),

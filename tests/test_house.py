@@ -82,6 +82,47 @@ def test_the_configuration_alone_reads_the_environment() -> None:
     assert [str(path.relative_to(ROOT)) for path in readers] == ["bot/config.py"]
 
 
+OUTLETS = {
+    "bot/action.py": "Runner",
+    "bot/cli.py": "redirected",
+    "bot/github/comments.py": "redactor.redacted",
+    "bot/github/door.py": "redactor.deep",
+    "bot/github/dialogue.py": "redactor.redacted",
+    "bot/github/pulls.py": "redactor.redacted",
+    "bot/outlet.py": "redacted",
+    "bot/replay.py": "redactor",
+    "bot/runner.py": "redactor.redacted",
+    "bot/terminal.py": "redactor.redacted",
+    "bot/workflow/executing.py": "redactor.redacted",
+    "bot/workflow/planning.py": "redactor.redacted",
+    "bot/workflow/publishing.py": "redactor.redacted",
+    "bot/workspace/publish.py": "screen.check",
+    "webhooks/logs.py": "redacted",
+}
+"""Every door that text leaves by, and what it does about secrets there (X3)."""
+
+
+def test_every_door_takes_secrets_out() -> None:
+    """Text leaves by the doors that are listed, and each of them says how it leaves without secrets."""
+    for name, means in OUTLETS.items():
+        assert means in (ROOT / name).read_text(), name
+    writes = re.compile(
+        r"requestJson\(|self\.out\.write|self\.raw\.write|StreamHandler|sys\.stdout\.write|sys\.__std"
+        r"|comments\.put\(|door\.(?:post|patch|put|mutate)\(|PullOrder\(|CommitOrder\(|PlanDocument\("
+    )
+    beside = {"bot/ports.py", "bot/core/plan.py", "bot/github/progress.py", "bot/github/tokens.py"}
+    doors = {
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if writes.search(path.read_text()) and not path.is_relative_to(ROOT / "bot/testing")
+    }
+    assert doors - set(OUTLETS) <= beside
+    printing = [path for path in SOURCES if re.search(r"^\s*print\(", path.read_text(), re.MULTILINE)]
+    shells = {"bot/cli.py", "bot/doctor.py", "bot/replay.py", "bot/terminal.py"}  # behind the outlet of bot/cli.py
+    named = {str(path.relative_to(ROOT)) for path in printing}
+    assert {name for name in named if not name.startswith("bot/demo/")} <= shells
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_and_functions_stay_small(path: Path) -> None:
     """At most 400 lines a file and 40 a function; every module says its one job."""

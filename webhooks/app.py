@@ -19,10 +19,11 @@ from starlette.requests import ClientDisconnect
 from bot.compose.github import Address, GitHubHost
 from bot.compose.local import try_model
 from bot.compose.reconcile import Reconciler
+from bot.config import redactor as redactor_of
 from bot.core.errors import Misconfigured
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
 from webhooks.deliveries import Delivery
-from webhooks.logs import say, secrets, setup
+from webhooks.logs import say, setup
 from webhooks.missed import Outcome
 from webhooks.service import Service
 
@@ -160,11 +161,12 @@ def serve(settings: "Settings", host: str, port: int, *, worker: bool = True, lo
     github = settings.github
     if not github.webhook_secret:
         raise Misconfigured("no webhook secret", where="PLANGATE_WEBHOOK_SECRET", mend="set it as at GitHub")
-    setup(log, secrets=secrets(settings))
+    redactor = redactor_of(settings)
+    setup(log, redactor=redactor)
     cut = cutter(SHUTDOWN_SECONDS)
 
     async def through() -> None:
-        async with GitHubHost(settings) as github:
+        async with GitHubHost(settings, redactor=redactor) as github:
             model = partial(try_model, settings)
             service = Service(settings, github, worker=worker, reading=Reconciler(github), model=model)
             await run(service, listener, stopping=cut.start)

@@ -4,64 +4,51 @@ import json
 import logging
 import sys
 import traceback
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, TextIO
 
 from bot.core.errors import PlangateError
-
-if TYPE_CHECKING:
-    from bot.config import Settings
+from bot.core.redaction import Redactor
 
 LOGGER: Final = logging.getLogger("plangate")
-SHORTEST_SECRET: Final = 8
-"""Shorter texts are words that would be blotted out everywhere."""
 LONGEST_VALUE: Final = 500
 
 
 class LineFormatter(logging.Formatter):
-    """Writes a record as one line: control characters are escaped, known secrets are blotted out."""
+    """Writes a record as one line: control characters are escaped, secrets are taken out."""
 
-    def __init__(self, *, as_json: bool, secrets: Sequence[str] = ()) -> None:
+    def __init__(self, *, as_json: bool, redactor: Redactor) -> None:
         super().__init__()
         self._as_json = as_json
-        self._secrets = tuple(line for text in secrets for line in _pieces(text))
+        self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
         """Give the line."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         facts = {"at": at, "level": record.levelname.lower(), "what": record.getMessage().strip(), **_fields(record)}
-        facts = {name: self._blotted(value) for name, value in facts.items()}
+        facts = {name: self._clean(value) for name, value in facts.items()}
         if self._as_json:
             return json.dumps(facts)
         head = " ".join(_shown(facts.pop(name)) for name in ("at", "level", "what"))
         return " ".join((head, *(f"{name}={_shown(value)}" for name, value in facts.items())))
 
-    def _blotted(self, value: object) -> object:
+    def _clean(self, value: object) -> object:
         if isinstance(value, bool | int | float) or value is None:
             return value
-        text = str(value)
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text[:LONGEST_VALUE]
+        return self._redactor.redacted(str(value))[:LONGEST_VALUE]
 
 
-def setup(style: str, *, level: int = logging.INFO, secrets: Sequence[str] = (), out: TextIO | None = None) -> None:
+def setup(
+    style: str, *, level: int = logging.INFO, redactor: Redactor | None = None, out: TextIO | None = None
+) -> None:
     """Send the log of the whole process to a stream (standard error), as `text` or `json`."""
     handler = logging.StreamHandler(out or sys.stderr)
-    handler.setFormatter(LineFormatter(as_json=style == "json", secrets=secrets))
+    handler.setFormatter(LineFormatter(as_json=style == "json", redactor=redactor or Redactor()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
     LOGGER.setLevel(level)
-
-
-def secrets(settings: "Settings") -> tuple[str, ...]:
-    """Give the texts that must never show."""
-    github = settings.github
-    ours = (settings.api_key, settings.state_key, github.token, github.private_key)
-    return tuple(secret.reveal() for secret in (*ours, github.webhook_secret, github.api_token))
 
 
 def say(what: str, *, level: int = logging.INFO, **fields: object) -> None:
@@ -90,12 +77,6 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
     if record.exc_info and record.exc_info[0] is not None:
         fields["error"] = record.exc_info[0].__name__  # its text and its traceback may quote what nobody should read
     return fields
-
-
-def _pieces(secret: str) -> list[str]:
-    """Give the lines of a secret that are worth blotting out; the frame of a key file is none."""
-    lines = (line.strip() for line in secret.splitlines())
-    return [line for line in lines if len(line) >= SHORTEST_SECRET and not line.startswith("-----")]
 
 
 def _shown(value: object) -> str:

@@ -17,11 +17,12 @@ from tenacity.wait import wait_exponential
 
 from bot.clock import SystemClock
 from bot.compose.github import Address
+from bot.config import redactor as redactor_of
 from bot.core.errors import Broken, Misconfigured, PlangateError, Transient
 from bot.ports import Clock
 from webhooks.deliveries import Delivery, Inbox
 from webhooks.host import HostPort
-from webhooks.logs import failure, say, secrets, setup
+from webhooks.logs import failure, say, setup
 
 if TYPE_CHECKING:
     from bot.config import Settings
@@ -250,10 +251,11 @@ def sweep(settings: "Settings", repo: str | None = None, *, log: str = "text") -
     if repo is not None and repo.count("/") != 1:
         raise Misconfigured(f"not a repository: {repo!r}", where="--repo", mend="write OWNER/REPO")
 
-    setup(log, secrets=secrets(settings))
+    redactor = redactor_of(settings)
+    setup(log, redactor=redactor)
 
     async def look() -> int:
-        async with GitHubHost(settings) as host:
+        async with GitHubHost(settings, redactor=redactor) as host:
             return await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo)
 
     return asyncio.run(look())

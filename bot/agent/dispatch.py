@@ -170,6 +170,7 @@ async def _one(session: Session, prepared: Prepared, results: dict[str, Json]) -
         if prepared.tool.kind(prepared.given) is Kind.LIST:
             yield TodosChanged(session.agent, tuple(session.context.todos))
     output = _bounded(output or ToolOutput("The tool gave no result.", is_error=True))
+    session.world.alarm.listen(output.text)
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
     yield ToolFinished(session.agent, ident, call["name"], output.text, output.is_error)
 

@@ -6,6 +6,7 @@ and a message of which no call finished is dropped, as after a crash, so that a 
 """
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final, assert_never
 
@@ -14,7 +15,7 @@ from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStar
 from bot.agent.relay import closing
 from bot.agent.reminders import due
 from bot.agent.session import Session
-from bot.core.errors import Broken, PlangateError
+from bot.core.errors import Broken, CanaryShown, PlangateError
 from bot.core.transcript import Json, text_of, tool_calls
 from bot.ports import Began, Completed, Delta, ModelEvent, ModelRequest, Notice
 
@@ -43,7 +44,10 @@ async def run(session: Session) -> AsyncGenerator[AgentEvent | Began, None]:
 
 
 async def _step(session: Session, *, may_nudge: bool) -> AsyncGenerator[AgentEvent | Began, None]:
-    """Make one request and do what its answer asks for; at a limit, say so instead."""
+    """Make one request and do what its answer asks for; at a limit, or after an alarm, say so instead."""
+    if session.world.alarm.rung:
+        yield Ended(session.agent, End.FAILED, str(CanaryShown()))
+        return
     if limit := _limit(session):
         yield Ended(session.agent, End.LIMIT, limit)
         return
@@ -108,6 +112,7 @@ def _relayed(session: Session, event: ModelEvent) -> AgentEvent | Began | Comple
             return Info(session.agent, event.kind, event.text)
         case Completed():
             session.world.ledger.add(session.agent, event.model, event.usage, event.cost_usd)
+            session.world.alarm.listen(json.dumps(event.message, ensure_ascii=False))
             session.last_context = event.usage.context
             return event
         case Began():
@@ -130,6 +135,10 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
         async with closing(dispatch.run(session, prepared, results)) as events:
             async for event in events:
                 yield event
+    except CanaryShown as error:  # nothing of this message is kept
+        session.note("canary", {"text": str(error)})
+        yield Ended(session.agent, End.FAILED, str(error))
+        return
     except (asyncio.CancelledError, GeneratorExit):
         if results:
             session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results)})

@@ -14,6 +14,7 @@ from bot.agent.limits import Ledger, Limits
 from bot.agent.modes import Mode
 from bot.agent.permissions import Gate
 from bot.agent.tools.tool import Context, Tool
+from bot.core.canary import Alarm
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json, Line, LineKind, messages, pending_calls, tool_calls
@@ -52,6 +53,8 @@ class World:
     ledger: Ledger
     user_id: str = ""
     at_hand: AtHand = AtHand()
+    alarm: Alarm = field(default_factory=Alarm)
+    """Listens to every session of the thread (X3)."""
 
 
 @dataclass(slots=True)

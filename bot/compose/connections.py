@@ -11,6 +11,7 @@ from bot.config import Settings
 from bot.core.approval import Actor
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import RepositoryId
+from bot.core.redaction import Redactor
 from bot.github import reach, repository
 from bot.github.door import Credentials, Door
 from bot.github.reach import Reachable
@@ -75,6 +76,7 @@ class Connections:
 
     settings: Settings
     clock: Clock
+    redactor: Redactor = field(default_factory=Redactor)
     _reached: dict[tuple[int | None, str], Reached] = field(default_factory=dict)
     _pollers: dict[int, Door] = field(default_factory=dict)
     _watchers: dict[tuple[int | None, int], Door] = field(default_factory=dict)
@@ -186,4 +188,11 @@ class Connections:
 
     def _door(self, credentials: Credentials) -> Door:
         github = self.settings.github
-        return Door(github.api_url, github.graphql_url, credentials, self.clock, between_writes=github.write_pause)
+        return Door(
+            github.api_url,
+            github.graphql_url,
+            credentials,
+            self.clock,
+            between_writes=github.write_pause,
+            redactor=self.redactor,
+        )

@@ -18,11 +18,15 @@ from bot.agent.prompts import Environment
 from bot.agent.session import AtHand, World
 from bot.clock import SystemClock
 from bot.compose.connections import Connections, Reached
+from bot.compose.decoys import laid
 from bot.compose.parts import MEMORIES, bounds_of, gate_of, key_of, model_of, orders_of, policy_of
 from bot.config import Settings, configuration
+from bot.config import redactor as redactor_of
+from bot.core.canary import Alarm
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.gate import Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.redaction import Redactor
 from bot.github import repository, runs
 from bot.github.dialogue import GitHubDialogue, Manners
 from bot.github.door import Door
@@ -37,6 +41,7 @@ from bot.store.transcripts import SpooledTranscripts
 from bot.workflow import engine
 from bot.workflow.desk import Desk, Orders
 from bot.workflow.record import Record, record
+from bot.workspace.screening import Screen
 from bot.workspace.workspace import GitWorkspace
 
 if TYPE_CHECKING:
@@ -77,6 +82,8 @@ class GitHubHost:
     clock: Clock = field(default_factory=SystemClock)
     run: str = field(default="", kw_only=True)
     """The run of GitHub Actions that this process is a job of."""
+    redactor: Redactor = field(default_factory=Redactor, kw_only=True)
+    """Knows the settings' secrets from the beginning, and tokens as they are made."""
     connections: Connections = field(init=False)
     model: "AnthropicModel" = field(init=False)
     _shown: dict[Address, str] = field(default_factory=dict)
@@ -85,7 +92,9 @@ class GitHubHost:
 
     async def __aenter__(self) -> Self:
         """Make sure that there are credentials."""
-        self.connections = Connections(self.settings, self.clock)
+        if not self.redactor.values:
+            self.redactor = redactor_of(self.settings)
+        self.connections = Connections(self.settings, self.clock, self.redactor)
         self.model = model_of(self.settings, self.clock)
         return self
 
@@ -211,12 +220,17 @@ class GitHubHost:
         if facts.head is None:
             raise Refused("the repository has no commit yet", where=at.path, mend="push one")
         keys, mistake = await self._configuration(reached.door, at, facts.default_branch)
-        workspace = GitWorkspace.on(reached.remote, self.settings.data_dir, bounds_of(keys))
+        screen = Screen(self.redactor, tuple(keys.secrets.examples))
+        workspace = GitWorkspace.on(reached.remote, self.settings.data_dir, bounds_of(keys), screen)
         try:
             async with reached.kept_fresh():
-                dialogue = await self._dialogue(reached, facts, ThreadNumber(address.number), keys)
-                yield await self._joined(reached, facts, keys=keys, rooms=(dialogue, workspace), mistake=mistake)
-                await dialogue.close()
+                with laid(self.settings.data_dir) as alarm:
+                    for value, kind in alarm.named:
+                        self.redactor.learn(value, kind)
+                    dialogue = await self._dialogue(reached, facts, ThreadNumber(address.number), keys)
+                    rooms = (dialogue, workspace, alarm)
+                    yield await self._joined(reached, facts, keys=keys, rooms=rooms, mistake=mistake)
+                    await dialogue.close()
         finally:
             await workspace.close()
 
@@ -239,15 +253,15 @@ class GitHubHost:
         facts: repository.Repository,
         *,
         keys: "Configuration",
-        rooms: tuple[GitHubDialogue, GitWorkspace],
+        rooms: tuple[GitHubDialogue, GitWorkspace, Alarm],
         mistake: str,
     ) -> Desk:
-        dialogue, workspace = rooms
+        dialogue, workspace, alarm = rooms
         subject = await dialogue.subject()
         base = subject.head or facts.head or CommitId("")
         orders = replace(self._orders(keys), refusal=mistake, run=self.run)
         bot = await self.connections.bot(reached.door)
-        world, beside = self._world(reached, facts.id, dialogue.thread, keys)
+        world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
         return Desk(
             Place(facts.id, dialogue.thread, subject.title, base, facts.default_branch, branch=subject.branch),
             partial(_environment, reached.door, reached.at, workspace.checkouts.shown_as),
@@ -258,17 +272,18 @@ class GitHubHost:
             orders,
             policy_of(keys, bot.id),
             GitHubPulls(reached.door, reached.at, bot),
+            redactor=self.redactor,
         )
 
     def _world(
-        self, reached: Reached, number: RepositoryId, thread: ThreadNumber, keys: "Configuration"
+        self, reached: Reached, number: RepositoryId, thread: ThreadNumber, *, keys: "Configuration", alarm: Alarm
     ) -> tuple[World, Change]:
         spool = self.settings.data_dir / "transcripts"
         transcripts = SpooledTranscripts(reached.refs, number, thread, key=self._key, spool=spool)
         ledger = Ledger(self._orders(keys).budget_usd)
         at_hand = AtHand(answers=True, permits=keys.tools.requests == "comment")
         gate = gate_of(keys, sandboxed=True)
-        world = World(self.model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand)
+        world = World(self.model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand, alarm)
         return world, transcripts.unsaved
 
     def _orders(self, keys: "Configuration") -> Orders:

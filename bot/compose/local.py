@@ -4,8 +4,7 @@ import asyncio
 import gc
 import platform
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -16,12 +15,16 @@ from bot.agent.limits import Ledger
 from bot.agent.prompts import Environment
 from bot.agent.session import AtHand, World
 from bot.clock import SystemClock
+from bot.compose.decoys import laid
 from bot.compose.parts import MEMORIES, bounds_of, gate_of, local_key_of, local_orders, model_of, orders_of
 from bot.config import PATH, Settings, configuration
+from bot.config import redactor as redactor_of
 from bot.core.approval import Policy, Role
+from bot.core.canary import Alarm
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
 from bot.core.transcript import Line
+from bot.outlet import outlet
 from bot.ports import Access, Clock, Journal, Place
 from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
@@ -34,6 +37,7 @@ from bot.workflow.record import Record, record
 from bot.workspace import sandbox
 from bot.workspace.mirror import Mirror
 from bot.workspace.repository import LocalRepository
+from bot.workspace.screening import Screen
 from bot.workspace.workspace import GitWorkspace
 
 if TYPE_CHECKING:
@@ -96,7 +100,10 @@ class Local:
 
 
 async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> LocalRun:
-    """Carry one request on a local repository as far as it goes; a run that was interrupted goes on (interfaces.md)."""
+    """Carry one request on a local repository as far as it goes; a run that was interrupted goes on (interfaces.md).
+
+    Whatever is written to `out` is written without secrets (PR4).
+    """
     if not settings.api_key:
         raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend="set it")
     model = model_of(settings)
@@ -108,7 +115,8 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Loc
         await local.mirror.ensure(source.head)
         keys = await _configuration(local)
         model.fallback = keys.models.fallback
-        async with _desk(options, local, keys=keys, model=model, out=out) as (desk, story):
+        with laid(settings.data_dir) as alarm:
+            desk, story = await _desk(options, local, keys=keys, model=model, alarm=alarm, out=out)
             await asyncio.to_thread(warming.join)
             final = await look(desk)
             folder = settings.data_dir / "transcripts" / str(desk.place.repository) / str(desk.place.thread)
@@ -162,16 +170,20 @@ def _warmed(model: "AnthropicModel") -> None:
         gc.enable()
 
 
-@asynccontextmanager
-async def _desk(
-    options: RunOptions, local: Local, *, keys: "Configuration", model: "AnthropicModel", out: TextIO
-) -> AsyncIterator[tuple[Desk, Story]]:
+async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
+    options: RunOptions, local: Local, *, keys: "Configuration", model: "AnthropicModel", alarm: Alarm, out: TextIO
+) -> tuple[Desk, Story]:
     """Join everything for one run."""
     refs, clock, key = local.refs(), local.clock, local.key
     journal = GitJournal(refs, local.number, key=key, clock=clock)
     thread = await _thread(journal, local, options.prompt)
     spool = local.settings.data_dir / "transcripts"
     transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=spool)
+    redactor = redactor_of(local.settings)
+    redactor.learn(key.secret.hex(), "state key")
+    for value, kind in alarm.named:
+        redactor.learn(value, kind)
+    out = outlet(out, redactor)
     wanted = orders_of(keys, model=options.model, max_cost_usd=options.max_cost_usd)
     orders = local_orders(wanted)
     dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
@@ -183,16 +195,17 @@ async def _desk(
         Ledger(orders.budget_usd),
         user_id=f"{thread:08x}",
         at_hand=AtHand(dialogue.attended, dialogue.attended and keys.tools.requests == "comment"),
+        alarm=alarm,
     )
-    workspace = GitWorkspace.on(local.source, local.settings.data_dir, bounds_of(keys))
+    screen = Screen(redactor, tuple(keys.secrets.examples))
+    workspace = GitWorkspace.on(local.source, local.settings.data_dir, bounds_of(keys), screen)
     place = Place(local.number, thread, options.prompt, local.source.head)
-    story = Story(out)
+    story = Story(out, redactor)
     policy = Policy(role=Role.READ, high_needs=1)
     environment = partial(_environment, local, workspace.checkouts.shown_as)
-    yield (
-        Desk(place, environment, journal, dialogue, workspace, world, orders, policy, listener=story.take),
-        story,
-    )
+    ports = (journal, dialogue, workspace)
+    desk = Desk(place, environment, *ports, world, orders, policy, listener=story.take, redactor=redactor)
+    return desk, story
 
 
 async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:

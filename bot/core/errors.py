@@ -5,6 +5,8 @@ PlangateError
  |    +-- Misconfigured   wrong usage or configuration                          exit code 2
  |    +-- NotApproved     there is a plan and nobody approved it                exit code 3
  |    +-- LimitReached    a budget or limit ended the work                      exit code 4
+ |    +-- SecretAdded      the work adds what nobody may publish
+ |    +-- CanaryShown      something outside of the sandbox was read
  |    +-- OutOfScope      the work changed what its plan does not name
  |    +-- NoSandbox       this machine cannot hold a sandbox (D1)               exit code 6
  +-- Transient            try again later: the service, not the request, failed exit code 5
@@ -14,6 +16,8 @@ PlangateError
 
 An error says what happened, where, and how to mend it, in one line: ``what (where): mend``.
 """
+
+from collections.abc import Sequence
 
 
 class PlangateError(Exception):
@@ -68,6 +72,30 @@ class OutOfScope(Refused):
         super().__init__(f"the work changed what the plan does not name: {shown}", mend="approve the amendment")
         self.paths = paths
         self.tree = tree
+
+
+class SecretAdded(Refused):
+    """The work adds secrets, known ones or what looks like one: nothing is published, nothing silently changed (X3)."""
+
+    def __init__(self, places: Sequence[tuple[str, int, str]]) -> None:
+        shown = ", ".join(f"{path} line {line}: {kind}" for path, line, kind in places[:10])
+        more = f" and {len(places) - 10} more" if len(places) > 10 else ""
+        super().__init__(
+            f"the work adds what looks like a secret, so nothing was published: {shown}{more}",
+            mend="use `revise` to have it taken out; what is known to be an example belongs under `secrets.examples` "
+            "in .github/plangate.yml, by a person, and then use `retry`",
+        )
+        self.places = places
+
+
+class CanaryShown(Refused):
+    """A value that lies outside of the sandbox as a trap was heard or said: the session ends (X3)."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a value that is kept outside of the sandbox as a trap showed up, so everything here was stopped at once",
+            mend="tell the operator: look how it came in before you go on",
+        )
 
 
 class NoSandbox(Refused):

@@ -52,8 +52,14 @@ KINDS: Final = (
     Kind(
         "AWS secret key",
         ("aws",),
-        r"aws[\w. -]{0,20}(?:key|pwd|pw|password|pass|token)[^\n'\"A-Za-z0-9+/]{0,20}['\"]?(?![A-Za-z0-9+/]{30}EXAMPLEKEY)"
-        r"([A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])",
+        r"['\"](?![A-Za-z0-9+/]{30}EXAMPLEKEY)([A-Za-z0-9+/]{40})['\"]",
+        any_case=True,
+        after=r"aws[^\n]{0,20}(?:key|pwd|pw|password|pass|token)[^\n]{0,20}$",
+    ),
+    Kind(
+        "AWS secret key",
+        ("aws_secret",),
+        r"aws_secret(?:_access)?_key\s{0,3}[=:]\s{0,3}(?![A-Za-z0-9+/]{30}EXAMPLEKEY)([A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])",
         any_case=True,
     ),
     # https://cloud.google.com/docs/authentication/api-keys ; https://developers.google.com/identity/protocols/oauth2
@@ -61,7 +67,7 @@ KINDS: Final = (
     Kind("Google key", ("GOCSPX-",), r"GOCSPX-[A-Za-z0-9_-]{28}"),
     Kind("Google token", ("ya29.",), r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,1000}"),
     # https://api.slack.com/concepts/token-types ; https://api.slack.com/messaging/webhooks
-    Kind("Slack token", ("xox",), r"xox[abeoprs]-(?:\d{1,20}-){1,4}[a-z0-9]{1,100}", any_case=True),
+    Kind("Slack token", ("xox",), r"xox[abeoprs]-(?:\d{1,20}-){1,9}[a-z0-9]{1,100}", any_case=True),
     Kind("Slack token", ("xox",), r"xox[abeoprs]-[a-z0-9-]{24,200}", any_case=True),
     Kind("Slack token", ("xapp-",), r"xapp-\d-[A-Za-z0-9]{5,20}-\d{5,20}-[a-z0-9]{20,100}"),
     Kind(
@@ -108,12 +114,13 @@ KINDS: Final = (
         ("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "glcbt-", "glptt-", "glimt-", "glagent-", "gloas-"),
         rf"{_LEFT}gl(?:pat|dt|ft|soat|rt|cbt|ptt|imt|agent|oas)-[A-Za-z0-9_.-]{{20,300}}",
     ),
+    Kind("GitLab token", ("GR1348941",), r"GR1348941[A-Za-z0-9_-]{20,50}"),
     # https://huggingface.co/docs/hub/security-tokens
     Kind("Hugging Face token", ("hf_",), rf"{_LEFT}hf_[A-Za-z0-9]{{34,60}}(?![A-Za-z0-9_])"),
     # https://www.twilio.com/docs/sendgrid/ui/account-and-settings/api-keys
     Kind("SendGrid key", ("SG.",), r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
     # https://www.twilio.com/docs/iam/api-keys
-    Kind("Twilio key", ("SK",), r"(?<![A-Za-z0-9])SK[0-9a-f]{32}(?![A-Za-z0-9])"),
+    Kind("Twilio key", ("SK",), r"(?<![A-Za-z0-9])SK[0-9a-z]{32}(?![A-Za-z0-9])"),
     # https://core.telegram.org/bots/api#authorizing-your-bot
     Kind("Telegram token", (":AA",), r"(?<![\w:])\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
     # https://docs.digitalocean.com/reference/api/create-personal-access-token/
@@ -127,9 +134,9 @@ KINDS: Final = (
     # https://shopify.dev/docs/apps/build/authentication-authorization
     Kind("Shopify token", ("shpat_", "shpca_", "shppa_", "shpss_"), r"shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}"),
     # https://mailchimp.com/developer/marketing/guides/quick-start/
-    Kind("Mailchimp key", ("-us",), r"(?<![A-Za-z0-9])[0-9a-f]{32}-us\d{1,2}(?![A-Za-z0-9])"),
+    Kind("Mailchimp key", ("-us",), r"(?<![A-Za-z0-9])[0-9a-z]{32}-us\d{1,2}(?![A-Za-z0-9])"),
     # https://developer.squareup.com/docs/build-basics/access-tokens
-    Kind("Square secret", ("sq0",), r"sq0(?:csp|atp)-[A-Za-z0-9_-]{22,60}"),
+    Kind("Square secret", ("sq0",), r"sq0(?:csp|atp)-[A-Za-z0-9_\\-]{22,60}"),
     # RFC 7617, 2 ; RFC 6750, 2.1
     Kind(
         "authorization header",
@@ -148,12 +155,13 @@ KINDS: Final = (
     ),
 )
 
-_BESIDE: Final = 48
+_BESIDE: Final = 64
 """Characters before a secret in which its name may stand."""
 _ENTROPY: Final = 3.4
 """Bits a sign: what people make up as an example has less, what a machine made has more."""
 _NAME: Final = re.compile(
-    r"[A-Za-z][a-z]*(?:[-_. /:][A-Za-z]+\d{0,2})*|[A-Z0-9_]+|[a-z0-9_.-]*(?:example|test|fake|dummy|sample|xxx|\.\.\.)\S*"
+    r"[A-Za-z][a-z]*(?:[-_. /:][A-Za-z]+\d{0,2})*|[A-Z0-9_]+|"
+    r"[a-z0-9_.-]*(?:example|test|fake|dummy|sample|xxx|\.\.\.)\S*"
 )
 _PLACE: Final = re.compile(r"(?:https?:/)?/|\.{1,2}/|[\w-]+(?:\.[\w-]+)+(?:\(|$)|[\w./-]+\.[a-z]{1,5}$")
 

@@ -153,7 +153,7 @@ def _ways(body: str) -> Iterator[str]:
         # What the neighbours have a share in is left out: the first 0, 2 or 3 signs, and what the end pads.
         first, last = (0, 2, 3)[skipped], (len(raw) + skipped) % 3
         yield whole[first : len(whole) - (0, 3, 2)[last]]
-        # Base64 for URLs has other signs for two, and squeezing drops all four; short values are looked for as they are.
+        # Base64 for URLs has other signs for two: squeezing drops all four, but short values are looked for as written.
         if len(body) < PIECE:
             yield whole[first : len(whole) - (0, 3, 2)[last]].translate({43: 45, 47: 95})
 

@@ -4,8 +4,7 @@
 `Redactor.found` says what is there, for what must not be changed silently: commits, and the contract of a plan.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -13,32 +12,33 @@ from bot.core import kinds
 from bot.core.folding import Plain, plain
 from bot.core.known import Known, Span
 
-LEARNED: Final = 64
-"""So many tokens that were made while the process runs are remembered; older ones have ended."""
-SECRET: Final = "secret"
+LEARNED: Final = 16
+"""So many tokens that were made while the process runs are a generation: two are remembered, older ones have ended."""
 _PASSES: Final = 4
 
-Secrets: TypeAlias = Iterable[tuple[str, str]]
-"""Values, each with what it is called: letters, digits and spaces."""
+Values: TypeAlias = tuple[tuple[str, str], ...]
+"""Secret values, each with what it is called: letters, digits and spaces."""
 
 
 @dataclass(slots=True)
 class Redactor:
     """Knows the secrets of one process; without any it knows their forms."""
 
-    values: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    _learned: "OrderedDict[str, str]" = field(default_factory=OrderedDict, repr=False)
-    _known: Known | None = field(default=None, repr=False)
+    values: Values = field(default=(), repr=False)
+    _given: Known | None = field(default=None, repr=False)
+    _young: dict[str, str] = field(default_factory=dict, repr=False)
+    _old: dict[str, str] = field(default_factory=dict, repr=False)
+    _made: tuple[Known, Known] = field(default=(Known(), Known()), repr=False)
 
     def learn(self, value: str, kind: str) -> None:
         """Know one more secret from now on."""
-        if value in self._learned:
+        if value in self._young or value in self._old:
             return
-        learned = OrderedDict(self._learned)
-        learned[value] = kind
-        while len(learned) > LEARNED:
-            learned.popitem(last=False)
-        self._learned, self._known = learned, None
+        known, older = self._made
+        if len(self._young) >= LEARNED:
+            self._old, self._young, older = self._young, {}, known
+        self._young = {**self._young, value: kind}
+        self._made = (Known(tuple(self._young.items())), older)
 
     def redacted(self, text: str) -> str:
         """Give the text without secrets; what holds none is given as it is."""
@@ -73,10 +73,12 @@ class Redactor:
         """List the known secrets in a text, in order and apart from each other."""
         return _apart(self._known_in(text, plain(text)))
 
-    def _known_in(self, text: str, other: Plain | None) -> Iterable[Span]:
-        if self._known is None:
-            self._known = Known((*self.values, *self._learned.items()))
-        return self._known.spans(text, other) if self._known else ()
+    def _known_in(self, text: str, other: Plain | None) -> Iterator[Span]:
+        if self._given is None:  # an index of a key takes milliseconds, so it is made when it is first needed
+            self._given = Known(self.values)
+        for known in (self._given, *self._made):
+            if known:
+                yield from known.spans(text, other)
 
 
 def _apart(spans: Iterable[Span]) -> list[Span]:

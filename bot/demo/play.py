@@ -47,4 +47,4 @@ def _model(folder: Path, *, real: bool) -> Iterator[Settings]:
     from bot.testing.story import policy
 
     with ScriptedModel(policy, latency=LATENCY) as server:
-        yield replace(own, api_key=Secret("simulated"), base_url=server.base_url, output_cap=None, extra_body={})
+        yield replace(own, api_key=Secret("of-no-use"), base_url=server.base_url, output_cap=None, extra_body={})

@@ -69,7 +69,8 @@ class Comments:
 
     async def put(self, kind: str, ask: int, body: str, *, digest: str = NO_DIGEST) -> Posted:
         """Show a text as the one comment of that kind and ask: looked up, made or mended, and read back."""
-        text = f"{body.rstrip()}\n\n{marker.make(kind, self.thread, ask, digest=digest, key=self.key)}"
+        clean = self.door.redactor.redacted(body).rstrip()
+        text = f"{clean}\n\n{marker.make(kind, self.thread, ask, digest=digest, key=self.key)}"
         there = await self.find(kind, ask) or await self._made(kind, ask, text)
         if same(there.body, text):
             return there
@@ -90,6 +91,7 @@ class Comments:
 
     async def edit(self, ident: int, text: str) -> Posted:
         """Set a comment's text and read it back; raises Transient when GitHub shows another one."""
+        text = self.door.redactor.redacted(text)
         path = f"{self.address.path}/issues/comments/{ident}"
         await self.door.patch(path, {"body": text})
         return _checked(_posted(await self.door.get(path)), text)

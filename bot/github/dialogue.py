@@ -110,8 +110,7 @@ class GitHubDialogue:
 
     async def propose(self, plan: PlanDocument, ask: int) -> Proposed:
         """Show the plan as one comment and give the comment's node id and page."""
-        text = plan_comment(plan, self.listener.mention)
-        posted = await self.comments.put("plan", ask, text, digest=plan.digest)
+        posted = await self.comments.put("plan", ask, self._plan(plan), digest=plan.digest)
         return Proposed(posted.node, posted.url)
 
     async def supersede(self, shown: str, why: str) -> None:
@@ -126,7 +125,7 @@ class GitHubDialogue:
             self.listener.mention,
             onto or self.base,
             self._roles,
-            lambda wanted: plan_comment(wanted, self.listener.mention),
+            self._plan,
             self.manners.approve_role,
         )
         return await looker.look(plan, shown)
@@ -140,13 +139,13 @@ class GitHubDialogue:
     async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:
         """Show a question as one comment and give the comment's node id and page."""
         await self._progress.finish()
-        posted = await self.comments.put("question", ask, question_text(asking, who))
+        posted = await self.comments.put("question", ask, self._question(asking, who))
         return Proposed(posted.node, posted.url, posted.at)
 
     async def answers(self, asking: Asking, shown: str, *, who: str) -> Look:
         """Take one live look at its boxes, their edits, and what was said since; a failed one is incomplete."""
         seeker = Seeker(self._threads, self.listener, self._roles())
-        return await seeker.look(self.thread, shown, question_text(asking, who), asking.boxes)
+        return await seeker.look(self.thread, shown, self._question(asking, who), asking.boxes)
 
     async def unsettled(self, text: str, ask: int) -> None:
         """Say once per question why nothing counts yet."""
@@ -169,8 +168,17 @@ class GitHubDialogue:
         """Deliver what is still to be shown."""
         await self._progress.finish()
 
+    def _plan(self, plan: PlanDocument) -> str:
+        """Give the comment of a plan as it is posted, so that what is shown is compared with what was posted."""
+        return self.door.redactor.redacted(plan_comment(plan, self.listener.mention))
+
+    def _question(self, asking: Asking, who: str) -> str:
+        return self.door.redactor.redacted(question_text(asking, who))
+
     def _inert(self, text: str) -> str:
-        return inert(text, {urlsplit(self.manners.server_url).netloc} - {""})
+        """Make a text harmless, without secrets before and after: what splits one is taken out in between."""
+        clean = self.door.redactor.redacted
+        return clean(inert(clean(text), {urlsplit(self.manners.server_url).netloc} - {""}))
 
     def _roles(self) -> Roles:
         return Roles(self.door, self.address, self.manners.approve_users, self.manners.approve_teams)

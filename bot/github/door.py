@@ -3,6 +3,7 @@
 Rules
 - A read is tried again; a write never, unless GitHub surely did not do it. A write whose answer was lost is Unknown.
 - One request at a time, writes a second apart; what GitHub says of its limits is obeyed.
+- Nothing is written that holds a secret (X3).
 - An error inside a GraphQL answer is an error. What comes out is parsed JSON; it goes no further than this room.
 """
 
@@ -10,11 +11,12 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from bot.core.errors import PlangateError, Refused, Transient
+from bot.core.redaction import Redactor
 from bot.github.errors import BadToken, Limited, Missing, Unknown, Unprocessable
 from bot.github.pace import Pace
 from bot.ports import Clock
@@ -74,6 +76,7 @@ class Door:
     clock: Clock
     pace: Pace = field(init=False)
     between_writes: float = 1.0
+    redactor: Redactor = field(default_factory=Redactor)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _requesters: dict[str, tuple[str, "Requester"]] = field(default_factory=dict)
 
@@ -123,10 +126,13 @@ class Door:
         return _data(await self._send(_Request("POST", self.graphql_url, body=body, repeatable=True)), partial=False)
 
     async def _send(self, request: "_Request") -> Answer:
-        """Send a request until there is an answer, as often as its kind allows."""
+        """Send a request until there is an answer, as often as its kind allows; what it writes holds no secret."""
+        if not request.reads:
+            request = replace(request, body=self.redactor.deep(request.body))
         for attempt in range(1, TRIES + 1):
             await (self.pace.read() if request.reads else self.pace.write())
             token = await self.credentials.token()
+            self.redactor.learn(token, "GitHub token")
             answer = await asyncio.to_thread(self._exchange, token, request)
             error = _error(answer, request.where, self.clock)
             if error is None:

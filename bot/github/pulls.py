@@ -3,7 +3,7 @@
 https://docs.github.com/en/rest/pulls/pulls
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.core.approval import Actor
@@ -31,6 +31,8 @@ class GitHubPulls:
 
         One that the bot made by the same order and that somebody closed since is given as it is, not made again.
         """
+        clean = self.door.redactor.redacted
+        order = replace(order, title=clean(order.title), body=clean(order.body))
         pull = await self._ensured(order, order.body.rstrip())
         undone = await self._attended(pull, order) if pull["state"] == "open" else ()
         return PullRequest(int(pull["number"]), str(pull["html_url"]), undone)

@@ -11,6 +11,7 @@ from bot.agent.session import World
 from bot.core.approval import Policy, Role
 from bot.core.gate import Move
 from bot.core.names import CommitId, Digest
+from bot.core.redaction import Redactor
 from bot.core.transcript import Json
 from bot.ports import Dialogue, Journal, Place, Pulls, Workspace
 from bot.workflow.record import Record
@@ -73,6 +74,7 @@ class Desk:
     pulls: Pulls | None = None
     """None where the result is a local branch."""
     listener: Callable[[AgentEvent], None] = lambda _: None
+    redactor: Redactor = field(default_factory=Redactor)
 
 
 def working_mode(desk: Desk, now: Record) -> Mode:

@@ -132,10 +132,11 @@ async def _checked(desk: Desk, host: Toolhost, command: str) -> Json:
     """Run one check in the sandbox and keep what it showed."""
     timeout = int(desk.orders.command_minutes * 60_000)
     output = await host.call("Bash", {"command": command, "timeout": timeout})
+    desk.world.alarm.listen(output.text)
     facts = output.details
     return {
         "command": command,
         "exit_code": facts.get("exit_code"),
         "seconds": facts.get("seconds"),
-        "output": output.text[-TAIL:],
+        "output": desk.redactor.redacted(output.text)[-TAIL:],
     }

@@ -6,6 +6,7 @@ from bot.agent.events import End, Ended
 from bot.agent.plan_mode import EXIT_PLAN_MODE, HandedIn, read_plan
 from bot.agent.session import Session
 from bot.core import comment
+from bot.core.errors import Refused
 from bot.core.gate import Move, Stage
 from bot.core.paths import tier_of
 from bot.core.plan import PlanDocument, to_json
@@ -40,15 +41,23 @@ async def perform(desk: Desk, now: Record) -> Done | None:
 
 
 def document(desk: Desk, now: Record, handed_in: HandedIn) -> PlanDocument:
-    """Make the plan document of a handed-in plan: the next version, its text made inert before it is hashed."""
+    """Make the plan document of a handed-in plan: the next version, its text inert and redacted before it is hashed.
+
+    A contract is never redacted, because what is left would mean something else: one with a secret is refused.
+    """
     contract = handed_in.contract
+    if hidden := desk.redactor.found("\n".join((*contract.scope, *contract.commands, *contract.hosts))):
+        raise Refused(
+            f"the plan names a secret ({hidden[0].kind}) among its files, commands or hosts",
+            mend="ask again, for a plan without it",
+        )
     expires = desk.world.clock.now() + timedelta(days=desk.orders.expires_days)
     return PlanDocument(
         repository=desk.place.repository,
         thread=desk.place.thread,
         plan=now.thread.plan + 1,
         base=now.base,
-        markdown=handed_in.markdown,
+        markdown=desk.redactor.redacted(handed_in.markdown),
         contract=contract,
         tier=str(tier_of(contract.scope, contract.dependencies)),
         budget_usd=desk.orders.budget_usd,

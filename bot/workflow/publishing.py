@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from bot.core import comment
 from bot.core.approval import ApprovedPlan
-from bot.core.errors import Conflict, OutOfScope, Refused
+from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Move, Stage
 from bot.core.inert import inert, inert_line, inert_message
 from bot.core.names import run_branch, thread_branch
@@ -32,6 +32,8 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     try:
         made = await desk.workspace.publish(proof, await checkout(desk, now), _order(desk, now, proof))
     except OutOfScope as error:
+        if hidden := desk.redactor.found("\n".join(error.paths)):
+            raise SecretAdded([("a file's name", 1, hidden[0].kind)]) from error
         plan = outgrown(proof.document, error.paths, error.tree)
         return Done(Move.OUTGREW, {"plan": to_json(plan)}, plan.digest)
     except (Refused, Conflict) as error:
@@ -81,8 +83,8 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
 
 def _order(desk: Desk, now: Record, proof: ApprovedPlan) -> CommitOrder:
     """Say what to commit, all of it from the journal."""
-    executed = now.last(Move.EXECUTED)
-    summary = inert_message(executed.body["summary"])
+    executed, clean = now.last(Move.EXECUTED), desk.redactor.redacted
+    summary = clean(inert_message(clean(executed.body["summary"])))
     message = comment.commit_message(inert_message(_title(desk, now)), proof.document, summary)
     expected = now.base if desk.place.branch or now.onto else None
     asked_by = now.turn.actor
@@ -106,15 +108,16 @@ def _branch(desk: Desk, now: Record) -> str:
 
 
 def _title(desk: Desk, now: Record) -> str:
-    """Give the thread's title as it was when this was asked, so that an edit of it makes no second branch."""
-    return str(now.last(Move.REQUESTED).body.get("title", desk.place.title))
+    """Give the thread's title, without secrets, as it was when this was asked: an edit makes no second branch."""
+    return desk.redactor.redacted(str(now.last(Move.REQUESTED).body.get("title", desk.place.title)))
 
 
 def _pull(desk: Desk, now: Record, proof: ApprovedPlan, made: Published) -> PullOrder:
+    clean = desk.redactor.redacted
     executed, approvers = now.last(Move.EXECUTED).body, tuple(actor.login for actor in proof.approvers)
     body = comment.pull_body(
         proof.document,
-        summary=inert(executed["summary"]),
+        summary=clean(inert(clean(executed["summary"]))),
         checks=executed["checks"],
         approvers=approvers,
         cost_usd=now.cost_usd if desk.world.ledger.priced else None,  # of the thread, whichever processes it took

@@ -2,7 +2,7 @@
 
 Rules
 - It works in a fresh clone and never runs git in the checkout; a person's work tree, index and HEAD stay untouched.
-- Nothing outside of the approved plan's scope is committed, and of an amendment exactly the tree that it names.
+- Nothing outside of the approved plan's scope is committed, and no secret (X3); of an amendment exactly its own tree.
 - Author, date, branch and message are the harness's.
 - The same order gives the same commit; a branch that holds something else is a Conflict, never overwritten.
 - GitPython is used here alone, in a clone of this program's making, without an argument that others shape.
@@ -16,7 +16,7 @@ import secrets
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from typing import Final
@@ -33,6 +33,7 @@ from bot.workspace.export import Export, printable
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.remote import refusal
+from bot.workspace.screening import Screen
 from bot.workspace.tree import UntrustedTree
 
 AUTHOR: Final = ("Plangate", "plangate@users.noreply.github.com")
@@ -56,6 +57,7 @@ class Publisher:
     folder: Path
     """Where fresh clones are made; each is removed afterwards."""
     mirror: Mirror
+    screen: Screen = field(default_factory=Screen)
 
     async def publish(self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> Published:
         """Publish a checkout that nothing writes any more; raises Refused or Conflict, and then nothing was pushed."""
@@ -63,6 +65,7 @@ class Publisher:
         async with self.place() as place:
             clone = place / "clone"
             paths, tree = await self._export(clone, checkout, plan.document)
+            await self.screen.check(clone, checkout.base, order)
             commit = await asyncio.to_thread(_commit_tree, clone, checkout.base, tree, order)
             await self._push(clone, commit, order)
         return Published(order.branch, commit, paths)

@@ -13,6 +13,7 @@ from bot.workspace.checkout import Checkouts
 from bot.workspace.mirror import Mirror
 from bot.workspace.publish import Publisher
 from bot.workspace.sandbox import Mount, Profile
+from bot.workspace.screening import Screen
 from bot.workspace.source import Source
 from bot.workspace.toolhost import SandboxedToolhost, program
 
@@ -56,14 +57,16 @@ class GitWorkspace:
     _open: dict[str, list[SandboxedToolhost]] = field(default_factory=dict)
 
     @classmethod
-    def on(cls, source: Source, data: Path, limits: Limits | None = None) -> "GitWorkspace":
+    def on(
+        cls, source: Source, data: Path, limits: Limits | None = None, screen: Screen | None = None
+    ) -> "GitWorkspace":
         """Join the parts; everything that is kept lies in the folder `data`."""
         run.leave_keyring()
         folder, bounds = data.resolve(), limits or Limits()
         mirror = Mirror.of(source, folder / "mirrors")
         shown_as = sandbox.shown_path(source.folder, (str(mirror.path), *bounds.mounts))
         checkouts = Checkouts(folder / "checkouts", mirror, shown_as, source.unsafe)
-        return cls(source, mirror, checkouts, Publisher(folder / "publishing", mirror), bounds)
+        return cls(source, mirror, checkouts, Publisher(folder / "publishing", mirror, screen or Screen()), bounds)
 
     async def checkout(self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes) -> Checkout:
         """Give the checkout of that name as it was left, or made from `base` and what was kept.

@@ -70,7 +70,7 @@ def test_no_secret_in_summary_outputs_annotations(tmp_path: Path) -> None:
     runner.error("with hunter2hunter2")
     written = (tmp_path / "summary").read_text() + (tmp_path / "output").read_text() + out.getvalue()[masked:]
     assert "hunter2" not in written
-    assert "a *** b" in written
+    assert "a [redacted: secret] b" in written
 
 
 def test_an_output_is_one_line(tmp_path: Path) -> None:

@@ -1,0 +1,188 @@
+"""No text leaves with a secret in it, however it is written; what holds none stays as it is."""
+
+import base64
+import json
+import random
+import string
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.core.known import PIECE
+from bot.core.redaction import LEARNED, Redactor
+
+DICE: Final = random.Random(20261122)
+SIGNS: Final = string.ascii_letters + string.digits
+
+
+def made(length: int, signs: str = SIGNS) -> str:
+    return "".join(DICE.choices(signs, k=length))
+
+
+TOKEN: Final = made(40)
+HEX: Final = made(64, "0123456789abcdef")
+ODD: Final = made(48, SIGNS + "!$%*+/=?_-")
+BODY: Final = "\n".join(made(64, SIGNS + "+/") for _ in range(20))
+PEM: Final = f"-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA{BODY}\n-----END RSA PRIVATE KEY-----\n"
+SHORT: Final = "hunter2-xyz"
+REDACTOR: Final = Redactor(((TOKEN, "token"), (HEX, "hex key"), (ODD, "password"), (PEM, "App key"), (SHORT, "short")))
+
+Way = Callable[[str], str]
+WAYS: Final[dict[str, Way]] = {
+    "as it is": str,
+    "first half": lambda text: text[: len(text) // 2],
+    "last half": lambda text: text[len(text) // 2 :],
+    "sixteen": lambda text: text[5 : 5 + PIECE],
+    "upper case": str.upper,
+    "lower case": str.lower,
+    "reversed": lambda text: text[::-1],
+    "hex": lambda text: text.encode().hex(),
+    "HEX": lambda text: text.encode().hex().upper(),
+    "hex with colons": lambda text: text.encode().hex(":"),
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64, one before": lambda text: base64.b64encode(b"x" + text.encode() + b"yz").decode(),
+    "base64, two before": lambda text: base64.b64encode(b"xy" + text.encode() + b"z").decode(),
+    "base64 for addresses": lambda text: base64.urlsafe_b64encode(b"x" + text.encode()).decode(),
+    "base64 in lines": lambda text: base64.encodebytes(text.encode() * 3).decode(),
+    "base64 in short lines": lambda text: "\n> ".join(
+        base64.b64encode(text.encode()).decode()[at : at + 7] for at in range(0, 140, 7)
+    ),
+    "address": lambda text: quote(text, safe=""),
+    "address, every sign": lambda text: "".join(f"%{ord(sign):02x}" for sign in text),
+    "JSON": json.dumps,
+    "JSON, every sign": lambda text: "".join(f"\\u{ord(sign):04x}" for sign in text),
+    "entities": lambda text: "".join(f"&#{ord(sign)};" for sign in text),
+    "entities in hex": lambda text: "".join(f"&#x{ord(sign):X};" for sign in text),
+    "zero width": "\u200b".join,
+    "zero width, shown": "‹U+200B›".join,
+    "soft hyphens": "\xad".join,
+    "code spans": lambda text: f"`{text[:9]}``{text[9:]}`",
+    "bold": lambda text: f"{text[:9]}**{text[9:]}**",
+    "tags": lambda text: f"{text[:9]}<b>{text[9:15]}</b>{text[15:]}",
+    "comments": lambda text: f"{text[:9]}<!-- x -->{text[9:]}",
+    "spaced": " ".join,
+    "one a line": "\n".join,
+    "dashes": lambda text: "-".join(text[at : at + 4] for at in range(0, len(text), 4)),
+}
+
+
+def left(text: str, value: str) -> int:
+    """Give the length of the longest piece of a value that is to be read in a text, whatever its case."""
+    text, value = text.lower(), value.lower()
+    return max(
+        size
+        for size in range(len(value) + 1)
+        if any(value[at : at + size] in text for at in range(len(value) - size + 1))
+    )
+
+
+@pytest.mark.req("X3", "PR4")
+@pytest.mark.parametrize("value", (TOKEN, HEX, ODD), ids=("token", "hex", "odd"))
+@pytest.mark.parametrize("way", WAYS)
+def test_known_values_never_leave(way: str, value: str) -> None:
+    """Whole or a piece of 16 characters, in whatever way it is written, between other text that stays."""
+    written = WAYS[way](value)
+    out = REDACTOR.redacted(f"Before {written} after.")
+    assert "[redacted: " in out
+    assert out.startswith("Before"[:4])
+    assert out.endswith("after.")
+    assert len(out) < 90
+    assert written not in out
+    assert left(out, value) < PIECE
+    assert REDACTOR.redacted(out) == out
+
+
+@pytest.mark.req("X3", "PR4")
+@pytest.mark.parametrize(
+    "way", ("as it is", "JSON", "reversed", "hex", "base64", "base64, one before", "base64 in lines", "spaced")
+)
+def test_no_line_of_a_key_leaves(way: str) -> None:
+    """Of a key in PEM no line is left, in whatever way it is written; its frame says nothing."""
+    out = REDACTOR.redacted(f"Before {WAYS[way](PEM)} after.")
+    assert len(out) < 420
+    assert not [line for line in BODY.splitlines() for piece in (line, WAYS[way](line)) if piece[8:24] in out]
+    frame = PEM.split("\n", 1)[0] + "\nMIIEpAIBAAKCAQEA"
+    assert REDACTOR.redacted(frame) == frame
+
+
+@pytest.mark.req("X3")
+def test_a_short_value_is_found_whole() -> None:
+    """Fewer than 16 characters count only together, and fewer than 8 are a word."""
+    assert REDACTOR.redacted(f"({SHORT})") == "([redacted: short])"
+    for way in ("upper case", "reversed", "hex", "base64"):
+        assert "[redacted: " in REDACTOR.redacted(f"Before {WAYS[way](SHORT)} after."), way
+    assert REDACTOR.redacted(SHORT[:-1]) == SHORT[:-1]
+    assert Redactor((("word", "x"),)).redacted("a word") == "a word"
+
+
+@pytest.mark.req("X3")
+@given(st.text(max_size=200), st.integers(0, 24), st.text(max_size=200))
+def test_a_piece_of_sixteen_is_always_found(before: str, at: int, after: str) -> None:
+    """Wherever it stands and whatever stands around it; doing it again changes nothing."""
+    out = REDACTOR.redacted(f"{before} {TOKEN[at : at + PIECE]} {after}")
+    assert TOKEN[at : at + PIECE] not in out
+    assert REDACTOR.redacted(out) == out
+
+
+@given(st.text(max_size=300))
+def test_text_without_secrets_stays(text: str) -> None:
+    """Not a sign of it is changed."""
+    assert REDACTOR.redacted(text) == text
+
+
+def test_the_head_of_all_tokens_is_no_secret() -> None:
+    """What every JSON Web Token begins with says nothing; the rest of a token of that form is found."""
+    head = base64.urlsafe_b64encode(b'{"alg":"RS256","typ":"JWT"}').decode().rstrip("=")
+    token = f"ghs_123456_{head}.{made(60)}.{made(300)}"
+    redactor = Redactor(((token, "GitHub token"),))
+    assert redactor.redacted(f"{head} alone") == f"{head} alone"
+    assert made(20) not in redactor.redacted(token[-40:])
+    assert redactor.redacted(token) == "[redacted: GitHub token]"
+
+
+@pytest.mark.req("X3")
+def test_what_is_made_later_is_learned() -> None:
+    """Tokens that were made meanwhile are known; no more than a bounded number of them, and the settings' always."""
+    redactor = Redactor(((TOKEN, "token"),))
+    tokens = [made(40) for _ in range(2 * LEARNED + 1)]
+    for token in (*tokens, tokens[-1]):
+        redactor.learn(token, "made")
+    assert redactor.redacted(tokens[-1]) == "[redacted: made]"
+    assert redactor.redacted(TOKEN) == "[redacted: token]"
+    assert redactor.redacted(tokens[0]) == tokens[0]
+
+
+def test_texts_within_json_are_redacted() -> None:
+    """At any depth; what is no text stays."""
+    assert REDACTOR.deep({"a": [TOKEN, 1, None], "b": {"c": TOKEN}}) == {
+        "a": ["[redacted: token]", 1, None],
+        "b": {"c": "[redacted: token]"},
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "-----BEGIN PRIVATE KEY-----" * 8_000,
+        'password = "' * 20_000,
+        "aws " * 58_000,
+        "eyJaaaaaaaaaaaaaaaa." * 11_000,
+        "://a:b" * 38_000,
+        "authorization:bearer " * 11_000,
+        "xoxb-1-" * 33_000,
+        "sk-" * 60_000 + "T3BlbkFJ" * 5_000,
+        "<!--" * 58_000,
+        "&" * 232_000,
+        TOKEN[:8] * 29_000,
+        PEM * 200,
+    ),
+    ids=range(12),
+)
+def test_no_text_takes_long(text: str) -> None:
+    """What is made to be slow ends like any other; the limit of the test is far above it."""
+    out = REDACTOR.redacted(text)
+    assert REDACTOR.redacted(out) == out

@@ -1,0 +1,80 @@
+"""Nothing that is written to GitHub holds a secret, whichever way it goes."""
+
+import pytest
+
+from bot.core.redaction import Redactor
+from bot.github.pulls import GitHubPulls
+from bot.ports import PullOrder
+from tests.github.conftest import HOME, Ground
+
+KEY = "sk-ant-api03-" + "Zx9Qw7Lm3Tk5Vb1N" * 5
+UNKNOWN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
+SAID = f"It is `{KEY}`, {KEY[20:50]} and {UNKNOWN}, or {UNKNOWN[:9]}\u200b{UNKNOWN[9:]}."
+
+
+@pytest.fixture
+def ground(ground: Ground) -> Ground:
+    """A ground whose door knows one key."""
+    ground.door.redactor = Redactor(((KEY, "model key"),))
+    return ground
+
+
+def clean(text: str) -> bool:
+    return "[redacted: " in text and KEY[20:40] not in text and UNKNOWN[8:20] not in text
+
+
+@pytest.mark.req("X3", "PR4")
+async def test_comments(ground: Ground) -> None:
+    """What it tells, its progress, its questions, notices and what stands above an old plan; each exactly once."""
+    thread = ground.issue()
+    dialogue = ground.dialogue(thread)
+    for _ in range(2):
+        await dialogue.tell(SAID, 1)
+        await dialogue.unsettled(SAID, 2)
+        await dialogue.progress(SAID, 3)
+        await dialogue.close()
+    plan = await dialogue.propose(ground.plan(thread), 4)
+    await dialogue.supersede(plan.id, SAID)
+    assert [clean(comment.text.body) for comment in ground.comments(thread)] == [True] * 4
+
+
+@pytest.mark.req("X3", "PR5")
+async def test_a_plan_is_compared_with_what_was_posted(ground: Ground) -> None:
+    """A plan that was stored with a secret is shown without it, and what is shown still counts as that plan."""
+    thread = ground.issue()
+    plan = ground.plan(thread, markdown=SAID)
+    dialogue = ground.dialogue(thread)
+    shown = await dialogue.propose(plan, 1)
+    assert clean(ground.comments(thread)[0].text.body)
+    snapshot = await dialogue.snapshot(plan, shown.id)
+    assert snapshot.shown is not None
+    assert snapshot.shown.intact
+
+
+@pytest.mark.req("X3")
+async def test_pull_requests(ground: Ground) -> None:
+    """Title and body; asking again gives the same one."""
+    ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="plangate/1-fix")
+    port = GitHubPulls(ground.door, ground.address, ground.bot)
+    order = PullOrder("plangate/1-fix", "main", f"Fix {UNKNOWN}", f"{SAID}\n\nCloses #1")
+    made = await port.ensure(order, 1)
+    assert await port.ensure(order, 1) == made
+    issue = ground.github.world.issue(HOME, made.number)
+    assert clean(issue.text.body)
+    assert issue.title == "Fix [redacted: GitHub token]"
+
+
+@pytest.mark.req("X3")
+async def test_the_door_itself(ground: Ground) -> None:
+    """Whatever somebody forgets is taken out at the last moment; the tokens it is opened with are known by then."""
+    thread = ground.issue()
+    token = await ground.door.credentials.token()
+    path = f"{ground.address.path}/issues/{thread}/comments"
+    await ground.door.get(ground.address.path)
+    made = await ground.door.post(path, {"body": f"{SAID} {token[4:]}"})
+    await ground.door.patch(
+        f"{ground.address.path}/issues/comments/{made['id']}", {"body": f"again {SAID} {token[-20:]}"}
+    )
+    (comment,) = ground.comments(thread)
+    assert clean(comment.text.body)
+    assert token[-20:] not in comment.text.body
