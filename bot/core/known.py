@@ -83,8 +83,8 @@ class Known:
     """Secret values with what each is called; made once, asked for every text."""
 
     values: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    _written: _Index | None = field(init=False, repr=False, default=None)
-    _spoken: _Index | None = field(init=False, repr=False, default=None)
+    _long: tuple[_Index, _Index] | None = field(init=False, repr=False, default=None)
+    """As they are written, and squeezed."""
     _short: tuple[tuple[str, str], ...] = field(init=False, repr=False, default=())
 
     def __post_init__(self) -> None:
@@ -99,24 +99,25 @@ class Known:
             for way in _ways(body)
             if len(way) >= SHORTEST
         }
-        object.__setattr__(self, "_written", _index(exact, PIECE))
-        object.__setattr__(self, "_spoken", _index(loose, _SQUEEZED_PIECE))
+        if long:
+            object.__setattr__(self, "_long", (_index(exact, PIECE), _index(loose, _SQUEEZED_PIECE)))
         object.__setattr__(self, "_short", tuple(short.items()))
 
     def __bool__(self) -> bool:
-        return bool(self._written or self._short)
+        return bool(self._long or self._short)
 
     def spans(self, text: str, other: Plain | None) -> Iterator[Span]:
         """Yield what is secret of a text; `other` is its `plain` form. Spans may overlap."""
         lower = folded(text)
         yield from self._whole(lower)
-        if self._written is None:
+        if self._long is None:
             return
-        for start, end, kind in self._written.pieces(lower):
+        written, loose = self._long
+        for start, end, kind in written.pieces(lower):
             yield Span(start, end, kind)
-        yield from self._loose(unbroken(lower), None)
+        yield from _loosely(loose, unbroken(lower), None)
         if other is not None:
-            yield from self._loose(unbroken(folded(other.text)), other)
+            yield from _loosely(loose, unbroken(folded(other.text)), other)
 
     def _whole(self, lower: str) -> Iterator[Span]:
         """Find the short values."""
@@ -126,14 +127,13 @@ class Known:
                 yield Span(at, at + len(value), kind)
                 at = lower.find(value, at + len(value))
 
-    def _loose(self, lower: str, way: Plain | None) -> Iterator[Span]:
-        """Find values of which only letters and digits are looked at."""
-        if self._spoken is None:
-            return
-        found = list(self._spoken.pieces(squeezed(lower)))
-        places = places_of(lower, [at for start, end, _ in found for at in (start, end - 1)])
-        for first, last, (_, _, kind) in zip(places, places, found, strict=False):
-            yield Span(*(way.original(first, last + 1) if way else (first, last + 1)), kind)
+
+def _loosely(index: _Index, lower: str, way: Plain | None) -> Iterator[Span]:
+    """Find values of which only letters and digits are looked at."""
+    found = list(index.pieces(squeezed(lower)))
+    places = places_of(lower, [at for start, end, _ in found for at in (start, end - 1)])
+    for first, last, (_, _, kind) in zip(places, places, found, strict=False):
+        yield Span(*(way.original(first, last + 1) if way else (first, last + 1)), kind)
 
 
 def _bodies(value: str) -> list[str]:
@@ -158,8 +158,8 @@ def _ways(body: str) -> Iterator[str]:
             yield whole[first : len(whole) - (0, 3, 2)[last]].translate({43: 45, 47: 95})
 
 
-def _index(ways: Iterable[tuple[str, str]], least: int) -> _Index | None:
-    """Make the index of some ways of writing; None where there are none."""
+def _index(ways: Iterable[tuple[str, str]], least: int) -> _Index:
+    """Make the index of some ways of writing."""
     joined, owners, size, grams = list[str](), list[tuple[int, str]](), 0, set[str]()
     for way, kind in dict.fromkeys(ways):
         if len(way) < least:
@@ -168,7 +168,7 @@ def _index(ways: Iterable[tuple[str, str]], least: int) -> _Index | None:
         size += len(way) + 1
         owners.append((size, kind))
         grams.update(way[at : at + GRAM] for at in range(len(way) - GRAM + 1))
-    return _Index("".join(joined), frozenset(grams), tuple(owners), least) if owners else None
+    return _Index("".join(joined), frozenset(grams), tuple(owners), least)
 
 
 def _stretched(text: str, at: int, other: str, place: int) -> tuple[int, int]:

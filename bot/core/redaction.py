@@ -15,6 +15,7 @@ from bot.core.known import Known, Span
 LEARNED: Final = 16
 """So many tokens that were made while the process runs are a generation: two are remembered, older ones have ended."""
 _PASSES: Final = 4
+"""What is left when secrets are gone may hold another one; that ends."""
 
 Values: TypeAlias = tuple[tuple[str, str], ...]
 """Secret values, each with what it is called: letters, digits and spaces."""
@@ -42,11 +43,9 @@ class Redactor:
 
     def redacted(self, text: str) -> str:
         """Give the text without secrets; what holds none is given as it is."""
-        for _ in range(_PASSES):
-            spans = self.found(text)
-            if not spans:
-                return text
-            text = _without(text, spans)
+        passes = 0
+        while (spans := self.found(text)) and passes < _PASSES:
+            text, passes = _without(text, spans), passes + 1
         return text
 
     def deep(self, value: Any) -> Any:

@@ -12,7 +12,7 @@ from bot.core.kinds import spans
 from bot.core.redaction import Redactor
 from tests.core.secret_samples import sample
 
-SAMPLES: Final = 50
+SAMPLES: Final = 30
 """Of each pattern."""
 PLUGINS: Final = (
     ("aws", "AWSKeyDetector"),
