@@ -17,8 +17,6 @@ PlangateError
 An error says what happened, where, and how to mend it, in one line: ``what (where): mend``.
 """
 
-from collections.abc import Sequence
-
 
 class PlangateError(Exception):
     """The root: carries one line for people and the exit code of the command line (interfaces.md)."""
@@ -77,7 +75,7 @@ class OutOfScope(Refused):
 class SecretAdded(Refused):
     """The work adds secrets, known ones or what looks like one: nothing is published, nothing silently changed (X3)."""
 
-    def __init__(self, places: Sequence[tuple[str, int, str]]) -> None:
+    def __init__(self, places: tuple[tuple[str, int, str], ...]) -> None:
         shown = ", ".join(f"{path} line {line}: {kind}" for path, line, kind in places[:10])
         more = f" and {len(places) - 10} more" if len(places) > 10 else ""
         super().__init__(

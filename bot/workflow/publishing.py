@@ -33,7 +33,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
         made = await desk.workspace.publish(proof, await checkout(desk, now), _order(desk, now, proof))
     except OutOfScope as error:
         if hidden := desk.redactor.found("\n".join(error.paths)):
-            raise SecretAdded([("a file's name", 1, hidden[0].kind)]) from error
+            raise SecretAdded((("a file's name", 1, hidden[0].kind),)) from error
         plan = outgrown(proof.document, error.paths, error.tree)
         return Done(Move.OUTGREW, {"plan": to_json(plan)}, plan.digest)
     except (Refused, Conflict) as error:

@@ -66,7 +66,7 @@ class Screen:
             held = old or []
             places += [place for place, said in found if not any(said in each for each in held)]
         if places:
-            raise SecretAdded(places)
+            raise SecretAdded(tuple(places))
 
     def _in_words(self, order: CommitOrder, changes: Sequence[_Change]) -> list[Place]:
         """Look at what is not the content of a file."""

@@ -43,7 +43,7 @@ async def test_a_secret_in_a_file(workspace: GitWorkspace, repository: Repositor
         (tree / "new.txt").write_text(f"one\n{UNKNOWN}\n")
 
     error = await stopped(workspace, repository, work)
-    assert error.places == [("new.txt", 2, "GitHub token"), ("src/a.py", 3, "model key")]
+    assert error.places == (("new.txt", 2, "GitHub token"), ("src/a.py", 3, "model key"))
     assert "new.txt line 2: GitHub token, src/a.py line 3: model key" in str(error)
     assert "`revise`" in str(error)
 
@@ -76,7 +76,7 @@ async def test_what_was_there_is_not_judged(workspace: GitWorkspace, repository:
 
     assert (await publish(workspace, repository, work)).paths == ("src/new.py", "src/old.py")
     error = await stopped(workspace, repository, write(copy=KEY))
-    assert error.places == [("copy", 1, "model key")]
+    assert error.places == (("copy", 1, "model key"),)
 
 
 @pytest.mark.req("X3")
@@ -84,7 +84,7 @@ async def test_examples_are_a_persons_word(workspace: GitWorkspace, repository: 
     """In files that the configuration names what looks like a secret is none; a known one is one everywhere."""
     assert (await publish(workspace, repository, write(tests__data__a=UNKNOWN))).paths == ("tests/data/a",)
     error = await stopped(workspace, repository, write(tests__data__b=KEY))
-    assert error.places == [("tests/data/b", 1, "model key")]
+    assert error.places == (("tests/data/b", 1, "model key"),)
 
 
 @pytest.mark.req("X3", "G3")
