@@ -3,16 +3,28 @@
 YAML is read with bounds on size and depth, and without aliases (X4).
 """
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from bot.core.errors import Misconfigured
+from bot.core.hosts import pattern
 
 LARGEST: Final = 256 * 1024
 DEEPEST: Final = 20
 
 Role = Literal["read", "triage", "write", "maintain", "admin"]
+
+
+def _host(text: str) -> str:
+    """Hold an entry of a list of hosts against its one spelling."""
+    try:
+        return pattern(text)
+    except Misconfigured as error:
+        raise ValueError(str(error)) from error
+
+
+Host = Annotated[str, AfterValidator(_host)]
 
 
 class Part(BaseModel):
@@ -82,7 +94,7 @@ class Sandbox(Part):
     """What the sandbox holds."""
 
     setup: list[str] = []
-    hosts: list[str] = []
+    hosts: list[Host] = []
     mounts: list[str] = []
     memory_mb: int = Field(default=4096, ge=64)
     minutes: float = Field(default=10, gt=0)

@@ -8,7 +8,9 @@ from typing import Any, Protocol, TypeAlias
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
 from bot.core.names import CommitId, RepositoryId, SessionId, ThreadNumber
+from bot.core.network import NO_NETWORK, Network, Page, Reached
 from bot.core.plan import PlanDocument
+from bot.core.pull import PullOrder, PullRequest
 from bot.core.question import Asking, Look
 from bot.core.transcript import Json, Line
 from bot.core.turn import Sign, Turn
@@ -151,6 +153,16 @@ class Toolhost(Protocol):
         """End the process and everything in it."""
 
 
+# --- the network -----------------------------------------------------------------------------------------------
+
+
+class Web(Protocol):
+    """The pages of the hosts that a configuration lists (N1)."""
+
+    async def fetch(self, url: str, listener: Callable[[Reached], None]) -> Page:
+        """Fetch one page as text; raises Refused for what may not or cannot be read, Transient when nobody answers."""
+
+
 # --- the workspace ---------------------------------------------------------------------------------------------
 
 
@@ -195,7 +207,7 @@ class Workspace(Protocol):
     async def merge(self, fork: Checkout, into: Checkout) -> Merge:
         """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""
 
-    async def open(self, checkout: Checkout, access: Access) -> Toolhost:
+    async def open(self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK) -> Toolhost:
         """Start a toolhost on a checkout; raises NoSandbox where none can be had (D1)."""
 
     async def publish(self, plan: ApprovedPlan, checkout: Checkout, commit: "CommitOrder") -> Published:
@@ -333,31 +345,6 @@ class Dialogue(Protocol):
 
     async def tell(self, text: str, ask: int) -> None:
         """Say something on the thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class PullOrder:
-    """What a pull request is made of, made by the harness."""
-
-    branch: str
-    base: str
-    title: str
-    body: str
-    """At most 58,000 characters: GitHub drops a longer one without a word."""
-    draft: bool = False
-    labels: tuple[str, ...] = ()
-    reviewers: tuple[str, ...] = ()
-    """Logins of those to ask for a review; the pull request's own author is passed over."""
-
-
-@dataclass(frozen=True, slots=True)
-class PullRequest:
-    """A pull request that is there."""
-
-    number: int
-    url: str
-    undone: tuple[str, ...] = ()
-    """Which labels and reviewers it did not get, and why; the pull request stands all the same."""
 
 
 class Pulls(Protocol):

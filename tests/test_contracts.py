@@ -52,7 +52,7 @@ PURE = "core imports core and the pure part of the standard library"
 SHELLS = "shells stand on compose and know no other shell, but for the command line"
 REACH = "shells reach rooms through compose, but for what they read and show"
 SERVERS = "web servers are imported by testing and webhooks alone"
-TOOLHOST = "toolhost imports core.names and opens no socket"
+TOOLHOST = "toolhost imports core.names and opens no socket, but for the tunnel"
 PLANTS = (
     Plant(PURE, "bot.core.gate", "os"),
     Plant(PURE, "bot.core.gate", "time"),
@@ -65,6 +65,7 @@ PLANTS = (
     Plant("agent imports core and ports", "bot.agent", "bot.github.client"),
     Plant(TOOLHOST, "bot.toolhost", "bot.core.gate"),
     Plant(TOOLHOST, "bot.toolhost", "socket"),
+    Plant(TOOLHOST, "bot.toolhost.main", "asyncio"),
     Plant("github imports core and ports", "bot.github.client", "bot.workflow"),
     Plant("workspace imports core and ports", "bot.workspace", "bot.agent"),
     Plant("store imports core and ports", "bot.store", "bot.config"),

@@ -12,6 +12,7 @@ from bot.agent.permissions import TABLE, Decision, Kind
 from bot.agent.subagents import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.tool import Tool
+from bot.agent.tools.web_fetch import WEB_FETCH
 
 REGENERATE: Final = "python -c 'from bot.agent.decision_table import markdown; print(markdown(), end=str())'"
 
@@ -24,7 +25,8 @@ _NOT_THERE: Final = "-"
 _HEAD: Final = """# What a call may do
 
 Generated from `bot/agent/permissions.py`; a test keeps it true. Layer 2 of four: whatever stands here, the sandbox
-shows a planner its checkout read-only and gives nobody a network (README, Why the gate holds).
+shows a planner its checkout read-only, and nobody has a network but for the hosts that an approved plan opens (README,
+Why the gate holds).
 
 Order: deny rules, ask rules, what the mode says (this table), allow rules; nothing matches: deny. Plan mode's word is
 final: rules narrow it and never widen it. `ask` waits for a person's permission, and is a denial where nobody is at
@@ -44,6 +46,10 @@ _RULES: Final = """
 | `Edit(src/**)` | every tool that writes: Edit, Write, MultiEdit, NotebookEdit |
 | `Write(*.lock)` | that tool alone |
 | `Task(code)` | that type of sub-agent |
+| `WebFetch(domain:*.python.org)` | pages of hosts below that domain; to allow one also puts it on the list |
+
+WebFetch is there where a host is listed: by such a rule, or in `sandbox.hosts` unless anybody can write to it. It reads
+nothing else, whatever the mode says; approved work has it only where an allow rule names it.
 
 Patterns are globs as in `.gitignore`, from the top of the repository, whatever the spelling of the path: `./a`,
 `x/../a`, absolute, other case. A rule that denies or asks about a path also holds for a shell line that spells the path
@@ -63,7 +69,7 @@ def markdown() -> str:
 
 def rows() -> Iterable[tuple[str, str, Kind]]:
     """List (tool, what the call is, its kind) for every tool that a main agent has."""
-    for tool in ALL:
+    for tool in (*ALL, WEB_FETCH):
         for kind, what in _kinds(tool).items():
             yield tool.name, what, kind
     for kind, what in _TASK.items():

@@ -16,6 +16,7 @@ from typing import Final
 from bot.agent import rule_paths
 from bot.agent.modes import Mode
 from bot.core.errors import Misconfigured
+from bot.core.hosts import covers
 from bot.core.transcript import Json
 
 
@@ -39,6 +40,8 @@ class Kind(StrEnum):
     """Handing in a plan."""
     ASK_PEOPLE = "ask_people"
     """Asking people a question."""
+    FETCH = "fetch"
+    """Reading a page of the web; only hosts that the configuration lists are open to it at all (N1)."""
 
 
 class Decision(StrEnum):
@@ -71,7 +74,7 @@ _ASK = Ruling(Decision.ASK, "this mode needs a person's permission for it")
 _NO_SANDBOX = Ruling(Decision.ASK, "no sandbox holds the command here, so it needs a person's permission")
 _LOOKS = {Kind.LOOK: _YES, Kind.LIST: _YES, Kind.LOOK_COMMAND: _YES, Kind.EXPLORE: _YES}
 _ANY = {**_LOOKS, Kind.ASK_PEOPLE: Ruling(Decision.SUSPEND)}
-_WORK = {**_ANY, Kind.PROPOSE: _NO_PLAN, Kind.DELEGATE: _YES}
+_WORK = {**_ANY, Kind.PROPOSE: _NO_PLAN, Kind.DELEGATE: _YES, Kind.FETCH: _ASK}
 
 TABLE: Final[Mapping[Mode, Mapping[Kind, Ruling]]] = MappingProxyType(
     {
@@ -81,13 +84,15 @@ TABLE: Final[Mapping[Mode, Mapping[Kind, Ruling]]] = MappingProxyType(
             Kind.EDIT: _NO_WRITE,
             Kind.DELEGATE: _NO_DELEGATE,
             Kind.PROPOSE: Ruling(Decision.SUSPEND),
+            Kind.FETCH: _YES,
         },
         Mode.DEFAULT: {**_WORK, Kind.COMMAND: _ASK, Kind.EDIT: _ASK},
         Mode.ACCEPT_EDITS: {**_WORK, Kind.COMMAND: _YES, Kind.EDIT: _YES},
         Mode.BYPASS: {**_WORK, Kind.COMMAND: _YES, Kind.EDIT: _YES},
     }
 )
-"""acceptEdits allows commands because the sandbox holds them; without one they need an allow rule (see `decide`)."""
+"""acceptEdits allows commands because the sandbox holds them; without one they need an allow rule (see `decide`).
+Work that was approved reads the web only where an allow rule says so: nobody approved what strangers write there."""
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z_]+)(?:\((?P<pattern>.*)\))?")
 _COMPOUND: Final = re.compile(r"[;&|\n`<>]|\$\(")
@@ -95,6 +100,9 @@ _BETWEEN: Final = re.compile(r"[;&|\n`(){}<>]")
 _BEFORE: Final = re.compile(
     r"^(?:(?:\w+=\S*|!|if|then|else|elif|while|until|do|time|exec|command|builtin|eval|env|nohup|nice|sudo|xargs)\s+)+"
 )
+FETCH: Final = "WebFetch"
+_DOMAIN: Final = "domain:"
+_HOST: Final = re.compile(r"https://([a-z0-9.-]+)(?=[:/]|$)", re.ASCII)
 _SUBJECT: Final = {"Bash": "command", "Task": "subagent_type"}
 
 
@@ -138,6 +146,9 @@ class Rule:
 
     def _is(self, subject: str) -> bool:
         """Match one command or path; ``prefix:*`` matches the words up to there and what follows."""
+        if self.tool == FETCH:
+            entry = self.pattern.removeprefix(_DOMAIN)
+            return self.pattern.startswith(_DOMAIN) and (entry == "*" or covers(entry, subject))
         prefix, colon, rest = self.pattern.rpartition(":")
         if colon and rest == "*":
             return subject == prefix or subject.startswith(prefix + " ")
@@ -205,6 +216,9 @@ class Gate:
 
 def subject(tool: str, tool_input: Json) -> str:
     """Give the part of a call's input that rules speak about."""
+    if tool == FETCH:
+        found = _HOST.match(str(tool_input.get("url", "")))
+        return found[1] if found else ""
     if key := _SUBJECT.get(tool):
         return str(tool_input.get(key, "")).strip()
     return ""

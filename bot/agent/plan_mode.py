@@ -6,6 +6,7 @@ from typing import Final
 from bot.agent.prompts import prompt
 from bot.core.comment import code
 from bot.core.errors import Refused
+from bot.core.hosts import pattern
 from bot.core.plan import MARKDOWN_LIMIT, Contract, inert, named_paths, normalise
 from bot.core.transcript import Json
 
@@ -36,6 +37,8 @@ def read_plan(tool_input: Json) -> HandedIn:
     scope = listed("scope") or named_paths(markdown)
     contract = Contract(scope, listed("commands"), listed("hosts"), listed("dependencies"))
     _check_length(markdown, contract)
+    for host in contract.hosts:
+        pattern(host)
     return HandedIn(markdown, contract)
 
 

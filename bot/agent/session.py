@@ -18,7 +18,7 @@ from bot.core.canary import Alarm
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json, Line, LineKind, messages, pending_calls, tool_calls
-from bot.ports import Clock, Completed, Model, Transcripts, Usage
+from bot.ports import Clock, Completed, Model, Transcripts, Usage, Web
 
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
 
@@ -55,6 +55,8 @@ class World:
     at_hand: AtHand = AtHand()
     alarm: Alarm = field(default_factory=Alarm)
     """Listens to every session of the thread (X3)."""
+    web: Web | None = None
+    """None where the configuration lists no host for WebFetch."""
 
 
 @dataclass(slots=True)

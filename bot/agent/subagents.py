@@ -6,13 +6,13 @@ nothing else; siblings of one type share a cached prefix: all but the first wait
 """
 
 import asyncio
-import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
+from bot.agent.escaping import escaped
 from bot.agent.events import (
     AgentChanged,
     AgentEvent,
@@ -39,6 +39,7 @@ from bot.agent.tools.registry import EDITING, LISTING, LOOKING, by_name, schemas
 from bot.agent.tools.tool import Context, Tool
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId, SessionId
+from bot.core.network import NO_NETWORK, Network
 from bot.ports import Access, Began, Checkout, Merge, Toolhost, ToolOutput, Workspace
 
 STAGGER_SECONDS: Final = 5.0
@@ -82,6 +83,8 @@ class Post:
     model: str
     parent: AgentId
     session: SessionId
+    network: Network = NO_NETWORK
+    """What those that write may reach: what the parent may."""
 
 
 @dataclass(slots=True)
@@ -138,7 +141,7 @@ class Crew:
             if kind.writes:
                 self._last_merge = merged
                 checkout = await self.post.workspace.fork(checkout, f"{agent}-{secrets.token_hex(4)}")
-            async with self._places, _opened(self.post.workspace, checkout, kind) as host:
+            async with self._places, _opened(self.post, checkout, kind) as host:
                 session = self._session(kind, agent, host)
                 session.begin(first_message(self.post.environment, brief, _reminders(kind)))
                 async with closing(self._staggered(kind, session, watch)) as events:
@@ -253,15 +256,6 @@ class Watch:
         return ToolOutput("\n\n".join(parts), is_error=not self.succeeded)
 
 
-def escaped(text: str) -> str:
-    """Escape what imitates reminders, roles or harness markers in a report (S11a)."""
-    return re.sub(
-        r"(?im)(</?\s*system-reminder\b|^\s*(?:human|user|assistant|system)\s*:|^\s*\[harness)",
-        lambda match: match.group(0).replace("<", "\\<").replace(":", "\\:").replace("[", "\\["),
-        text,
-    )
-
-
 def _merge_text(merge: Merge) -> str:
     lines = [f"Merged into your checkout: {', '.join(merge.merged) or 'nothing'}."]
     for path, theirs in merge.conflicts.items():
@@ -288,13 +282,14 @@ async def _after(event: asyncio.Event | None, seconds: float | None = None) -> N
 class _opened:  # noqa: N801 - reads as a verb in `async with`
     """A toolhost that ends with its block."""
 
-    workspace: Workspace
+    post: Post
     checkout: Checkout
     kind: AgentType
     host: Toolhost | None = None
 
     async def __aenter__(self) -> Toolhost:
-        self.host = await self.workspace.open(self.checkout, Access.WRITE if self.kind.writes else Access.READ)
+        access, network = (Access.WRITE, self.post.network) if self.kind.writes else (Access.READ, NO_NETWORK)
+        self.host = await self.post.workspace.open(self.checkout, access, network=network)
         return self.host
 
     async def __aexit__(self, *_: object) -> None:

@@ -19,7 +19,7 @@ from bot.agent.session import AtHand, World
 from bot.clock import SystemClock
 from bot.compose.connections import Connections, Reached
 from bot.compose.decoys import laid
-from bot.compose.parts import MEMORIES, bounds_of, gate_of, key_of, model_of, orders_of, policy_of
+from bot.compose.parts import MEMORIES, bounds_of, gate_of, key_of, model_of, orders_of, passage_of, policy_of, web_of
 from bot.config import Settings, configuration
 from bot.config import redactor as redactor_of
 from bot.core.canary import Alarm
@@ -220,8 +220,8 @@ class GitHubHost:
         if facts.head is None:
             raise Refused("the repository has no commit yet", where=at.path, mend="push one")
         keys, mistake = await self._configuration(reached.door, at, facts.default_branch)
-        screen = Screen(self.redactor, tuple(keys.secrets.examples))
-        workspace = GitWorkspace.on(reached.remote, self.settings.data_dir, bounds_of(keys), screen)
+        screen, passage = Screen(self.redactor, tuple(keys.secrets.examples)), passage_of(self.settings)
+        workspace = GitWorkspace.on(reached.remote, self.settings.data_dir, bounds_of(keys), screen, passage=passage)
         try:
             async with reached.kept_fresh():
                 with laid(self.settings.data_dir) as alarm:
@@ -282,8 +282,8 @@ class GitHubHost:
         transcripts = SpooledTranscripts(reached.refs, number, thread, key=self._key, spool=spool)
         ledger = Ledger(self._orders(keys).budget_usd)
         at_hand = AtHand(answers=True, permits=keys.tools.requests == "comment")
-        gate = gate_of(keys, sandboxed=True)
-        world = World(self.model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand, alarm)
+        gate, web = gate_of(keys, sandboxed=True), web_of(keys, self.settings)
+        world = World(self.model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand, alarm, web)
         return world, transcripts.unsaved
 
     def _orders(self, keys: "Configuration") -> Orders:

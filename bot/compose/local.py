@@ -16,7 +16,17 @@ from bot.agent.prompts import Environment
 from bot.agent.session import AtHand, World
 from bot.clock import SystemClock
 from bot.compose.decoys import laid
-from bot.compose.parts import MEMORIES, bounds_of, gate_of, local_key_of, local_orders, model_of, orders_of
+from bot.compose.parts import (
+    MEMORIES,
+    bounds_of,
+    gate_of,
+    local_key_of,
+    local_orders,
+    model_of,
+    orders_of,
+    passage_of,
+    web_of,
+)
 from bot.config import PATH, Settings, configuration
 from bot.config import redactor as redactor_of
 from bot.core.approval import Policy, Role
@@ -196,9 +206,10 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
         user_id=f"{thread:08x}",
         at_hand=AtHand(dialogue.attended, dialogue.attended and keys.tools.requests == "comment"),
         alarm=alarm,
+        web=web_of(keys, local.settings),
     )
-    screen = Screen(redactor, tuple(keys.secrets.examples))
-    workspace = GitWorkspace.on(local.source, local.settings.data_dir, bounds_of(keys), screen)
+    screen, passage = Screen(redactor, tuple(keys.secrets.examples)), passage_of(local.settings)
+    workspace = GitWorkspace.on(local.source, local.settings.data_dir, bounds_of(keys), screen, passage=passage)
     place = Place(local.number, thread, options.prompt, local.source.head)
     story = Story(out, redactor)
     policy = Policy(role=Role.READ, high_needs=1)

@@ -2,17 +2,20 @@
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from bot.agent.limits import Limits
 from bot.agent.modes import Mode
-from bot.agent.permissions import Gate, Rules, parse_rule
+from bot.agent.permissions import FETCH, Gate, Rules, parse_rule
 from bot.clock import SystemClock
 from bot.config import Identity, Settings
 from bot.core.approval import Policy, Role
 from bot.core.errors import Misconfigured
-from bot.ports import Clock
+from bot.core.hosts import open_to_writes, pattern
+from bot.ports import Clock, Web
 from bot.store.keys import StateKey, key_file
 from bot.workflow.desk import Orders
+from bot.workspace.egress.passage import Passage
 from bot.workspace.workspace import Limits as Bounds
 
 if TYPE_CHECKING:
@@ -84,6 +87,7 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         at_once=execution.subagents.at_once,
         in_all=execution.subagents.in_all,
         verify=tuple(execution.verify),
+        hosts=tuple(keys.sandbox.hosts),
         command_minutes=keys.sandbox.minutes,
         ask_roles=frozenset(Role[role.upper()] for role in keys.ask.roles),
         ask_users=frozenset(keys.ask.users),
@@ -111,6 +115,25 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> Gate:
     tools = keys.tools
     parsed = (tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny))
     return Gate(Rules(*parsed), sandboxed=sandboxed, rehearsed=frozenset(keys.plan.commands))
+
+
+def passage_of(settings: Settings) -> Passage:
+    """Give the way out to the network; GitHub's own API is never on it, wherever it is (N2)."""
+    api = (urlsplit(url).hostname for url in (settings.github.api_url, settings.github.graphql_url))
+    return Passage(never=tuple(host for host in api if host))
+
+
+def web_of(keys: "Configuration", settings: Settings) -> Web | None:
+    """Give the hosts that WebFetch may read: those of its allow rules, and the sandbox's but those that anybody can
+    write to, which nobody has approved at that time (N1a); None where there are none."""
+    named = (rule.pattern for rule in map(parse_rule, keys.tools.allow) if rule.tool == FETCH and rule.pattern != "*")
+    hosts = [pattern(text.removeprefix("domain:")) for text in named]
+    hosts += [host for host in keys.sandbox.hosts if not open_to_writes(host)]
+    if not hosts:
+        return None
+    from bot.workspace.egress.fetch import Fetcher
+
+    return Fetcher(tuple(hosts), passage_of(settings))
 
 
 def bounds_of(keys: "Configuration") -> Bounds:

@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from bot.core.errors import Refused
+from bot.core.hosts import tier_of_hosts
 from bot.core.names import SHORT_DIGEST, CommitId, Digest, RepositoryId, ThreadNumber
+from bot.core.paths import Tier, tier_of
 
 FORMAT = 1
 MARKDOWN_LIMIT = 40_000
@@ -149,6 +151,12 @@ def from_json(value: dict[str, Any]) -> PlanDocument:
         tree=value.get("tree", ""),
         hidden=Hidden.from_json(value["hidden"]) if "hidden" in value else Hidden(),
     )
+
+
+def contract_tier(contract: Contract) -> Tier:
+    """Give what a contract weighs: the heavier of its files and its hosts."""
+    order = list(Tier)
+    return max(tier_of(contract.scope, contract.dependencies), tier_of_hosts(contract.hosts), key=order.index)
 
 
 def normalise(markdown: str) -> str:

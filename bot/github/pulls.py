@@ -9,10 +9,10 @@ from typing import Final
 from bot.core.approval import Actor
 from bot.core.errors import Refused, Transient
 from bot.core.names import CommitId
+from bot.core.pull import PullOrder, PullRequest
 from bot.github.door import Door, Json
 from bot.github.errors import Unknown, Unprocessable
 from bot.github.repository import Address
-from bot.ports import PullOrder, PullRequest
 
 _TRIES: Final = 4
 _WAIT_SECONDS: Final = 3.0

@@ -133,4 +133,8 @@ def _host(line: bytes | Oversized) -> Host:
     host = Host(config)
     if host.alone:
         confine([*_SCRATCH, *([config.root] if config.writable else [])], ["/dev"])
+    if config.egress:
+        from bot.toolhost import tunnel
+
+        tunnel.start(config.egress)
     return host

@@ -46,6 +46,8 @@ class Config(NamedTuple):
     disk_mb: int = 0
     """What may be written below the root; 0 is without end, here and for the next."""
     files: int = 0
+    egress: str = ""
+    """The socket of the way out; "" where there is none."""
 
     @classmethod
     def parse(cls, line: bytes) -> "Config":
@@ -60,6 +62,7 @@ class Config(NamedTuple):
             env={str(name): str(value) for name, value in raw.get("env", {}).items()},
             disk_mb=int(raw.get("disk_mb", 0)),
             files=int(raw.get("files", 0)),
+            egress=str(raw.get("egress", "")),
         )
 
 

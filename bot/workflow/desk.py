@@ -30,6 +30,8 @@ class Orders:
     at_once: int = 3
     in_all: int = 20
     verify: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    """The hosts that approved work may reach where its plan names them too (N1a)."""
     command_minutes: float = 10.0
     ask_roles: frozenset[Role] = frozenset({Role.WRITE, Role.MAINTAIN, Role.ADMIN})
     ask_users: frozenset[str] = frozenset()

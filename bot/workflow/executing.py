@@ -7,16 +7,20 @@ import secrets
 
 from bot.agent.events import End, Ended
 from bot.agent.plan_mode import EXIT_PLAN_MODE, approved
+from bot.agent.reached import Reaching
 from bot.agent.session import Session
 from bot.core import comment
 from bot.core.gate import Move, Stage
+from bot.core.hosts import opened as opened_hosts
+from bot.core.names import SessionId
+from bot.core.network import Network
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access, Toolhost
 from bot.workflow.approving import evaluated
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.keeping import checkout, hold, keep
 from bot.workflow.record import Record
-from bot.workflow.sessions import Opening, driven, opened
+from bot.workflow.sessions import Opening, driven, opened, reached
 from bot.workflow.waiting import asked, told
 
 TAIL = 2_000
@@ -66,12 +70,13 @@ async def _overtaken(desk: Desk, now: Record) -> bool:
 
 def _opening(desk: Desk, now: Record) -> Opening:
     """Choose the session: the one that planned, or a new one that knows only what was approved (product.md)."""
+    plan, hosts = now.plan, _hosts(desk, now)
     if desk.orders.same_session:
-        return Opening(now.planning_session, Access.WRITE, now.turn.text)
+        return Opening(now.planning_session, Access.WRITE, now.turn.text, hosts=hosts)
     # What somebody else wrote, or may have changed, does not cross the gate (product.md, Approval): the plan does.
     own = not now.last(Move.REQUESTED).body.get("foreign")
-    task = comment.brief(now.turn.text if own else "", now.plan)
-    return Opening(now.work_session, Access.WRITE, task, working_mode(desk, now))
+    task = comment.brief(now.turn.text if own else "", plan)
+    return Opening(now.work_session, Access.WRITE, task, working_mode(desk, now), hosts)
 
 
 async def _worked(desk: Desk, now: Record, session: Session) -> Ended | Done | None:
@@ -110,6 +115,11 @@ def _unfinished(ended: Ended) -> Done:
     return Done(Move.LIMITED if limited else Move.FAILED, facts)
 
 
+def _hosts(desk: Desk, now: Record) -> tuple[str, ...]:
+    """List the hosts that are open to the work: of the approved plan and the configuration both (N1a)."""
+    return opened_hosts(now.plan.contract.hosts, desk.orders.hosts, now.plan.tier)
+
+
 def _commands(desk: Desk, now: Record) -> tuple[str, ...]:
     """List the checks: the plan's commands, and the project's own."""
     return tuple(dict.fromkeys((*now.plan.contract.commands, *desk.orders.verify)))
@@ -120,12 +130,14 @@ async def _checks(desk: Desk, now: Record) -> list[Json]:
     commands = _commands(desk, now)
     if not commands:
         return []
-    copy = await desk.workspace.fork(await checkout(desk, now), f"checks-{secrets.token_hex(4)}")
+    name, reaching = f"checks-{secrets.token_hex(4)}", Reaching()
+    copy = await desk.workspace.fork(await checkout(desk, now), name)
     try:
-        host = await desk.workspace.open(copy, Access.WRITE)
+        host = await desk.workspace.open(copy, Access.WRITE, network=Network(_hosts(desk, now), reaching.take))
         return [await _checked(desk, host, line) for line in commands]
     finally:
         await desk.workspace.discard(copy)
+        await reached(desk, now, SessionId(name), reaching)
 
 
 async def _checked(desk: Desk, host: Toolhost, command: str) -> Json:

@@ -8,8 +8,7 @@ from bot.agent.session import Session
 from bot.core import comment
 from bot.core.errors import Refused
 from bot.core.gate import Move, Stage
-from bot.core.paths import tier_of
-from bot.core.plan import PlanDocument, to_json
+from bot.core.plan import PlanDocument, contract_tier, to_json
 from bot.core.transcript import Json, pending_calls
 from bot.ports import Access
 from bot.workflow.desk import Desk, Done
@@ -59,7 +58,7 @@ def document(desk: Desk, now: Record, handed_in: HandedIn) -> PlanDocument:
         base=now.base,
         markdown=desk.redactor.redacted(handed_in.markdown),
         contract=contract,
-        tier=str(tier_of(contract.scope, contract.dependencies)),
+        tier=str(contract_tier(contract)),
         budget_usd=desk.orders.budget_usd,
         expires=expires.replace(microsecond=0),
         hidden=now.hidden,

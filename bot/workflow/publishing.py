@@ -9,9 +9,10 @@ from bot.core.gate import Move, Stage
 from bot.core.inert import inert, inert_line, inert_message
 from bot.core.names import run_branch, thread_branch
 from bot.core.paths import Tier, tier_of
-from bot.core.plan import PlanDocument, to_json
+from bot.core.plan import PlanDocument, contract_tier, to_json
+from bot.core.pull import PullOrder
 from bot.core.transcript import Json
-from bot.ports import CommitOrder, Published, PullOrder
+from bot.ports import CommitOrder, Published
 from bot.workflow.approving import evaluated
 from bot.workflow.desk import Desk, Done
 from bot.workflow.keeping import checkout
@@ -76,7 +77,7 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
         plan=plan.plan + 1,
         markdown=comment.amendment(plan, sorted(high), [path for path in paths if path not in high]),
         contract=contract,
-        tier=str(tier_of(scope, contract.dependencies)),
+        tier=str(contract_tier(contract)),
         tree=tree,
     )
 

@@ -1,7 +1,7 @@
 """Opens the main agent's session for a stage: a new one, or the one that was interrupted, byte for byte."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -11,22 +11,25 @@ from bot.agent.loop import run
 from bot.agent.modes import Mode
 from bot.agent.pending import permitted
 from bot.agent.prompts import Environment, first_message, prompt, system
+from bot.agent.reached import Reaching
 from bot.agent.rehearsal import Rehearsal
 from bot.agent.session import Frozen, Session
 from bot.agent.subagents import TYPES, Crew, Post
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
-from bot.agent.tools.tool import Context
+from bot.agent.tools.tool import Context, Tool
+from bot.agent.tools.web_fetch import WEB_FETCH, offered
 from bot.core.errors import Broken, Transient
 from bot.core.gate import Stage
 from bot.core.names import AgentId, SessionId
+from bot.core.network import Network
 from bot.core.transcript import Line, LineKind
 from bot.ports import Access, Began, Checkout
 from bot.workflow.desk import Desk
 from bot.workflow.keeping import Saving, checkout
-from bot.workflow.ledger import current
+from bot.workflow.ledger import current, note
 from bot.workflow.progress import Progress
-from bot.workflow.record import Record
+from bot.workflow.record import NETWORK, Record
 
 MAIN = AgentId("main")
 
@@ -39,6 +42,8 @@ class Opening:
     access: Access
     task: str
     mode: Mode = Mode.PLAN
+    hosts: tuple[str, ...] = ()
+    """What the sandbox may reach; planning never reaches anything."""
 
 
 @asynccontextmanager
@@ -47,18 +52,19 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
     if raised := now.fact("budget_usd"):
         desk.world.ledger.budget_usd = float(raised)
     tree = await checkout(desk, now)
-    host = await desk.workspace.open(tree, opening.access)
+    network = Network(opening.hosts, (reaching := Reaching()).take)
+    host = await desk.workspace.open(tree, opening.access, network=network)
     try:
         lines = desk.world.transcripts.load(opening.ident)
-        tools = by_name((*ALL, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
+        tools = _tools(desk, opening.mode)
         frozen = _frozen(lines, desk.orders.model) or Frozen("main", desk.orders.model, system("main"), schemas(tools))
-        context = Context(host, tree.shown_as, opening.mode)
+        context = Context(host, tree.shown_as, opening.mode, web=desk.world.web, reached=reaching)
         context.rehearse = Rehearsal(desk.workspace, tree).run
         limits = Limits(desk.orders.limits.steps, desk.orders.limits.seconds)
         world = replace(desk.world, gate=replace(desk.world.gate, granted=now.granted))
         session = Session(opening.ident, MAIN, frozen, world, tools, context, limits)
         environment = await desk.environment(now.base)
-        context.delegate = _crew(desk, session, tree, environment).delegate
+        context.delegate = _crew(desk, session, (tree, network), environment).delegate
         if lines:
             _restored(session, lines, now)
         else:
@@ -69,6 +75,13 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         yield session
     finally:
         await host.close()
+        await reached(desk, now, opening.ident, reaching)
+
+
+async def reached(desk: Desk, now: Record, session: SessionId, reaching: Reaching) -> None:
+    """Journal what a session reached of the network, and what it was refused; nothing where it tried nothing (PR6)."""
+    if facts := reaching.facts():
+        await note(desk, now, NETWORK, {"session": session, "reached": facts})
 
 
 def _planning(commands: frozenset[str]) -> str:
@@ -166,7 +179,15 @@ def _frozen(lines: tuple[Line, ...], ordered: str) -> Frozen | None:
     return Frozen(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))
 
 
-def _crew(desk: Desk, session: Session, tree: Checkout, environment: Environment) -> Crew:
-    orders = desk.orders
-    post = Post(session.world, desk.workspace, tree, environment, orders.subagent_model, session.agent, session.id)
+def _tools(desk: Desk, mode: Mode) -> Mapping[str, Tool]:
+    """Give the main agent's tools; WebFetch is among them where it could reach anything."""
+    web = (WEB_FETCH,) if offered(desk.world.web, desk.world.gate, mode) else ()
+    return by_name((*ALL, *web, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
+
+
+def _crew(desk: Desk, session: Session, place: tuple[Checkout, Network], environment: Environment) -> Crew:
+    orders, (tree, network) = desk.orders, place
+    post = Post(
+        session.world, desk.workspace, tree, environment, orders.subagent_model, session.agent, session.id, network
+    )
     return Crew(post, session.context, orders.at_once, orders.in_all)

@@ -50,7 +50,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one sandbox may see and do; there is no network in any."""
+    """What one sandbox may see and do; no network reaches into any (egress/connected.py mounts a way out)."""
 
     directory: str
     """The working directory, as shown inside."""

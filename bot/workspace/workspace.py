@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import Refused
 from bot.core.names import CommitId
+from bot.core.network import NO_NETWORK, Network
 from bot.ports import Access, Checkout, CommitOrder, Merge, Published, Toolhost
 from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
+from bot.workspace.egress.connected import SOCKET, connected, leading
+from bot.workspace.egress.passage import Passage
 from bot.workspace.mirror import Mirror
 from bot.workspace.publish import Publisher
 from bot.workspace.sandbox import Mount, Profile
@@ -54,11 +58,18 @@ class GitWorkspace:
     checkouts: Checkouts
     publisher: Publisher
     limits: Limits
-    _open: dict[str, list[SandboxedToolhost]] = field(default_factory=dict)
+    passage: Passage = Passage()
+    _open: dict[str, list[Toolhost]] = field(default_factory=dict)
 
     @classmethod
     def on(
-        cls, source: Source, data: Path, limits: Limits | None = None, screen: Screen | None = None
+        cls,
+        source: Source,
+        data: Path,
+        limits: Limits | None = None,
+        screen: Screen | None = None,
+        *,
+        passage: Passage | None = None,
     ) -> "GitWorkspace":
         """Join the parts; everything that is kept lies in the folder `data`."""
         run.leave_keyring()
@@ -66,7 +77,8 @@ class GitWorkspace:
         mirror = Mirror.of(source, folder / "mirrors")
         shown_as = sandbox.shown_path(source.folder, (str(mirror.path), *bounds.mounts))
         checkouts = Checkouts(folder / "checkouts", mirror, shown_as, source.unsafe)
-        return cls(source, mirror, checkouts, Publisher(folder / "publishing", mirror, screen or Screen()), bounds)
+        publisher = Publisher(folder / "publishing", mirror, screen or Screen())
+        return cls(source, mirror, checkouts, publisher, bounds, passage or Passage())
 
     async def checkout(self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes) -> Checkout:
         """Give the checkout of that name as it was left, or made from `base` and what was kept.
@@ -103,9 +115,15 @@ class GitWorkspace:
             conflicts={str(path): str(diff) for path, diff in conflicts.items()} if isinstance(conflicts, dict) else {},
         )
 
-    async def open(self, checkout: Checkout, access: Access) -> Toolhost:
-        """Start a toolhost on a checkout; raises NoSandbox where none can be had (D1)."""
-        host = await self._start(checkout, access, ())
+    async def open(self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK) -> Toolhost:
+        """Start a toolhost on a checkout; raises NoSandbox where none can be had (D1).
+
+        It reaches the network's hosts, and nothing at all where there are none, or where it may only read.
+        """
+        if not network.hosts or access is not Access.WRITE or self.source.unsafe:
+            host: Toolhost = await self._start(checkout, access, ())
+        else:
+            host = await connected(network, self.passage, partial(self._start, checkout, access))
         self._open.setdefault(checkout.path, []).append(host)
         return host
 
@@ -138,7 +156,8 @@ class GitWorkspace:
         self.checkouts.place(checkout)
         tree = Mount(checkout.path, checkout.shown_as, access is Access.WRITE)
         shared = tuple(Mount(path, path) for path in (str(self.mirror.path), *self.limits.mounts))
-        variables = {} if access is Access.WRITE else _ONLY_LOOKING
+        way = SOCKET if any(mount.target == SOCKET for mount in beside) else ""
+        variables = (leading() if way else {}) if access is Access.WRITE else _ONLY_LOOKING
         profile = Profile(checkout.shown_as, (tree, *shared, *beside), self.limits.tmp_mb, variables)
         environment = sandbox.environment(profile)
         config = {
@@ -150,6 +169,7 @@ class GitWorkspace:
             "files": self.limits.files,
             "rg": "rg",
             "env": environment,
+            "egress": way,
         }
         if self.source.unsafe:
             return await SandboxedToolhost.start(

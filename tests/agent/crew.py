@@ -16,6 +16,7 @@ from bot.agent.tools.task import task_tool
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId
+from bot.core.network import NO_NETWORK, Network
 from bot.ports import Access, Checkout, CommitOrder, Merge, Published
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
 from bot.testing.model.request import ModelRequest
@@ -61,8 +62,8 @@ class DeskWorkspace:
         self.log.append(f"merge {fork.path} into {into.path}")
         return Merge((f"{fork.path}.py",), self.conflicts)
 
-    async def open(self, checkout: Checkout, access: Access) -> DeskHost:
-        self.log.append(f"open {checkout.path} to {access}")
+    async def open(self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK) -> DeskHost:
+        self.log.append(f"open {checkout.path} to {access}{' and ' + ' '.join(network.hosts) if network.hosts else ''}")
         if self.broken == "open":
             raise Refused("no sandbox", where="here", mend="install one")
         host = self.hosts.setdefault(f"{len(self.hosts)} {checkout.path}", DeskHost(hold=self.hold))

@@ -13,10 +13,11 @@ from bot.agent.rule_paths import relative_input
 from bot.agent.subagents import TYPES
 from bot.agent.tools.registry import ALL, by_name
 from bot.agent.tools.task import task_tool
+from bot.agent.tools.web_fetch import WEB_FETCH, offered
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 
-TOOLS = by_name((*ALL, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
+TOOLS = by_name((*ALL, WEB_FETCH, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
 ALLOW, ASK, DENY, SUSPEND = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.SUSPEND
 
 CASES: dict[str, tuple[str, Json]] = {
@@ -31,6 +32,7 @@ CASES: dict[str, tuple[str, Json]] = {
     "MultiEdit": ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "a", "new_string": "b"}]}),
     "TodoRead": ("TodoRead", {}),
     "TodoWrite": ("TodoWrite", {"todos": []}),
+    "WebFetch": ("WebFetch", {"url": "https://docs.python.org/3/", "prompt": "x"}),
     "exit_plan_mode": ("exit_plan_mode", {"plan": "# Plan"}),
     "AskUserQuestion": (
         "AskUserQuestion",
@@ -63,6 +65,7 @@ Edit             deny     ask    allow  allow
 MultiEdit        deny     ask    allow  allow
 TodoRead         allow    allow  allow  allow
 TodoWrite        allow    allow  allow  allow
+WebFetch         allow    ask    ask    ask
 exit_plan_mode   suspend  deny   deny   deny
 AskUserQuestion  suspend  suspend suspend suspend
 Task, explore    allow    allow  allow  allow
@@ -440,3 +443,32 @@ def test_the_cycle_of_modes() -> None:
     ]
     assert following(Mode.PLAN, bypass_available=False) is Mode.DEFAULT
     assert following(Mode.BYPASS, bypass_available=False) is Mode.DEFAULT
+
+
+@pytest.mark.req("P7", "N1")
+@pytest.mark.parametrize(
+    ("rule", "url", "decision"),
+    (
+        ("WebFetch(domain:docs.python.org)", "https://docs.python.org/3/", ALLOW),
+        ("WebFetch(domain:*.python.org)", "https://docs.python.org", ALLOW),
+        ("WebFetch(domain:python.org)", "https://docs.python.org/", ASK),
+        ("WebFetch(domain:docs.python.org)", "https://docs.python.org@evil.net/", ASK),
+        ("WebFetch(domain:docs.python.org)", "https://evil.net/docs.python.org", ASK),
+        ("WebFetch(domain:docs.python.org)", "https://DOCS.python.org/", ASK),
+        ("WebFetch(docs.python.org)", "https://docs.python.org/", ASK),
+        ("WebFetch", "https://docs.python.org/", ALLOW),
+    ),
+)
+def test_rules_of_domains(rule: str, url: str, decision: Decision) -> None:
+    """Approved work reads the web where an allow rule names the domain; a deny rule holds in plan mode too."""
+    call = {"url": url, "prompt": "x"}
+    gate = Gate(Rules(allow=(parse_rule(rule),)))
+    assert gate.decide(Mode.ACCEPT_EDITS, Kind.FETCH, "WebFetch", call).decision is decision
+    denying = Gate(Rules(deny=(parse_rule("WebFetch(domain:*)"),)))
+    assert denying.decide(Mode.PLAN, Kind.FETCH, "WebFetch", call).decision is DENY
+
+
+@pytest.mark.req("T1")
+def test_not_offered_without_hosts_or_rules() -> None:
+    """Without a listed host it is not there; approved work needs a rule."""
+    assert not any(offered(None, Gate(), mode) for mode in MODES)

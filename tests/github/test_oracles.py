@@ -16,13 +16,13 @@ from urllib.parse import parse_qsl
 import pytest
 
 import bot.github as room
+from bot.core.pull import PullOrder
 from bot.core.turn import Sign
 from bot.github.door import Door
 from bot.github.pulls import GitHubPulls
 from bot.github.reach import granted, owned
 from bot.github.repository import app_bot, file, head, installation, repository
 from bot.github.tokens import AppTokens, StaticToken
-from bot.ports import PullOrder
 from bot.testing.github import credentials
 from tests.github.conftest import HOME, Ground
 

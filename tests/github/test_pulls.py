@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from bot.core.errors import Refused, Transient
+from bot.core.pull import PullOrder
 from bot.github.pulls import GitHubPulls
-from bot.ports import PullOrder, Pulls
+from bot.ports import Pulls
 from tests.github.conftest import HOME, Ground
 
 ORDER = PullOrder("plangate/1-fix", "main", "Fix it", "What and why.\n\nCloses #1")

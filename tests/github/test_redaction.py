@@ -2,9 +2,9 @@
 
 import pytest
 
+from bot.core.pull import PullOrder
 from bot.core.redaction import Redactor
 from bot.github.pulls import GitHubPulls
-from bot.ports import PullOrder
 from tests.github.conftest import HOME, Ground
 
 KEY = "sk-ant-api03-" + "Zx9Qw7Lm3Tk5Vb1N" * 5

@@ -41,8 +41,9 @@ async def _call(given: BashInput, context: Context) -> AsyncIterator[Step]:
 BASH = Tool(
     name="Bash",
     description=(
-        "Run a shell command in the sandbox (no network); the working directory is kept between calls. Timeout 120 s "
-        "unless `timeout` (ms) says otherwise. In plan mode only read-only commands. Do not use it to read or search "
+        "Run a shell command in the sandbox (no network but https to hosts that an approved plan names); the working "
+        "directory is kept between calls. Timeout 120 s unless `timeout` (ms) says otherwise. In plan mode only "
+        "read-only commands. Do not use it to read or search "
         "files; there are tools for that."
     ),
     input_model=BashInput,

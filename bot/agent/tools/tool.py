@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict
 from bot.agent.events import AgentEvent
 from bot.agent.modes import Mode
 from bot.agent.permissions import Kind
+from bot.agent.reached import Reaching
 from bot.core.transcript import Json
-from bot.ports import Toolhost, ToolOutput
+from bot.ports import Toolhost, ToolOutput, Web
 
 
 class ToolInput(BaseModel):
@@ -55,6 +56,9 @@ class Context:
     is_subagent: bool = False
     rehearse: Callable[[Json], Awaitable[ToolOutput]] | None = None
     """Runs a Bash call on a throw-away copy: what the configuration allows for planning (P4a)."""
+    web: Web | None = None
+    reached: Reaching = field(default_factory=Reaching)
+    """What was reached of the network, sandbox and WebFetch alike."""
 
 
 Step: TypeAlias = AgentEvent | Progress | ToolOutput

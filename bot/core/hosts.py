@@ -1,0 +1,94 @@
+"""Names of network hosts: their one spelling, allow-lists of them, and which weigh more (security.md, N1, N1a, N2).
+
+Rules
+- A name has one spelling: lower case, ASCII, two labels or more, the last one no number. Whatever is spelled otherwise
+  is refused, never repaired: no address in any spelling, no port, no final dot, no percent sign, no Unicode.
+- An allow-list holds exact names and `*.domain`, which stands for what is below the domain and not for itself.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from bot.core.errors import Misconfigured
+from bot.core.paths import Tier
+
+LONGEST: Final = 253
+_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_NAME: Final = re.compile(rf"(?:{_LABEL}\.)+(?=[a-z])(?!0x){_LABEL}")
+
+NEVER: Final = ("api.github.com", "*.api.github.com", "uploads.github.com", "metadata.google.internal")
+"""Never open, whatever lists them (N2): the model reads of GitHub through tools that are pinned to one repository."""
+
+OPEN_TO_WRITES: Final = tuple(
+    # Code forges, with the hosts that serve what anybody put there.
+    "github.com *.github.com *.github.io *.githubusercontent.com ghcr.io gitlab.com *.gitlab.com *.gitlab.io "
+    "bitbucket.org *.bitbucket.org codeberg.org *.codeberg.org *.codeberg.page git.sr.ht *.sr.ht gitea.com "
+    "*.gitea.com sourceforge.net *.sourceforge.net dev.azure.com *.visualstudio.com huggingface.co *.huggingface.co "
+    # Where packages and images are uploaded to; a registry that takes uploads under the name it serves from counts.
+    "upload.pypi.org test.pypi.org registry.npmjs.org npm.pkg.github.com crates.io rubygems.org *.rubygems.org "
+    "push.fury.io repo.packagist.org hex.pm www.nuget.org api.nuget.org docker.io *.docker.io hub.docker.com quay.io "
+    "*.quay.io central.sonatype.com oss.sonatype.org jsr.io *.anaconda.org "
+    # Pastes, drops, tunnels and request catchers.
+    "pastebin.com *.pastebin.com paste.ee paste.rs bpa.st ix.io 0x0.st dpaste.com dpaste.org hastebin.com rentry.co "
+    "termbin.com transfer.sh file.io bashupload.com catbox.moe *.catbox.moe webhook.site *.webhook.site "
+    "requestbin.com *.requestbin.com *.pipedream.net *.ngrok.io *.ngrok.app *.ngrok-free.app *.trycloudflare.com "
+    "*.loca.lt *.oast.fun *.oast.pro *.oast.site *.oastify.com *.interact.sh httpbin.org *.beeceptor.com "
+    # Chats, documents and buckets that take what an unknown sender brings.
+    "discord.com discordapp.com hooks.slack.com api.telegram.org docs.google.com drive.google.com "
+    "storage.googleapis.com *.storage.googleapis.com *.amazonaws.com *.blob.core.windows.net *.r2.dev "
+    "*.cloudfunctions.net *.workers.dev *.pages.dev *.vercel.app *.netlify.app *.herokuapp.com".split()
+)
+"""Hosts that accept writes from anyone: what a sandbox can reach there, it can leak there (N1a)."""
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text is a host's name in its one spelling."""
+    return len(text) <= LONGEST and _NAME.fullmatch(text) is not None
+
+
+def pattern(text: str) -> str:
+    """Give an entry of an allow-list as it is; raises Misconfigured for what is neither a name nor ``*.domain``."""
+    if not is_name(text.removeprefix("*.")):
+        raise Misconfigured(f"not a host: {text[:100]!r}", where="hosts", mend="write pypi.org or *.pypi.org")
+    return text
+
+
+def covers(entry: str, host: str) -> bool:
+    """Tell whether an allow-list's entry covers a name, or all that another entry covers."""
+    return host == entry or (entry.startswith("*.") and host.removeprefix("*.").endswith(entry[1:]))
+
+
+def listed(host: str, entries: Iterable[str]) -> bool:
+    """Tell whether any entry covers a name."""
+    return any(covers(entry, host) for entry in entries)
+
+
+def narrowed(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
+    """Give the entries that both lists cover: what one names and the other covers, in either direction."""
+    mine, theirs = tuple(one), tuple(other)
+    both = [entry for entry in mine if listed(entry, theirs)] + [entry for entry in theirs if listed(entry, mine)]
+    return tuple(dict.fromkeys(both))
+
+
+def open_to_writes(entry: str) -> bool:
+    """Tell whether an entry of an allow-list reaches a host that accepts writes from anyone, or may."""
+    return any(covers(known, entry) or covers(entry, known) for known in OPEN_TO_WRITES)
+
+
+def tier_of_hosts(entries: Iterable[str]) -> Tier:
+    """Give what opening hosts weighs: high where anyone may write to one of them; none at all adds nothing."""
+    found = tuple(entries)
+    if any(open_to_writes(entry) for entry in found):
+        return Tier.HIGH
+    return Tier.NORMAL if found else Tier.LOW
+
+
+def opened(planned: Iterable[str], configured: Iterable[str], tier: str) -> tuple[str, ...]:
+    """Give the hosts that a sandbox may reach: of the approved plan and the configuration both (N1a).
+
+    What is no host, what is never open, and what needs tier high under a plan of another tier stays shut.
+    """
+    wanted = (entry for entry in planned if is_name(entry.removeprefix("*.")))
+    both = (entry for entry in narrowed(wanted, configured) if not listed(entry, NEVER))
+    return tuple(entry for entry in both if tier == Tier.HIGH or not open_to_writes(entry))

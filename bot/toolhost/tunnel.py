@@ -1,0 +1,66 @@
+"""The sandbox's end of the way out: passes connections to a port of its loopback on to the socket that is mounted.
+
+Rules: it decides nothing, for whoever is inside could open that socket as well; the policy is at the other end. It
+connects to nothing else, and it is here only where a host is open.
+"""
+
+import asyncio
+import threading
+
+PORT = 3128
+_AT_ONCE = 64
+_PIECE = 1 << 16
+
+
+def start(socket: str) -> None:
+    """Listen on the loopback of this sandbox's own network; on return connections are taken."""
+    ready = threading.Event()
+    failed: list[OSError] = []
+    threading.Thread(target=lambda: asyncio.run(_serve(socket, ready, failed)), daemon=True).start()
+    ready.wait()
+    if failed:
+        raise failed[0]
+
+
+async def _serve(socket: str, ready: threading.Event, failed: list[OSError]) -> None:
+    """Take connections until the process ends."""
+    running: set[asyncio.Task[None] | None] = set()
+
+    async def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        running.add(task)
+        try:
+            if len(running) <= _AT_ONCE:
+                await _joined(reader, writer, socket)
+        except OSError:
+            pass
+        finally:
+            running.discard(task)
+            writer.close()
+
+    try:
+        server = await asyncio.start_server(taken, "127.0.0.1", PORT, limit=_PIECE)
+    except OSError as error:
+        failed.append(error)
+        return
+    finally:
+        ready.set()
+    async with server:
+        await server.serve_forever()
+
+
+async def _joined(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, socket: str) -> None:
+    """Carry both directions between a connection and the socket until both have ended, or one breaks."""
+    there, back = await asyncio.open_unix_connection(socket, limit=_PIECE)
+    try:
+        await asyncio.gather(_poured(reader, back), _poured(there, writer))
+    finally:
+        back.close()
+
+
+async def _poured(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while piece := await reader.read(_PIECE):
+        writer.write(piece)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()

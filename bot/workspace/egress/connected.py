@@ -1,0 +1,56 @@
+"""A sandbox with a way out: the proxy's socket is mounted, and its toolhost listens on the sandbox's loopback (N1a).
+
+Rules: the proxy is there before the sandbox and ends with it; with no host open there is neither socket nor variable.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from bot.core.network import Network
+from bot.core.transcript import Json
+from bot.ports import Toolhost, ToolOutput
+from bot.workspace.egress.passage import Passage
+from bot.workspace.egress.proxy import Proxy
+from bot.workspace.sandbox import Mount
+
+SOCKET: Final = "/run/plangate/egress"
+"""Where a sandbox sees the proxy's socket."""
+_ADDRESS: Final = "http://127.0.0.1:3128"  # bot/toolhost/tunnel.py listens there
+
+
+def leading() -> dict[str, str]:
+    """Give the environment that leads a sandbox's programs to the proxy."""
+    here = "localhost,127.0.0.1,::1"
+    return {"HTTPS_PROXY": _ADDRESS, "https_proxy": _ADDRESS, "NO_PROXY": here, "no_proxy": here}
+
+
+async def connected(
+    network: Network, passage: Passage, start: Callable[[tuple[Mount, ...]], Awaitable[Toolhost]]
+) -> "ConnectedToolhost":
+    """Start a proxy, and a toolhost that has its socket mounted."""
+    proxy = await Proxy.start(network, passage)
+    try:
+        return ConnectedToolhost(await start((Mount(str(proxy.path), SOCKET),)), proxy)
+    except BaseException:
+        await proxy.close()
+        raise
+
+
+class ConnectedToolhost:
+    """A toolhost whose sandbox has a way out, which ends with it."""
+
+    def __init__(self, host: Toolhost, proxy: Proxy) -> None:
+        self._host, self._proxy = host, proxy
+
+    async def call(
+        self, operation: str, arguments: Json, *, progress: Callable[[str], None] | None = None, timeout: float = 600.0
+    ) -> ToolOutput:
+        """Run one operation, as the toolhost does."""
+        return await self._host.call(operation, arguments, progress=progress, timeout=timeout)
+
+    async def close(self) -> None:
+        """End the sandbox, then its way out."""
+        try:
+            await self._host.close()
+        finally:
+            await self._proxy.close()

@@ -1,0 +1,139 @@
+"""Fetches one page for the model: https, a listed name, a checked address, redirects on the same host alone (N1, T4).
+
+Rules
+- 10 seconds and 5 MiB in all; what is longer is cut, what is slower is given up.
+- The answer must be text as it comes over the wire: a compressed one is refused, so that nothing can unfold in here.
+- A redirect to another host is told, not followed: the permission rules have to see that host first.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import h11
+
+from bot.core.errors import Refused, Transient
+from bot.core.network import Page, Reached
+from bot.workspace.egress.page import readable
+from bot.workspace.egress.passage import Passage, Streams, decided, shown
+from bot.workspace.egress.urls import Target, beyond, read
+
+SECONDS: Final = 10.0
+LONGEST: Final = 5 << 20
+_HOPS: Final = 5
+_PIECE: Final = 1 << 16
+_HEAD: Final = 32 << 10
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a server said."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    cut: bool
+
+    @property
+    def encoded(self) -> bool:
+        """Whether the body is compressed, although nobody asked for that."""
+        return self.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fetcher:
+    """Reads pages of the listed hosts; the list is the configuration's."""
+
+    hosts: tuple[str, ...]
+    passage: Passage = Passage()
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
+    seconds: float = field(default=SECONDS)
+
+    async def fetch(self, url: str, listener: Callable[[Reached], None]) -> Page:
+        """Fetch one page as text; raises Refused for what may not or cannot be read, Transient when nobody answers."""
+        try:
+            target = read(url)
+        except Refused as refused:
+            decided(Reached(shown(url), 0, allowed=False, reason=refused.what), listener)
+            raise
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await self._followed(target, listener)
+        except TimeoutError as error:
+            raise Transient(f"no whole answer within {self.seconds:g} s", where=target.host, mend="ask less") from error
+        except (OSError, EOFError, h11.ProtocolError) as error:
+            raise Transient(f"the connection failed: {type(error).__name__}", where=target.host) from error
+
+    async def _followed(self, target: Target, listener: Callable[[Reached], None]) -> Page:
+        """Ask for a page, and for where it has moved to on the same host."""
+        for _ in range(_HOPS + 1):
+            answer = await self._asked(target, listener)
+            location = answer.headers.get("location")
+            if answer.status not in _REDIRECTS or location is None:
+                return _page(target, answer)
+            moved = beyond(target, location)
+            if (moved.host, moved.port) != (target.host, target.port):
+                return Page(str(target), "", moved=str(moved))
+            target = moved
+        raise Refused("the page keeps moving", where=str(target), mend="use another page")
+
+    async def _asked(self, target: Target, listener: Callable[[Reached], None]) -> _Answer:
+        """Ask one server for one page, on the address that was checked, under the name that was asked for."""
+        reader, writer = await self.passage.reach(target.host, target.port, self.hosts, listener)
+        try:
+            await writer.start_tls(self.tls(), server_hostname=target.host)
+            return await _spoken(target, (reader, writer))
+        finally:
+            writer.transport.abort()
+
+
+async def _spoken(target: Target, streams: Streams) -> _Answer:
+    """Say one request and hear the answer, as far as it may go."""
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
+    port = "" if target.port == 443 else f":{target.port}"
+    headers = [
+        ("Host", target.host + port),
+        ("User-Agent", "plangate"),
+        ("Accept", "text/markdown, text/html, text/plain;q=0.9, text/*;q=0.8, application/json;q=0.7"),
+        ("Accept-Encoding", "identity"),
+        ("Connection", "close"),
+    ]
+    request = h11.Request(method="GET", target=target.path, headers=headers)
+    streams[1].write((connection.send(request) or b"") + (connection.send(h11.EndOfMessage()) or b""))
+    await streams[1].drain()
+    return await _heard(connection, streams[0])
+
+
+async def _heard(connection: h11.Connection, reader: asyncio.StreamReader) -> _Answer:
+    """Read an answer; no more than LONGEST of its body."""
+    status, headers, body = 0, dict[str, str](), bytearray()
+    while True:
+        match event := connection.next_event():
+            case h11.NEED_DATA:
+                connection.receive_data(await reader.read(_PIECE))
+            case h11.Response():
+                status = event.status_code
+                headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
+                if status in _REDIRECTS:
+                    return _Answer(status, headers, b"", cut=False)
+            case h11.Data():
+                body += event.data
+                if len(body) > LONGEST:
+                    return _Answer(status, headers, bytes(body[:LONGEST]), cut=True)
+            case h11.InformationalResponse():
+                continue
+            case _:
+                return _Answer(status, headers, bytes(body), cut=False)
+
+
+def _page(target: Target, answer: _Answer) -> Page:
+    """Make text of an answer; raises Refused where it is none."""
+    if not 200 <= answer.status < 300:
+        raise Refused(f"the server answered {answer.status}", where=str(target), mend="use another page")
+    if answer.encoded:
+        raise Refused("the answer is compressed", where=str(target), mend="use another page")
+    text, cut = readable(answer.body, answer.headers.get("content-type", ""))
+    return Page(str(target), text, cut or answer.cut)

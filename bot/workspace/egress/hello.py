@@ -1,0 +1,96 @@
+"""Reads the name that a TLS client asks for out of its first message (RFC 8446, 4.1.2; RFC 6066, 3)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from bot.core.errors import Refused
+
+LONGEST: Final = 1 << 16
+"""Bytes of a first message; the longest in use, with post-quantum keys, are below 4 KiB."""
+_HANDSHAKE: Final = 22
+_CLIENT_HELLO: Final = 1
+_SERVER_NAME: Final = 0
+_ENCRYPTED_HELLO: Final = 0xFE0D
+
+
+class _Short(Exception):
+    """The bytes end before what they announce."""
+
+
+class _Bytes:
+    """Bytes that are read from front to back."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, count: int) -> bytes:
+        if self.at + count > len(self.data):
+            raise _Short
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size))
+
+    def vector(self, size: int) -> "_Bytes":
+        return _Bytes(self.take(self.number(size)))
+
+    @property
+    def over(self) -> bool:
+        return self.at == len(self.data)
+
+
+def server_name(data: bytes) -> str | None:
+    """Give the name in a ClientHello; None while it is not whole; raises Refused for what is none, or has no name.
+
+    One that hides its name (ECH) is refused as well: what cannot be read cannot be compared.
+    """
+    try:
+        message = _message(data)
+    except _Short:
+        if len(data) > LONGEST:
+            raise _refused("a TLS greeting that is too long") from None
+        return None
+    try:
+        names = tuple(_names(message))
+    except _Short:
+        raise _refused("a TLS greeting that is malformed") from None
+    if len(names) != 1:
+        raise _refused("a TLS greeting that does not name one host")
+    return names[0]
+
+
+def _message(data: bytes) -> _Bytes:
+    """Put the first handshake message together from its records."""
+    records, body = _Bytes(data), b""
+    while len(body) < 4 or len(body) < 4 + int.from_bytes(body[1:4]):
+        if records.number(1) != _HANDSHAKE or records.number(1) != 3:
+            raise _refused("no TLS")
+        records.take(1)
+        piece = records.vector(2).data
+        if not piece:
+            raise _refused("an empty TLS record")
+        body += piece
+        if body[0] != _CLIENT_HELLO or len(body) > LONGEST:
+            raise _refused("no TLS greeting")
+    return _Bytes(body[4 : 4 + int.from_bytes(body[1:4])])
+
+
+def _names(message: _Bytes) -> Iterator[str]:
+    """List the host names of a ClientHello."""
+    message.take(2 + 32)  # version, random
+    message.vector(1), message.vector(2), message.vector(1)  # session, cipher suites, compression
+    extensions = message.vector(2)
+    while not extensions.over:
+        kind, body = extensions.number(2), extensions.vector(2)
+        if kind == _ENCRYPTED_HELLO:
+            raise _refused("a TLS greeting that hides its name")
+        if kind == _SERVER_NAME:
+            entries = body.vector(2)
+            while not entries.over:
+                entries.number(1)
+                yield entries.vector(2).data.decode("ascii", "backslashreplace")
+
+
+def _refused(what: str) -> Refused:
+    return Refused(what, mend="speak TLS with the name of the host")

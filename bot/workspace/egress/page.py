@@ -1,0 +1,45 @@
+"""Makes text of a page's bytes: text passes, HTML becomes Markdown, everything else is refused (T4)."""
+
+from typing import Final
+
+from bot.core.errors import Refused
+
+LONGEST: Final = 100_000
+"""Characters of a page that are handed on."""
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_TEXT: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/toml"})
+_CHARSETS: Final = frozenset({"utf-8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "windows-1252", "utf-16"})
+
+
+def readable(body: bytes, content_type: str) -> tuple[str, bool]:
+    """Give a page as text, and whether it was cut; raises Refused for what is no text."""
+    kind, _, parameters = content_type.partition(";")
+    kind = kind.strip().lower()
+    if not (kind.startswith("text/") or kind in _HTML | _TEXT or kind.endswith(("+json", "+xml"))):
+        raise Refused("the page is no text", where=ascii(kind)[1:-1][:100] or "no type", mend="use another page")
+    text = body.decode(_charset(parameters), "replace")
+    if kind in _HTML:
+        text = _markdown(text)
+    text = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text[: LONGEST + 1])
+    return text[:LONGEST].strip(), len(text) > LONGEST
+
+
+def _charset(parameters: str) -> str:
+    """Give the charset that a content type names; UTF-8 where it names none that is known here."""
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        wanted = value.strip().strip("\"'").lower()
+        if name.strip().lower() == "charset" and wanted in _CHARSETS:
+            return wanted
+    return "utf-8"
+
+
+def _markdown(html: str) -> str:
+    """Convert HTML; what a page hides from people is left out."""
+    import html_to_markdown
+
+    options = html_to_markdown.ConversionOptions(extract_metadata=False, skip_images=True)
+    try:
+        return html_to_markdown.convert(html, options).content or ""
+    except Exception as error:  # the library's errors have no root but this one
+        raise Refused("the page cannot be read", mend="use another page") from error

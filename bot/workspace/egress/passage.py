@@ -1,0 +1,104 @@
+"""The way out: a name is looked up once, every address of the answer is checked, and a checked address is dialled (N1).
+
+Rules
+- A name that no list covers is never looked up: a question to a name server can carry data out as well.
+- One address that is not public shuts the whole answer out: who answers with such a one is not to be trusted.
+- What is dialled is the address that was checked; nothing looks the name up again.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from bot.core.errors import Refused, Transient
+from bot.core.hosts import NEVER, is_name, listed
+from bot.core.network import Reached
+from bot.workspace.egress.addresses import is_public
+
+LOOKUP_SECONDS: Final = 5.0
+DIAL_SECONDS: Final = 10.0
+_TRIED: Final = 3
+_MOST: Final = 64
+_PORTS: Final = frozenset({443})
+_LOG: Final = logging.getLogger(__name__)
+
+Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Gives the addresses of a name."""
+Dial: TypeAlias = Callable[[str, int], Awaitable[Streams]]
+"""Connects to an address."""
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """Ask the machine's resolver for a name's addresses; raises OSError."""
+    rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(row[4][0]) for row in rows))
+
+
+async def dial(address: str, port: int) -> Streams:
+    """Connect to an address; raises OSError."""
+    return await asyncio.open_connection(address, port, flags=socket.AI_NUMERICHOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Where connections go out; resolver and connector are seams."""
+
+    resolve: Resolve = resolve
+    dial: Dial = dial
+    never: tuple[str, ...] = ()
+    """Names that stay shut whatever lists them, beside those that always do (N2)."""
+    ports: frozenset[int] = field(default=_PORTS)
+
+    async def reach(self, host: str, port: int, hosts: Sequence[str], listener: Callable[[Reached], None]) -> Streams:
+        """Connect to a name that the list covers; tells each decision; raises Refused, or Transient."""
+        try:
+            addresses = await self._checked(host, port, hosts)
+        except Refused as refused:
+            decided(Reached(shown(host), port, allowed=False, reason=refused.what), listener)
+            raise
+        decided(Reached(host, port, allowed=True), listener)
+        for address in addresses[:_TRIED]:
+            try:
+                async with asyncio.timeout(DIAL_SECONDS):
+                    return await self.dial(address, port)
+            except (OSError, TimeoutError):
+                continue
+        raise Transient("nobody answers there", where=host, mend="try again later")
+
+    async def _checked(self, host: str, port: int, hosts: Sequence[str]) -> Sequence[str]:
+        """Look a name up, once, and check every address of the answer; raises Refused."""
+        self._admit(host, port, hosts)
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                addresses = await self.resolve(host, port)
+        except (OSError, UnicodeError, TimeoutError) as error:
+            raise Refused("the name cannot be looked up", where=host, mend="check its spelling") from error
+        if not addresses or len(addresses) > _MOST or not all(map(is_public, addresses)):
+            raise Refused("the name leads to an address that is not public", where=host, mend="use another host")
+        return addresses
+
+    def _admit(self, host: str, port: int, hosts: Sequence[str]) -> None:
+        """Return when name and port may be reached; raises Refused with the reason."""
+        if not is_name(host):
+            raise Refused("not the plain name of a host", where=shown(host), mend="write a name such as pypi.org")
+        if listed(host, (*NEVER, *self.never)):
+            raise Refused("this host is never open", where=host, mend="do without it")
+        if not listed(host, hosts):
+            raise Refused("this host is not on the list", where=host, mend="do without it, or plan with it")
+        if port not in self.ports:
+            raise Refused("this port is not open", where=f"{host}:{port}", mend="use https on port 443")
+
+
+def decided(what: Reached, listener: Callable[[Reached], None]) -> None:
+    """Tell a decision to whoever listens, and to the log."""
+    _LOG.info("egress %s:%d %s %s", what.host, what.port, "allowed" if what.allowed else "refused", what.reason)
+    listener(what)
+
+
+def shown(host: str) -> str:
+    """Give a name as it may stand in a journal: escaped and cut where it is no plain name."""
+    return host if is_name(host) else ascii(host)[1:-1][:100]

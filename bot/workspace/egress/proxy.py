@@ -1,0 +1,199 @@
+"""The way out of a sandbox: an HTTP proxy on a unix socket that knows CONNECT and nothing else (N1a, TOOLHOST).
+
+Rules
+- A tunnel leads to a listed name on port 443, and carries TLS whose greeting names that very host.
+- Everything is bounded: connections at once, seconds, bytes in all, and what is read before a decision.
+- Whatever is refused is answered with the reason, so that who runs the command learns it.
+"""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import h11
+
+from bot.core.errors import PlangateError, Refused
+from bot.core.network import Network, Reached
+from bot.workspace.egress.hello import server_name
+from bot.workspace.egress.passage import Passage, Streams, decided, shown
+from bot.workspace.egress.urls import Target, authority
+
+_PIECE: Final = 1 << 16
+_LONGEST_HEAD: Final = 8 << 10
+_CLOSING_SECONDS: Final = 5.0
+_ALERT: Final = b"\x15\x03\x03\x00\x02\x02\x70"
+"""TLS for: that name is not served here (RFC 8446, 6: fatal, unrecognized_name)."""
+_BROKEN: Final = (OSError, EOFError, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one sandbox may use of the network."""
+
+    at_once: int = 64
+    megabytes: int = 2048
+    """In all, both ways."""
+    seconds: float = 600.0
+    """Of one connection."""
+    greeting_seconds: float = 10.0
+    """Until a connection has said where it wants to go, and again until its TLS has greeted."""
+
+
+class Proxy:
+    """A running proxy; `start` makes it, `close` ends it and all its connections."""
+
+    def __init__(self, folder: Path, network: Network, passage: Passage, bounds: Bounds) -> None:
+        self.path = folder / "egress"
+        self._folder, self._network, self._passage, self._bounds = folder, network, passage, bounds
+        self._left = bounds.megabytes << 20
+        self._running: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    @classmethod
+    async def start(cls, network: Network, passage: Passage, bounds: Bounds | None = None) -> "Proxy":
+        """Listen on a socket in a folder that nobody else can open."""
+        # Not in the data folder: the path of a socket has at most 107 bytes (unix(7)).
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plangate-"))
+        proxy = cls(folder, network, passage, bounds or Bounds())
+        try:
+            proxy._server = await asyncio.start_unix_server(proxy._taken, proxy.path, limit=_PIECE, backlog=128)
+        except BaseException:
+            await proxy.close()
+            raise
+        return proxy
+
+    async def close(self) -> None:
+        """End every connection and take the socket away; closing again does nothing."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def _taken(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection to its end, whatever it is."""
+        task = asyncio.current_task()
+        if task is None or len(self._running) >= self._bounds.at_once:
+            writer.transport.abort()
+            return
+        self._running.add(task)
+        try:
+            async with asyncio.timeout(self._bounds.seconds):
+                await self._served((reader, writer))
+        except _BROKEN:
+            pass
+        finally:
+            self._running.discard(task)
+            await _ended(writer)
+
+    async def _served(self, inside: Streams) -> None:
+        """Hear where a connection wants to go, and join it to there or say why not."""
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_LONGEST_HEAD)
+        try:
+            async with asyncio.timeout(self._bounds.greeting_seconds):
+                target = await _asked(connection, inside[0])
+        except (Refused, h11.RemoteProtocolError) as error:
+            what = error.what if isinstance(error, Refused) else "not a request that a proxy understands"
+            where = error.where if isinstance(error, Refused) else ""
+            decided(Reached(shown(where), 0, allowed=False, reason=what), self._network.listener)
+            return await _answered(connection, inside, 400 if not isinstance(error, Refused) else 403, what)
+        try:
+            outside = await self._passage.reach(target.host, target.port, self._network.hosts, self._network.listener)
+        except PlangateError as error:
+            return await _answered(connection, inside, 403 if isinstance(error, Refused) else 502, str(error))
+        try:
+            await _answered(connection, inside, 200, "")
+            greeting = await self._greeted(inside, connection.trailing_data[0], target)
+            outside[1].write(greeting)
+            await _first(self._poured(inside[0], outside[1]), self._poured(outside[0], inside[1]))
+        finally:
+            await _ended(outside[1])
+
+    async def _greeted(self, inside: Streams, greeting: bytes, target: Target) -> bytes:
+        """Read a TLS greeting and give it on if it names the host that was asked for; raises EOFError."""
+        try:
+            async with asyncio.timeout(self._bounds.greeting_seconds):
+                while (name := server_name(greeting)) is None:
+                    if not (piece := await inside[0].read(_PIECE)):
+                        raise EOFError
+                    greeting += piece
+            if name != target.host:
+                raise Refused(f"the TLS greeting names another host: {shown(name)}")
+        except Refused as refused:
+            what = Reached(target.host, target.port, allowed=False, reason=refused.what)
+            decided(what, self._network.listener)
+            inside[1].write(_ALERT)
+            raise EOFError from refused
+        return greeting
+
+    async def _poured(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry bytes one way until they end, or what may be carried in all is used up."""
+        while piece := await reader.read(_PIECE):
+            self._left -= len(piece)
+            if self._left < 0:
+                raise EOFError
+            writer.write(piece)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+
+
+async def _asked(connection: h11.Connection, reader: asyncio.StreamReader) -> Target:
+    """Read one request and give what it wants to be connected to; raises Refused, EOFError or RemoteProtocolError."""
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        if not (piece := await reader.read(_LONGEST_HEAD)):
+            raise EOFError
+        connection.receive_data(piece)
+    target = event.target.decode("ascii", "backslashreplace") if isinstance(event, h11.Request) else ""
+    if not isinstance(event, h11.Request) or event.method != b"CONNECT":
+        raise Refused("only https passes here", where=target, mend="use https")
+    if any(name in {b"content-length", b"transfer-encoding"} for name, _ in event.headers):
+        raise Refused("a CONNECT with a body", where=target, mend="send none")
+    return authority(target)
+
+
+async def _answered(connection: h11.Connection, inside: Streams, status: int, said: str) -> None:
+    """Send the answer to a request; a refusal's reason stands in the status line too, where programs show it."""
+    writer = inside[1]
+    text = said.encode("ascii", "backslashreplace") + b"\n"
+    headers = [] if status == 200 else [("Content-Length", str(len(text))), ("Connection", "close")]
+    try:
+        answer = h11.Response(status_code=status, headers=headers, reason=text[:-1][:200] or b"Connected")
+        data = connection.send(answer) or b""
+        data += b"" if status == 200 else connection.send(h11.Data(data=text)) or b""
+    except h11.LocalProtocolError:
+        data = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
+    writer.write(data)
+    await writer.drain()
+
+
+async def _ended(writer: asyncio.StreamWriter) -> None:
+    """Close a connection; one that does not take what is left within a moment is cut."""
+    writer.close()
+    try:
+        async with asyncio.timeout(_CLOSING_SECONDS):
+            await writer.wait_closed()
+    except (OSError, TimeoutError):
+        pass
+    finally:
+        writer.transport.abort()
+
+
+async def _first(*ways: Coroutine[None, None, None]) -> None:
+    """Run both directions until both have ended, or one has broken; then neither is left."""
+    tasks = [asyncio.ensure_future(way) for way in ways]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            with suppress(*_BROKEN):
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,68 @@
+"""The one reading of a URL: https, a name in its one spelling, a path and a query; anything else is refused (N1).
+
+Nothing is repaired: parsers disagree about what is not canonical, and that is how one host is checked and another one
+asked.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urljoin
+
+from bot.core.errors import Refused
+from bot.core.hosts import is_name
+
+HTTPS: Final = 443
+LONGEST: Final = 2048
+# RFC 3986: what may stand in a path and a query. No backslash, no space, no control character, nothing beyond ASCII.
+_SAFE: Final = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*"
+_URL: Final = re.compile(
+    rf"https://(?P<host>[a-z0-9.-]+)(?::(?P<port>[1-9]\d{{0,4}}))?"
+    rf"(?:(?P<path>/{_SAFE})(?P<query>\?(?:{_SAFE}|\?)*)?(?:#(?:{_SAFE}|\?)*)?)?",
+    re.ASCII,
+)
+_AUTHORITY: Final = re.compile(r"(?P<host>[a-z0-9.-]+):(?P<port>[1-9]\d{0,4})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A URL that was read: where to connect, and what to ask for."""
+
+    host: str
+    port: int
+    path: str = "/"
+
+    def __str__(self) -> str:
+        port = "" if self.port == HTTPS else f":{self.port}"
+        return f"https://{self.host}{port}{self.path}"
+
+
+def read(url: str) -> Target:
+    """Read a URL; raises Refused for one that is not canonical."""
+    found = _URL.fullmatch(url) if len(url) <= LONGEST else None
+    if found is None:
+        raise _refused(url)
+    port = int(found["port"] or HTTPS)
+    if not is_name(found["host"]) or port > 65535:
+        raise _refused(url)
+    return Target(found["host"], port, (found["path"] or "/") + (found["query"] or ""))
+
+
+def beyond(target: Target, location: str) -> Target:
+    """Read where a redirect leads, seen from the page that sent it; raises Refused."""
+    if not location.isascii() or not location.isprintable() or len(location) > LONGEST:
+        raise _refused(location)
+    return read(urljoin(str(target), location))
+
+
+def authority(text: str) -> Target:
+    """Read what CONNECT asks for, ``host:port``; raises Refused."""
+    found = _AUTHORITY.fullmatch(text)
+    if found is None or not is_name(found["host"]) or int(found["port"]) > 65535:
+        raise _refused(text)
+    return Target(found["host"], int(found["port"]))
+
+
+def _refused(text: str) -> Refused:
+    shown = ascii(text[:120])
+    return Refused("not a plain https address", where=shown, mend="write https://name/path in lower-case ASCII")
