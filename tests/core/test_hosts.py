@@ -1,0 +1,84 @@
+"""Names of hosts: one spelling, what a list covers, what opening one weighs, and what is open in the end."""
+
+import pytest
+
+from bot.core.errors import Misconfigured
+from bot.core.hosts import NEVER, OPEN_TO_WRITES, listed, narrowed, opened, pattern, tier_of_hosts
+from bot.core.paths import Tier
+from bot.core.plan import Contract, contract_tier
+
+pytestmark = pytest.mark.req("N1a")
+
+
+@pytest.mark.parametrize("text", ("pypi.org", "*.pypi.org", "xn--dcs-sna.example.org", "a1.b-c.io"))
+def test_entries(text: str) -> None:
+    """A name and all below a domain may stand in a list."""
+    assert pattern(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "",
+        "*",
+        "*.",
+        "*.org.",
+        "PyPI.org",
+        "pypi.org.",
+        "pypi.org:443",
+        "https://pypi.org",
+        "10.0.0.1",
+        "*.*.org",
+        "a.*.b",
+    ),
+)
+def test_what_is_no_entry(text: str) -> None:
+    """Anything else is refused with the form that it should have."""
+    with pytest.raises(Misconfigured, match="not a host"):
+        pattern(text)
+
+
+@pytest.mark.parametrize(
+    ("planned", "configured", "tier", "found"),
+    (
+        (("pypi.org",), ("pypi.org", "docs.rs"), "normal", ("pypi.org",)),
+        (("pypi.org",), (), "high", ()),
+        ((), ("pypi.org",), "high", ()),
+        (("*.pypi.org",), ("a.pypi.org",), "normal", ("a.pypi.org",)),
+        (("a.pypi.org",), ("*.pypi.org",), "normal", ("a.pypi.org",)),
+        (("pypi.org",), ("*.pypi.org",), "normal", ()),
+        (("*.b.pypi.org",), ("*.pypi.org",), "normal", ("*.b.pypi.org",)),
+        (("github.com",), ("github.com",), "normal", ()),
+        (("github.com",), ("github.com",), "high", ("github.com",)),
+        (("*.com",), ("*.com",), "normal", ()),
+        (("api.github.com",), ("api.github.com",), "high", ()),
+        (("not a host", "pypi.org"), ("pypi.org",), "low", ("pypi.org",)),
+    ),
+)
+def test_open_in_the_end(
+    planned: tuple[str, ...], configured: tuple[str, ...], tier: str, found: tuple[str, ...]
+) -> None:
+    """What plan and configuration both cover; what anybody can write to under tier high alone; GitHub's API never."""
+    assert opened(planned, configured, tier) == found
+
+
+@pytest.mark.parametrize(
+    ("hosts", "tier"),
+    (
+        ((), Tier.LOW),
+        (("pypi.org",), Tier.NORMAL),
+        (("pypi.org", "gist.github.com"), Tier.HIGH),
+        (("*.org",), Tier.HIGH),
+    ),
+)
+def test_what_hosts_weigh(hosts: tuple[str, ...], tier: Tier) -> None:
+    """A plan weighs what its heaviest host does, however light its files are."""
+    assert tier_of_hosts(hosts) is tier
+    assert contract_tier(Contract(scope=("docs/a.md",), hosts=hosts)) is tier
+
+
+def test_the_tables_are_entries() -> None:
+    """Each row could match something, and lists are narrowed the same from either side."""
+    assert all(pattern(entry) == entry for entry in (*NEVER, *OPEN_TO_WRITES))
+    assert set(narrowed(NEVER, OPEN_TO_WRITES)) == set(narrowed(OPEN_TO_WRITES, NEVER))
+    assert listed("a.b.example.org", ("*.example.org",))
