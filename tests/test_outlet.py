@@ -37,7 +37,7 @@ def test_lines_pass_and_secrets_do_not(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.req("PR4", "X3")
 @pytest.mark.parametrize("variable", ("ANTHROPIC_API_KEY", "PLANGATE_WEBHOOK_SECRET", "GITHUB_TOKEN"))
-@pytest.mark.parametrize("debug", ((), ("--debug",)))
+@pytest.mark.parametrize("debug", ((), pytest.param(("--debug",), marks=pytest.mark.long)))
 def test_no_error_shows_a_secret(variable: str, debug: tuple[str, ...]) -> None:
     """Neither its line nor its traceback, though somebody put the secret where it does not belong."""
     done = program(*debug, "replay", f"/tmp/{KEY}", **{variable: KEY})

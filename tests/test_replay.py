@@ -108,6 +108,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         shown(tmp_path / "nowhere")
 
 
+@pytest.mark.long
 def test_the_transcript_of_a_run_can_be_shown(tmp_path: Path) -> None:
     """What a run leaves in the data directory is opened with the key that lies there."""
     with ScriptedModel(lambda request: say("Above 50.")) as model:

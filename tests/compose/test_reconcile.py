@@ -159,6 +159,7 @@ async def test_the_mention_is_the_repositorys_own(ground: Ground) -> None:
     assert ground.numbers == [2]
 
 
+@pytest.mark.long
 @pytest.mark.req("W3")
 async def test_equal_seconds_are_read_twice_and_idle_costs_one_query(ground: Ground) -> None:
     """What comes in the very second of a reading is not lost; once nothing moves, one query asks for all."""
@@ -174,6 +175,7 @@ async def test_equal_seconds_are_read_twice_and_idle_costs_one_query(ground: Gro
     assert (tally.moved, ground.taken, len(ground.queries()) - before) == (0, [], 1)
 
 
+@pytest.mark.long
 @pytest.mark.req("W3", "E3")
 async def test_what_was_not_kept_is_found_again(ground: Ground) -> None:
     """The cursor goes on only after what was found is on disk: a process that dies before finds it once more."""
@@ -187,6 +189,7 @@ async def test_what_was_not_kept_is_found_again(ground: Ground) -> None:
     assert ground.numbers == [1]
 
 
+@pytest.mark.long
 @pytest.mark.req("W3")
 @pytest.mark.parametrize(("hours", "found"), ((20, [1]), (30, [])))
 async def test_the_first_reading_goes_back_a_day(ground: Ground, hours: int, found: list[int]) -> None:
@@ -210,6 +213,7 @@ async def test_a_long_time_down_is_read_whole(ground: Ground) -> None:
     assert ground.numbers == list(range(2, 47))
 
 
+@pytest.mark.long
 @pytest.mark.req("W3")
 @pytest.mark.parametrize("text", ("{", '{"1": "soon"}'))
 async def test_a_torn_file_of_cursors(ground: Ground, text: str) -> None:
@@ -222,6 +226,7 @@ async def test_a_torn_file_of_cursors(ground: Ground, text: str) -> None:
     assert ground.numbers == [1]
 
 
+@pytest.mark.long
 @pytest.mark.req("W3")
 @pytest.mark.parametrize("moment", ("asking when it moved", "reading it", "reading its configuration"))
 async def test_one_that_cannot_be_read_stops_no_other(ground: Ground, moment: str) -> None:
@@ -247,6 +252,7 @@ async def test_one_that_cannot_be_read_stops_no_other(ground: Ground, moment: st
     assert (await ground.read()).unread == 0
 
 
+@pytest.mark.long
 @pytest.mark.req("W3")
 async def test_a_repository_that_is_gone_or_renamed_meanwhile(ground: Ground) -> None:
     """One that was deleted after it was listed is left out; one that was renamed is found under its new name."""
@@ -263,6 +269,7 @@ async def test_a_repository_that_is_gone_or_renamed_meanwhile(ground: Ground) ->
     assert (tally.found, tally.unread) == (1, 0)
 
 
+@pytest.mark.long
 @pytest.mark.req("W3")
 async def test_an_installation_that_is_suspended_meanwhile(ground: Ground) -> None:
     """Its neighbours are read; it is counted as unread."""
@@ -277,6 +284,7 @@ async def test_an_installation_that_is_suspended_meanwhile(ground: Ground) -> No
     assert [address.name for address in await ground.host.open_threads()] == []
 
 
+@pytest.mark.long
 @pytest.mark.req("E2", "W3")
 async def test_the_last_points_are_the_works_own(ground: Ground) -> None:
     """Where little is left of the hour nothing is read, and in the next hour it is found."""
@@ -292,6 +300,7 @@ async def test_the_last_points_are_the_works_own(ground: Ground) -> None:
     assert ground.numbers == [1]
 
 
+@pytest.mark.long
 @pytest.mark.req("W3")
 async def test_a_hundred_repositories_cost_one_query(ground: Ground) -> None:
     """That nothing moved in 150 repositories takes two queries of two points, and no request for each."""

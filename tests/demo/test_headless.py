@@ -10,7 +10,7 @@ import pytest
 PROGRAM = Path(sys.executable).with_name("plangate")
 
 
-@pytest.mark.parametrize("times", (1, pytest.param(2, marks=pytest.mark.soak)))
+@pytest.mark.parametrize("times", (pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.soak)))
 def test_the_demo_plays_the_story_as_often_as_one_wants(tmp_path: Path, times: int) -> None:
     """Headless it needs no key and no terminal: exit 0, a plan, sub-agents, a branch whose tests pass; then again."""
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"}

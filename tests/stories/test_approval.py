@@ -41,6 +41,7 @@ def test_with_nobody_there_the_plan_waits_and_is_then_carried_out_as_it_was_show
     assert only_the_fix(person.diff(done.result["branch"]))
 
 
+@pytest.mark.long
 def test_a_dry_run_ends_with_the_plan(meet: Meet) -> None:
     """--dry-run: the plan is shown, exit 0, nobody is asked, nothing happens, even beside --yes."""
     person, model = meet(Script())
@@ -115,6 +116,7 @@ def test_a_person_at_a_terminal_is_asked(meet: Meet, choice: str, told: str) -> 
     assert results["Bash"] == "Denied by @you, who says: not now"
 
 
+@pytest.mark.long
 @pytest.mark.req("T4")
 def test_with_nobody_there_the_model_decides(meet: Meet) -> None:
     """Without a terminal nothing waits for an answer: the model is told to decide by itself."""
@@ -124,6 +126,7 @@ def test_with_nobody_there_the_model_decides(meet: Meet) -> None:
     assert "Decide by yourself" in results["AskUserQuestion"]
 
 
+@pytest.mark.long
 @pytest.mark.req("PR2")
 def test_of_two_at_once_one_works_and_the_other_says_so(meet: Meet) -> None:
     """The same command twice at the same time: one branch, made by one of them; the other ends with exit 5."""

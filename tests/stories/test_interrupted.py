@@ -103,18 +103,18 @@ MOMENTS: Final = {
     "the branch is there": Moment(seen=_file("refs/heads/plangate/*", repository=True)),
 }
 KINDS: Final = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
-EVERY_DAY: Final = (
-    ("an explorer asks", signal.SIGKILL),
-    ("a command runs", signal.SIGINT),
-    ("the branch is there", signal.SIGKILL),
+EVERY_DAY: Final = ("a command runs", signal.SIGINT)
+OFTEN: Final = (("an explorer asks", signal.SIGKILL), ("the branch is there", signal.SIGKILL))
+REST: Final = tuple((name, kind) for name in MOMENTS for kind in KINDS if (name, kind) not in (EVERY_DAY, *OFTEN))
+SAMPLED: Final = (
+    EVERY_DAY,
+    *(pytest.param(*each, marks=pytest.mark.long) for each in OFTEN),
+    *(pytest.param(*each, marks=pytest.mark.soak) for each in REST),
 )
-REST: Final = tuple((name, kind) for name in MOMENTS for kind in KINDS if (name, kind) not in EVERY_DAY)
 
 
 @pytest.mark.req("PR2", "L6", "L9")
-@pytest.mark.parametrize(
-    ("name", "kind"), (*EVERY_DAY, *(pytest.param(*each, marks=pytest.mark.soak) for each in REST))
-)
+@pytest.mark.parametrize(("name", "kind"), SAMPLED)
 def test_the_same_command_goes_on(meet: Meet, name: str, kind: signal.Signals) -> None:
     """Whatever ends the program whenever: started again it makes the one branch, and nothing was lost or left over."""
     moment = MOMENTS[name]

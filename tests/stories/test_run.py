@@ -79,6 +79,7 @@ def test_a_plan_that_is_approved_becomes_a_branch(meet: Meet) -> None:
     assert not model.refusals
 
 
+@pytest.mark.long
 def test_a_question_is_answered_and_no_branch_is_made(meet: Meet) -> None:
     """An answer without a plan ends the request with 0, stage answered."""
     person, model = meet(lambda request: say("Orders above 50 ship free."))
@@ -110,6 +111,7 @@ def test_a_check_that_fails_is_not_hidden(meet: Meet) -> None:
     assert "✗ FAILED echo broken; exit 7" in ended.err
 
 
+@pytest.mark.long
 def test_checks_change_nothing_that_is_published(meet: Meet) -> None:
     """A check works on a copy: what it writes, edits and leaves behind is neither in the branch nor in its way."""
     lines = ("echo cache > cache.txt; mkdir -p .cache/x; rm README.md", f"echo evil >> {FIXED}; test -f cache.txt")
@@ -123,6 +125,7 @@ def test_checks_change_nothing_that_is_published(meet: Meet) -> None:
 BEYOND = (FIX, call("Write", file_path="CHANGES.txt", content="More.\n"))
 
 
+@pytest.mark.long
 @pytest.mark.req("PR1", "PR5")
 def test_work_beyond_the_plan_becomes_an_amendment(meet: Meet) -> None:
     """Work that outgrew its plan is not published: it waits as plan 2, and is published when that is approved."""
@@ -136,6 +139,7 @@ def test_work_beyond_the_plan_becomes_an_amendment(meet: Meet) -> None:
     assert len([request for request in model.requests if not approved(request)]) == 2
 
 
+@pytest.mark.long
 @pytest.mark.req("L5")
 def test_a_budget_ends_the_work_with_one_call_of_overshoot_at_most(meet: Meet) -> None:
     """--max-cost-usd is a limit: exit code 4, one model call beyond it at most; with more money it goes on."""
@@ -149,6 +153,7 @@ def test_a_budget_ends_the_work_with_one_call_of_overshoot_at_most(meet: Meet) -
     assert only_the_fix(person.diff(again.result["branch"]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("status", "said"), ((401, "check ANTHROPIC_API_KEY"), pytest.param(400, "scripted 400", marks=pytest.mark.soak))
 )

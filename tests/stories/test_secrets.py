@@ -44,6 +44,7 @@ def test_what_is_said_leaves_without_it(meet: Meet) -> None:
     assert PIECE not in planned
 
 
+@pytest.mark.long
 @pytest.mark.req("X3", "PR4")
 def test_a_commit_that_adds_it_is_stopped(meet: Meet) -> None:
     """No branch is made; path, line and kind are said, the value is not."""

@@ -96,6 +96,7 @@ def test_a_mention_is_answered(github: SimulatedGitHub, tmp_path: Path) -> None:
     assert "PRIVATE KEY" not in log.text
 
 
+@pytest.mark.long
 def test_a_delivery_that_came_without_a_worker_is_swept(github: SimulatedGitHub, tmp_path: Path) -> None:
     """`serve --no-worker` only stores; `sweep` looks."""
     variables = environment(github, tmp_path)

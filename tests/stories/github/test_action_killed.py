@@ -19,18 +19,23 @@ EVERY: Final = MOMENTS | {
 }
 ALONE: Final = frozenset({"while the model plans", "while the model works", "after the work is journaled"})
 """Moments at which the program alone is killed, and what it started must notice; else all of it dies at once."""
-DAILY: Final = "after the work is journaled"
-CI: Final = ("while the model plans", "when the model is done", "after the pull request is made", "after it is told")
+CI: Final = (
+    "while the model plans",
+    "when the model is done",
+    "after the work is journaled",
+    "after the pull request is made",
+    "after it is told",
+)
 JOBS: Final = 8
 
 
-def _daily(name: str) -> object:
-    return name if name == DAILY else pytest.param(name, marks=pytest.mark.long if name in CI else pytest.mark.soak)
+def _sampled(name: str) -> object:
+    return pytest.param(name, marks=pytest.mark.long if name in CI else pytest.mark.soak)
 
 
 @pytest.mark.req("E1", "E3", "PR2", "PR3", "L9")
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", [_daily(name) for name in EVERY])
+@pytest.mark.parametrize("name", [_sampled(name) for name in EVERY])
 def test_killed(runs: Runs, name: str) -> None:
     """Kill -9 of a job at that moment, and what happens next on the thread: exactly one of everything, and the fix."""
     struck = strike(runs, runs.model, EVERY[name])

@@ -42,6 +42,7 @@ def journaled(now: Record, session: SessionId) -> float:
     return sum(float(entry.body["cost_usd"]) for entry in now.entries if entry.body.get("session") == session)
 
 
+@pytest.mark.long
 @pytest.mark.req("L9", "E3", "PR2")
 async def test_goes_on_from_the_last_half_minute(story: Story, tmp_path: Path) -> None:
     """A machine is lost in the middle of the work: another one repeats the step that was under way, and no other."""
@@ -91,6 +92,7 @@ async def test_nothing_is_counted_twice(story: Story, tmp_path: Path) -> None:
     assert f"${now.cost_usd:.2f}" in pull.text.body
 
 
+@pytest.mark.long
 @pytest.mark.req("E4")
 async def test_who_is_gone(story: Story) -> None:
     """A job is gone when GitHub says that its run has ended, or when the thread stands still; else it may be at it."""

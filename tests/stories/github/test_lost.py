@@ -39,7 +39,7 @@ def by_an_edit(served: Served) -> int:
     return made.number
 
 
-ASKED = (in_a_comment, *(pytest.param(each, marks=pytest.mark.long) for each in (in_the_body, by_label, by_an_edit)))
+ASKED = tuple(pytest.param(each, marks=pytest.mark.long) for each in (in_a_comment, in_the_body, by_label, by_an_edit))
 
 
 @pytest.mark.req("W3", "PR2")

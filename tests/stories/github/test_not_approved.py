@@ -97,7 +97,7 @@ TRIES: dict[str, tuple[Try, str]] = {
 
 
 @pytest.mark.req("PR1", "A1", "A2", "A4a", "A5")
-@pytest.mark.parametrize("third", range(3))
+@pytest.mark.parametrize("third", (0, *(pytest.param(each, marks=pytest.mark.long) for each in (1, 2))))
 async def test_not_approved(story: Story, third: int) -> None:
     """Nothing starts, now or later; there is at most one notice, and it says why. Each try has a thread of its own."""
     names = list(TRIES)[third::3]
@@ -115,6 +115,7 @@ async def test_not_approved(story: Story, third: int) -> None:
         assert [why in notice for notice in notices] == ([True] if why else []), (why, notices)
 
 
+@pytest.mark.long
 async def test_deleted(story: Story) -> None:
     """A plan whose comment was deleted cannot be approved; one notice says so."""
     await story.planned()
@@ -152,6 +153,7 @@ async def test_rejected(story: Story, way: str) -> None:
     assert story.said("tell") == ["The plan was rejected; nothing was changed."]
 
 
+@pytest.mark.long
 async def test_a_no_outranks_an_older_yes(story: Story) -> None:
     """Of several people's words a rejection wins over the approvals before it."""
     await story.planned()
