@@ -1,0 +1,97 @@
+"""Putting a file in place: whole or not at all, where the checkout may be written, and only over what was read."""
+
+import os
+import stat
+from typing import NamedTuple
+
+from bot.toolhost import stamps
+from bot.toolhost.operation import Host
+from bot.toolhost.paths import Place, opened
+from bot.toolhost.protocol import Failure
+
+_LARGEST = 64 * 1024 * 1024
+
+
+class Before(NamedTuple):
+    """A file as it is before an edit: no content when it does not exist."""
+
+    content: bytes | None
+    mode: int
+    stamp: str
+
+
+def writable(host: Host, path: str) -> Place:
+    """Find the file that may be written; raises Failure when nothing may be."""
+    place = host.root.place(path)
+    if not host.config.writable:
+        raise Failure("The checkout is read-only: nothing can be written in this session.")
+    if place.real == host.root.real or os.path.isdir(place.real):
+        raise Failure(f"{place.name} is a folder: give the path of a file.")
+    return place
+
+
+def encoded(text: str) -> bytes:
+    """Encode what the model wrote; raises Failure for halves of characters."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Failure("The text holds a surrogate, which is no character: write the character itself.") from None
+
+
+def current(host: Host, place: Place) -> Before:
+    """Read a file that is to be changed."""
+    try:
+        descriptor = opened(host.root, place)
+    except FileNotFoundError:
+        return Before(None, 0, "")
+    except NotADirectoryError:
+        raise Failure(f"{place.name} cannot be written: a part of its path is a file.") from None
+    try:
+        status = os.fstat(descriptor)
+        if status.st_size > _LARGEST:
+            raise Failure(f"{place.name} is larger than {_LARGEST:,} bytes: change it with a command.")
+        content = stamps.read_all(descriptor, _LARGEST)
+        return Before(content, stat.S_IMODE(status.st_mode), stamps.of_file(descriptor, content))
+    finally:
+        os.close(descriptor)
+
+
+def check_stamp(place: Place, before: Before, stamp: str | None) -> None:
+    """Raise Failure unless a file that exists is as it was when it was read."""
+    if before.content is None or stamp == before.stamp:
+        return
+    if not stamp:
+        raise Failure(f"{place.name} exists and was not read: read it first.")
+    raise Failure(f"{place.name} has changed since it was read: read it again.")
+
+
+def put(host: Host, place: Place, content: bytes, mode: int) -> str:
+    """Put a content in a file's place at one instant and give its stamp; the mode of a file that existed stays."""
+    above = os.path.dirname(place.real)
+    os.makedirs(above, exist_ok=True)
+    parent = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    temporary = f".plangate-{os.urandom(8).hex()}"
+    try:
+        if not host.root.holds(os.readlink(f"/proc/self/fd/{parent}")):
+            raise Failure(f"{place.name} was moved outside of the checkout while it was written.")
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o666, dir_fd=parent)) as file:
+            file.write(content)
+            file.flush()
+            if mode:
+                os.fchmod(file.fileno(), mode)
+            stamp = stamps.of_file(file.fileno(), content)
+        os.rename(temporary, os.path.basename(place.real), src_dir_fd=parent, dst_dir_fd=parent)
+    except BaseException:
+        _remove(temporary, parent)
+        raise
+    finally:
+        os.close(parent)
+    return stamp
+
+
+def _remove(name: str, parent: int) -> None:
+    """Remove a file that may not be there."""
+    try:
+        os.unlink(name, dir_fd=parent)
+    except FileNotFoundError:
+        return
