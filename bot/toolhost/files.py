@@ -3,12 +3,12 @@
 Rules: never more than a slice is held, whatever the size of the file or of a line; no more is counted than needed.
 """
 
-import base64
 import io
 import os
 from typing import BinaryIO, NamedTuple
 
 from bot.toolhost import stamps
+from bot.toolhost.images import IMAGE_BYTES, block, media_type
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.paths import Place, missing, opened
 from bot.toolhost.protocol import Answer, Failure
@@ -17,13 +17,6 @@ BOM = b"\xef\xbb\xbf"
 LINES = 2000
 LINE_CHARACTERS = 2000
 RESULT_BYTES = 100_000
-IMAGE_BYTES = 5_000_000
-_MAGIC = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
 _PROBE = 8192
 _PIECE = 1 << 18
 _LINE_BYTES = LINE_CHARACTERS * 4 + 4
@@ -51,10 +44,9 @@ def read(host: Host, _call: Call, arguments: Arguments) -> Answer:
         content = stamps.read_all(descriptor, stamps.HASHED) if size <= stamps.HASHED else None
         probe = os.pread(descriptor, _PROBE, 0) if content is None else content[:_PROBE]
         stamp = {place.name: stamps.of_file(descriptor, content)}
-        if media_type := _image(probe):
-            return _picture(place, media_type, content, stamp)
-        if b"\0" in probe:
-            raise Failure(f"{place.name} is a binary file of {size:,} bytes: it cannot be shown as text.")
+        if kind := media_type(probe):
+            return _picture(place, kind, content, stamp)
+        _refuse_binary(probe, place, size)
         if not size:
             return Answer(f"({place.name} is empty)", stamps=stamp)
         source: BinaryIO = file if content is None else io.BytesIO(content)
@@ -62,6 +54,19 @@ def read(host: Host, _call: Call, arguments: Arguments) -> Answer:
         found = slice_of(source, first, limit)
     latin = content is not None and not is_utf8(content)
     return Answer(_numbered(found, first, latin=latin), stamps=stamp)
+
+
+def _refuse_binary(probe: bytes, place: Place, size: int) -> None:
+    """Raise Failure for what cannot be shown as lines, with the command that could."""
+    if probe.startswith(b"%PDF-"):
+        what, instead = "a PDF", "read its text with a command such as pdftotext"
+    elif b"\0" not in probe:
+        return
+    elif probe.startswith((b"\xff\xfe", b"\xfe\xff")):
+        what, instead = "UTF-16 text", "show it with a command such as iconv -f UTF-16 -t UTF-8"
+    else:
+        what, instead = "a binary file", "it cannot be shown as text; commands such as file and xxd tell more"
+    raise Failure(f"{place.name} is {what} of {size:,} bytes: {instead}.")
 
 
 def slice_of(file: BinaryIO, first: int, limit: int) -> Slice:
@@ -158,20 +163,9 @@ def is_utf8(content: bytes) -> bool:
     return True
 
 
-def _image(beginning: bytes) -> str | None:
-    """Name the media type of an image from its first bytes, whatever its name says; None for anything else."""
-    if beginning.startswith(b"RIFF") and beginning[8:12] == b"WEBP":
-        return "image/webp"
-    for magic, media_type in _MAGIC.items():
-        if beginning.startswith(magic):
-            return media_type
-    return None
-
-
-def _picture(place: Place, media_type: str, content: bytes | None, stamp: dict[str, str]) -> Answer:
+def _picture(place: Place, kind: str, content: bytes | None, stamp: dict[str, str]) -> Answer:
     """Answer with an image block."""
-    if content is None or len(content) > IMAGE_BYTES:
+    if content is None:
         raise Failure(f"{place.name} is an image of more than {IMAGE_BYTES:,} bytes: too large to be shown.")
-    source = {"type": "base64", "media_type": media_type, "data": base64.b64encode(content).decode()}
-    text = f"{place.name}: {media_type}, {len(content):,} bytes"
-    return Answer(text, blocks=({"type": "image", "source": source},), stamps=stamp)
+    text = f"{place.name}: {kind}, {len(content):,} bytes"
+    return Answer(text, blocks=(block(content, kind, place.name),), stamps=stamp)

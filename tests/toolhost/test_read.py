@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 
 from tests.toolhost.client import Client
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">IIBBBBB", 2, 2, 8, 0, 0, 0, 0) + b"\0\0\0\0"
+PNG += b"\0\0\0\0IDAT\0\0\0\0" + b"\0\0\0\0IEND\xaeB`\x82"
+JPEG = b"\xff\xd8\xff\xe0\0\x04ab\xff\xc0\0\x0b\x08\0\x02\0\x03\x01\x01\x11\0\xff\xd9"
+WEBP = b"RIFF\x1e\0\0\0WEBPVP8 \x12\0\0\0" + bytes(6) + struct.pack("<HH", 2, 2) + bytes(8)
 
 
 @pytest.mark.req("T4")
@@ -89,6 +93,13 @@ def test_result_cap(host: Client, root: Path) -> None:
         (b"a", {"offset": 2}, "only 1 line:"),
         (b"PK\x03\x04\0\0", {}, "binary file of 6 bytes"),
         (PNG + bytes(5_000_000), {}, "too large"),
+        (PNG[:-9], {}, "broken or incomplete"),
+        (PNG.replace(struct.pack(">II", 2, 2), struct.pack(">II", 9000, 2)), {}, "9000 x 2 pixels"),
+        (JPEG[:-2], {}, "broken or incomplete"),
+        (b"GIF89a", {}, "broken or incomplete"),
+        (WEBP[:-9], {}, "broken or incomplete"),
+        (b"%PDF-1.7\n", {}, "pdftotext"),
+        ("text".encode("utf-16"), {}, "iconv"),
     ),
 )
 def test_refusals(host: Client, root: Path, content: bytes, arguments: dict[str, int], words: str) -> None:
@@ -121,9 +132,9 @@ def test_folder_and_pipe(host: Client, root: Path) -> None:
     ("content", "media_type"),
     (
         (PNG, "image/png"),
-        (b"\xff\xd8\xff\xe0" + bytes(9), "image/jpeg"),
-        (b"GIF89a" + bytes(9), "image/gif"),
-        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
+        (JPEG, "image/jpeg"),
+        (b"GIF89a\x02\0\x02\0\0\0\0;", "image/gif"),
+        (WEBP, "image/webp"),
     ),
 )
 def test_images(host: Client, root: Path, content: bytes, media_type: str) -> None:

@@ -1,0 +1,119 @@
+"""Images: what kind one is, and whether the model's service will take it.
+
+Rules: an image that the service refuses would be refused again with every later request of the session, so that one
+that is broken, cut short, or larger than the service takes is told in words instead. Headers alone are read.
+"""
+
+import base64
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from bot.toolhost.protocol import Failure
+
+IMAGE_BYTES = 5_000_000
+PIXELS = 8000
+"""The longest edge that the Messages API takes."""
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD9)})
+
+
+class Size(NamedTuple):
+    """Pixels."""
+
+    width: int
+    height: int
+
+
+def media_type(beginning: bytes) -> str | None:
+    """Name the media type of an image from its first bytes, whatever its name says; None for anything else."""
+    if beginning.startswith(_PNG):
+        return "image/png"
+    if beginning.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if beginning.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if beginning.startswith(b"RIFF") and beginning[8:12] == b"WEBP" else None
+
+
+def block(content: bytes, kind: str, name: str) -> dict[str, Any]:
+    """Make the image block of a content; raises Failure, which says why not, for one that would not be taken."""
+    if len(content) > IMAGE_BYTES:
+        raise Failure(f"{name} is an image of more than {IMAGE_BYTES:,} bytes: too large to be shown.")
+    size = _size(content, kind)
+    if size is None or not all(size):
+        raise Failure(f"{name} is a broken or incomplete image ({kind}, {len(content):,} bytes): it cannot be shown.")
+    if max(size) > PIXELS:
+        raise Failure(
+            f"{name} is an image of {size.width} x {size.height} pixels: more than {PIXELS} on an edge cannot be "
+            "shown. Make a smaller copy."
+        )
+    source = {"type": "base64", "media_type": kind, "data": base64.b64encode(content).decode()}
+    return {"type": "image", "source": source}
+
+
+def _size(content: bytes, kind: str) -> Size | None:
+    """Read the size of an image; None when it is not whole."""
+    try:
+        return _READERS[kind](content)
+    except (struct.error, IndexError):
+        return None
+
+
+def _png(content: bytes) -> Size | None:
+    """Read a PNG's size: https://www.w3.org/TR/png-3/#5Chunk-layout."""
+    if content[12:16] != b"IHDR" or content[-8:-4] != b"IEND" or b"IDAT" not in content:
+        return None
+    return Size(*struct.unpack_from(">II", content, 16))
+
+
+def _gif(content: bytes) -> Size | None:
+    """Read a GIF's size: https://www.w3.org/Graphics/GIF/spec-gif89a.txt."""
+    whole = content.rstrip(b"\0").endswith(b";")
+    return Size(*struct.unpack_from("<HH", content, 6)) if whole else None
+
+
+def _jpeg(content: bytes) -> Size | None:
+    """Find the frame header of a JPEG: https://www.w3.org/Graphics/JPEG/itu-t81.pdf, B.1 and B.2."""
+    if b"\xff\xd9" not in content[-1024:]:
+        return None
+    at = 2
+    while content[at] == 0xFF:
+        marker = content[at + 1]
+        if marker in _JPEG_SIZES:
+            height, width = struct.unpack_from(">HH", content, at + 5)
+            return Size(width, height)
+        if marker == 0xFF:
+            at += 1
+        elif marker in _JPEG_BARE:
+            at += 2
+        else:
+            at += 2 + max(2, struct.unpack_from(">H", content, at + 2)[0])
+    return None
+
+
+def _webp(content: bytes) -> Size | None:
+    """Read a WebP's size: https://developers.google.com/speed/webp/docs/riff_container."""
+    if struct.unpack_from("<I", content, 4)[0] + 8 > len(content):
+        return None
+    match content[12:16]:
+        case b"VP8X":
+            return Size(1 + int.from_bytes(content[24:27], "little"), 1 + int.from_bytes(content[27:30], "little"))
+        case b"VP8L":
+            bits = struct.unpack_from("<I", content, 21)[0]
+            return Size(1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF))
+        case b"VP8 ":
+            width, height = struct.unpack_from("<HH", content, 26)
+            return Size(width & 0x3FFF, height & 0x3FFF)
+        case _:
+            return None
+
+
+_READERS: dict[str, Callable[[bytes], Size | None]] = {
+    "image/png": _png,
+    "image/gif": _gif,
+    "image/jpeg": _jpeg,
+    "image/webp": _webp,
+}
