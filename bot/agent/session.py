@@ -17,7 +17,7 @@ from bot.agent.tools.tool import Context, Tool
 from bot.core.canary import Alarm
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
-from bot.core.transcript import Json, Line, LineKind, messages, pending_calls, tool_calls
+from bot.core.transcript import Json, Line, LineKind, messages, pending_calls, tool_calls, well_formed
 from bot.ports import Clock, Completed, Model, Transcripts, Usage, Web
 
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
@@ -93,6 +93,7 @@ class Session:
             "system": list(self.frozen.system),
             "tools": list(self.frozen.tools),
         }
+        first = well_formed(first)
         self._save(self._line(LineKind.OPENED, opened), self._message(first))
         self.history.append(first)
 
@@ -100,15 +101,18 @@ class Session:
         """Append an assistant message, and the user message with the results of all its calls where it made any."""
         facts = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
         facts["stop_reason"] = completed.stop_reason
-        lines = [self._message(completed.message, facts)]
-        self.history.append(completed.message)
+        message = well_formed(completed.message)
+        lines = [self._message(message, facts)]
+        self.history.append(message)
         if results is not None:
+            results = well_formed(results)
             lines.append(self._results(results))
             self.history.append(results)
         self._save(*lines)
 
     def add(self, message: Json) -> None:
         """Append one user message."""
+        message = well_formed(message)
         self._save(self._message(message))
         self.history.append(message)
 
@@ -135,7 +139,7 @@ class Session:
             result if block["id"] == call else result_block(block["id"], NOT_RUN, is_error=True)
             for block in pending_calls(self.history)
         ]
-        message = {"role": "user", "content": blocks}
+        message = well_formed({"role": "user", "content": blocks})
         self._save(self._results(message))
         self.history.append(message)
 
@@ -147,7 +151,7 @@ class Session:
 
     def note(self, what: str, facts: Json) -> None:
         """Save something that happened and is never sent."""
-        self._save(self._line(LineKind.NOTE, {"note": what, **facts}))
+        self._save(self._line(LineKind.NOTE, well_formed({"note": what, **facts})))
 
     def restore(self, lines: Sequence[Line]) -> None:
         """Take over a saved transcript: history, file stamps, todos, mode, steps, calls and spend, as they were."""
@@ -188,7 +192,7 @@ class Session:
 
     def _results(self, message: Json) -> Line:
         """Give the line of a message with tool results, and with it the stamps of the files that were read."""
-        return self._message(message, {"seen": dict(self.context.stamps)} if self.context.stamps else None)
+        return self._message(message, well_formed({"seen": dict(self.context.stamps)}) if self.context.stamps else None)
 
     def _line(self, kind: LineKind, body: Json) -> Line:
         return Line(kind, self.world.clock.now(), body)

@@ -61,6 +61,17 @@ def decode(text: str, number: int) -> Line:
         raise Refused(f"not a transcript line of format {FORMAT}", where=f"line {number}", mend=str(error)) from error
 
 
+def well_formed(message: Json) -> Json:
+    """Give a message that can be sent: halves of surrogate pairs, which JSON can write and UTF-8 cannot, are U+FFFD."""
+    text = json.dumps(message, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        value: Json = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        return value
+    return message
+
+
 def messages(lines: Iterable[Line]) -> list[Json]:
     """List the messages to send, as stored."""
     return [line.body["message"] for line in lines if line.kind is LineKind.MESSAGE]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 LONGEST_LINE = 16 * 1024 * 1024
 _PIECE = 1 << 16
+_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18})')
 
 
@@ -122,5 +123,6 @@ class Writer:
 
 
 def printable(text: str) -> str:
-    """Make text that every reader of JSON takes: no halves of characters, no NUL."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    """Make text that every reader of JSON takes: no halves of characters (bytes of a name that is no UTF-8 come to
+    Python as such), no NUL."""
+    return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -28,6 +28,8 @@ class Ripgrep:
             self._child = self._host.children.search(self._command, cwd=self._cwd, env=self._host.config.env)
         except FileNotFoundError:
             raise Failure("ripgrep (rg) is not installed where the tools run.") from None
+        except ValueError:
+            raise Failure("The search holds halves of characters or NUL: write it without.") from None
         return self
 
     def __exit__(

@@ -248,6 +248,21 @@ async def test_what_is_saved_is_what_is_sent(room: Open) -> None:
     assert [line.body["note"] for line in lines if line.kind is LineKind.NOTE] == ["mode"]
 
 
+@pytest.mark.req("L3", "L9")
+async def test_half_characters_are_mended_once(room: Open) -> None:
+    """Halves of surrogate pairs, from a person or a tool, are gone from what is sent, saved and resumed, alike."""
+    r = room(sequence(call("Read", file_path="a.py"), say("Done.")))
+    r.host.answer = lambda *_: ToolOutput("half \udcff", is_error=True, stamps={"\udcff": "s1"})
+    session = r.session("Do \udc00.")
+    await drive(session)
+    lines = r.world.transcripts.load(session.id)
+    assert unmarked(r.api.requests[-1].body)["messages"] == messages(lines)[:-1] == session.history[:-1]
+    assert [block["content"] for block in results(session)] == ["half \ufffd"]
+    for line in lines:
+        line.encode().encode()
+    assert r.resumed().history == session.history
+
+
 @pytest.mark.req("M1")
 async def test_sessions_of_one_kind_share_their_first_bytes(room: Open) -> None:
     """System, tools and the environment block are equal for two jobs: only the task differs."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.errors import Broken, Refused
-from bot.core.transcript import Json, Line, LineKind, decode, messages, pending_calls, text_of, tool_calls
+from bot.core.transcript import Json, Line, LineKind, decode, messages, pending_calls, text_of, tool_calls, well_formed
 
 AT: Final = datetime(2026, 11, 20, 8, 30, 0, 5, tzinfo=UTC)
 CALL: Final[Json] = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
@@ -138,3 +138,15 @@ def test_text_of(message: Json, words: str) -> None:
 def test_pending_calls(history: list[Json], pending: list[Json]) -> None:
     """A suspended session waits for the calls of its last message, and for nothing once that is answered."""
     assert pending_calls(history) == pending
+
+
+@pytest.mark.req("L3")
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    (("a\ud800b", "a\ufffdb"), ("\udcff", "\ufffd"), ("\ud83d\ude00", "\U0001f600"), ("\udc00\ud800", "\ufffd\ufffd")),
+)
+def test_half_characters_are_not_sent(text: str, sent: str) -> None:
+    """Halves of surrogate pairs, which no request can carry, become the sign for an unknown character."""
+    made = well_formed({"role": "user", "content": [{"input": {text: [text]}}]})
+    assert made == {"role": "user", "content": [{"input": {sent: [sent]}}]}
+    assert well_formed(made) is made

@@ -29,6 +29,7 @@ from tests.toolhost.test_protocol import alive
         ("set -eu; echo a; false; echo b", "a\nexit code 1", True),
         ("(echo a; exit 4) || echo $?", "a\n4", False),
         ("printf 'caf\\xe9\\0'", "caf\ufffd\ufffd", False),
+        ("printf '\\355\\240\\200'", "\ufffd\ufffd\ufffd", False),
         ("exec echo a", "a", False),
         ("trap 'echo bye' EXIT; echo a", "a\nbye", False),
         ("exec >&- 2>&-; sleep 0.3; exit 5", "exit code 5", True),

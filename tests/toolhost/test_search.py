@@ -165,6 +165,8 @@ def test_grep(host: Client, tree: Path, arguments: dict[str, Any], found: str) -
         ({"pattern": "x", "path": "nowhere"}, "does not exist"),
         ({"pattern": "x", "path": "../.."}, "outside"),
         ({"pattern": "x", "output_mode": "nonsense"}, "output_mode is one of"),
+        ({"pattern": "\ud800"}, "halves of characters"),
+        ({"pattern": "a\0"}, "NUL"),
     ),
 )
 def test_grep_errors(host: Client, tree: Path, arguments: dict[str, str], words: str) -> None:
