@@ -35,7 +35,7 @@ from bot.ports import Clock, Proposed
 PERSON: Final = Actor(1, "you")
 TERMINAL: Final = "terminal"
 _BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
-_SUBJECTS: Final = ("file_path", "command", "pattern", "path", "description")
+_SUBJECTS: Final = ("file_path", "notebook_path", "command", "pattern", "path", "description")
 _WIDTH: Final = 100
 
 

@@ -16,6 +16,7 @@ from bot.toolhost.kernel import harden
 from bot.toolhost.landlock import confine
 from bot.toolhost.listing import glob, ls
 from bot.toolhost.merge import merge
+from bot.toolhost.notebooks import edit_notebook, read_notebook
 from bot.toolhost.operation import Call, Host, Operation
 from bot.toolhost.protocol import Answer, Config, Failure, Oversized, Writer, decoded, lines
 from bot.toolhost.search import grep
@@ -26,6 +27,8 @@ OPERATIONS: dict[str, Operation] = {
     "Write": write,
     "Edit": edit,
     "MultiEdit": multi_edit,
+    "NotebookRead": read_notebook,
+    "NotebookEdit": edit_notebook,
     "LS": ls,
     "Glob": glob,
     "Grep": grep,

@@ -29,6 +29,8 @@ CASES: dict[str, tuple[str, Json]] = {
     "Bash": ("Bash", {"command": "make"}),
     "Write": ("Write", {"file_path": "a.py", "content": ""}),
     "Edit": ("Edit", {"file_path": "a.py", "old_string": "a", "new_string": "b"}),
+    "NotebookRead": ("NotebookRead", {"notebook_path": "a.ipynb"}),
+    "NotebookEdit": ("NotebookEdit", {"notebook_path": "a.ipynb", "cell_id": "a", "new_source": "b"}),
     "MultiEdit": ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "a", "new_string": "b"}]}),
     "TodoRead": ("TodoRead", {}),
     "TodoWrite": ("TodoWrite", {"todos": []}),
@@ -63,6 +65,8 @@ Bash             deny     ask    allow  allow
 Write            deny     ask    allow  allow
 Edit             deny     ask    allow  allow
 MultiEdit        deny     ask    allow  allow
+NotebookRead     allow    allow  allow  allow
+NotebookEdit     deny     ask    allow  allow
 TodoRead         allow    allow  allow  allow
 TodoWrite        allow    allow  allow  allow
 WebFetch         allow    ask    ask    ask
@@ -128,7 +132,8 @@ def test_sub_agents_have_only_what_their_type_allows(name: str) -> None:
     kind = TYPES[name]
     names = {tool.name for tool in kind.tools}
     assert "Task" not in names
-    assert names & {"Write", "Edit", "MultiEdit"} == ({"Write", "Edit", "MultiEdit"} if kind.writes else set())
+    writers = {"Write", "Edit", "MultiEdit", "NotebookEdit"}
+    assert names & writers == (writers if kind.writes else set())
     assert ("exit_plan_mode" in names) is (name == "plan")
 
 

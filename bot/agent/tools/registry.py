@@ -9,14 +9,15 @@ from bot.agent.tools.edit import EDIT, MULTI_EDIT
 from bot.agent.tools.exit_plan_mode import PLAN
 from bot.agent.tools.grep import GREP
 from bot.agent.tools.look import GLOB, LS
+from bot.agent.tools.notebook import NOTEBOOK_EDIT, NOTEBOOK_READ
 from bot.agent.tools.read import READ
 from bot.agent.tools.todo import TODO_READ, TODO_WRITE
 from bot.agent.tools.tool import Tool
 from bot.agent.tools.write import WRITE
 from bot.core.transcript import Json
 
-LOOKING = (READ, LS, GLOB, GREP, BASH)
-EDITING = (WRITE, EDIT, MULTI_EDIT)
+LOOKING = (READ, NOTEBOOK_READ, LS, GLOB, GREP, BASH)
+EDITING = (WRITE, EDIT, MULTI_EDIT, NOTEBOOK_EDIT)
 LISTING = (TODO_READ, TODO_WRITE)
 ALL = (*LOOKING, *EDITING, *LISTING, PLAN, ASK)
 

@@ -1,0 +1,46 @@
+"""NotebookRead and NotebookEdit: notebooks by their cells."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from bot.agent.permissions import Kind
+from bot.agent.tools.tool import Tool, ToolInput, hosted
+
+
+class NotebookReadInput(ToolInput):
+    """Input of NotebookRead; `cell_id` shows one cell alone."""
+
+    notebook_path: str = Field(min_length=1)
+    cell_id: str | None = None
+
+
+class NotebookEditInput(ToolInput):
+    """Input of NotebookEdit; a new cell comes after `cell_id`, or first."""
+
+    notebook_path: str = Field(min_length=1)
+    cell_id: str | None = None
+    cell_type: Literal["code", "markdown", "raw"] | None = None
+    edit_mode: Literal["replace", "insert", "delete"] = "replace"
+    new_source: str = ""
+
+
+NOTEBOOK_READ = Tool(
+    name="NotebookRead",
+    description="Read a Jupyter notebook (.ipynb): its cells with their ids, sources and outputs; images are shown.",
+    input_model=NotebookReadInput,
+    call=lambda given, context: hosted(given, context, operation="NotebookRead"),
+    kind=lambda _: Kind.LOOK,
+    concurrent=lambda _: True,
+)
+
+NOTEBOOK_EDIT = Tool(
+    name="NotebookEdit",
+    description=(
+        "Change one cell of a notebook that was read before: replace its source (a code cell's outputs are cleared), "
+        "insert a cell after `cell_id` (first without one; needs `cell_type`), or delete it."
+    ),
+    input_model=NotebookEditInput,
+    call=lambda given, context: hosted(given, context, operation="NotebookEdit", stamp="notebook_path"),
+    kind=lambda _: Kind.EDIT,
+)

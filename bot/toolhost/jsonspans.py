@@ -1,0 +1,174 @@
+"""JSON as spans of bytes: a value can be replaced, and all that is not touched stays as it was, byte for byte.
+
+Rules: nothing is decoded but what is asked for, so that a huge value costs no memory; nesting is bounded; one pass in
+linear time. What stands inside of a skipped value is not judged, only its brackets and strings.
+"""
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bot.toolhost.protocol import Failure
+
+DEPTH = 100
+_MOST_PARTS = 200_000
+_MOST_BRACKETS = 1_000_000
+_SPACE = re.compile(rb"[ \t\r\n]*+")
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_PLAIN = re.compile(rb"[-+.0-9A-Za-z]++")
+_TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]++|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
+_CLOSING = {ord("{"): ord("}"), ord("["): ord("]")}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One member of an object or element of an array: its bytes, with the white space and the key before its value."""
+
+    lead: bytes
+    key: bytes
+    """The key with its colon, as written; empty in an array."""
+    value: bytes
+    trail: bytes = b""
+
+    def name(self) -> str:
+        """Give the key's name."""
+        return str(decoded(_STRING.match(self.key)[0])) if _STRING.match(self.key) else ""  # type: ignore[index]
+
+    def raw(self) -> bytes:
+        """Give the bytes as they were read."""
+        return self.lead + self.key + self.value + self.trail
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """An object or array in its parts."""
+
+    opening: bytes
+    parts: tuple[Part, ...]
+    closing: bytes
+    """The closing bracket, after the white space of one that is empty."""
+
+    def raw(self) -> bytes:
+        """Give the bytes: those that were read, where no part was changed."""
+        return self.opening + b",".join(part.raw() for part in self.parts) + self.closing
+
+    def find(self, name: str) -> Part | None:
+        """Find a member; raises Failure when there are two of this name, since readers differ on which one counts."""
+        found = [part for part in self.parts if part.name() == name]
+        if len(found) > 1:
+            raise Failure(f"the key {name!r} is there {len(found)} times in one object")
+        return found[0] if found else None
+
+    def put(self, name: str, value: bytes) -> "Composite":
+        """Give a copy in which a member has another value; one that is new comes last, set as the first one is."""
+        parts = tuple(replace(part, value=value) if part.name() == name else part for part in self.parts)
+        made = replace(self, parts=parts)
+        if made.find(name) or not parts:
+            return made
+        colon = parts[0].key[len(_STRING.match(parts[0].key)[0]) :]  # type: ignore[index]
+        return made.insert(len(parts), Part(parts[0].lead, json.dumps(name).encode() + colon, value))
+
+    def insert(self, index: int, part: Part) -> "Composite":
+        """Give a copy with one more part; the white space before the closing bracket stays there."""
+        parts = [*self.parts[:index], part, *self.parts[index:]]
+        return replace(self, parts=self._ended(parts))
+
+    def drop(self, index: int) -> "Composite":
+        """Give a copy without a part; the white space before the closing bracket stays there."""
+        parts = [*self.parts[:index], *self.parts[index + 1 :]]
+        return replace(self, parts=self._ended(parts)) if parts else Composite(self.opening, (), self.closing)
+
+    def _ended(self, parts: list[Part]) -> tuple[Part, ...]:
+        """Move the white space before the closing bracket behind the part that is now the last."""
+        ending = self.parts[-1].trail if self.parts else b""
+        inner = [replace(part, trail=b"") if part is self.parts[-1] else part for part in parts[:-1]]
+        return (*inner, replace(parts[-1], trail=ending))
+
+
+def parse(content: bytes) -> Part:
+    """Find the one value of a JSON text, with the white space around it; raises Failure when it is none."""
+    start = _space(content, 0)
+    end = _end(content, start)
+    if _space(content, end) != len(content):
+        raise _broken(end)
+    return Part(content[:start], b"", content[start:end], content[end:])
+
+
+def split(raw: bytes) -> Composite:
+    """Take an object or array apart; raises Failure for what is neither, or broken."""
+    if not raw or raw[0] not in _CLOSING:
+        raise Failure("not an object or array")
+    closing, parts = _CLOSING[raw[0]], list[Part]()
+    at = _space(raw, 1)
+    if raw[at] == closing:
+        return Composite(raw[:1], (), raw[1:])
+    at = 1
+    while True:
+        part, at = _part(raw, at, keyed=raw[:1] == b"{")
+        parts.append(part)
+        if at >= len(raw) or raw[at] not in {closing, ord(",")} or len(parts) > _MOST_PARTS:
+            raise _broken(at)
+        if raw[at] == closing:
+            return Composite(raw[:1], tuple(parts), raw[at:])
+        at += 1
+
+
+def decoded(raw: bytes) -> Any:
+    """Decode one small value; raises Failure when it is broken."""
+    try:
+        return json.loads(raw.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise Failure("broken JSON") from None
+
+
+def _part(raw: bytes, at: int, *, keyed: bool) -> tuple[Part, int]:
+    """Read one part and give where it ended."""
+    start = _space(raw, at)
+    lead, key, value = raw[at:start], b"", start
+    if keyed:
+        name = _STRING.match(raw, start)
+        colon = _space(raw, name.end()) if name else start
+        if not name or raw[colon : colon + 1] != b":":
+            raise _broken(start)
+        value = _space(raw, colon + 1)
+        key = raw[start:value]
+    end = _end(raw, value)
+    after = _space(raw, end)
+    return Part(lead, key, raw[value:end], raw[end:after]), after
+
+
+def _end(raw: bytes, start: int) -> int:
+    """Give where the value that starts here ends."""
+    first = raw[start : start + 1]
+    if first not in {b"{", b"["}:
+        found = (_STRING if first == b'"' else _PLAIN).match(raw, start)
+        if not found:
+            raise _broken(start)
+        return found.end()
+    open_brackets = bytearray((_CLOSING[raw[start]],))
+    at, seen = start + 1, 0
+    while open_brackets:
+        seen += 1
+        found = _TO_BRACKET.match(raw, at)
+        if not found:
+            raise _broken(at)
+        at, bracket = found.end(), raw[found.end() - 1]
+        if bracket in _CLOSING:
+            open_brackets.append(_CLOSING[bracket])
+            if len(open_brackets) > DEPTH or seen > _MOST_BRACKETS:
+                raise Failure(f"nested more than {DEPTH} deep, or more than {_MOST_BRACKETS:,} brackets")
+        elif bracket != open_brackets.pop():
+            raise _broken(at - 1)
+    return at
+
+
+def _space(raw: bytes, at: int) -> int:
+    """Pass over white space."""
+    found = _SPACE.match(raw, at)
+    return found.end() if found else at
+
+
+def _broken(at: int) -> Failure:
+    """Say where a text stops being JSON."""
+    return Failure(f"not JSON at byte {at:,}")

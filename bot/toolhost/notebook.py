@@ -1,0 +1,215 @@
+"""A notebook: its cells, found by id, and changed so that all else stays byte for byte.
+
+The format: https://nbformat.readthedocs.io/en/latest/format_description.html. Cells have ids from 4.5 on; a cell
+without one, or whose id is not a proper and unique one, is called ``cell-N``, counted from 0.
+
+Rules: a code cell whose source is replaced loses its outputs and its count, as they are no longer its own; what is
+written takes the file's own indent, line ends, escapes and form of a source (one text or a list of lines).
+"""
+
+import json
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bot.toolhost.jsonspans import Composite, Part, decoded, parse, split
+from bot.toolhost.protocol import Failure
+
+BOM = b"\xef\xbb\xbf"
+KINDS = ("code", "markdown", "raw")
+TEXT_BYTES = 1 << 20
+_MOST_CELLS = 20_000
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_BREAK = re.compile(rb"(\r?\n)([ \t]*)$")
+_ESCAPED = re.compile(rb"\\u(?!00[01])[0-9a-fA-F]{4}")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a file is written: `newline` is empty where all stands on one line."""
+
+    newline: bytes
+    indent: str
+    colon: str
+    comma: str
+    escaped: bool
+
+    def write(self, value: Any, margin: bytes) -> bytes:
+        """Write a value as the file would, with `margin` before each further line."""
+        separators = (self.comma if not self.newline else ",", self.colon)
+        indent = self.indent if self.newline else None
+        text = json.dumps(value, ensure_ascii=self.escaped, indent=indent, separators=separators)
+        return text.encode().replace(b"\n", self.newline + margin)
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """A notebook's bytes, taken apart as far as its cells."""
+
+    document: Part
+    top: Composite
+    cells: Composite
+    style: Style
+    has_ids: bool
+    bom: bytes
+
+    def ids(self) -> list[str]:
+        """Name every cell."""
+        own = [text(cell, "id") for cell in map(opened, self.cells.parts)]
+        count = Counter(own)
+        proper = (id_ if id_ and _ID.fullmatch(id_) and count[id_] == 1 else None for id_ in own)
+        return [id_ or f"cell-{n}" for n, id_ in enumerate(proper)]
+
+    def index(self, id_: str) -> int:
+        """Find a cell; raises Failure when there is none."""
+        ids = self.ids()
+        if id_ in ids:
+            return ids.index(id_)
+        number = re.fullmatch(r"cell-(\d{1,6})", id_)
+        if number and int(number[1]) < len(ids):
+            return int(number[1])
+        shown = ", ".join(ids[:20]) + (f" and {len(ids) - 20} more" if len(ids) > 20 else "")
+        raise Failure(f"There is no cell {id_[:80]!r}. Cells: {shown or 'none'}.")
+
+    def with_cells(self, cells: Composite) -> bytes:
+        """Give the file's bytes with other cells."""
+        top = self.top.put("cells", cells.raw())
+        return self.bom + replace(self.document, value=top.raw()).raw()
+
+    def replaced(self, index: int, source: str, kind: str | None) -> bytes:
+        """Give the file with another source, and perhaps kind, of one cell."""
+        part = self.cells.parts[index]
+        cell = opened(part)
+        before = text(cell, "cell_type")
+        if kind and kind != before:
+            cell = _turned(cell.put("cell_type", self.style.write(kind, b"")), kind)
+        if (kind or before) == "code":
+            cell = cell.put("execution_count", b"null").put("outputs", b"[]")
+        cell = cell.put("source", self._source(cell, source))
+        parts = (*self.cells.parts[:index], replace(part, value=cell.raw()), *self.cells.parts[index + 1 :])
+        return self.with_cells(replace(self.cells, parts=parts))
+
+    def deleted(self, index: int) -> bytes:
+        """Give the file without one cell."""
+        return self.with_cells(self.cells.drop(index))
+
+    def inserted(self, index: int, source: str, kind: str) -> tuple[bytes, str]:
+        """Give the file with a new cell before the one at `index`, and the new cell's name."""
+        id_ = os.urandom(4).hex() if self.has_ids else f"cell-{index}"
+        cell: dict[str, Any] = {"cell_type": kind}
+        cell |= {"execution_count": None} if kind == "code" else {}
+        cell |= {"id": id_} if self.has_ids else {}
+        cell |= {"metadata": {}}
+        cell |= {"outputs": []} if kind == "code" else {}
+        cell["source"] = _lines(source) if self._listed() else source
+        style, cells = self.style, self.cells
+        if cells.parts:
+            lead = cells.parts[0].lead
+            return self.with_cells(cells.insert(index, Part(lead, b"", style.write(cell, _margin(lead))))), id_
+        outer = style.newline + _margin(self._cells_part().lead)
+        lead = outer + style.indent.encode() if style.newline else b""
+        only = Part(lead, b"", style.write(cell, _margin(lead)), outer if style.newline else b"")
+        return self.with_cells(Composite(b"[", (only,), b"]")), id_
+
+    def _source(self, cell: Composite, source: str) -> bytes:
+        """Write a source in the form that the cell has."""
+        old = cell.find("source")
+        listed = old.value.startswith(b"[") if old else self._listed()
+        margin = _margin(old.lead if old else cell.parts[0].lead)
+        return self.style.write(_lines(source) if listed else source, margin)
+
+    def _listed(self) -> bool:
+        """Tell whether the file writes sources as lists of lines, as most do."""
+        sources = (opened(part).find("source") for part in self.cells.parts[:1])
+        return all(source is None or source.value.startswith(b"[") for source in sources)
+
+    def _cells_part(self) -> Part:
+        found = self.top.find("cells")
+        if found is None:
+            raise Failure("it has no cells")
+        return found
+
+
+def load(content: bytes, name: str) -> Notebook:
+    """Take a notebook apart; raises Failure when it is none."""
+    bom = BOM if content.startswith(BOM) else b""
+    try:
+        document = parse(content.removeprefix(bom))
+        top = split(document.value)
+        major, minor = _number(top, "nbformat"), _number(top, "nbformat_minor")
+        if major != 4:
+            raise Failure("nbformat is not 4: upgrade it with `jupyter nbconvert --to notebook`")
+        found = top.find("cells")
+        if found is None or not found.value.startswith(b"["):
+            raise Failure("it has no list of cells")
+        cells = split(found.value)
+        if len(cells.parts) > _MOST_CELLS:
+            raise Failure(f"it has more than {_MOST_CELLS:,} cells")
+        for part in cells.parts:
+            if text(opened(part), "cell_type") not in KINDS:
+                raise Failure("a cell's cell_type is none of " + ", ".join(KINDS))
+    except Failure as failure:
+        raise Failure(f"{name} is not a notebook that can be worked on: {failure}. Read shows its text.") from None
+    return Notebook(document, top, cells, _style(content, top, found.lead), minor >= 5, bom)
+
+
+def opened(part: Part) -> Composite:
+    """Take a cell or another object apart; raises Failure for what is none."""
+    if not part.value.startswith(b"{"):
+        raise Failure("an object was expected")
+    return split(part.value)
+
+
+def text(owner: Composite, name: str) -> str:
+    """Give a member's text, which may be a list of lines; "" where it has none, a note where it is too long."""
+    found = owner.find(name)
+    if found is None:
+        return ""
+    if len(found.value) > TEXT_BYTES:
+        return f"[{len(found.value):,} bytes, too long to be shown]"
+    value = decoded(found.value)
+    if isinstance(value, list):
+        return "".join(line for line in value if isinstance(line, str))
+    return value if isinstance(value, str) else ""
+
+
+def _turned(cell: Composite, kind: str) -> Composite:
+    """Drop the members that a cell of another kind may not have."""
+    unwanted = {"attachments"} if kind == "code" else {"outputs", "execution_count"}
+    for n in reversed(range(len(cell.parts))):
+        if cell.parts[n].name() in unwanted:
+            cell = cell.drop(n)
+    return cell
+
+
+def _number(top: Composite, name: str) -> int:
+    """Read a small number; -1 where there is none."""
+    found = top.find(name)
+    value = decoded(found.value) if found and len(found.value) < 10 else None
+    return value if isinstance(value, int) else -1
+
+
+def _style(content: bytes, top: Composite, lead: bytes) -> Style:
+    """See how a file is written."""
+    broken = _BREAK.search(lead)
+    key = top.parts[0].key
+    return Style(
+        newline=broken[1] if broken else b"",
+        indent=broken[2].decode() if broken else "",
+        colon=": " if key.endswith(b" ") else ":",
+        comma=", " if any(part.lead == b" " for part in top.parts) else ",",
+        escaped=content.removeprefix(BOM).isascii() and _ESCAPED.search(content) is not None,
+    )
+
+
+def _margin(lead: bytes) -> bytes:
+    """Give the white space that begins a line of this depth."""
+    found = _BREAK.search(lead)
+    return found[2] if found else b""
+
+
+def _lines(source: str) -> list[str]:
+    """Cut a source into lines that keep their ends, as nbformat writes it."""
+    return [line for line in re.split(r"(?<=\n)", source) if line]

@@ -1,0 +1,166 @@
+"""NotebookRead and NotebookEdit: a notebook as cells, with what their outputs say and show."""
+
+import base64
+import binascii
+import os
+import re
+from typing import Any
+
+from bot.toolhost.files import RESULT_BYTES
+from bot.toolhost.images import IMAGE_BYTES, block, media_type
+from bot.toolhost.jsonspans import Composite, Part, split
+from bot.toolhost.notebook import KINDS, Notebook, load, opened, text
+from bot.toolhost.operation import Arguments, Call, Host
+from bot.toolhost.paths import Place, missing
+from bot.toolhost.protocol import Answer, Failure
+from bot.toolhost.storing import Before, check_stamp, current, encoded, put, writable
+
+IMAGES = 10
+_SOURCE = 20_000
+_OUTPUT = 4_000
+_OUTPUTS = 20
+_ANSI = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def read_notebook(host: Host, _call: Call, arguments: Arguments) -> Answer:
+    """Show the cells of a notebook, or one of them, with their outputs; images come as blocks."""
+    place = host.root.place(arguments["notebook_path"])
+    before, notebook = _loaded(host, place)
+    ids = notebook.ids()
+    wanted = arguments.get("cell_id")
+    chosen = [notebook.index(wanted)] if wanted else range(len(ids))
+    view = _View(place.name)
+    shown: list[str] = []
+    size = 0
+    for n in chosen:
+        cell = view.cell(notebook.cells.parts[n], ids[n], whole=bool(wanted))
+        size += len(cell.encode(errors="replace"))
+        if size > RESULT_BYTES and shown:
+            left = f"{ids[n]} to {ids[-1]}" if n + 1 < len(ids) else ids[n]
+            shown.append(f"({len(ids) - n} more cells, {left}: give a cell_id to see one)")
+            break
+        shown.append(cell)
+    answer = "\n".join(shown) or f"({place.name} has no cells)"
+    return Answer(answer, blocks=tuple(view.blocks), stamps={place.name: before.stamp})
+
+
+def edit_notebook(host: Host, _call: Call, arguments: Arguments) -> Answer:
+    """Replace, insert or delete one cell; all else in the file stays byte for byte."""
+    place = writable(host, arguments["notebook_path"])
+    encoded(arguments.get("new_source") or "")
+    with host.writing:
+        before, notebook = _loaded(host, place)
+        check_stamp(place, before, arguments.get("stamp"))
+        content, said = _edited(notebook, arguments)
+        if content == before.content:
+            raise Failure(f"The cell has this source already: nothing was changed in {place.name}.")
+        stamp = put(host, place, content, before.mode)
+    return Answer(f"{said} in {place.name}.", stamps={place.name: stamp})
+
+
+def _loaded(host: Host, place: Place) -> tuple[Before, Notebook]:
+    """Read a notebook."""
+    if os.path.isdir(place.real):
+        raise Failure(f"{place.name} is a folder: give the path of a notebook.")
+    before = current(host, place)
+    if before.content is None:
+        raise Failure(f"{missing(host.root, place)} Write makes a new one.")
+    return before, load(before.content, place.name)
+
+
+def _edited(notebook: Notebook, arguments: Arguments) -> tuple[bytes, str]:
+    """Make the change that was asked for, and say what it was."""
+    id_, kind, source = (arguments.get(name) for name in ("cell_id", "cell_type", "new_source"))
+    mode = arguments.get("edit_mode") or "replace"
+    if kind and kind not in KINDS:
+        raise Failure(f"cell_type is one of {', '.join(KINDS)}.")
+    if mode == "insert":
+        if not kind:
+            raise Failure("cell_type is needed to insert a cell: code or markdown.")
+        content, made = notebook.inserted(notebook.index(id_) + 1 if id_ else 0, source or "", kind)
+        return content, f"Inserted the {kind} cell {made} {f'after {id_}' if id_ else 'at the beginning'}"
+    if not id_:
+        raise Failure(f"cell_id is needed to {mode} a cell: NotebookRead shows them.")
+    index = notebook.index(id_)
+    if mode == "delete":
+        return notebook.deleted(index), f"Deleted the cell {id_}"
+    cell = opened(notebook.cells.parts[index])
+    before = text(cell, "cell_type")
+    if text(cell, "source") == source and kind in {None, before}:
+        raise Failure(f"The cell {id_} has this source already: nothing was changed.")
+    cleared = " (its outputs were cleared)" if (kind or before) == "code" and before == "code" else ""
+    return notebook.replaced(index, source or "", kind), f"Replaced the cell {id_}{cleared}"
+
+
+class _View:
+    """What is shown of a notebook; collects the images, within bounds."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.blocks: list[dict[str, Any]] = []
+        self._room = IMAGE_BYTES
+
+    def cell(self, part: Part, id_: str, *, whole: bool) -> str:
+        """Write one cell with its outputs; a source that is too long is cut unless it is shown alone."""
+        cell = opened(part)
+        source = _cut(text(cell, "source"), RESULT_BYTES // 2 if whole else _SOURCE)
+        outputs = cell.find("outputs")
+        said = self._outputs(outputs, RESULT_BYTES // 4 if whole else _OUTPUT) if outputs else []
+        kind = text(cell, "cell_type")
+        return "\n".join([f'<cell id="{id_}" type="{kind}">', source, "</cell>", *said])
+
+    def _outputs(self, outputs: Part, most: int) -> list[str]:
+        """Write a cell's outputs."""
+        parts = split(outputs.value).parts if outputs.value.startswith(b"[") else ()
+        said = [_cut(_ANSI.sub("", self._output(opened(part))), most) for part in parts[:_OUTPUTS]]
+        said += [f"({len(parts) - _OUTPUTS} more outputs)"] if len(parts) > _OUTPUTS else []
+        return [f"<output>\n{one.rstrip()}\n</output>" for one in said]
+
+    def _output(self, output: Composite) -> str:
+        """Say what one output is."""
+        match text(output, "output_type"):
+            case "stream":
+                return text(output, "text")
+            case "error":
+                return text(output, "traceback") or f"{text(output, 'ename')}: {text(output, 'evalue')}"
+            case _:
+                return self._display(output)
+
+    def _display(self, output: Composite) -> str:
+        """Show the pictures of an output, or else its text, or else name its types."""
+        data = output.find("data")
+        shown = opened(data) if data else Composite(b"{", (), b"}")
+        notes = [self._image(shown, kind) for kind in _IMAGES if shown.find(kind)]
+        kinds = ", ".join(part.name()[:80] for part in shown.parts[:_OUTPUTS])
+        plain = text(shown, "text/plain") or ("" if notes else f"(output of type {kinds or 'unknown'}, not shown)")
+        return "\n".join(filter(None, [plain, *notes]))
+
+    def _image(self, data: Composite, kind: str) -> str:
+        """Add an image to the blocks, and say so; say why not where it cannot be."""
+        found = data.find(kind)
+        if found is None or len(self.blocks) >= IMAGES or len(found.value) * 3 // 4 > self._room:
+            return f"({kind}: left out, too many or too large)"
+        try:
+            content = base64.b64decode(_text64(data, kind), validate=True)
+            if media_type(content) != kind:
+                return f"({kind}: left out, it is not what it says)"
+            self.blocks.append(block(content, kind, kind))
+        except (binascii.Error, ValueError, Failure):
+            return f"({kind}: left out, it is broken or too large)"
+        self._room -= len(content)
+        return f"({kind}: image {len(self.blocks)} below)"
+
+
+def _text64(data: Composite, kind: str) -> bytes:
+    """Give an image's base64 without its line breaks."""
+    found = data.find(kind)
+    return re.sub(rb'\\n|[\s"\[\],]', b"", found.value) if found else b""
+
+
+def _cut(written: str, most: int) -> str:
+    """Keep the beginning and the end of a text that is too long."""
+    if len(written) <= most:
+        return written
+    half = most // 2
+    return f"{written[:half]}\n[... {len(written) - 2 * half:,} characters left out ...]\n{written[-half:]}"
