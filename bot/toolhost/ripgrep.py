@@ -1,6 +1,7 @@
 """One run of ripgrep: read in bounded pieces, ended when enough was read or the call is cancelled."""
 
 from collections.abc import Iterator
+from itertools import chain
 from types import TracebackType
 from typing import Self
 
@@ -39,13 +40,18 @@ class Ripgrep:
 
     def records(self, end: bytes) -> Iterator[bytes]:
         """Yield what it writes, record by record; one longer than 64 KiB is cut. Raises Failure when cancelled."""
+        return chain.from_iterable(self.batches(end))
+
+    def batches(self, end: bytes) -> Iterator[list[bytes]]:
+        """Yield the records as they come, many at once: what is done with a hundred thousand is done in few steps."""
         rest = b""
         while piece := self._read():
             *whole, rest = (rest + piece).split(end)
-            yield from whole
+            if whole:
+                yield whole
             rest = rest[:_LONGEST_RECORD]
         if rest:
-            yield rest
+            yield [rest]
         self._finish()
 
     def _read(self) -> bytes:

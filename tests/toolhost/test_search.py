@@ -199,6 +199,18 @@ def test_grep_is_deterministic(host: Client, root: Path) -> None:
     assert len(answers) == 1
 
 
+def test_grep_orders_few_and_many_alike(host: Client, root: Path) -> None:
+    """Names come ordered by their parts, whether all were found first or the search ended early."""
+    for n in range(2100):
+        (root / f"d{n % 3}").mkdir(exist_ok=True)
+        (root / f"d{n % 3}/{n:04}").write_text("needle" if n % 9 == 0 else "all")
+    (root / "d0.txt").write_text("needle all")
+    assert host.call("Grep", pattern="needle", head_limit=2).text.split("\n")[:2] == ["d0/0000", "d0/0009"]
+    many = host.call("Grep", pattern="all|needle", head_limit=4, offset=699).text.split("\n")
+    assert many[:4] == ["d0/2097", "d0.txt", "d1/0001", "d1/0004"]
+    assert host.call("Grep", pattern="needle", offset=233).text.split("\n")[0] == "d0/2097"
+
+
 def test_without_ripgrep(open_host: Callable[..., Client]) -> None:
     """Where ripgrep is missing the error says so."""
     assert "not installed" in open_host(rg="no-such-program").call("Grep", pattern="x").text
