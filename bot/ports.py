@@ -70,6 +70,22 @@ class ModelRequest:
     role: str = "main"
     """main, subagent or light: decides effort and max_tokens (M6)."""
     user_id: str = ""
+    peak: int = 0
+    """The largest context that this history has had, in tokens: decides whether old results are cleared (C2)."""
+    summarize: str = ""
+    """Where given, the answer is the API's own summary of the messages, made after these instructions (C3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What the model that answers can hold, and how it takes a history that was shortened."""
+
+    window: int
+    """Tokens."""
+    summarizes: bool
+    """Whether it makes a signed summary on demand."""
+    binds: bool
+    """Whether its thinking is bound to all that came before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +107,8 @@ class Notice:
 
     kind: str
     text: str
+    model: str = ""
+    """The model that answers from now on, where that changes (L4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +131,12 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield the answer as it comes, ending with exactly one Completed.
 
-        Raises Transient when the service failed for good, Refused when it will never accept this request.
+        Raises Transient when the service failed for good, Refused when it will never accept this request, TooLong
+        where that is because of its length.
         """
+
+    def abilities(self, model: str) -> Abilities:
+        """Tell what the model of that name can hold."""
 
 
 # --- the sandboxed tools ---------------------------------------------------------------------------------------

@@ -45,6 +45,9 @@ def rendered(lines: Iterable[Line]) -> Iterator[tuple[str, str]]:
                     "head",
                     f"{at} session {body['session']}: {body['agent_type']} on {body['model']}, mode {body['mode']}",
                 )
+            case LineKind.COMPACTED:
+                sizes = f"{line.body['before']:,} tokens before, {line.body['after']:,} after"
+                yield "note", f"{at} ├ compacted ({line.body['by']}): {sizes}"
             case LineKind.NOTE:
                 facts = {key: value for key, value in line.body.items() if key != "note"}
                 yield "note", f"{at} ├ {line.body['note']} {json.dumps(facts, ensure_ascii=False)}"

@@ -15,6 +15,7 @@ from bot.agent.events import (
     AgentChanged,
     AgentEvent,
     Answered,
+    Compacted,
     Info,
     Lifecycle,
     ModeChanged,
@@ -226,7 +227,7 @@ class Story:
                 return f"{comment.mode_sign(event.mode)} (by {event.by})"
             case TodosChanged():
                 return "\n".join(f"  {_BOXES[status]} {content}" for content, status in event.todos)
-            case Info():
+            case Info() | Compacted():
                 return f"  ! {event.text}"
             case _:
                 return ""

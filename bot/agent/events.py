@@ -90,6 +90,20 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Compacted:
+    """Older history was replaced by a summary: tokens before and after, guessed (C1)."""
+
+    agent: AgentId
+    before: int
+    after: int
+
+    @property
+    def text(self) -> str:
+        """What people read of it."""
+        return f"older history was summarised: about {self.before:,} tokens before, {self.after:,} after"
+
+
+@dataclass(frozen=True, slots=True)
 class Info:
     """Something the runtime did on its own: retry, fallback, reminder, recovery."""
 
@@ -148,6 +162,7 @@ AgentEvent: TypeAlias = (
     | ToolStarted
     | ToolProgressed
     | ToolFinished
+    | Compacted
     | Info
     | ModeChanged
     | TodosChanged

@@ -10,12 +10,12 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final, assert_never
 
-from bot.agent import dispatch
+from bot.agent import compaction, dispatch
 from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
 from bot.agent.relay import closing
 from bot.agent.reminders import due
 from bot.agent.session import Session
-from bot.core.errors import Broken, CanaryShown, PlangateError
+from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
 from bot.core.transcript import Json, text_of, tool_calls
 from bot.ports import Began, Completed, Delta, ModelEvent, ModelRequest, Notice
 
@@ -51,13 +51,18 @@ async def _step(session: Session, *, may_nudge: bool) -> AsyncGenerator[AgentEve
     if limit := _limit(session):
         yield Ended(session.agent, End.LIMIT, limit)
         return
+    if compaction.due(session):
+        async with closing(compaction.compacted(session)) as made:
+            async for told in made:
+                yield told
+        return
     last = None
     async with closing(_request(session)) as events:
         async for event in events:
             last = event
             if not isinstance(event, Completed):
                 yield event
-    if isinstance(last, Ended):
+    if isinstance(last, Ended) or session.full:
         return
     if not isinstance(last, Completed):
         raise Broken("the model port ended without an answer or an error")
@@ -79,6 +84,9 @@ async def _react(session: Session, completed: Completed, *, may_nudge: bool) -> 
             yield Info(session.agent, "nudge", f"the model's answer was {what}; asked to go on")
         case "pause_turn":
             session.commit(completed)
+        case "model_context_window_exceeded":
+            session.full = True
+            yield Info(session.agent, "full", "the model's context is full; its last answer is asked for again")
         case _:
             yield _rest(session, completed)
 
@@ -89,12 +97,21 @@ async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Compl
     yield RequestStarted(session.agent, session.steps)
     frozen, world = session.frozen, session.world
     request = ModelRequest(
-        frozen.model, frozen.system, frozen.tools, session.history, role=frozen.role, user_id=world.user_id
+        frozen.model,
+        frozen.system,
+        frozen.tools,
+        session.history,
+        role=frozen.role,
+        user_id=world.user_id,
+        peak=session.peak,
     )
     try:
         async with closing(world.model.stream(request)) as events:
             async for event in events:
                 yield _relayed(session, event)
+    except TooLong as error:
+        session.full = True
+        yield Info(session.agent, "full", str(error))
     except PlangateError as error:
         session.note("failed", {"text": str(error)})
         yield Ended(session.agent, End.FAILED, str(error))
@@ -108,12 +125,12 @@ def _relayed(session: Session, event: ModelEvent) -> AgentEvent | Began | Comple
         case Delta():
             return Streamed(session.agent, event.kind, event.text)
         case Notice():
-            session.note(event.kind, {"text": event.text})
+            session.noticed(event)
             return Info(session.agent, event.kind, event.text)
         case Completed():
             session.world.ledger.add(session.agent, event.model, event.usage, event.cost_usd)
             session.world.alarm.listen(json.dumps(event.message, ensure_ascii=False))
-            session.last_context = event.usage.context
+            session.measure(event.usage, session.world.model.abilities(session.frozen.model).window)
             return event
         case Began():
             return event
@@ -190,8 +207,6 @@ def _rest(session: Session, completed: Completed) -> Ended:
             return Ended(session.agent, End.ANSWERED, text)
         case "refusal":
             return Ended(session.agent, End.REFUSED, text or "the model refused to answer")
-        case "model_context_window_exceeded":
-            return Ended(session.agent, End.LIMIT, "the model's context window is full")
         case "end_turn" | "stop_sequence" | "max_tokens" | "tool_use":
             return Ended(session.agent, End.FAILED, f"the model gave no usable answer ({completed.stop_reason})")
         case other:

@@ -4,8 +4,9 @@ Rules: what is appended is never changed; an assistant message and the results o
 where a call suspends the session; resuming replays the saved objects and never renders them again.
 """
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,8 +18,8 @@ from bot.agent.tools.tool import Context, Tool
 from bot.core.canary import Alarm
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
-from bot.core.transcript import Json, Line, LineKind, messages, pending_calls, tool_calls, well_formed
-from bot.ports import Clock, Completed, Model, Transcripts, Usage, Web
+from bot.core.transcript import Json, Line, LineKind, messages, pending_calls, said, tool_calls, well_formed
+from bot.ports import Clock, Completed, Model, Notice, Transcripts, Usage, Web
 
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
 
@@ -57,6 +58,8 @@ class World:
     """Listens to every session of the thread (X3)."""
     web: Web | None = None
     """None where the configuration lists no host for WebFetch."""
+    compaction: float = 0.8
+    """The share of the model's window above which older history is summarised (C1)."""
 
 
 @dataclass(slots=True)
@@ -76,6 +79,14 @@ class Session:
     steps: int = 0
     tool_calls: int = 0
     last_context: int = 0
+    peak: int = 0
+    """The largest context since the last compaction."""
+    full: bool = False
+    """The service said that the history does not fit."""
+    futile: int = 0
+    """Compactions in a row that made no room."""
+    shortened: int = 0
+    """How many messages the last compaction left."""
     started: float = 0.0
     """On the clock's monotonic scale."""
 
@@ -149,6 +160,38 @@ class Session:
         self.note("mode", {"mode": str(mode), "by": by})
         return ModeChanged(self.agent, mode, by)
 
+    def shorten(self, history: Sequence[Json], *, by: str, before: int, after: int) -> None:
+        """Send this from now on in the place of the history, all of which stays stored (C4); sizes in tokens."""
+        history = [well_formed(message) for message in history]
+        facts = {"by": by, "before": before, "after": after, "history": list(history)}
+        if self.context.stamps:
+            facts["seen"] = dict(self.context.stamps)
+        self._save(self._line(LineKind.COMPACTED, facts))
+        self.history[:] = history
+        self.shortened = len(history)
+        self.futile += 1
+        self._shortened(after)
+
+    def book(self, completed: Completed) -> None:
+        """Book an answer that is no part of the conversation, note what it cost, and listen to it (X3)."""
+        self.world.ledger.add(self.agent, completed.model, completed.usage, completed.cost_usd)
+        facts = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
+        self.note("aside", facts)
+        self.world.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
+
+    def measure(self, usage: Usage, window: int) -> None:
+        """Take in how large the context is now, and whether the last compaction made room."""
+        self.last_context = usage.context
+        self.peak = max(self.peak, usage.context)
+        if usage.context < self.world.compaction * window:
+            self.futile = 0
+
+    def noticed(self, notice: Notice) -> None:
+        """Note what the client did on its own; a model that was switched to answers from now on (L4)."""
+        self.note(notice.kind, {"text": notice.text})
+        if notice.model:
+            self.frozen = replace(self.frozen, model=notice.model)
+
     def note(self, what: str, facts: Json) -> None:
         """Save something that happened and is never sent."""
         self._save(self._line(LineKind.NOTE, well_formed({"note": what, **facts})))
@@ -158,7 +201,7 @@ class Session:
         self.history[:] = messages(lines)
         for line in lines:
             self._recall(line)
-        for answer, results in pairwise(self.history):
+        for answer, results in pairwise(said(lines)):
             self._recall_calls(tool_calls(answer), results["content"])
 
     def _recall(self, line: Line) -> None:
@@ -170,11 +213,18 @@ class Session:
                 self.steps += 1
                 usage = Usage(**(body.get("usage") or {}))
                 self.last_context = usage.context
+                self.peak = max(self.peak, usage.context)
                 self.world.ledger.add(self.agent, body.get("model", self.frozen.model), usage, body.get("cost_usd"))
             case LineKind.MESSAGE:
                 self.context.stamps.update(body.get("seen") or {})
+            case LineKind.COMPACTED:
+                self.context.stamps.update(body.get("seen") or {})
+                self.shortened = len(body["history"])
+                self._shortened(body["after"])
             case LineKind.NOTE if body.get("note") == "mode":
                 self.context.mode = Mode(body["mode"])
+            case LineKind.NOTE if body.get("note") == "aside":
+                self.world.ledger.add(self.agent, body["model"], Usage(**body["usage"]), body["cost_usd"])
             case _:
                 pass
 
@@ -186,6 +236,10 @@ class Session:
         for call in calls:
             if call["name"] == "TodoWrite" and call["id"] not in failed:
                 self.context.todos[:] = [(todo["content"], todo["status"]) for todo in call["input"]["todos"]]
+
+    def _shortened(self, context: int) -> None:
+        self.last_context = self.peak = context
+        self.full = False
 
     def _message(self, message: Json, facts: Json | None = None) -> Line:
         return self._line(LineKind.MESSAGE, {**(facts or {}), "message": message})

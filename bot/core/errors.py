@@ -7,6 +7,7 @@ PlangateError
  |    +-- LimitReached    a budget or limit ended the work                      exit code 4
  |    +-- SecretAdded      the work adds what nobody may publish
  |    +-- CanaryShown      something outside of the sandbox was read
+ |    +-- TooLong         what was asked does not fit into the model's context
  |    +-- OutOfScope      the work changed what its plan does not name
  |    +-- NoSandbox       this machine cannot hold a sandbox (D1)               exit code 6
  +-- Transient            try again later: the service, not the request, failed exit code 5
@@ -57,6 +58,10 @@ class LimitReached(Refused):
     """A budget of steps, time, tokens or dollars ended the work (L5)."""
 
     exit_code = 4
+
+
+class TooLong(Refused):
+    """The model's service refuses the request because of its length (M10)."""
 
 
 class OutOfScope(Refused):

@@ -5,6 +5,7 @@ A line is an object ``{"v": 1, "at": time, "kind": ..., ...}``. Kinds:
 ``opened``   the session's frozen parts, exactly as every request sends them: model, system, tools, agent type
 ``message``  a message exactly as it was sent or received (key order, unknown blocks and empty thinking included),
              with `usage` and `model` for an assistant message and `seen` (file stamps) for tool results
+``compacted`` `history`: the messages that are sent from now on instead of all before them, which stay stored (C4)
 ``note``     something that happened and is never sent: a mode change, a retry, a fallback, an error, the end
 
 Rules: a line is never changed or removed; an assistant message that calls tools is written together with the message
@@ -31,6 +32,7 @@ class LineKind(StrEnum):
 
     OPENED = "opened"
     MESSAGE = "message"
+    COMPACTED = "compacted"
     NOTE = "note"
 
 
@@ -73,7 +75,18 @@ def well_formed(message: Json) -> Json:
 
 
 def messages(lines: Iterable[Line]) -> list[Json]:
-    """List the messages to send, as stored."""
+    """List the messages to send, as stored: what a compaction left, and all after it."""
+    sent: list[Json] = []
+    for line in lines:
+        if line.kind is LineKind.COMPACTED:
+            sent = list(line.body["history"])
+        elif line.kind is LineKind.MESSAGE:
+            sent.append(line.body["message"])
+    return sent
+
+
+def said(lines: Iterable[Line]) -> list[Json]:
+    """List all messages that were ever said, those that are sent no more included."""
     return [line.body["message"] for line in lines if line.kind is LineKind.MESSAGE]
 
 

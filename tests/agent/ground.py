@@ -22,7 +22,7 @@ from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.tool import Context, Delegate, Tool
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
-from bot.ports import Began, Model, ModelEvent, ModelRequest, ToolOutput
+from bot.ports import Abilities, Began, Model, ModelEvent, ModelRequest, ToolOutput
 from bot.testing.model.request import ModelRequest as Seen
 from bot.testing.model.server import ScriptedModel
 
@@ -238,6 +238,9 @@ class Silent:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:  # noqa: ARG002 - the port's
         yield Began()
+
+    def abilities(self, model: str) -> Abilities:  # noqa: ARG002 - the port's
+        return Abilities(1_000_000, summarizes=False, binds=False)
 
 
 __all__ = ["EXIT_PLAN_MODE"]

@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.errors import Broken, Refused
-from bot.core.transcript import Json, Line, LineKind, decode, messages, pending_calls, text_of, tool_calls, well_formed
+from bot.core.transcript import (
+    Json,
+    Line,
+    LineKind,
+    decode,
+    messages,
+    pending_calls,
+    said,
+    text_of,
+    tool_calls,
+    well_formed,
+)
 
 AT: Final = datetime(2026, 11, 20, 8, 30, 0, 5, tzinfo=UTC)
 CALL: Final[Json] = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
@@ -150,3 +161,17 @@ def test_half_characters_are_not_sent(text: str, sent: str) -> None:
     made = well_formed({"role": "user", "content": [{"input": {text: [text]}}]})
     assert made == {"role": "user", "content": [{"input": {sent: [sent]}}]}
     assert well_formed(made) is made
+
+
+@pytest.mark.req("C4")
+def test_a_compaction_changes_what_is_sent_and_not_what_was_said() -> None:
+    """What is sent begins with what the last compaction left; what was said is everything."""
+    old, short, new = ({"role": "user", "content": text} for text in ("old", "short", "new"))
+    lines = [
+        Line(LineKind.MESSAGE, AT, {"message": old}),
+        Line(LineKind.COMPACTED, AT, {"history": [short]}),
+        Line(LineKind.MESSAGE, AT, {"message": new}),
+    ]
+    assert messages(lines) == [short, new]
+    assert said(lines) == [old, new]
+    assert lines[1].body == {"history": [short]}, "replaying leaves the line as it is"

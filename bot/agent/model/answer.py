@@ -86,7 +86,13 @@ class Answer:
 
 
 def usage_of(raw: Json) -> Usage:
-    """Read a response's usage; fields that are missing or null count as 0."""
+    """Read a response's usage; fields that are missing or null count as 0.
+
+    Where the service summarised, the counts at the top leave that out: the bill is the sum over the iterations.
+    """
+    iterations = raw.get("iterations") or []
+    if any(each.get("type") == "compaction" for each in iterations):
+        return sum((usage_of(each) for each in iterations), Usage())
 
     def number(value: Any) -> int:
         return value if isinstance(value, int) else 0

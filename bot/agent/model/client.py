@@ -7,6 +7,7 @@ once without streaming.
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,10 +15,10 @@ from bot.agent.model.answer import Answer, Malformed, usage_of
 from bot.agent.model.failures import Failure, status_failure
 from bot.agent.model.identity import WorkloadIdentity, identity_failure
 from bot.agent.model.request import parameters
-from bot.agent.model.specs import ModelSpec, cost_usd, resolve
+from bot.agent.model.specs import ModelSpec, cost_usd, known, learned, resolve
 from bot.agent.relay import closing, within
-from bot.core.errors import Misconfigured
-from bot.ports import Clock, Completed, ModelEvent, ModelRequest, Notice
+from bot.core.errors import Misconfigured, PlangateError
+from bot.ports import Abilities, Clock, Completed, ModelEvent, ModelRequest, Notice
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -52,14 +53,15 @@ class AnthropicModel:
     patience: Patience = Patience()
     identity: WorkloadIdentity | None = None
     """Whom to be where there is no key."""
+    specs: dict[str, ModelSpec] = field(default_factory=dict)
+    """What the service told about models; it outranks the table that this program brings (M12)."""
     _client: "AsyncAnthropic | None" = None
-    _given_up: set[str] = field(default_factory=set)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield one answer as it comes; see the port. A Notice voids what was shown of the answer before it."""
+        spec = await self._learned(request.model)
         failures, overloads, streaming = 0, 0, True
         while True:
-            spec = self._spec(request)
             try:
                 attempt = self._attempt(request, spec, streaming=streaming)
                 async with closing(within(attempt, self.patience.total)) as events:
@@ -70,12 +72,14 @@ class AnthropicModel:
                 failure = _classify(error)
             failures += 1
             overloads = overloads + 1 if failure.overloaded else 0
+            gone = overloads >= self.patience.overloads or failure.unavailable
+            if gone and failures < self.patience.tries and (other := self._other(spec)):
+                why = "unavailable" if failure.unavailable else "overloaded"
+                yield Notice("fallback", f"{spec.id} is {why}; going on with {other.id}", other.id)
+                spec, overloads = other, 0
+                continue
             if not failure.retryable or failures >= self.patience.tries:
                 raise failure.as_error()
-            if overloads >= self.patience.overloads and self._switch(spec):
-                overloads = 0
-                yield Notice("fallback", f"{spec.id} is overloaded; going on with {self.fallback}")
-                continue
             streaming = not (streaming and failure.status == 0)
             yield Notice("retry", f"{failure.text}; trying again ({failures} of {self.patience.tries - 1})")
             await self.clock.sleep(self._wait(failure, failures, plain=not streaming))
@@ -83,9 +87,25 @@ class AnthropicModel:
     async def known(self, name: str) -> str:
         """Ask the server for a model by alias or id and give its id; raises Transient or Refused with the cure."""
         try:
-            return (await self._made().models.retrieve(resolve(name).id)).id
+            told = await self._made().models.retrieve(self.spec(name).id)
         except Exception as error:
             raise _classify(error).as_error() from error
+        self.specs[told.id] = learned(self.spec(told.id), told.model_dump())
+        return told.id
+
+    def spec(self, name: str) -> ModelSpec:
+        """Give the spec of an alias or an id, as the service told it or as the table has it."""
+        found = resolve(name)
+        return self.specs.get(found.id, found)
+
+    async def _learned(self, name: str) -> ModelSpec:
+        """Give the spec of a model; one that the table does not have is asked for once, where the service tells."""
+        spec = self.spec(name)
+        if not known(name) and spec.id not in self.specs:
+            self.specs[spec.id] = spec
+            with suppress(PlangateError):
+                await self.known(name)
+        return self.spec(name)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -96,16 +116,15 @@ class AnthropicModel:
         """Import the library and make the client now; meant for a thread, beside other preparations."""
         self._made()
 
-    def _spec(self, request: ModelRequest) -> ModelSpec:
-        spec = resolve(request.model)
-        return resolve(self.fallback) if spec.id in self._given_up and self.fallback else spec
+    def abilities(self, model: str) -> Abilities:
+        """Tell what the model of that name can hold."""
+        spec = self.spec(model)
+        return Abilities(spec.window, spec.summarizes, spec.thinking == "adaptive")
 
-    def _switch(self, spec: ModelSpec) -> bool:
-        """Give a model up for the rest of this process where another one is configured."""
-        if self.fallback is None or resolve(self.fallback).id == spec.id:
-            return False
-        self._given_up.add(spec.id)
-        return True
+    def _other(self, spec: ModelSpec) -> ModelSpec | None:
+        """Give the model to go on with where this one does not answer; None where there is no other."""
+        other = self.spec(self.fallback) if self.fallback else spec
+        return other if other.id != spec.id else None
 
     def _wait(self, failure: Failure, failures: int, *, plain: bool) -> float:
         """Seconds until the next try: what the server asks for (capped), none before the plain request (M8)."""

@@ -7,7 +7,7 @@ whose `type` says what it is, and a stall or a cut connection arrives as the tra
 
 from dataclasses import dataclass
 
-from bot.core.errors import PlangateError, Refused, Transient
+from bot.core.errors import PlangateError, Refused, TooLong, Transient
 
 RETRYABLE_STATUS = frozenset({408, 409, 429})
 _OVERLOADED = frozenset({"overloaded_error"})
@@ -34,11 +34,25 @@ class Failure:
     mend: str = ""
     """The cure, where the status alone does not tell it."""
 
+    @property
+    def unavailable(self) -> bool:
+        """Whether the model is not there (any more) for this account: another one may be (L4)."""
+        return self.status == 404 and "model" in self.text
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the request is refused because of its length.
+
+        https://platform.claude.com/docs/en/build-with-claude/context-windows
+        """
+        return self.status == 413 or (self.status == 400 and "too long" in self.text)
+
     def as_error(self) -> PlangateError:
         """Give the error that ends the session."""
         if self.retryable:
             return Transient(self.text, where="the model", mend="try again later")
-        return Refused(self.text, where="the model", mend=self.mend or _CURES.get(self.status, "see the message"))
+        kind = TooLong if self.too_long else Refused
+        return kind(self.text, where="the model", mend=self.mend or _CURES.get(self.status, "see the message"))
 
 
 def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -> Failure:

@@ -6,6 +6,7 @@ What a model refuses is never sent to it. Cache marks are set on an outgoing cop
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from bot.agent.model.context import context_fields
 from bot.agent.model.specs import ModelSpec
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
@@ -40,8 +41,11 @@ def parameters(
         built["output_config"] = {"effort": _EFFORT[request.role]}
     if request.user_id:
         built["metadata"] = {"user_id": request.user_id}
-    if extra:
-        built["extra_body"] = dict(extra)
+    fields, betas = context_fields(request, spec)
+    if betas:
+        built["extra_headers"] = {"anthropic-beta": ",".join(betas)}
+    if fields or extra:
+        built["extra_body"] = {**fields, **(extra or {})}
     return built
 
 

@@ -5,9 +5,9 @@ million tokens. An id that is not in the table is sent as it is, with the plaine
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from bot.ports import Usage
 
@@ -44,6 +44,10 @@ class ModelSpec:
     efforts: tuple[str, ...] = EFFORTS
     min_cache: int = 1024
     """The shortest prefix, in tokens, that is cached."""
+    summarizes: bool = False
+    """Whether it makes a signed summary of a conversation on demand (C3)."""
+    clears: bool = True
+    """Whether old tool results can be cleared by the service (C2)."""
 
 
 _HAIKU_LONG = Prices(0.50, 2.50, 0.625, 1.00, 0.05)
@@ -52,7 +56,7 @@ _OPUS = Prices(5, 25, 6.25, 10, 0.50)
 _BUDGET = {"window": 200_000, "max_output": 64_000, "thinking": "budget", "may_disable": True, "efforts": ()}
 
 _SPECS = (
-    ModelSpec("claude-opus-5-5", prices=Prices(4, 20, 5, 8, 0.20), min_cache=512),
+    ModelSpec("claude-opus-5-5", prices=Prices(4, 20, 5, 8, 0.20), min_cache=512, summarizes=True),
     ModelSpec("claude-sonnet-5-5", prices=Prices(2, 10, 2.50, 4, 0.10), min_cache=512),
     ModelSpec(
         "claude-haiku-5-5",
@@ -60,8 +64,8 @@ _SPECS = (
         may_disable=True,
         min_cache=512,
     ),
-    ModelSpec("claude-fable-5-2", min_cache=512),
-    ModelSpec("claude-fable-5-1", prices=_FABLE, min_cache=512),
+    ModelSpec("claude-fable-5-2", min_cache=512, summarizes=True),
+    ModelSpec("claude-fable-5-1", prices=_FABLE, min_cache=512, summarizes=True),
     ModelSpec("claude-mythos-5-2", min_cache=512),
     ModelSpec("claude-mythos-5-1", prices=_FABLE, min_cache=512),
     ModelSpec("claude-opus-5", prices=_OPUS, may_disable=True, min_cache=512),
@@ -87,7 +91,47 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 def resolve(name: str) -> ModelSpec:
     """Give the spec of an alias or an id; an unknown id gets a spec without prices, effort or thinking field."""
     model = ALIASES.get(name, name)
-    return SPECS.get(model) or ModelSpec(model, max_output=32_000, thinking="none", efforts=())
+    return SPECS.get(model) or ModelSpec(model, max_output=32_000, thinking="none", efforts=(), clears=False)
+
+
+def known(name: str) -> bool:
+    """Tell whether the table has an alias or an id."""
+    return ALIASES.get(name, name) in SPECS
+
+
+def learned(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
+    """Give a spec as the models endpoint tells it; what that leaves out, and all prices, stay as they are (M12).
+
+    https://platform.claude.com/docs/en/api/models-list
+    """
+
+    def can(*path: str) -> bool | None:
+        found: Any = told.get("capabilities")
+        for name in path:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return bool(found.get("supported")) if isinstance(found, Mapping) else None
+
+    def size(name: str, otherwise: int) -> int:
+        value = told.get(name)
+        return value if isinstance(value, int) and value > 0 else otherwise
+
+    def may(otherwise: bool, *path: str) -> bool:
+        value = can(*path)
+        return otherwise if value is None else value
+
+    thinking = "adaptive" if can("thinking", "types", "adaptive") else spec.thinking
+    if not can("thinking", "types", "adaptive") and can("thinking", "types", "enabled"):
+        thinking = "budget"
+    return replace(
+        spec,
+        window=size("max_input_tokens", spec.window),
+        max_output=size("max_tokens", spec.max_output),
+        thinking=thinking,
+        may_disable=may(spec.may_disable, "thinking", "types", "disabled"),
+        efforts=spec.efforts if can("effort") is None else tuple(level for level in EFFORTS if can("effort", level)),
+        summarizes=may(spec.summarizes, "compaction", "summarize"),
+        clears=may(spec.clears, "context_management", "clear_tool_uses_20250919"),
+    )
 
 
 def cost_usd(spec: ModelSpec, usage: Usage) -> float | None:

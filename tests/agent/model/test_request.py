@@ -1,6 +1,7 @@
 """From a request to parameters: cache marks, what each model takes, what each answer costs (M4, M6, M12)."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from bot.agent.model.answer import Answer, Malformed, usage_of
 from bot.agent.model.request import marked, parameters
-from bot.agent.model.specs import ALIASES, SPECS, cost_usd, resolve
+from bot.agent.model.specs import ALIASES, SPECS, cost_usd, learned, resolve
 from bot.agent.prompts import first_message, system
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.core.transcript import Json
@@ -233,3 +234,28 @@ def test_a_delta_for_no_block_is_malformed() -> None:
     """A stream that names a block which never began is broken as a whole."""
     with pytest.raises(Malformed, match="never began"):
         Answer().feed({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}})
+
+
+@pytest.mark.req("M12")
+@pytest.mark.parametrize("model", sorted(set(SPECS) & set(MODELS)))
+async def test_the_table_agrees_with_what_the_service_tells(room: Open, model: str) -> None:
+    """Window, output and efforts of the table are those of the models endpoint, which also tells of summaries."""
+    r = room(lambda _: say("?"))
+    assert await r.model.known(model) == model
+    told, table = r.model.spec(model), SPECS[model]
+    assert (told.window, told.max_output, told.prices) == (table.window, table.max_output, table.prices)
+    assert set(table.efforts) <= set(told.efforts)
+    assert told.thinking == table.thinking
+    assert r.model.abilities(model).summarizes == told.summarizes == MODELS[model].preserved_thinking
+
+
+@pytest.mark.req("M12")
+async def test_an_unknown_model_is_asked_about_once(room: Open) -> None:
+    """What the service tells of it is what it is asked with; where it tells nothing, the plainest request goes out."""
+    new = replace(MODELS["claude-opus-5-5"], id="claude-next-7", window=300_000)
+    r = room(lambda _: say("Done."), models={**MODELS, new.id: new})
+    session = r.session(model=new.id)
+    assert ended(await drive(session)).text == "Done."
+    assert r.model.abilities(new.id).window == 300_000
+    assert r.api.requests[0].effort == "medium"
+    assert learned(resolve("unheard-of"), {"capabilities": None}) == resolve("unheard-of")

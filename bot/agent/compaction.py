@@ -1,0 +1,179 @@
+"""Puts a summary in the place of older history when the context is nearly full (C1, C3, C4).
+
+Two back-ends make the summary: the service's own, signed and in a block that stands first, where the model has that;
+else a request on the same prefix, whose answer begins a fresh history without old thinking. Where both fail, what the
+transcript tells by itself is the summary: nothing waits for a model here. Rules: only between turns; the last turns
+stay as they are; the stored transcript keeps everything, and one line says what is sent from now on.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bot.agent import turns
+from bot.agent.escaping import escaped
+from bot.agent.events import AgentEvent, Compacted, End, Ended, Info
+from bot.agent.prompts import prompt
+from bot.agent.recall import digest, given_again
+from bot.agent.relay import closing
+from bot.agent.session import Session
+from bot.core.errors import PlangateError
+from bot.core.transcript import Json, said, text_of, tool_calls
+from bot.ports import Abilities, Completed, ModelRequest, Notice
+
+FUTILE: Final = 2
+"""So many compactions that do not help are enough."""
+KEPT_SHARE: Final = 0.1
+"""The share of the window that the turns which stay may take; the last one stays in any case."""
+RESULT_SHARE: Final = 0.2
+"""The share that the results of the last turn may take."""
+LONGEST: Final = 40_000
+"""Characters of a summary."""
+
+STUCK: Final = f"the model's context window is full: {FUTILE} compactions did not make room"
+TOO_LARGE: Final = "the model's context window is full: the request alone does not fit"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A history in two: what is summarised, and the turns that stay."""
+
+    head: Sequence[Json]
+    kept: Sequence[Json]
+    given: Sequence[Json]
+    """The blocks that are given again."""
+    abilities: Abilities
+
+
+Made = list[Json]
+"""A history that is sent from now on."""
+BackEnd = Callable[[Session, Part], AsyncIterator[AgentEvent | Made]]
+
+
+def due(session: Session) -> bool:
+    """Tell whether the next request needs room first: by the last usage and a guess of what came since (C1)."""
+    if session.full:
+        return True
+    window = session.world.model.abilities(session.frozen.model).window
+    grown = len(session.history) > session.shortened
+    return grown and _size(session) >= session.world.compaction * window
+
+
+async def compacted(session: Session) -> AsyncGenerator[AgentEvent, None]:
+    """Make room in a session's history and tell of it; ends the session where that does not help."""
+    abilities = session.world.model.abilities(session.frozen.model)
+    start = turns.cut(session.history, int(KEPT_SHARE * abilities.window))
+    if start is None:
+        session.shortened = len(session.history)
+        if session.full:
+            yield Ended(session.agent, End.LIMIT, TOO_LARGE)
+        return
+    if session.futile >= FUTILE:
+        yield Ended(session.agent, End.LIMIT, STUCK)
+        return
+    before, by, made = _size(session), "cut", None
+    head = session.history[:start]
+    kept = turns.bounded(session.history[start:], int(RESULT_SHARE * abilities.window))
+    if len(head) > 1:
+        everything = said(session.world.transcripts.load(session.id))
+        given = await given_again(session, everything, kept, abilities.window)
+        part = Part(head, kept, given, abilities)
+        for by, back_end in _back_ends(part):  # noqa: B007 - the last one that was tried made it
+            async with closing(back_end(session, part)) as events:
+                async for event in events:
+                    if isinstance(event, list):
+                        made = event
+                    else:
+                        yield event
+            if made is not None:
+                break
+        else:
+            by, made = "digest", _fresh(part, digest(everything[: len(everything) - len(kept)]))
+    history = made if made is not None else [*head, *kept]
+    after = turns.tokens([*session.frozen.system, *session.frozen.tools, *history])
+    session.shorten(history, by=by, before=before, after=after)
+    yield Compacted(session.agent, before, after)
+
+
+def _size(session: Session) -> int:
+    """Guess the tokens of the next request."""
+    return session.last_context + turns.tokens(turns.new(session.history))
+
+
+def _back_ends(part: Part) -> list[tuple[str, BackEnd]]:
+    """Give the ways to a summary, best first: the service's needs an answered last turn, as it is followed by text."""
+    signed = part.abilities.summarizes and part.kept[-1]["role"] == "user"
+    return [("service", _by_service), ("model", _by_model)] if signed else [("model", _by_model)]
+
+
+async def _by_service(session: Session, part: Part) -> AsyncIterator[AgentEvent | Made]:
+    """Let the service summarise: its signed block stands for the head, so that what stays may keep its thinking."""
+    async with closing(_asked(session, part.head, summarize=prompt("compact"))) as events:
+        async for event in events:
+            if not isinstance(event, Completed):
+                yield event
+            elif _is_block(event):
+                yield [event.message, *part.kept, {"role": "user", "content": list(part.given)}]
+
+
+async def _by_model(session: Session, part: Part) -> AsyncIterator[AgentEvent | Made]:
+    """Let the model summarise in a request of its own, which reads the cache of the one before."""
+    asking = {"role": "user", "content": [{"type": "text", "text": prompt("compact").strip()}]}
+    async with closing(_asked(session, [*part.head, asking])) as events:
+        async for event in events:
+            if not isinstance(event, Completed):
+                yield event
+            elif (text := text_of(event.message)) and not tool_calls(event.message):
+                yield _fresh(part, text)
+
+
+def _is_block(completed: Completed) -> bool:
+    """Tell whether an answer is one summary and nothing else."""
+    content = completed.message["content"]
+    single = len(content) == 1 and content[0].get("type") == "compaction"
+    return completed.stop_reason == "compaction" and single and bool(str(content[0].get("content") or "").strip())
+
+
+def _fresh(part: Part, summary: str) -> Made:
+    """Begin a history anew: what is given again, the summary, and the turns that stay."""
+    told = f"Summary of the conversation so far, which is not sent any more:\n{escaped(summary.strip()[:LONGEST])}"
+    first = {"role": "user", "content": [*part.given, {"type": "text", "text": told}]}
+    kept = turns.without_thinking(part.kept) if part.abilities.binds else part.kept
+    return [first, *kept]
+
+
+async def _asked(
+    session: Session, messages: Sequence[Json], *, summarize: str = ""
+) -> AsyncIterator[AgentEvent | Completed]:
+    """Ask for a summary and book it; without budget, or where the call fails, there is no Completed."""
+    world, frozen = session.world, session.frozen
+    request = ModelRequest(
+        frozen.model,
+        frozen.system,
+        frozen.tools,
+        messages,
+        role=frozen.role,
+        user_id=world.user_id,
+        peak=session.peak,
+        summarize=summarize,
+    )
+    world.ledger.settle(session.agent)
+    if not world.ledger.may_start(session.agent):
+        return
+    try:
+        async with closing(world.model.stream(request)) as events:
+            async for event in events:
+                match event:
+                    case Notice():
+                        session.noticed(event)
+                        yield Info(session.agent, event.kind, event.text)
+                    case Completed():
+                        session.book(event)
+                        yield event
+                    case _:
+                        pass
+    except PlangateError as error:
+        session.note("unsummarised", {"text": str(error)})
+        yield Info(session.agent, "compaction", f"no summary: {error}")
+    finally:
+        world.ledger.settle(session.agent)

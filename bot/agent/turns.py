@@ -1,0 +1,95 @@
+"""Where a history may be cut, how long it is, and what of it can be sent in a history that begins anew (C1, C3).
+
+A turn is an assistant's message and all that answers it: cutting between turns never parts a call from its result.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from bot.core.transcript import Json
+
+BYTES_PER_TOKEN: Final = 3
+"""A low guess, so that a history is rather taken for longer than it is."""
+MEDIA_BYTES: Final = 5_000
+"""What an image counts, however many bytes it has."""
+MOST_KEPT: Final = 3
+"""So many turns stay as they are."""
+CUT: Final = "\n[the rest was cut to make room; ask for less at once]"
+
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+
+
+def tokens(value: Any) -> int:
+    """Guess the tokens of messages or parts of them."""
+    return _size(value) // BYTES_PER_TOKEN
+
+
+def new(history: Sequence[Json]) -> Sequence[Json]:
+    """Give what was appended since the last answer: what the usage of that does not count yet."""
+    start = len(history)
+    while start and history[start - 1]["role"] != "assistant":
+        start -= 1
+    return history[start:]
+
+
+def cut(history: Sequence[Json], room: int) -> int | None:
+    """Give the index where the turns begin that stay: the last one, and those before it that fit into `room` tokens.
+
+    None where no turn has begun after what a summary could be made of.
+    """
+    starts = [
+        index
+        for index in range(1, len(history))
+        if history[index]["role"] == "assistant" and history[index - 1]["role"] == "user"
+    ]
+    kept = starts[-1:]
+    for start in reversed(starts[:-1]):
+        if len(kept) == MOST_KEPT or tokens(history[start:]) > room:
+            break
+        kept.append(start)
+    return kept[-1] if kept else None
+
+
+def bounded(turns: Sequence[Json], room: int) -> list[Json]:
+    """Cut the results of the last message to what fits into `room` tokens; nothing is bound to it yet (C2)."""
+    last = turns[-1]
+    if last["role"] != "user" or isinstance(last["content"], str) or tokens(last) <= room:
+        return list(turns)
+    results = sum(block.get("type") == "tool_result" for block in last["content"])
+    share = room * BYTES_PER_TOKEN // max(results, 1)
+    return [*turns[:-1], {**last, "content": [_shortened(block, share) for block in last["content"]]}]
+
+
+def without_thinking(turns: Sequence[Json]) -> list[Json]:
+    """Give turns without thinking, which is bound to what came before; none where a message would be empty then."""
+    bare = [
+        message
+        if isinstance(message["content"], str)
+        else {**message, "content": [block for block in message["content"] if block.get("type") not in _THINKING]}
+        for message in turns
+    ]
+    return bare if all(message["content"] for message in bare) else []
+
+
+def _shortened(block: Json, size: int) -> Json:
+    """Cut a result's text to so many bytes; images of a result that is too long are left out."""
+    if block.get("type") != "tool_result" or _size(block) <= size:
+        return block
+    content = block.get("content") or ""
+    texts = [content] if isinstance(content, str) else [part["text"] for part in content if part.get("type") == "text"]
+    text = "\n".join(texts).encode()[:size].decode(errors="ignore")
+    return {**block, "content": text + CUT}
+
+
+def _size(value: Any) -> int:
+    match value:
+        case str():
+            return len(value.encode())
+        case {"type": "base64"}:
+            return MEDIA_BYTES
+        case dict():
+            return sum(len(key) + 6 + _size(inner) for key, inner in value.items())
+        case list() | tuple():
+            return sum(_size(inner) + 2 for inner in value)
+        case _:
+            return 4
