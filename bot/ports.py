@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
+from bot.core.exchange import Abilities, Began, Completed, Delta, ModelEvent, ModelRequest, Notice, Usage
 from bot.core.names import CommitId, RepositoryId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, Page, Reached
 from bot.core.plan import PlanDocument
@@ -14,6 +15,9 @@ from bot.core.pull import PullOrder, PullRequest
 from bot.core.question import Asking, Look
 from bot.core.transcript import Json, Line
 from bot.core.turn import Sign, Turn
+
+__all__ = ["Abilities", "Began", "Completed", "Delta", "ModelEvent", "ModelRequest", "Notice", "Usage"]
+"""What passes through a port and is said elsewhere; all else is here."""
 
 
 class Clock(Protocol):
@@ -30,99 +34,6 @@ class Clock(Protocol):
 
 
 # --- the model -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of one response, or a sum of such (facts: Messages API, usage)."""
-
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cache_write_1h: int = 0
-    """The part of cache_write that was written for an hour."""
-
-    @property
-    def context(self) -> int:
-        """The size of the context after this response, in tokens."""
-        return self.input + self.output + self.cache_read + self.cache_write
-
-    def __add__(self, other: "Usage") -> "Usage":
-        """Sum two usages."""
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.cache_write_1h + other.cache_write_1h,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
-    """What a session asks the model: frozen parts and history as stored; everything else follows from the model."""
-
-    model: str
-    system: tuple[Json, ...]
-    tools: tuple[Json, ...]
-    messages: Sequence[Json]
-    role: str = "main"
-    """main, subagent or light: decides effort and max_tokens (M6)."""
-    user_id: str = ""
-    peak: int = 0
-    """The largest context that this history has had, in tokens: decides whether old results are cleared (C2)."""
-    summarize: str = ""
-    """Where given, the answer is the API's own summary of the messages, made after these instructions (C3)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """What the model that answers can hold, and how it takes a history that was shortened."""
-
-    window: int
-    """Tokens."""
-    summarizes: bool
-    """Whether it makes a signed summary on demand."""
-    binds: bool
-    """Whether its thinking is bound to all that came before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """A piece of the answer as it streams; `kind` is text or thinking."""
-
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    """The response has begun: a cache entry that it writes can be read from now on (M4)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something the client did on its own: a retry, a stall, a fallback; what came of this answer so far is void."""
-
-    kind: str
-    text: str
-    model: str = ""
-    """The model that answers from now on, where that changes (L4)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """A whole answer: message_stop was seen (M7). `message` is verbatim, `cost_usd` None for a model without prices."""
-
-    message: Json
-    stop_reason: str
-    usage: Usage
-    cost_usd: float | None
-    model: str
-
-
-ModelEvent: TypeAlias = Began | Delta | Notice | Completed
 
 
 class Model(Protocol):
