@@ -12,6 +12,7 @@ from bot.testing.model.error import ApiError, invalid
 from bot.testing.model.models import MODELS, Model
 from bot.testing.model.rules_blocks import message_shapes, text_blocks
 from bot.testing.model.rules_cache import cache_markers
+from bot.testing.model.rules_context import context_edits
 from bot.testing.model.rules_messages import first_message, prefill, system_messages
 from bot.testing.model.rules_pairing import pairing
 from bot.testing.model.rules_parameters import compaction, efforts, fields, max_tokens, output_format, prewarm, thinking
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     system_messages,
     text_blocks,
     compaction,
+    context_edits,
     pairing,
     prefill,
     cache_markers,

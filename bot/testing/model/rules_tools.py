@@ -14,6 +14,12 @@ from bot.testing.model.wire import Json, blocks
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 MAX_STRICT = 20
+SEARCHES = frozenset({"web_search_20250305", "web_search_20260209", "web_search_20260318"})
+SEARCH_FIELDS = frozenset(
+    "allowed_callers allowed_domains blocked_domains cache_control defer_loading max_uses name strict type "
+    "user_location".split()
+)
+DOMAIN = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(/\S*)?")
 FIELDS = frozenset(
     "allowed_callers cache_control defer_loading description eager_input_streaming input_examples input_schema name "
     "strict type".split()
@@ -39,11 +45,32 @@ def tools(subject: Subject) -> Iterator[Finding]:
         elif not SERVED.fullmatch(str(tool["type"])):
             kind = tool["type"]
             yield f"tools.{index}: Input tag '{kind}' found using 'type' does not match any of the expected tags"
+        elif str(tool["type"]).startswith("web_search_"):
+            yield from _web_search(tool, f"tools.{index}.{tool['type']}")
     names = [str(tool["name"]) for tool in declared or [] if "name" in tool]
     if len(set(names)) < len(names):
         yield "tools: Tool names must be unique."
     if declared and all(tool.get("defer_loading") for tool in declared):
         yield "All tools have defer_loading set. At least one tool must be non-deferred."
+
+
+# https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool
+def _web_search(tool: Json, place: str) -> Iterator[Finding]:
+    known = SEARCH_FIELDS | ({"response_inclusion"} if tool["type"] >= "web_search_20260318" else set())
+    yield from extra_fields(tool, frozenset(known), f"{place}.")
+    if tool["type"] not in SEARCHES:
+        yield f"{place}: Input tag '{tool['type']}' does not match any of the expected tags"
+    if tool.get("name") != "web_search":
+        yield f"{place}.name: Input should be 'web_search'"
+    uses = tool.get("max_uses")
+    if uses is not None and (not isinstance(uses, int) or uses < 1):
+        yield f"{place}.max_uses: Input should be greater than 0"
+    if tool.get("allowed_domains") and tool.get("blocked_domains"):
+        yield f"{place}: only one of `allowed_domains` and `blocked_domains` may be given"
+    for name in ("allowed_domains", "blocked_domains"):
+        for domain in tool.get(name) or []:
+            if not isinstance(domain, str) or not DOMAIN.fullmatch(domain):
+                yield f"{place}.{name}: {domain!r} is not a bare domain"
 
 
 def _custom(tool: Json, place: str) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ OPUS, SONNET_5, HAIKU_4_5 = "claude-opus-5-5", "claude-sonnet-5", "claude-haiku-
 CLEAR_AT = "mid-conversation-system-clear-at-2026-08-21"
 EFFORT = "mid-conversation-output-config-2026-07-01"
 COMPACT = "compact-2026-09-04"
+EDITS = "context-management-2025-06-27"
 
 
 def user(*content: Json | str) -> Json:
@@ -282,6 +283,10 @@ def test_rule(ok: Any, good: Json, bad: Json, message: str) -> None:
     assert (refused.value.api_message or "").startswith(message)
 
 
+def edited(*edits: Json) -> Json:
+    return body(user("a"), context_management={"edits": list(edits)})
+
+
 BETA_ROWS: dict[str, tuple[str, Json, Json, str]] = {
     "no marker on a reminder that clears": (
         CLEAR_AT,
@@ -335,6 +340,48 @@ BETA_ROWS: dict[str, tuple[str, Json, Json, str]] = {
         body(user("a"), system([{"type": "tool_removal", "tool": {"type": "tool_reference", "name": "Read"}}])),
         body(user("a"), system([IMAGE])),
         "messages.1.content.0: Input tag 'image' found",
+    ),
+    "edits are a list": (
+        EDITS,
+        edited({"type": "clear_tool_uses_20250919"}),
+        body(user("a"), context_management={"edit": []}),
+        "context_management.edits: Field required",
+    ),
+    "an edit is a known one": (
+        EDITS,
+        edited({"type": "clear_thinking_20251015", "keep": "all"}),
+        edited({"type": "clear_everything"}),
+        "context_management.edits.0: Input tag 'clear_everything' found",
+    ),
+    "an edit has known fields": (
+        EDITS,
+        edited({"type": "clear_tool_uses_20250919", "exclude_tools": ["TodoWrite"]}),
+        edited({"type": "clear_tool_uses_20250919", "exclude": []}),
+        "context_management.edits.0.clear_tool_uses_20250919.exclude: Extra inputs",
+    ),
+    "an edit measures what it can": (
+        EDITS,
+        edited({"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": 3}}),
+        edited({"type": "clear_tool_uses_20250919", "keep": {"type": "input_tokens", "value": 3}}),
+        "context_management.edits.0.clear_tool_uses_20250919.keep.type: Input should be one of",
+    ),
+    "an edit measures whole numbers": (
+        EDITS,
+        edited({"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 9}}),
+        edited({"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 0.5}}),
+        "context_management.edits.0.clear_tool_uses_20250919.trigger.value: Input should be a valid integer",
+    ),
+    "thinking is cleared first": (
+        EDITS,
+        edited({"type": "clear_thinking_20251015"}, {"type": "clear_tool_uses_20250919"}),
+        edited({"type": "clear_tool_uses_20250919"}, {"type": "clear_thinking_20251015"}),
+        "context_management.edits: `clear_thinking_20251015` must come first",
+    ),
+    "compaction at a threshold begins high": (
+        EDITS,
+        edited({"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 50_000}}),
+        edited({"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 49_999}}),
+        "context_management.edits.0.compact_20260112.trigger.value: Input should be greater",
     ),
     "a summary stands alone": (
         COMPACT,

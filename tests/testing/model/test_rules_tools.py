@@ -60,7 +60,39 @@ def called(**more: Any) -> list[Json]:
 
 OPEN = "tools.0.custom: For 'object' type, 'additionalProperties' must be explicitly set to false"
 
+SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
+
 TOOLS: dict[str, tuple[Json, Json, str]] = {
+    "a search has known fields": (
+        body(tools=[{**SEARCH, "max_uses": 2, "allowed_domains": ["docs.python.org/3"]}]),
+        body(tools=[{**SEARCH, "query": "x"}]),
+        "tools.0.web_search_20250305.query: Extra inputs are not permitted",
+    ),
+    "a search is of a known version": (
+        body(tools=[{**SEARCH, "type": "web_search_20260318", "response_inclusion": "full"}]),
+        body(tools=[{**SEARCH, "type": "web_search_20240101"}]),
+        "tools.0.web_search_20240101: Input tag 'web_search_20240101' does not match",
+    ),
+    "a search has its name": (
+        body(tools=[SEARCH]),
+        body(tools=[{**SEARCH, "name": "WebSearch"}]),
+        "tools.0.web_search_20250305.name: Input should be 'web_search'",
+    ),
+    "a search may be used": (
+        body(tools=[{**SEARCH, "max_uses": 1}]),
+        body(tools=[{**SEARCH, "max_uses": 0}]),
+        "tools.0.web_search_20250305.max_uses: Input should be greater than 0",
+    ),
+    "a search has one list of domains": (
+        body(tools=[{**SEARCH, "blocked_domains": ["a.com"], "allowed_domains": []}]),
+        body(tools=[{**SEARCH, "blocked_domains": ["a.com"], "allowed_domains": ["b.com"]}]),
+        "tools.0.web_search_20250305: only one of",
+    ),
+    "domains of a search are bare": (
+        body(tools=[{**SEARCH, "allowed_domains": ["a.com"]}]),
+        body(tools=[{**SEARCH, "allowed_domains": ["https://a.com"]}]),
+        "tools.0.web_search_20250305.allowed_domains: 'https://a.com' is not a bare domain",
+    ),
     "known fields": (
         body(tools=[tool(description="d", eager_input_streaming=True, input_examples=[{}])]),
         body(tools=[tool(read_only=True)]),
