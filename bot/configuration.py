@@ -59,7 +59,7 @@ class Models(Part):
 
     main: str = "claude-opus-5-5"
     subagent: str = "claude-sonnet-5-5"
-    light: str = "claude-haiku-5-5"
+    light: str | None = "claude-haiku-5-5"
     fallback: str | None = "claude-opus-5"
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
 

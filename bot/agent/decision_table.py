@@ -13,6 +13,7 @@ from bot.agent.subagents import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.tool import Tool
 from bot.agent.tools.web_fetch import WEB_FETCH
+from bot.agent.tools.web_search import WEB_SEARCH
 
 REGENERATE: Final = "python -c 'from bot.agent.decision_table import markdown; print(markdown(), end=str())'"
 
@@ -47,6 +48,7 @@ _RULES: Final = """
 | `Write(*.lock)` | that tool alone |
 | `Task(code)` | that type of sub-agent |
 | `WebFetch(domain:*.python.org)` | pages of hosts below that domain; to allow one also puts it on the list |
+| `WebSearch` | searches of the web; without an allow rule that names it there is no such tool |
 
 WebFetch is there where a host is listed: by such a rule, or in `sandbox.hosts` unless anybody can write to it. It reads
 nothing else, whatever the mode says; approved work has it only where an allow rule names it.
@@ -69,7 +71,7 @@ def markdown() -> str:
 
 def rows() -> Iterable[tuple[str, str, Kind]]:
     """List (tool, what the call is, its kind) for every tool that a main agent has."""
-    for tool in (*ALL, WEB_FETCH):
+    for tool in (*ALL, WEB_FETCH, WEB_SEARCH):
         for kind, what in _kinds(tool).items():
             yield tool.name, what, kind
     for kind, what in _TASK.items():

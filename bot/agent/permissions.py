@@ -42,6 +42,8 @@ class Kind(StrEnum):
     """Asking people a question."""
     FETCH = "fetch"
     """Reading a page of the web; only hosts that the configuration lists are open to it at all (N1)."""
+    SEARCH = "search"
+    """Searching the web; a session has that tool only where an allow rule names it."""
 
 
 class Decision(StrEnum):
@@ -74,7 +76,7 @@ _ASK = Ruling(Decision.ASK, "this mode needs a person's permission for it")
 _NO_SANDBOX = Ruling(Decision.ASK, "no sandbox holds the command here, so it needs a person's permission")
 _LOOKS = {Kind.LOOK: _YES, Kind.LIST: _YES, Kind.LOOK_COMMAND: _YES, Kind.EXPLORE: _YES}
 _ANY = {**_LOOKS, Kind.ASK_PEOPLE: Ruling(Decision.SUSPEND)}
-_WORK = {**_ANY, Kind.PROPOSE: _NO_PLAN, Kind.DELEGATE: _YES, Kind.FETCH: _ASK}
+_WORK = {**_ANY, Kind.PROPOSE: _NO_PLAN, Kind.DELEGATE: _YES, Kind.FETCH: _ASK, Kind.SEARCH: _ASK}
 
 TABLE: Final[Mapping[Mode, Mapping[Kind, Ruling]]] = MappingProxyType(
     {
@@ -85,6 +87,7 @@ TABLE: Final[Mapping[Mode, Mapping[Kind, Ruling]]] = MappingProxyType(
             Kind.DELEGATE: _NO_DELEGATE,
             Kind.PROPOSE: Ruling(Decision.SUSPEND),
             Kind.FETCH: _YES,
+            Kind.SEARCH: _YES,
         },
         Mode.DEFAULT: {**_WORK, Kind.COMMAND: _ASK, Kind.EDIT: _ASK},
         Mode.ACCEPT_EDITS: {**_WORK, Kind.COMMAND: _YES, Kind.EDIT: _YES},
@@ -103,7 +106,8 @@ _BEFORE: Final = re.compile(
 FETCH: Final = "WebFetch"
 _DOMAIN: Final = "domain:"
 _HOST: Final = re.compile(r"https://([a-z0-9.-]+)(?=[:/]|$)", re.ASCII)
-_SUBJECT: Final = {"Bash": "command", "Task": "subagent_type"}
+SEARCH: Final = "WebSearch"
+_SUBJECT: Final = {"Bash": "command", "Task": "subagent_type", SEARCH: "query"}
 
 
 @dataclass(frozen=True, slots=True)

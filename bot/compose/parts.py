@@ -80,6 +80,7 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
     return Orders(
         model=model or keys.models.main,
         subagent_model=model or keys.models.subagent,
+        light_model=keys.models.light or "",
         limits=Limits(keys.budget.steps, keys.budget.minutes * 60),
         budget_usd=max_cost_usd or keys.budget.session_usd,
         expires_days=keys.approve.expires_days,

@@ -23,6 +23,8 @@ class Orders:
 
     model: str = "claude-opus-5-5"
     subagent_model: str = "claude-sonnet-5-5"
+    light_model: str = ""
+    """Asked small questions; "" for none."""
     limits: Limits = Limits()
     budget_usd: float = 5.0
     expires_days: float = 7.0

@@ -6,6 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from bot.agent.events import AgentEvent, Ended, ModeChanged
+from bot.agent.light import Light
 from bot.agent.limits import Limits
 from bot.agent.loop import run
 from bot.agent.modes import Mode
@@ -19,6 +20,7 @@ from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Context, Tool
 from bot.agent.tools.web_fetch import WEB_FETCH, offered
+from bot.agent.tools.web_search import WEB_SEARCH, searches
 from bot.core.errors import Broken, Transient
 from bot.core.gate import Stage
 from bot.core.names import AgentId, SessionId
@@ -65,6 +67,7 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         session = Session(opening.ident, MAIN, frozen, world, tools, context, limits)
         environment = await desk.environment(now.base)
         context.delegate = _crew(desk, session, (tree, network), environment).delegate
+        context.light = Light(session, desk.orders.light_model).ask
         if lines:
             _restored(session, lines, now)
         else:
@@ -182,7 +185,8 @@ def _frozen(lines: tuple[Line, ...], ordered: str) -> Frozen | None:
 def _tools(desk: Desk, mode: Mode) -> Mapping[str, Tool]:
     """Give the main agent's tools; WebFetch is among them where it could reach anything."""
     web = (WEB_FETCH,) if offered(desk.world.web, desk.world.gate, mode) else ()
-    return by_name((*ALL, *web, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
+    searching = (WEB_SEARCH,) if searches(desk.world.gate.rules) else ()
+    return by_name((*ALL, *web, *searching, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
 
 
 def _crew(desk: Desk, session: Session, place: tuple[Checkout, Network], environment: Environment) -> Crew:

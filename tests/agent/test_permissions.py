@@ -14,10 +14,11 @@ from bot.agent.subagents import TYPES
 from bot.agent.tools.registry import ALL, by_name
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.web_fetch import WEB_FETCH, offered
+from bot.agent.tools.web_search import WEB_SEARCH
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 
-TOOLS = by_name((*ALL, WEB_FETCH, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
+TOOLS = by_name((*ALL, WEB_FETCH, WEB_SEARCH, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
 ALLOW, ASK, DENY, SUSPEND = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.SUSPEND
 
 CASES: dict[str, tuple[str, Json]] = {
@@ -27,6 +28,7 @@ CASES: dict[str, tuple[str, Json]] = {
     "Grep": ("Grep", {"pattern": "x"}),
     "Bash, read-only": ("Bash", {"command": "git log -3"}),
     "Bash": ("Bash", {"command": "make"}),
+    "WebSearch": ("WebSearch", {"query": "python"}),
     "Write": ("Write", {"file_path": "a.py", "content": ""}),
     "Edit": ("Edit", {"file_path": "a.py", "old_string": "a", "new_string": "b"}),
     "NotebookRead": ("NotebookRead", {"notebook_path": "a.ipynb"}),
@@ -62,6 +64,7 @@ Glob             allow    allow  allow  allow
 Grep             allow    allow  allow  allow
 Bash, read-only  allow    allow  allow  allow
 Bash             deny     ask    allow  allow
+WebSearch        allow    ask    ask    ask
 Write            deny     ask    allow  allow
 Edit             deny     ask    allow  allow
 MultiEdit        deny     ask    allow  allow

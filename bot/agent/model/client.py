@@ -60,7 +60,7 @@ class AnthropicModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield one answer as it comes; see the port. A Notice voids what was shown of the answer before it."""
         spec = await self._learned(request.model)
-        failures, overloads, streaming = 0, 0, True
+        failures, overloads, streaming = 0, 0, request.role != "light"
         while True:
             try:
                 attempt = self._attempt(request, spec, streaming=streaming)

@@ -27,6 +27,8 @@ def parameters(
 
     `cap` bounds max_tokens (the operator's, or that of a non-streaming request); `extra` is added as extra_body.
     """
+    if request.role == "light":
+        return _light(request, spec, cap=cap, extra=extra)
     wanted = _MAX_TOKENS[request.role]
     limit = min(wanted, spec.max_output, cap or wanted)
     built: dict[str, Any] = {
@@ -47,6 +49,22 @@ def parameters(
     if fields or extra:
         built["extra_body"] = {**fields, **(extra or {})}
     return built
+
+
+def _light(request: ModelRequest, spec: ModelSpec, *, cap: int | None, extra: Mapping[str, Any] | None) -> Json:
+    """Build a light call: a plain text as system, no cache marks, no thinking where it may be switched off (M11)."""
+    limit = min(_MAX_TOKENS["light"], spec.max_output, cap or spec.max_output)
+    built: Json = {"model": spec.id, "max_tokens": limit, "messages": list(request.messages)}
+    built["system"] = "\n\n".join(block["text"] for block in request.system)
+    if request.tools:
+        built["tools"] = list(request.tools)
+    if spec.thinking == "adaptive":
+        built["thinking"] = {"type": "disabled" if spec.may_disable else "adaptive"}
+    if spec.efforts:
+        built["output_config"] = {"effort": _EFFORT["light"]}
+    if request.user_id:
+        built["metadata"] = {"user_id": request.user_id}
+    return {**built, "extra_body": dict(extra)} if extra else built
 
 
 def marked(messages: Sequence[Json]) -> list[Json]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import posixpath
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -40,6 +40,13 @@ class Delegate(Protocol):
         """Yield the sub-agent's events, then exactly one ToolOutput: its report."""
 
 
+class Asks(Protocol):
+    """Asks a small model; given by the session's owner."""
+
+    def __call__(self, system: str, text: str, tools: Sequence[Json], /) -> Awaitable[list[Json] | None]:
+        """Give the blocks of its answer; None where there is none."""
+
+
 @dataclass(slots=True)
 class Context:
     """What a tool may use while it runs."""
@@ -53,6 +60,8 @@ class Context:
     """The files whose change on disk the model was told of: path -> the stamp that they had then (T7)."""
     todos: list[tuple[str, str]] = field(default_factory=list)
     delegate: Delegate | None = None
+    light: Asks | None = None
+    """None where light calls are switched off."""
     is_subagent: bool = False
     rehearse: Callable[[Json], Awaitable[ToolOutput]] | None = None
     """Runs a Bash call on a throw-away copy: what the configuration allows for planning (P4a)."""
