@@ -11,7 +11,7 @@ from typing import Final
 
 from bot.agent.events import AgentChanged, AgentEvent, RequestStarted
 from bot.core.errors import Transient
-from bot.core.gate import Stage
+from bot.core.gate import Move, Stage
 from bot.core.names import AgentId
 from bot.ports import Checkout
 from bot.workflow.desk import Desk
@@ -26,8 +26,12 @@ BYTES_A_SECOND: Final = 4_096
 
 
 async def checkout(desk: Desk, now: Record) -> Checkout:
-    """Give the checkout of the newest turn: as it was left, or else made from its base and the work that was kept."""
-    name = f"{desk.place.repository}-{desk.place.thread}-{now.base[:16]}"
+    """Give the checkout of the newest request: as it was left, or else made from its base and the work that was kept.
+
+    Another request begins with a fresh one, whatever the work on the one before it left behind.
+    """
+    request = now.last(Move.REQUESTED).n
+    name = f"{desk.place.repository}-{desk.place.thread}-{request}-{now.base[:16]}"
     return await desk.workspace.checkout(name, now.base, lambda: desk.world.transcripts.kept(now.work_session))
 
 

@@ -27,6 +27,7 @@ from bot.workspace.mirror import Mirror
 from bot.workspace.sandbox import Mount, Profile
 
 _SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_UNREADABLE = ("Permission denied", "File name too long")
 _COPY = ("cp", "-a", "--reflink=auto", "--no-target-directory")
 
 # A sandbox shows another owner than the index was made with, so that only size and time tell whether a file changed.
@@ -59,14 +60,18 @@ class Checkouts:
         if not (place / "base").exists():
             await self.mirror.ensure(base)
             making = await self._begin(place)
-            await self._populate(making / "tree", base)
+            await self.mirror.healed(base, lambda: self._populate(making / "tree", base))
             await _restore(making / "tree", base, kept())
             (making / "base").write_text(base)
             os.rename(making, place)
+        os.utime(place / "base")
         return self._found(place)
 
     async def fork(self, checkout: Checkout, name: str) -> Checkout:
-        """Copy a checkout as it stands, twice: to work in, and to know what it began with."""
+        """Copy a checkout as it stands, twice: to work in, and to know what it began with.
+
+        Raises Refused for one that cannot be read.
+        """
         place = self._take(name)
         if not (place / "base").exists():
             making = await self._begin(place)
@@ -78,8 +83,11 @@ class Checkouts:
         return self._found(place)
 
     async def sweep(self) -> None:
-        """Remove forks that a killed process left: each has a name of its own, so nobody goes on in one."""
-        await litter.sweep(self.folder, lambda place: (place / "origin").is_dir(), self._remove)
+        """Remove forks that a killed process left, and checkouts that nobody used for a long time.
+
+        A fork has a name of its own, so nobody goes on in one.
+        """
+        await litter.sweep(self.folder, _is_litter, self._remove)
 
     async def discard(self, checkout: Checkout) -> None:
         """Remove a checkout and everything in it; one that is gone already is no error."""
@@ -87,7 +95,7 @@ class Checkouts:
         if place.exists():
             await self._remove(place)
         if lock := self._locks.pop(place.name, None):
-            lock.release()
+            lock.drop()
 
     def release(self) -> None:
         """Let other processes work with the checkouts of this one; they stay as they are."""
@@ -133,11 +141,12 @@ class Checkouts:
 
     async def _populate(self, tree: Path, base: CommitId) -> None:
         """Fill a tree from the mirror: its own git directory, objects borrowed, no branch, no hooks, no modules."""
+        shutil.rmtree(tree, ignore_errors=True)
         start_repository(tree, self.mirror, head=base)
         await run.git(tree, "read-tree", "-u", "--reset", "--no-recurse-submodules", base)
 
     async def _remove(self, place: Path) -> None:
-        """Remove a folder, whatever the modes in it are."""
+        """Remove a folder, whatever the modes in it are and however deep it is."""
         try:
             await _remove(place)
         except Transient:
@@ -146,11 +155,23 @@ class Checkouts:
             await _remove(place)
 
     async def _confined(self, mounts: tuple[Mount, ...], command: list[str]) -> None:
-        """Run one command on checkouts in a sandbox of its own; raises Transient when it fails."""
+        """Run one command on checkouts in a sandbox of its own; raises Transient when it fails.
+
+        Refused where the work itself is the reason: nobody can copy it a second time either.
+        """
         profile = Profile(directory=mounts[0].target, mounts=mounts)
         answer = await run.confined(profile, command, unsafe=self.unsafe)
-        if answer.code != 0:
-            raise run.failed(command[0], mounts[-1].source, answer)
+        if answer.code == 0:
+            return
+        if any(sign in answer.error for sign in _UNREADABLE):
+            said = " ".join(answer.error.split())[-300:]
+            raise Refused(f"the work cannot be copied: {said}", mend="give its files mode 644 or 755, at usual places")
+        raise run.failed(command[0], mounts[-1].source, answer)
+
+
+def _is_litter(place: Path) -> bool:
+    """Tell whether nobody will go on in a checkout that nobody holds."""
+    return (place / "origin").is_dir() or litter.unused(place / "base")
 
 
 async def _restore(tree: Path, base: CommitId, kept: bytes) -> None:

@@ -14,10 +14,13 @@ from pathlib import Path
 from bot.core.errors import Refused
 from bot.core.paths import normalised
 from bot.workspace import run
-from bot.workspace.tree import TREE_LIMIT, Content, Kind, Listed, UntrustedTree, escapes, fault
+from bot.workspace.tree import ENTRY_LIMIT, TREE_LIMIT, Content, Kind, Listed, UntrustedTree, escapes, fault
 
 _RULES = frozenset({".gitignore", ".gitattributes"})
 _SHOWN = 20
+
+# What git says of files that it does not store, whoever tries again.
+_NOT_TAKEN = ("Ignoring path", "failed to encode")
 
 
 @dataclass(slots=True)
@@ -33,7 +36,9 @@ class Export:
     _changed: list[str] = field(default_factory=list)
     _links: dict[str, str] = field(default_factory=dict)
     _faults: dict[str, str] = field(default_factory=dict)
+    _large: dict[str, Content] = field(default_factory=dict)
     _bytes: int = 0
+    _entries: int = 0
 
     async def run(self) -> None:
         """Bring the clone's index to what the tree holds; raises Refused and names what may not be published."""
@@ -41,6 +46,7 @@ class Export:
         level = [""]
         while level:
             level = await self._level(level)
+        await self._weigh()
         self._judge()
         # What is gone goes first: a folder may stand where a file was.
         await self._update(self._deleted(), "--force-remove")
@@ -48,9 +54,15 @@ class Export:
 
     async def _update(self, paths: list[str], *options: str) -> None:
         """Bring some paths of the clone's index up to its work tree."""
-        if paths:
-            stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
-            await run.git(self.clone, "update-index", *options, "-z", "--stdin", stdin=stdin)
+        if not paths:
+            return
+        stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        answer = await run.git(self.clone, "update-index", *options, "-z", "--stdin", stdin=stdin, check=False)
+        if any(sign in answer.error for sign in _NOT_TAKEN):
+            said = printable(" ".join(answer.error.split())[-600:])
+            raise Refused(f"git does not take what was made: {said}", mend="remove it, or add it to .gitignore")
+        if answer.code != 0:
+            raise run.failed("update-index", self.clone, answer)
 
     async def _read_base(self) -> None:
         """Learn what the base holds."""
@@ -66,6 +78,9 @@ class Export:
     async def _level(self, folders: list[str]) -> list[str]:
         """Take in all folders of one depth, and give the folders below them that count."""
         listed = await asyncio.to_thread(lambda: [entry for folder in folders for entry in self.tree.folder(folder)])
+        self._entries += len(listed)
+        if self._entries > ENTRY_LIMIT:
+            raise Refused(f"the work holds more than {ENTRY_LIMIT:,} files", mend="add what is built to .gitignore")
         await asyncio.to_thread(self._lay_rules, listed)
         ignored = await self._ignored([entry for entry in listed if self._is_new(entry)])
         kept = [entry for entry in listed if entry.path not in ignored and not self._has_fault(entry)]
@@ -123,10 +138,10 @@ class Export:
         self._seen.add(path)
         if content.kind is Kind.LINK:
             self._links[path] = os.fsdecode(content.data or b"")
-        if self.base.get(path) == (content.kind, content.oid):
-            return
         if content.data is None:
-            self._faults[path] = "it is larger than 50 MB"
+            self._large[path] = content
+            return
+        if self.base.get(path) == (content.kind, content.oid):
             return
         self._changed.append(path)
         self._bytes += len(content.data)
@@ -145,6 +160,14 @@ class Export:
             return
         target.write_bytes(content.data)
         target.chmod(0o755 if content.kind is Kind.PROGRAM else 0o644)
+
+    async def _weigh(self) -> None:
+        """Find large files that are not what the base has at their place; only one of the same size is read."""
+        for path, content in self._large.items():
+            kind, oid = self.base.get(path, ("", ""))
+            same = kind == content.kind and content.size == int((await run.git(self.clone, "cat-file", "-s", oid)).out)
+            if not (same and await asyncio.to_thread(self.tree.holds, path, oid, content.size)):
+                self._faults[path] = "it is larger than 50 MB"
 
     def _judge(self) -> None:
         """Refuse what was found, all of it at once."""

@@ -10,7 +10,7 @@ from bot.core.errors import Conflict
 
 
 class Lock:
-    """A file that one process at a time holds (flock(2)); it stays where it is when it is let go."""
+    """A file that one process at a time holds (flock(2)); its holder may remove it, and the name can be taken again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -20,13 +20,10 @@ class Lock:
         """Take the lock, or keep it; raises Conflict at once when another holder has it."""
         if self._descriptor >= 0:
             return
-        descriptor = self._open()
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._descriptor = self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            os.close(descriptor)
             raise Conflict("another process works here", where=self._path.stem, mend="wait for it to end") from error
-        self._descriptor = descriptor
 
     def release(self) -> None:
         """Let go of the lock; one that is not held stays so."""
@@ -35,7 +32,7 @@ class Lock:
             self._descriptor = -1
 
     def drop(self) -> None:
-        """Let go of the lock and remove its file; only for a name that is never taken again."""
+        """Let go of the lock and remove its file; one that is not held stays."""
         if self._descriptor >= 0:
             self._path.unlink(missing_ok=True)
         self.release()
@@ -43,14 +40,24 @@ class Lock:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Hold the lock for a while, after whoever has it; blocks the thread."""
-        descriptor = self._open()
+        descriptor = self._locked(fcntl.LOCK_EX)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
             os.close(descriptor)
 
-    def _open(self) -> int:
-        """Open the lock's file; no child inherits it."""
+    def _locked(self, how: int) -> int:
+        """Open and lock the file, and no other than the one of that name: its last holder may have removed it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        while True:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, how)
+                if os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
+                    return descriptor
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)

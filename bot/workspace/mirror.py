@@ -1,21 +1,22 @@
 """The mirror: one bare repository for each repository worked on, written by this program alone (security.md, G2).
 
 Checkouts borrow its objects read-only, and the publisher clones from it. It keeps each commit that was asked for under
-``refs/plangate/commits/<commit>``, so that nothing of it is ever collected.
+``refs/plangate/commits/<commit>``, one file for each, whose time tells when the commit was last used: `upkeep` drops
+what is long unused. A mirror that turns out to be damaged is thrown away and fetched again.
 """
 
 import asyncio
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.core.errors import Misconfigured, PlangateError, Refused
+from bot.core.errors import Conflict, Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import CommitId, is_commit
-from bot.workspace import run
+from bot.workspace import run, upkeep
 from bot.workspace.locks import Lock
 from bot.workspace.remote import refusal
 from bot.workspace.source import Source
@@ -63,7 +64,7 @@ class Mirror:
             return
         async with self._alone():
             if not await self._has(commit):
-                await self._fetch(commit, _ref(commit))
+                await self._take_in(commit)
 
     async def head(self, branch: str) -> CommitId:
         """Fetch a branch with its history and give its head; raises Misconfigured when there is no such branch."""
@@ -71,10 +72,24 @@ class Mirror:
         if "\0" in branch or (await run.git(Path("/"), "check-ref-format", asked, check=False)).code != 0:
             raise Refused("this is no branch name", where=branch[:80], mend="name a branch")
         async with self._alone():
-            await self._fetch(asked, _HEAD)
-            commit = CommitId((await run.git(self.path, "rev-parse", "--verify", _HEAD)).out.decode().strip())
-            await run.git(self.path, "update-ref", _ref(commit), commit)
-        return commit
+            return await self._take_in(asked)
+
+    async def healed(self, commit: CommitId, work: Callable[[], Awaitable[None]]) -> None:
+        """Do some work on a commit that is here; where the mirror turns out to be damaged, once more on a new one."""
+        try:
+            await work()
+        except Transient as error:
+            if not upkeep.is_damage(error.what):
+                raise
+            async with self._alone():
+                await self._start_over()
+                await self._take_in(commit)
+            await work()
+
+    async def tidy(self) -> None:
+        """Keep the folder of mirrors small: at most once a day, when nobody fetches, and nothing that is used."""
+        with suppress(Conflict):
+            await upkeep.tidy(self.path)
 
     async def read(self, commit: CommitId, path: str, *, limit: int = READ_LIMIT) -> bytes | None:
         """Give a file of a commit, links followed within the repository; None when there is none or it is too long."""
@@ -103,13 +118,33 @@ class Mirror:
         await asyncio.to_thread(holding.__enter__)
         try:
             await self._make()
+            await asyncio.to_thread(upkeep.unlock, self.path)
             yield
         finally:
             holding.__exit__(None, None, None)
 
     async def _has(self, commit: CommitId) -> bool:
-        """Tell whether a commit was fetched whole: its ref is written last."""
-        return await asyncio.to_thread((self.path / _ref(commit)).exists)
+        """Tell whether a commit was fetched whole, and mark it as used: its ref is written last."""
+        return await asyncio.to_thread(upkeep.used, self.path, _ref(commit), commit)
+
+    async def _take_in(self, asked: str) -> CommitId:
+        """Fetch a commit or branch with its history, and keep what it is; raises Refused for what no disk can hold."""
+        answer = await self._fetch(asked)
+        if answer.code != 0 and upkeep.is_damage(answer.error):
+            await self._start_over()
+            answer = await self._fetch(asked)
+        if answer.code != 0:
+            raise _unfetched(self.source, asked, answer)
+        commit = CommitId((await run.git(self.path, "rev-parse", "--verify", _HEAD)).out.decode().strip())
+        if not await self._has(commit):
+            await upkeep.weigh(self.path, commit)
+            await run.git(self.path, "update-ref", _ref(commit), commit)
+        return commit
+
+    async def _start_over(self) -> None:
+        """Begin an empty mirror in place of a damaged one; what borrows from it has its commits fetched when used."""
+        await asyncio.to_thread(upkeep.throw_away, self.path)
+        await self._make()
 
     async def _make(self) -> None:
         """Make the bare repository; one that was half made is made again."""
@@ -121,19 +156,17 @@ class Mirror:
         await run.git(making, "init", "--quiet", "--bare")
         os.rename(making, self.path)
 
-    async def _fetch(self, what: str, ref: str) -> None:
+    async def _fetch(self, what: str) -> run.Answer:
         """Fetch a commit or branch with its history; what reads a person's own repository runs in a sandbox."""
         source = self.source
         through = (f"--upload-pack={source.upload_pack}",) if source.upload_pack else ()
-        answer = await run.git(
+        return await run.git(
             self.path,
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow"),
-            *(*through, "--", source.location, f"+{what}:{ref}"),
+            *(*through, "--", source.location, f"+{what}:{_HEAD}"),
             settings={**_FSCK, **await asyncio.to_thread(source.settings)},
             check=False,
         )
-        if answer.code != 0:
-            raise _unfetched(source, what, answer)
 
 
 def _ref(commit: CommitId) -> str:

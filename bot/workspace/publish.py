@@ -62,6 +62,7 @@ class Publisher:
     async def publish(self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> Published:
         """Publish a checkout that nothing writes any more; raises Refused or Conflict, and then nothing was pushed."""
         _check(plan, checkout, order)
+        await self.mirror.ensure(checkout.base)
         async with self.place() as place:
             clone = place / "clone"
             paths, tree = await self._export(clone, checkout, plan.document)

@@ -22,6 +22,10 @@ from bot.core.errors import Refused
 FILE_LIMIT: Final = 50_000_000
 TREE_LIMIT: Final = 1_000_000_000
 """Bytes of one file, and of all files that are carried over."""
+ENTRY_LIMIT: Final = 1_000_000
+"""Names in all folders that are not ignored."""
+PATH_LIMIT: Final = 1024
+"""Bytes of a new path: other systems take even less."""
 
 _PIECE = 1 << 20
 _READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -51,11 +55,12 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file or link holds, and under which id git knows it; `data` is None for what is beyond FILE_LIMIT."""
+    """What a file or link holds, and under which id git knows it; beyond FILE_LIMIT there is its size alone."""
 
     kind: Kind
-    oid: str
-    data: bytes | None
+    size: int
+    oid: str = ""
+    data: bytes | None = None
 
 
 class UntrustedTree:
@@ -79,9 +84,21 @@ class UntrustedTree:
                 name = os.path.basename(listed.path)
                 if listed.what == "link":
                     target = os.fsencode(os.readlink(name, dir_fd=descriptor))
-                    yield listed.path, Content(Kind.LINK, _hash(len(target), target).hexdigest(), target)
+                    oid = _hash(len(target), target).hexdigest()
+                    yield listed.path, Content(Kind.LINK, len(target), oid, target)
                 else:
                     yield listed.path, _file(name, descriptor, listed.path)
+
+    def holds(self, path: str, oid: str, size: int) -> bool:
+        """Tell whether a large file is still the blob of that id and size; no more than its size is read."""
+        with self._opened(os.path.dirname(path)) as folder:
+            descriptor = os.open(os.path.basename(path), _READ_ONLY, dir_fd=folder)
+            with open(descriptor, "rb") as file:
+                found, left = _hash(size, b""), size
+                while left and (piece := file.read(min(left, _PIECE))):
+                    found.update(piece)
+                    left -= len(piece)
+        return found.hexdigest() == oid
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[int]:
@@ -109,6 +126,8 @@ def fault(path: str, *, is_new: bool) -> str:
         return "its name means .git, to git or to a file system"
     if not is_new:
         return ""
+    if len(os.fsencode(path)) > PATH_LIMIT:
+        return "it lies too deep"
     if not _is_text(name):
         return "its name is no UTF-8"
     if _FORBIDDEN.search(name) or name.endswith((" ", ".")) or _DEVICE.fullmatch(name):
@@ -154,20 +173,17 @@ def escapes(path: str, links: dict[str, str]) -> bool:
 
 
 def _file(name: str, folder: int, path: str) -> Content:
-    """Read a regular file; one beyond FILE_LIMIT is only hashed, piece by piece."""
+    """Read a regular file; of one beyond FILE_LIMIT only its size: a file of a terabyte need not take room anywhere."""
     descriptor = os.open(name, _READ_ONLY, dir_fd=folder)
     with open(descriptor, "rb") as file:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             raise Refused("this is no regular file", where=path, mend="remove it or add it to .gitignore")
         kind = Kind.PROGRAM if about.st_mode & stat.S_IXUSR else Kind.FILE
-        if about.st_size <= FILE_LIMIT:
-            data = file.read(FILE_LIMIT)
-            return Content(kind, _hash(len(data), data).hexdigest(), data)
-        large = _hash(about.st_size, b"")
-        while piece := file.read(_PIECE):
-            large.update(piece)
-    return Content(kind, large.hexdigest(), None)
+        if about.st_size > FILE_LIMIT:
+            return Content(kind, about.st_size)
+        data = file.read(FILE_LIMIT)
+        return Content(kind, len(data), _hash(len(data), data).hexdigest(), data)
 
 
 def _hash(size: int, data: bytes) -> "hashlib._Hash":

@@ -145,6 +145,7 @@ class GitWorkspace:
                 await host.close()
         self._open.clear()
         self.checkouts.release()
+        await self.mirror.tidy()
 
     async def _close(self, checkout: Checkout) -> None:
         """End every sandbox that was opened on a checkout."""

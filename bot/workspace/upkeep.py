@@ -1,0 +1,146 @@
+"""Upkeep of mirrors: what a commit weighs, what a killed process left, what damage looks like, what is long unused.
+
+Rules
+- Whoever changes a mirror holds its lock, so that what a dead process left in it can be removed.
+- Objects are dropped only when no ref has needed them for two weeks: readers in other processes go on undisturbed.
+"""
+
+import asyncio
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from bot.core.errors import Conflict, PlangateError, Refused
+from bot.core.names import CommitId
+from bot.workspace import litter, run
+from bot.workspace.locks import Lock
+
+COMMIT_LIMIT: Final = 10_000_000_000
+"""Bytes of all files of one commit."""
+PATH_LIMIT: Final = 3000
+"""Bytes of a path: Linux takes 4096, of which the folder of checkouts needs some."""
+PACKS: Final = 20
+"""With fewer packs than these a mirror is not packed again."""
+MIRROR_SECONDS: Final = 90 * 24 * 3600.0
+_DAY: Final = 24 * 3600.0
+
+# What git says of a repository that lacks what it should have, or has it broken.
+_DAMAGE = tuple(
+    sign.strip()
+    for sign in """
+    bad object; corrupt; unable to read; missing blob; missing tree; missing commit; invalid sha1 pointer
+    invalid object
+    not a git repository; is too short; cannot be opened; does not match index; failed to read; unable to find
+    inflate; not a valid object; bad config; is truncated; file size not; did not send all necessary objects
+    reference broken; bad signature; cannot be mapped; could not parse; bad tree; is empty; failed to unpack tree
+    """.replace("\n", ";").split(";")
+    if sign.strip()
+)
+_NO_DAMAGE = ("No space left", "Too many open files", "Cannot allocate memory", "fsck error")
+_COLLECT = {"gc.packRefs": "false", "gc.writeCommitGraph": "true", "pack.threads": "1"}
+
+
+def is_damage(said: str) -> bool:
+    """Tell whether git complains of its own repository, rather than of the machine or of what it was sent."""
+    return any(sign in said for sign in _DAMAGE) and not any(sign in said for sign in _NO_DAMAGE)
+
+
+def used(mirror: Path, ref: str, commit: CommitId) -> bool:
+    """Tell whether a mirror keeps a commit, and mark both as used; a ref that a full disk left empty keeps nothing."""
+    try:
+        if (mirror / ref).read_text().strip() != commit:
+            return False
+        os.utime(mirror / ref)
+        os.utime(mirror)
+    except OSError:
+        return False
+    return True
+
+
+def unlock(mirror: Path) -> None:
+    """Remove the lock files of a git that was killed; nobody else changes the mirror now."""
+    folders = (mirror, mirror / "refs" / "plangate", mirror / "refs" / "plangate" / "commits")
+    for left in (path for folder in folders for path in folder.glob("*.lock")):
+        left.unlink(missing_ok=True)
+
+
+def throw_away(mirror: Path) -> None:
+    """Remove a mirror; one that is half gone does not bear its name any more."""
+    gone = mirror.with_suffix(".gone")
+    shutil.rmtree(gone, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        os.rename(mirror, gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+async def weigh(mirror: Path, commit: CommitId) -> None:
+    """Raise Refused for a commit whose files no disk should hold: a few kilobytes of trees can name a million files."""
+    try:
+        out = (await run.git(mirror, "ls-tree", "-r", "-l", "-z", commit)).out
+    except Refused as error:
+        raise _too_large("it holds more than half a million files", commit) from error
+    total = 0
+    for record in out.split(b"\0")[:-1]:
+        about, _, path = record.partition(b"\t")
+        size = about.rsplit(b" ", 1)[-1]
+        total += int(size) if size.isdigit() else 0
+        if len(path) > PATH_LIMIT:
+            raise _too_large("its folders lie too deep", commit)
+    if total > COMMIT_LIMIT:
+        raise _too_large(f"it holds more than {COMMIT_LIMIT:,} bytes", commit)
+
+
+async def tidy(mirror: Path) -> None:
+    """Drop what is long unused, of one mirror and of its neighbours; raises Conflict while somebody changes it."""
+    stamp = mirror.with_suffix(".tidied")
+    if not await asyncio.to_thread(_due, mirror, stamp):
+        return
+    lock = Lock(mirror.with_suffix(".lock"))
+    lock.take()
+    try:
+        stamp.touch()
+        await asyncio.to_thread(_forget_commits, mirror)
+        if len(list((mirror / "objects" / "pack").glob("*.pack"))) > PACKS:
+            await run.git(mirror, "gc", "--quiet", "--prune=14.days.ago", settings=_COLLECT, check=False)
+    finally:
+        lock.release()
+    await asyncio.to_thread(_forget_mirrors, mirror.parent)
+
+
+def _due(mirror: Path, stamp: Path) -> bool:
+    """Tell whether there is a mirror, and the last time is a day ago."""
+    if not mirror.exists():
+        return False
+    try:
+        return time.time() - stamp.stat().st_mtime > _DAY
+    except FileNotFoundError:
+        return True
+
+
+def _forget_commits(mirror: Path) -> None:
+    """Drop the refs of commits that nobody used for a long time; a checkout of one fetches it again."""
+    for ref in (mirror / "refs" / "plangate" / "commits").glob("*"):
+        if litter.unused(ref):
+            ref.unlink(missing_ok=True)
+
+
+def _forget_mirrors(folder: Path) -> None:
+    """Remove the mirrors of repositories that nobody worked on for a long time."""
+    for mirror in folder.glob("*.git"):
+        if litter.unused(mirror, seconds=MIRROR_SECONDS):
+            lock = Lock(mirror.with_suffix(".lock"))
+            with suppress(Conflict):
+                lock.take()
+                throw_away(mirror)
+                mirror.with_suffix(".tidied").unlink(missing_ok=True)
+                lock.drop()
+
+
+def _too_large(why: str, commit: CommitId) -> PlangateError:
+    """Give the error for a commit that is not worked on."""
+    return Refused(
+        f"a commit of this repository is too large: {why}", where=commit, mend="take it out of the repository"
+    )

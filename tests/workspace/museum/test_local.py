@@ -1,0 +1,121 @@
+"""The museum at home: what is planted in a person's own repository runs nothing outside of a sandbox."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.core.errors import Refused
+from bot.ports import Access
+from bot.workspace.repository import LocalRepository
+from bot.workspace.workspace import GitWorkspace
+from tests.workspace.ground import Repository, approved, make_repository, order
+from tests.workspace.museum.exhibit import Script, Trap
+from tests.workspace.museum.git_dir import GIT_DIR, SERVER_HOOKS, config, driven, hooks
+from tests.workspace.museum.tour import SECRET, Canary, listening, shell
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Iterator[Canary]:
+    with listening() as listener:
+        yield Canary.put(tmp_path / "outside", listener)
+
+
+def plant(repository: Repository, canary: Canary, *scripts: Script) -> None:
+    """Plant tricks in a repository; what they did on the way does not count."""
+    for script in scripts:
+        shell(repository.path, script(canary.trap))
+    (canary.folder / "fired").unlink(missing_ok=True)
+    os.utime(repository.path / "README.md", (1, 1))
+
+
+async def work(repository: Repository, data: Path) -> str:
+    """Open, mirror, work and publish; gives the commit."""
+    source = await LocalRepository.open(repository.path)
+    workspace = GitWorkspace.on(source, data)
+    checkout = await workspace.checkout("main", source.head)
+    host = await workspace.open(checkout, Access.WRITE)
+    await host.call("Bash", {"command": "echo new > new.py; git status; git add -A; git diff --cached"})
+    published = await workspace.publish(approved(source.head), checkout, order())
+    assert published.paths == ("new.py",)
+    return published.commit
+
+
+@pytest.mark.long
+@pytest.mark.req("G1")
+@pytest.mark.parametrize("name", GIT_DIR.exhibits)
+async def test_one_by_one(name: str, repository: Repository, canary: Canary, tmp_path: Path) -> None:
+    """Each trick by itself leaves no trace, and the work is published."""
+    plant(repository, canary, GIT_DIR.exhibits[name].script)
+    commit = await work(repository, tmp_path / "data")
+    assert canary.traces == ""
+    (repository.path / ".git" / "config").unlink()
+    assert repository.git("cat-file", "-t", commit) == "commit"
+
+
+@pytest.mark.req("G1")
+async def test_all_at_once(repository: Repository, canary: Canary, tmp_path: Path) -> None:
+    """So do all of them together."""
+    elsewhere = ("work_tree_elsewhere",)  # with it git looks for the work tree in /etc, in the sandbox as well
+    plant(repository, canary, *(it.script for name, it in GIT_DIR.exhibits.items() if name not in elsewhere))
+    await work(repository, tmp_path / "data")
+    assert canary.traces == ""
+
+
+@pytest.mark.req("G1")
+async def test_borrowed_objects(repository: Repository, canary: Canary, tmp_path: Path) -> None:
+    """A command that lists the refs of a borrowed object store is not run."""
+    make_repository(tmp_path / "lender")
+
+    def borrow(trap: Trap) -> str:
+        lent = f"echo {tmp_path}/lender/.git/objects > .git/objects/info/alternates\n"
+        return lent + config(("core.alternateRefsCommand", trap.program))
+
+    plant(repository, canary, borrow)
+    await work(repository, tmp_path / "data")
+    assert canary.traces == ""
+
+
+@pytest.mark.req("G1")
+async def test_hook_that_takes_over_pushes(repository: Repository, canary: Canary, tmp_path: Path) -> None:
+    """A hook that git cannot do without is not run: the push is refused, with the cure."""
+
+    def take_over(trap: Trap) -> str:
+        return (
+            hooks(".git/hooks", f"{SERVER_HOOKS} proc-receive", trap)
+            + "\n"
+            + config(("receive.procReceiveRefs", "refs"))
+        )
+
+    plant(repository, canary, take_over)
+    with pytest.raises(Refused, match=r"unset-all receive.procReceiveRefs"):
+        await work(repository, tmp_path / "data")
+    assert canary.traces == ""
+
+
+@pytest.mark.req("G1")
+async def test_filter_in_the_sandbox_sees_nothing(repository: Repository, tmp_path: Path) -> None:
+    """A filter cannot be switched off from outside: it runs in the sandbox, finds no secret, and writes nothing."""
+    witness, program = repository.path / ".git" / "witness", repository.path / "evil.sh"
+    program.write_text(f"#!/bin/sh\ntouch {witness}\nenv >&2\ncat /proc/*/environ >&2\necho ran >&2\nexit 1\n")
+    program.chmod(0o755)
+    repository.commit()
+    shell(repository.path, driven(("filter.evil.clean", str(program)), ("filter.evil.required", "true")))
+    (repository.path / "src" / "a.py").write_text("a = 2\n")
+    script = "import asyncio, sys; from pathlib import Path; from bot.workspace import repository as r; "
+    script += "print(asyncio.run(r._ask(r.find(Path(sys.argv[1])), ['diff', 'HEAD'], unsafe=False, check=False)).error)"
+    environment = {**os.environ, "MUSEUM": SECRET, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(  # noqa: ASYNC221 - nothing else runs
+        [sys.executable, "-c", script, str(repository.path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "ran" in done.stdout
+    assert SECRET not in done.stdout
+    assert not witness.exists()
+    assert (await LocalRepository.open(repository.path)).head == repository.head
