@@ -8,10 +8,11 @@ Rules
 """
 
 import posixpath
+import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 
 
@@ -79,6 +80,17 @@ _TABLE: tuple[tuple[PathClass, tuple[str, ...]], ...] = (
     (PathClass.DOCS, tuple("docs *.md *.rst *.adoc".split())),
 )
 
+
+def _row(globs: tuple[str, ...]) -> tuple[Callable[[str], object], tuple[str, ...]]:
+    """Give one pattern for all globs of a row that hold at any depth, and the globs that hold at their place alone."""
+    places = tuple(glob for glob in globs if "/" in glob)
+    names = "|".join(translate(glob) for glob in globs if "/" not in glob) or "(?!)"
+    return lru_cache(maxsize=4096)(re.compile(names).match), places
+
+
+_ROWS = tuple((kind, *_row(globs)) for kind, globs in _TABLE)
+"""The table, so that a commit of a hundred thousand files is classed in seconds."""
+
 _TIERS = {PathClass.DOCS: Tier.LOW, PathClass.TESTS: Tier.LOW, PathClass.CODE: Tier.NORMAL}
 _WEIGHT = tuple(Tier)
 
@@ -86,8 +98,9 @@ _WEIGHT = tuple(Tier)
 def classify(path: str) -> PathClass:
     """Give the class of a path from the repository's top; a glob is classed by what it spells out."""
     plain = normalised(path)
-    for kind, globs in _TABLE:
-        if any(_matches(plain, glob) for glob in globs):
+    parts = plain.split("/")
+    for kind, names, places in _ROWS:
+        if any(map(names, parts)) or any(_matches(plain, glob) for glob in places):
             return kind
     return PathClass.CODE
 

@@ -119,7 +119,7 @@ class Publisher:
         if plan.tree not in {"", tree}:
             where = f"tree {tree[:SHORT_DIGEST]}, approved was {plan.tree[:SHORT_DIGEST]}"
             raise Refused("the work is not what was approved: it has changed since", where=where, mend="ask again")
-        _check_scope(paths, plan.contract, tree)
+        await asyncio.to_thread(_check_scope, paths, plan.contract, tree)
         return paths, tree
 
     async def _copied(self, clone: Path, checkout: Checkout) -> None:
