@@ -108,6 +108,33 @@ class Overrides:
 
 
 @dataclass(frozen=True, slots=True)
+class Network:
+    """How the operator's machine reaches servers, by the variables that every program knows."""
+
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    """Scheme, or ``no`` for the hosts that are reached directly -> value."""
+    authorities: str = ""
+    """SSL_CERT_FILE."""
+
+    @classmethod
+    def of(cls, env: Mapping[str, str]) -> "Network":
+        """Read the variables, in either case; the small ones count more, as for curl."""
+        names = ("no", "http", "https", "all")
+        found = {name: env.get(f"{name}_proxy") or env.get(f"{name}_proxy".upper(), "") for name in names}
+        return cls({name: value for name, value in found.items() if value}, env.get("SSL_CERT_FILE", ""))
+
+    def proxy(self, url: str) -> str:
+        """Give the proxy for a URL; empty where it is reached directly."""
+        from urllib.parse import urlsplit
+
+        parts = urlsplit(url)
+        direct = (name.strip().removeprefix(".") for name in self.proxies.get("no", "").split(","))
+        if any(name and (name == "*" or f".{parts.hostname}".endswith(f".{name}")) for name in direct):
+            return ""
+        return self.proxies.get(parts.scheme) or self.proxies.get("all", "")
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The operator's settings (interfaces.md, Environment)."""
 
@@ -119,6 +146,7 @@ class Settings:
     state_key: Secret = field(default_factory=lambda: Secret(""))
     output_cap: int | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    network: Network = Network()
     github: GitHubSettings = field(default_factory=GitHubSettings)
     identity: Identity | None = None
     overrides: Overrides = Overrides()
@@ -135,6 +163,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         state_key=Secret(env.get("PLANGATE_STATE_KEY", "")),
         output_cap=_positive(env, "PLANGATE_MAX_OUTPUT_TOKENS"),
         extra_body=_object(env, "PLANGATE_EXTRA_BODY"),
+        network=Network.of(env),
         github=_github(env),
     )
 

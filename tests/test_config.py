@@ -101,3 +101,20 @@ def test_a_mistake_is_named_with_its_place(name: str) -> None:
     assert mend in raised.value.mend
     assert raised.value.mend
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("environ", "url", "proxy"),
+    (
+        ({}, "https://github.com/o/n", ""),
+        ({"HTTPS_PROXY": "http://p:1"}, "https://github.com/o/n", "http://p:1"),
+        ({"HTTPS_PROXY": "http://p:1", "https_proxy": "http://q:1"}, "https://github.com/o/n", "http://q:1"),
+        ({"HTTPS_PROXY": "http://p:1"}, "http://127.0.0.1:8000/o/n", ""),
+        ({"all_proxy": "http://p:1"}, "https://github.com/o/n", "http://p:1"),
+        ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": ".corp,github.com"}, "https://github.com/o/n", ""),
+        ({"HTTPS_PROXY": "http://p:1", "no_proxy": "*"}, "https://github.com/o/n", ""),
+    ),
+)
+def test_proxy_of_a_url(environ: dict[str, str], url: str, proxy: str) -> None:
+    """The operator's proxy is used as every other program would use it."""
+    assert settings(environ).network.proxy(url) == proxy

@@ -37,6 +37,20 @@ _REFUSALS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """How this machine reaches servers, where its operator says so; empty for git's own way."""
+
+    proxy: str = ""
+    authorities: str = ""
+    """A file of the certificates that are trusted."""
+
+    def settings(self) -> dict[str, str]:
+        """Give git's settings (git-config(1), http.proxy, http.sslCAInfo)."""
+        known = {"http.proxy": self.proxy, "http.sslCAInfo": self.authorities}
+        return {key: value for key, value in known.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
 class RemoteRepository:
     """A repository on a server; raises Misconfigured for a URL that is not plain HTTPS."""
 
@@ -44,6 +58,7 @@ class RemoteRepository:
     credentials: Callable[[], str]
     """Gives a token that may read and push; asked before each command, from any thread."""
     unsafe: bool = False
+    passage: Passage = Passage()
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -80,6 +95,7 @@ class RemoteRepository:
             raise Misconfigured("the token for git is empty or malformed", where=self.url)
         basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
         return {
+            **self.passage.settings(),
             f"protocol.{urlsplit(self.url).scheme}.allow": "always",
             "http.followRedirects": "false",
             f"http.{self.url}.extraHeader": f"Authorization: Basic {basic}",

@@ -139,6 +139,8 @@ def fault(path: str, *, is_new: bool) -> str:
 
 def means_git(name: str) -> bool:
     """Tell whether a name is .git in some spelling: case, compatibility forms, HFS+ ignorables, NTFS short names."""
+    if name.isascii() and "git" not in name.lower():
+        return False
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     seen = "".join(char for char in folded if unicodedata.category(char) not in {"Cf", "Mn", "Cc"})
     return _GIT_NAME.fullmatch(seen.strip(" ")) is not None
@@ -175,15 +177,27 @@ def escapes(path: str, links: dict[str, str]) -> bool:
 def _file(name: str, folder: int, path: str) -> Content:
     """Read a regular file; of one beyond FILE_LIMIT only its size: a file of a terabyte need not take room anywhere."""
     descriptor = os.open(name, _READ_ONLY, dir_fd=folder)
-    with open(descriptor, "rb") as file:
+    try:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             raise Refused("this is no regular file", where=path, mend="remove it or add it to .gitignore")
         kind = Kind.PROGRAM if about.st_mode & stat.S_IXUSR else Kind.FILE
         if about.st_size > FILE_LIMIT:
             return Content(kind, about.st_size)
-        data = file.read(FILE_LIMIT)
+        data = _read(descriptor)
         return Content(kind, len(data), _hash(len(data), data).hexdigest(), data)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int) -> bytes:
+    """Read a file to its end, or to FILE_LIMIT where it grows meanwhile."""
+    pieces: list[bytes] = []
+    left = FILE_LIMIT
+    while left and (piece := os.read(descriptor, min(left, _PIECE))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def _hash(size: int, data: bytes) -> "hashlib._Hash":

@@ -18,7 +18,7 @@ from bot.ports import Checkout
 from bot.workspace.remote import RemoteRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.contracts.smart_http import served
-from tests.workspace.ground import Repository, begin
+from tests.workspace.ground import Repository, begin, write
 from tests.workspace.museum.exhibit import NEW, Exhibit
 from tests.workspace.museum.git_dir import GIT_DIR
 from tests.workspace.museum.history import HISTORY
@@ -168,7 +168,7 @@ async def test_swapped_while_exported(tour: Tour, repository: Repository, tmp_pa
     secrets.mkdir()
     for name in ("a.py", "b.py"):
         (secrets / name).write_text(SECRET)
-    checkout = await begin(tour.workspace, tour.bare, lambda tree: (tree / NEW).write_text("hello") and None)
+    checkout = await begin(tour.workspace, tour.bare, write(**{NEW: "hello"}))
     async with swapping(Path(checkout.path) / "src", secrets):
         for number in range(6):
             with suppress(Refused):
