@@ -33,6 +33,7 @@ Order: deny rules, ask rules, what the mode says (this table), allow rules; noth
 final: rules narrow it and never widen it. `ask` waits for a person's permission, and is a denial where nobody is at
 hand. `suspend` hands the plan in and waits for its approval. Without a sandbox, `acceptEdits` asks for commands too.
 A command of `plan.commands`, exactly as it stands there, runs while planning too: on a copy that is thrown away.
+WebFetch is there only where an allow rule opens a host to it; no other host can be reached, whoever permits it.
 
 """
 _RULES: Final = """
@@ -47,11 +48,8 @@ _RULES: Final = """
 | `Edit(src/**)` | every tool that writes: Edit, Write, MultiEdit, NotebookEdit |
 | `Write(*.lock)` | that tool alone |
 | `Task(code)` | that type of sub-agent |
-| `WebFetch(domain:*.python.org)` | pages of hosts below that domain; to allow one also puts it on the list |
+| `WebFetch(domain:docs.python.org)` | https pages of that host; `*.python.org`: of every host below |
 | `WebSearch` | searches of the web; without an allow rule that names it there is no such tool |
-
-WebFetch is there where a host is listed: by such a rule, or in `sandbox.hosts` unless anybody can write to it. It reads
-nothing else, whatever the mode says; approved work has it only where an allow rule names it.
 
 Patterns are globs as in `.gitignore`, from the top of the repository, whatever the spelling of the path: `./a`,
 `x/../a`, absolute, other case. A rule that denies or asks about a path also holds for a shell line that spells the path

@@ -16,7 +16,7 @@ from typing import Final
 from bot.agent import rule_paths
 from bot.agent.modes import Mode
 from bot.core.errors import Misconfigured
-from bot.core.hosts import covers
+from bot.core.hosts import covers, pattern
 from bot.core.transcript import Json
 
 
@@ -41,7 +41,7 @@ class Kind(StrEnum):
     ASK_PEOPLE = "ask_people"
     """Asking people a question."""
     FETCH = "fetch"
-    """Reading a page of the web; only hosts that the configuration lists are open to it at all (N1)."""
+    """Reading a page of the web; only hosts that an allow rule opens can be reached at all (N1)."""
     SEARCH = "search"
     """Searching the web; a session has that tool only where an allow rule names it."""
 
@@ -107,7 +107,7 @@ FETCH: Final = "WebFetch"
 _DOMAIN: Final = "domain:"
 _HOST: Final = re.compile(r"https://([a-z0-9.-]+)(?=[:/]|$)", re.ASCII)
 SEARCH: Final = "WebSearch"
-_SUBJECT: Final = {"Bash": "command", "Task": "subagent_type", SEARCH: "query"}
+_SUBJECT: Final = {"Bash": "command", "Task": "subagent_type", SEARCH: "query", FETCH: "url"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,11 @@ class Rule:
 
     tool: str
     pattern: str = "*"
+
+    @property
+    def domain(self) -> str:
+        """The hosts that a rule for WebFetch speaks about: a name, ``*.domain``, or ``*`` for all."""
+        return self.pattern.removeprefix(_DOMAIN)
 
     def matches(self, tool: str, tool_input: Json) -> bool:
         """Tell whether a call as a whole falls under this rule, as an allow rule must: a pattern with a star never
@@ -151,8 +156,8 @@ class Rule:
     def _is(self, subject: str) -> bool:
         """Match one command or path; ``prefix:*`` matches the words up to there and what follows."""
         if self.tool == FETCH:
-            entry = self.pattern.removeprefix(_DOMAIN)
-            return self.pattern.startswith(_DOMAIN) and (entry == "*" or covers(entry, subject))
+            found = _HOST.match(subject)
+            return self.domain == "*" or (found is not None and covers(self.domain, found[1]))
         prefix, colon, rest = self.pattern.rpartition(":")
         if colon and rest == "*":
             return subject == prefix or subject.startswith(prefix + " ")
@@ -173,7 +178,12 @@ def parse_rule(text: str) -> Rule:
     match = _RULE.fullmatch(text.strip())
     if match is None:
         raise Misconfigured(f"not a tool rule: {text!r}", where="tools", mend="write Tool or Tool(pattern)")
-    return Rule(match["tool"], match["pattern"] or "*")
+    rule = Rule(match["tool"], match["pattern"] or "*")
+    if rule.tool == FETCH and rule.domain != "*":
+        if rule.domain == rule.pattern:
+            raise Misconfigured(f"not a rule for {FETCH}: {text!r}", where="tools", mend=f"write {FETCH}(domain:NAME)")
+        pattern(rule.domain)  # a name in another spelling would match nothing, and so deny nothing
+    return rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +230,6 @@ class Gate:
 
 def subject(tool: str, tool_input: Json) -> str:
     """Give the part of a call's input that rules speak about."""
-    if tool == FETCH:
-        found = _HOST.match(str(tool_input.get("url", "")))
-        return found[1] if found else ""
     if key := _SUBJECT.get(tool):
         return str(tool_input.get(key, "")).strip()
     return ""

@@ -57,7 +57,7 @@ class World:
     alarm: Alarm = field(default_factory=Alarm)
     """Listens to every session of the thread (X3)."""
     web: Web | None = None
-    """None where the configuration lists no host for WebFetch."""
+    """None where no rule opens a host to WebFetch."""
     compaction: float = 0.8
     """The share of the model's window above which older history is summarised (C1)."""
 

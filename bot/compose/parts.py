@@ -11,7 +11,7 @@ from bot.clock import SystemClock
 from bot.config import Identity, Settings
 from bot.core.approval import Policy, Role
 from bot.core.errors import Misconfigured
-from bot.core.hosts import open_to_writes, pattern
+from bot.core.hosts import open_to_writes
 from bot.ports import Clock, Web
 from bot.store.keys import StateKey, key_file
 from bot.workflow.desk import Orders
@@ -125,11 +125,15 @@ def passage_of(settings: Settings) -> Passage:
 
 
 def web_of(keys: "Configuration", settings: Settings) -> Web | None:
-    """Give the hosts that WebFetch may read: those of its allow rules, and the sandbox's but those that anybody can
-    write to, which nobody has approved at that time (N1a); None where there are none."""
-    named = (rule.pattern for rule in map(parse_rule, keys.tools.allow) if rule.tool == FETCH and rule.pattern != "*")
-    hosts = [pattern(text.removeprefix("domain:")) for text in named]
-    hosts += [host for host in keys.sandbox.hosts if not open_to_writes(host)]
+    """Give the pages that WebFetch may read: of the hosts that its allow rules name; None where they name none.
+
+    A rule that names none opens the sandbox's hosts, but those that anybody can write to: what a URL says leaks there,
+    and no plan was approved yet (N1a).
+    """
+    domains = [rule.domain for rule in map(parse_rule, keys.tools.allow) if rule.tool == FETCH]
+    hosts = [domain for domain in domains if domain != "*"]
+    if "*" in domains:
+        hosts += [host for host in keys.sandbox.hosts if not open_to_writes(host)]
     if not hosts:
         return None
     from bot.workspace.egress.fetch import Fetcher

@@ -58,7 +58,7 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
     host = await desk.workspace.open(tree, opening.access, network=network)
     try:
         lines = desk.world.transcripts.load(opening.ident)
-        tools = _tools(desk, opening.mode)
+        tools = _tools(desk)
         frozen = _frozen(lines, desk.orders.model) or Frozen("main", desk.orders.model, system("main"), schemas(tools))
         context = Context(host, tree.shown_as, opening.mode, web=desk.world.web, reached=reaching)
         context.rehearse = Rehearsal(desk.workspace, tree).run
@@ -182,9 +182,9 @@ def _frozen(lines: tuple[Line, ...], ordered: str) -> Frozen | None:
     return Frozen(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))
 
 
-def _tools(desk: Desk, mode: Mode) -> Mapping[str, Tool]:
+def _tools(desk: Desk) -> Mapping[str, Tool]:
     """Give the main agent's tools; WebFetch is among them where it could reach anything."""
-    web = (WEB_FETCH,) if offered(desk.world.web, desk.world.gate, mode) else ()
+    web = (WEB_FETCH,) if offered(desk.world.web, desk.world.gate) else ()
     searching = (WEB_SEARCH,) if searches(desk.world.gate.rules) else ()
     return by_name((*ALL, *web, *searching, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
 

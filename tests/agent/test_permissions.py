@@ -13,7 +13,7 @@ from bot.agent.rule_paths import relative_input
 from bot.agent.subagents import TYPES
 from bot.agent.tools.registry import ALL, by_name
 from bot.agent.tools.task import task_tool
-from bot.agent.tools.web_fetch import WEB_FETCH, offered
+from bot.agent.tools.web_fetch import WEB_FETCH
 from bot.agent.tools.web_search import WEB_SEARCH
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
@@ -463,7 +463,10 @@ def test_the_cycle_of_modes() -> None:
         ("WebFetch(domain:docs.python.org)", "https://docs.python.org@evil.net/", ASK),
         ("WebFetch(domain:docs.python.org)", "https://evil.net/docs.python.org", ASK),
         ("WebFetch(domain:docs.python.org)", "https://DOCS.python.org/", ASK),
-        ("WebFetch(docs.python.org)", "https://docs.python.org/", ASK),
+        ("WebFetch(domain:*)", "https://docs.python.org/", ALLOW),
+        ("WebFetch(domain:docs.python.org)", "http://docs.python.org/", ASK),
+        ("WebFetch(domain:docs.python.org)", "https://docs.python.org.evil.net/", ASK),
+        ("WebFetch(domain:*.python.org)", "https://evilpython.org/", ASK),
         ("WebFetch", "https://docs.python.org/", ALLOW),
     ),
 )
@@ -476,7 +479,22 @@ def test_rules_of_domains(rule: str, url: str, decision: Decision) -> None:
     assert denying.decide(Mode.PLAN, Kind.FETCH, "WebFetch", call).decision is DENY
 
 
-@pytest.mark.req("T1")
-def test_not_offered_without_hosts_or_rules() -> None:
-    """Without a listed host it is not there; approved work needs a rule."""
-    assert not any(offered(None, Gate(), mode) for mode in MODES)
+@pytest.mark.req("P7", "N1")
+@pytest.mark.parametrize(
+    "rule", ("docs.python.org", "domain:", "domain:DOCS.python.org", "domain:1.2.3.4", "domain:*.", "x:*")
+)
+def test_rules_of_domains_that_would_match_nothing(rule: str) -> None:
+    """They are refused when they are read: a deny rule that never holds is worse than none."""
+    with pytest.raises(Misconfigured):
+        parse_rule(f"WebFetch({rule})")
+
+
+@pytest.mark.req("P7", "N1")
+def test_a_grant_for_a_page() -> None:
+    """What people allowed is that page, not its host."""
+    asking = Gate(granted=frozenset({("WebFetch", "https://docs.python.org/3/")}))
+
+    def ruled(url: str) -> Decision:
+        return asking.decide(Mode.ACCEPT_EDITS, Kind.FETCH, "WebFetch", {"url": url, "prompt": "x"}).decision
+
+    assert (ruled("https://docs.python.org/3/"), ruled("https://docs.python.org/2/")) == (ALLOW, ASK)

@@ -1,0 +1,55 @@
+"""Which hosts a configuration opens: to WebFetch by rules, to approved work by a list."""
+
+import pytest
+
+from bot.compose.parts import gate_of, orders_of, passage_of, web_of
+from bot.config import Settings
+from bot.configuration import Configuration
+from bot.core.errors import Misconfigured, Refused
+from bot.core.network import Reached
+
+HOSTS = {"hosts": ["docs.example.org", "pastebin.com"]}
+
+
+def keys(allow: list[str]) -> Configuration:
+    return Configuration.model_validate({"tools": {"allow": allow}, "sandbox": HOSTS})
+
+
+@pytest.mark.req("N1")
+@pytest.mark.parametrize(
+    ("allow", "closed"),
+    (
+        (["WebFetch(domain:files.example.org)"], ("docs.example.org", "pastebin.com")),
+        (["WebFetch"], ("files.example.org", "pastebin.com")),
+        (["WebFetch(domain:*)"], ("files.example.org", "pastebin.com")),
+    ),
+)
+async def test_what_rules_do_not_open_stays_closed(allow: list[str], closed: tuple[str, ...]) -> None:
+    """Refused without a question to any name server; a rule without a host opens no host that anybody can write to."""
+    web = web_of(keys(allow), Settings())
+    assert web is not None
+    for host in (*closed, "api.github.com"):
+        told: list[Reached] = []
+        with pytest.raises(Refused, match=r"not on the list|never open"):
+            await web.fetch(f"https://{host}/", told.append)
+        assert [row.allowed for row in told] == [False]
+
+
+@pytest.mark.req("N1")
+def test_no_rule_no_web() -> None:
+    """Nothing is open to WebFetch by default, whatever the sandbox may reach."""
+    assert web_of(keys(["Bash(ls)"]), Settings()) is None
+
+
+@pytest.mark.req("N1", "P7")
+def test_a_rule_in_another_form_is_refused() -> None:
+    """When the configuration is read, with the form that it should have."""
+    with pytest.raises(Misconfigured, match=r"WebFetch\(domain:NAME\)"):
+        gate_of(keys(["WebFetch(docs.example.org)"]), sandboxed=True)
+
+
+@pytest.mark.req("N1a", "N2")
+def test_hosts_of_approved_work() -> None:
+    """They are the configuration's; GitHub's own API is never among them, wherever it is."""
+    assert orders_of(keys([])).hosts == ("docs.example.org", "pastebin.com")
+    assert passage_of(Settings()).never == ("api.github.com", "api.github.com")
