@@ -137,7 +137,7 @@ def _host(line: bytes | Oversized) -> Host:
     if host.alone:
         confine([*_SCRATCH, *([config.root] if config.writable else [])], ["/dev"])
     if config.egress:
-        from bot.toolhost import tunnel
+        from bot.toolhost import tunnel  # late: most sandboxes have no way out
 
-        tunnel.start(config.egress)
+        tunnel.start(config.egress)  # behind the wall, which holds the threads that are begun after it
     return host

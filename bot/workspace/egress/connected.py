@@ -4,14 +4,16 @@ Rules: the proxy is there before the sandbox and ends with it; with no host open
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bot.core.network import Network
 from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput
 from bot.workspace.egress.passage import Passage
-from bot.workspace.egress.proxy import Proxy
 from bot.workspace.sandbox import Mount
+
+if TYPE_CHECKING:
+    from bot.workspace.egress.proxy import Proxy
 
 SOCKET: Final = "/run/plangate/egress"
 """Where a sandbox sees the proxy's socket."""
@@ -28,6 +30,8 @@ async def connected(
     network: Network, passage: Passage, start: Callable[[tuple[Mount, ...]], Awaitable[Toolhost]]
 ) -> "ConnectedToolhost":
     """Start a proxy, and a toolhost that has its socket mounted."""
+    from bot.workspace.egress.proxy import Proxy  # late: most work has no way out
+
     proxy = await Proxy.start(network, passage)
     try:
         return ConnectedToolhost(await start((Mount(str(proxy.path), SOCKET),)), proxy)
@@ -39,7 +43,7 @@ async def connected(
 class ConnectedToolhost:
     """A toolhost whose sandbox has a way out, which ends with it."""
 
-    def __init__(self, host: Toolhost, proxy: Proxy) -> None:
+    def __init__(self, host: Toolhost, proxy: "Proxy") -> None:
         self._host, self._proxy = host, proxy
 
     async def call(

@@ -73,7 +73,7 @@ class Fetcher:
             answer = await self._asked(target, listener)
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or location is None:
-                return _page(target, answer)
+                return await asyncio.to_thread(_page, target, answer)
             moved = beyond(target, location)
             if (moved.host, moved.port) != (target.host, target.port):
                 return Page(str(target), "", moved=str(moved))

@@ -1,5 +1,6 @@
 """Makes text of a page's bytes: text passes, HTML becomes Markdown, everything else is refused (T4)."""
 
+import re
 from typing import Final
 
 from bot.core.errors import Refused
@@ -8,6 +9,8 @@ LONGEST: Final = 100_000
 """Characters of a page that are handed on."""
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/toml"})
+_SELECTORS: Final = re.compile("[\ufe00-\ufe0e\U000e0100-\U000e01ef]")
+"""Signs without a shape of their own, in which text can be hidden; every other one of these is not printable."""
 _CHARSETS: Final = frozenset({"utf-8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "windows-1252", "utf-16"})
 
 
@@ -21,6 +24,7 @@ def readable(body: bytes, content_type: str) -> tuple[str, bool]:
     if kind in _HTML:
         text = _markdown(text)
     text = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text[: LONGEST + 1])
+    text = _SELECTORS.sub("", text)
     return text[:LONGEST].strip(), len(text) > LONGEST
 
 

@@ -10,7 +10,9 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeAlias
 
 from bot.core.errors import Refused, Transient
@@ -24,6 +26,8 @@ _TRIED: Final = 3
 _MOST: Final = 64
 _PORTS: Final = frozenset({443})
 _LOG: Final = logging.getLogger(__name__)
+_LOOKUPS: Final = ThreadPoolExecutor(4, "lookup")
+"""Threads of their own: names that are slow to look up hold up other names, and nothing else of the process."""
 
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -34,7 +38,8 @@ Dial: TypeAlias = Callable[[str, int], Awaitable[Streams]]
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Ask the machine's resolver for a name's addresses; raises OSError."""
-    rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    asked = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    rows = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, asked)
     return tuple(dict.fromkeys(str(row[4][0]) for row in rows))
 
 

@@ -86,7 +86,7 @@ class Proxy:
         try:
             async with asyncio.timeout(self._bounds.seconds):
                 await self._served((reader, writer))
-        except _BROKEN:
+        except (*_BROKEN, asyncio.CancelledError):  # `close` cancels: nobody else waits for this task
             pass
         finally:
             self._running.discard(task)

@@ -75,7 +75,10 @@ async def internet(folder: Path, answers: Callable[[str, str], bytes]) -> AsyncI
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
 
+    joined: set[asyncio.StreamWriter] = set()
+
     async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        joined.add(writer)
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             host = next(line.split(": ")[1] for line in head.split("\r\n") if line.lower().startswith("host:"))
@@ -91,6 +94,9 @@ async def internet(folder: Path, answers: Callable[[str, str], bytes]) -> AsyncI
         yield Internet(server.sockets[0].getsockname()[1], cert)
     finally:
         server.close()
+        for writer in joined:
+            writer.transport.abort()
+        await asyncio.sleep(0)
 
 
 def ok(body: bytes, kind: str = "text/plain", *headers: str) -> bytes:

@@ -27,6 +27,7 @@ PAGES = {
     "/text": ok(b"plain"),
     "/latin": ok("Häuser".encode("latin-1"), "text/plain; charset=ISO-8859-1"),
     "/wrong": ok(b"\xff\xfe\x00H\x1b[31m", "text/plain; charset=nonsense"),
+    "/hides": ok("a\ufe01\U000e0101b".encode()),
     "/near": moved("/text"),
     "/far": moved("https://files.example.org/text"),
     "/metadata": moved("http://169.254.169.254/latest/meta-data/"),
@@ -41,6 +42,10 @@ PAGES = {
     "/head": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
     "/endless": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 99999999\r\n\r\n"
     + b"a" * (LONGEST + 9),
+    "/unfolds": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "/chunks": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
+    + b"100000\r\n"
+    + (b"a" * (1 << 20) + b"\r\n100000\r\n") * 8,
     "/torn": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 99\r\n\r\nabc",
     "/deep": ok(b"<div>" * 20_000 + b"x", "text/html"),
 }
@@ -64,6 +69,7 @@ async def fetched(net: Internet, path: str, told: list[Reached] | None = None) -
         ("/text", "plain"),
         ("/latin", "Häuser"),
         ("/near", "plain"),
+        ("/hides", "ab"),
         ("/wrong", "\ufffd\ufffd H [31m"),
     ),
 )
@@ -91,16 +97,17 @@ async def test_pages_that_are_refused(net: Internet, path: str) -> None:
     assert set(net.dialled) == {(PUBLIC, 443)}
 
 
-@pytest.mark.parametrize("path", ("/noise", "/head", "/torn"))
+@pytest.mark.parametrize("path", ("/noise", "/head", "/torn", "/unfolds"))
 async def test_servers_that_speak_nonsense(net: Internet, path: str) -> None:
     """They cost a try."""
     with pytest.raises(Transient):
         await fetched(net, path)
 
 
-async def test_a_body_without_end(net: Internet) -> None:
+@pytest.mark.parametrize("path", ("/endless", "/chunks"))
+async def test_a_body_without_end(net: Internet, path: str) -> None:
     """It is read as far as the bound, and said to be cut."""
-    page = await fetched(net, "/endless")
+    page = await fetched(net, path)
     assert page.cut
     assert len(page.text) == 100_000
 
@@ -131,17 +138,13 @@ async def test_what_is_not_listed(net: Internet, url: str) -> None:
 
 async def test_a_server_that_never_answers(net: Internet) -> None:
     """The time for the whole page is bounded."""
-
-    async def heard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while await reader.read(1 << 16):
-            pass
-        writer.close()
-
-    silent = await asyncio.start_server(heard, "127.0.0.1", 0)
+    joined: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(lambda _, writer: joined.append(writer), "127.0.0.1", 0)
     async with silent:
         slow = Internet(silent.sockets[0].getsockname()[1], net.ca)
         with pytest.raises(Transient, match="no whole answer"):
             await Fetcher(("docs.example.org",), slow.passage, net.tls, 0.2).fetch("https://docs.example.org/", print)
+        joined[0].transport.abort()
 
 
 async def test_rebinding(net: Internet) -> None:

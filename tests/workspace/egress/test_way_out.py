@@ -79,6 +79,72 @@ async def test_nothing_where_no_host_is_open(net: Internet, repository: Reposito
     assert not net.dialled
 
 
+NO_WAY = """
+import socket
+four, six = socket.AF_INET, socket.AF_INET6
+for family, address in (four, "8.8.8.8"), (four, "169.254.169.254"), (six, "2606:4700::1"):
+    for kind, port in (socket.SOCK_DGRAM, 53), (socket.SOCK_STREAM, 53), (socket.SOCK_STREAM, 443):
+        try:
+            with socket.socket(family, kind) as made:
+                made.settimeout(2)
+                made.connect((address, port))
+                made.send(b"x")
+            print("out", address, port)
+        except OSError:
+            pass
+for name in "docs.example.org", "data.evil.example.net":
+    try:
+        print("out", socket.getaddrinfo(name, 443))
+    except OSError:
+        pass
+print("nothing")
+"""
+
+
+async def test_no_packet_leaves(net: Internet, repository: Repository, tmp_path: Path) -> None:
+    """Beside the way out there is none: not for names, not for datagrams, not to any address, whoever asks in there."""
+    host = await opened(net, repository, tmp_path / "data", [], "docs.example.org")
+    got = await ran(
+        host,
+        f"python3 -c '{NO_WAY}'",
+        f"unshare -rn python3 -c '{NO_WAY}' || echo nothing",
+        "ip addr add 10.0.0.2/24 dev lo && echo out; ls -A /run/plangate",
+    )
+    assert got[0] == "nothing"
+    assert got[1].splitlines()[-1] == "nothing"
+    assert "out " not in got[1]
+    assert got[2].splitlines()[-1] == "egress"
+    assert "out" not in got[2].split()
+    assert (net.looked_up, net.dialled) == ([], [])
+
+
+FLOOD = """
+import socket
+made = []
+for at in range(1000):
+    try:
+        one = socket.create_connection(("127.0.0.1", 3128)) if at % 2 else socket.socket(socket.AF_UNIX)
+        at % 2 or one.connect("/run/plangate/egress")
+        made.append(one)
+        one.send(b"CONNECT docs.exa")
+    except OSError:
+        pass
+print(len(made) > 100)
+"""
+
+
+async def test_a_thousand_connections(net: Internet, repository: Repository, tmp_path: Path) -> None:
+    """They hold up whoever opens them, as long as he holds them; what comes after them passes."""
+    told: list[Reached] = []
+    host = await opened(net, repository, tmp_path / "data", told, "docs.example.org")
+    curl = f"curl -sS --retry 5 --retry-all-errors --cacert {net.ca}"
+    got = await ran(host, f"python3 -c '{FLOOD}'", f"{curl} https://docs.example.org/after")
+    assert got[0] == "True"
+    assert got[1].endswith("docs.example.org /after")
+    assert {row.host for row in told if row.allowed} == {"docs.example.org"}
+    assert set(net.dialled) == {(PUBLIC, 443)}
+
+
 HOSTILE = {
     "another port": b"CONNECT docs.example.org:22 HTTP/1.1\r\nHost: docs.example.org:22\r\n\r\n",
     "plain http": b"GET http://docs.example.org/ HTTP/1.1\r\nHost: docs.example.org\r\n\r\n",
@@ -137,8 +203,8 @@ async def test_slow_and_many(net: Internet) -> None:
     bounds = Bounds(at_once=4, greeting_seconds=0.2)
     proxy = await Proxy.start(Network(("docs.example.org",)), net.passage, bounds)
     try:
-        answers = await asyncio.gather(*(spoken(proxy, b"CONNECT docs") for _ in range(100)))
-        assert answers == [b""] * 100
+        answers = await asyncio.gather(*(spoken(proxy, b"CONNECT docs") for _ in range(1000)))
+        assert answers == [b""] * 1000
         good = await spoken(proxy, b"CONNECT evil.example.net:443 HTTP/1.1\r\nHost: a\r\n\r\n")
         assert good.startswith(b"HTTP/1.1 403")
     finally:
@@ -155,5 +221,5 @@ async def spoken(proxy: Proxy, said: bytes) -> bytes:
             return await reader.read(1 << 20) if said != b"CONNECT docs" else await reader.read()
         finally:
             writer.close()
-    except ConnectionError:
+    except OSError:  # also what a full queue of the listener is told as
         return b""
