@@ -225,6 +225,7 @@ class Script:
 
     scope: tuple[str, ...] = (FIXED,)
     commands: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
     work: tuple[Reply, ...] = ()
     plan: str = PLAN
     last: str = "Orders of 50 ship free."
@@ -242,6 +243,8 @@ class Script:
         if request.step == 0:
             return call("Read", file_path=FIXED)
         handed: dict[str, object] = {"plan": self.plan, "scope": list(self.scope), "commands": list(self.commands)}
+        if self.hosts:
+            handed["hosts"] = list(self.hosts)
         return call("exit_plan_mode", **handed)
 
 

@@ -1,0 +1,50 @@
+"""Approved work that wants out: it reaches what plan and configuration both name, and the journal tells (N1a)."""
+
+import pytest
+
+from bot.testing.model.reply import call
+from tests.stories.conftest import Meet
+from tests.stories.ground import FIX, Script, planning_requests
+
+LISTED, OTHER = "docs.example.org", "files.example.org"
+CONFIGURATION = {".github/plangate.yml": f"sandbox:\n  hosts: ['{LISTED}', '{OTHER}']\n"}
+REACH = call("Bash", command=f"curl -sS https://{OTHER}/ 2>&1; ls /run/plangate")
+
+
+@pytest.mark.req("N1a", "N1", "TOOLHOST")
+def test_a_host_that_the_plan_does_not_name(meet: Meet) -> None:
+    """It stays shut, though the configuration names it; that it was tried stands in the journal. WebFetch is not there
+    without a rule."""
+    person, model = meet(Script(hosts=(LISTED,), work=(REACH, FIX)))
+    person.commit(CONFIGURATION)
+    ended = person.run("--yes", "--json")
+    assert ended.code == 0, ended.err
+    (ran,) = (result for result in model.requests[-1].all_results if result.name == "Bash")
+    assert "403" in ran.text
+    assert ran.text.splitlines()[-1] == "egress"
+    (journal,) = person.journals()
+    (told,) = (entry.body["reached"] for entry in journal if entry.kind == "network")
+    assert told == [
+        {"host": OTHER, "port": 443, "allowed": False, "reason": "this host is not on the list", "times": 1}
+    ]
+    assert "WebFetch" not in {tool for request in model.requests for tool in request.tools}
+
+
+@pytest.mark.long
+@pytest.mark.req("N1", "N1a")
+def test_no_way_out_without_a_plan_for_it(meet: Meet) -> None:
+    """Neither while planning, nor in work whose plan names no host; WebFetch refuses what no rule opens."""
+    person, model = meet(Script(work=(REACH, call("WebFetch", url=f"https://{OTHER}/", prompt="x"), FIX)))
+    person.commit(
+        {
+            ".github/plangate.yml": CONFIGURATION[".github/plangate.yml"]
+            + "tools:\n  allow: [WebFetch(domain:docs.example.org)]\n"
+        }
+    )
+    ended = person.run("--yes", "--json")
+    assert ended.code == 0, ended.err
+    ran, fetched = (result for result in model.requests[-1].all_results if result.name in {"Bash", "WebFetch"})
+    assert "Could not resolve host" in ran.text
+    assert fetched.is_error
+    assert fetched.text.startswith("Denied: ")
+    assert "WebFetch" in {tool for request in planning_requests(model.requests) for tool in request.tools}
