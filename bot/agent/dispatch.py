@@ -86,7 +86,7 @@ def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepare
         case Decision.ASK if permitted:
             return Ready(call, tool, given)
         case Decision.ASK:
-            return _request(session, call, ruling.why)
+            return _request(session, call, subject(tool.name, named), why=ruling.why)
         case Decision.DENY:
             return Refusal(call, f"Denied: {ruling.why}")
 
@@ -120,14 +120,13 @@ def _suspension(session: Session, ready: Ready) -> Prepared:
     return Suspension(ready.call)
 
 
-def _request(session: Session, call: Json, why: str) -> Prepared:
+def _request(session: Session, call: Json, about: str, *, why: str) -> Prepared:
     """Ask people for permission where somebody is at hand (P7); a sub-agent's parent has to ask."""
     if session.context.is_subagent:
         need = "Nobody can be asked from here: put into your report exactly what you need, and why"
         return Refusal(call, f"Denied: {why}. {need}.")
     if not session.world.at_hand.permits:
         return Refusal(call, f"Denied: {why}, and nobody is at hand to give it. Do it another way.")
-    about = subject(call["name"], call["input"])
     if len(shown(about)) > SHOWN_WHOLE:
         return Refusal(call, f"Denied: {why}, and this is too long to be asked about. Do it in smaller steps.")
     return Suspension(call, permission(ToolUseId(call["id"]), call["name"], about, why))

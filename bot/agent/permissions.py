@@ -229,10 +229,10 @@ class Gate:
 
 
 def subject(tool: str, tool_input: Json) -> str:
-    """Give the part of a call's input that rules speak about."""
+    """Give what a call is about: what people are asked about, and what a permission for the plan covers."""
     if key := _SUBJECT.get(tool):
         return str(tool_input.get(key, "")).strip()
-    return ""
+    return rule_paths.place(tool_input)
 
 
 def _compound(command: str) -> bool:

@@ -71,9 +71,14 @@ def named_by(pattern: str, command: str) -> bool:
     return any(_reached(word, pattern) or (set("*?") & set(word) and covered(pattern, word)) for word in words)
 
 
+def place(tool_input: Json) -> str:
+    """Give the file or folder that a call works on, as it names it; "" where it names none."""
+    return next((str(tool_input[key]) for key in _KEYS if tool_input.get(key)), "")
+
+
 def _named(tool: str, tool_input: Json) -> Iterator[str]:
     """List the paths that a call names: its file or folder, and what it looks for in there."""
-    given = next((str(tool_input[key]) for key in _KEYS if tool_input.get(key)), ".")
+    given = place(tool_input) or "."
     looked_for = [str(tool_input[key]) for key in _IN_FOLDER if tool_input.get(key)]
     if tool == "Grep":
         looked_for = [str(tool_input["glob"])] if tool_input.get("glob") else []

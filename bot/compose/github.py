@@ -264,7 +264,13 @@ class GitHubHost:
         world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
         return Desk(
             Place(facts.id, dialogue.thread, subject.title, base, facts.default_branch, branch=subject.branch),
-            partial(_environment, reached.door, reached.at, workspace.checkouts.shown_as),
+            partial(
+                _environment,
+                reached.door,
+                reached.at,
+                folder=workspace.checkouts.shown_as,
+                branch=facts.default_branch,
+            ),
             GitJournal(reached.refs, facts.id, key=self._key, clock=self.clock, beside=beside),
             dialogue,
             workspace,
@@ -327,11 +333,11 @@ async def look_once(settings: Settings, thread: str) -> Record:
         return await host.look(Address(installation, number, named.owner, named.name, int(match[3])))
 
 
-async def _environment(door: Door, at: repository.Address, folder: str, base: CommitId) -> Environment:
-    """Describe the job, with the project memory of the commit that it is planned on."""
+async def _environment(door: Door, at: repository.Address, base: CommitId, *, folder: str, branch: str) -> Environment:
+    """Describe the job, with the project memory of the default branch: a pull request's own is its author's (M2)."""
     memory, name = None, ""
     for name in MEMORIES:
-        if memory := await repository.file(door, at, name, base):
+        if memory := await repository.file(door, at, name, branch):
             break
     return Environment(
         folder=folder,

@@ -101,8 +101,13 @@ class Children:
 
     def family(self, child: Child, rows: Mapping[int, Process] | None = None) -> list[Process]:
         """List what a child and its descendants are now, adopted ones included; orphans that have ended are reaped."""
+        if rows is not None:
+            return self._family(child, rows)
+        # The table is not read at one instant: who forks and ends meanwhile hides its child from one look.
+        return self._family(child, table()) or self._family(child, table())
+
+    def _family(self, child: Child, rows: Mapping[int, Process]) -> list[Process]:
         with self._lock:
-            rows = table() if rows is None else rows
             mark = self._started.get(child.pid)
             alone = self.commands() <= 1
             tops = [pid for pid in self._adopted(rows) if alone or _mark(pid) == mark]

@@ -19,7 +19,7 @@ from bot.core.transcript import pending_calls
 from bot.ports import Began
 from bot.testing.model.reply import Reply, call, say, sequence, several
 from tests.agent.conftest import Open
-from tests.agent.ground import Room, assert_prefixes, drive, ended, of, results, valid
+from tests.agent.ground import FOLDER, Room, assert_prefixes, drive, ended, of, results, valid
 
 OPTIONS = [{"label": "a", "description": "first"}, {"label": "b", "description": "second"}]
 QUESTION = {"question": "Which?", "header": "Way", "options": OPTIONS}
@@ -182,3 +182,16 @@ async def test_granted_for_the_plan(room: Open) -> None:
     session = waiting(planner, mode=Mode.PLAN, gate=gate)
     await drive(session)
     assert "plan mode is on" in results(session)[0]["content"]
+
+
+@pytest.mark.req("P7")
+async def test_a_permission_for_a_file_is_for_that_file(room: Open) -> None:
+    """People are asked about the path, however it is spelled, and what they grant covers no other."""
+    one, other = (call("Write", file_path=path, content="x") for path in (f"{FOLDER}/src/one.py", "./src/two.py"))
+    r = room(sequence(one, other, say("Done.")))
+    session = waiting(r, mode=Mode.DEFAULT, gate=Gate(granted=frozenset({("Write", "src/one.py")})))
+    assert ended(await drive(session)).end is End.SUSPENDED
+    assert len(r.host.calls) == 1
+    asking = held(session)
+    assert asking is not None
+    assert (asking.tool, asking.subject) == ("Write", "src/two.py")
