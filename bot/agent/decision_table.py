@@ -9,7 +9,7 @@ from typing import Final
 
 from bot.agent.modes import Mode
 from bot.agent.permissions import TABLE, Decision, Kind
-from bot.agent.subagents import TYPES
+from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.tool import Tool
 from bot.agent.tools.web_fetch import WEB_FETCH

@@ -15,7 +15,8 @@ from bot.agent.prompts import Environment, first_message, prompt, system
 from bot.agent.reached import Reaching
 from bot.agent.rehearsal import Rehearsal
 from bot.agent.session import Frozen, Session
-from bot.agent.subagents import TYPES, Crew, Post
+from bot.agent.subagents.crew import Crew, Post
+from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Context, Tool

@@ -10,7 +10,7 @@ from bot.agent.modes import Mode
 from bot.agent.pending import held, permitted, release
 from bot.agent.permissions import Gate, Rules, parse_rule
 from bot.agent.session import NOT_RUN, AtHand, Session
-from bot.agent.subagents import TYPES
+from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.ask_user import NOBODY, TO_PARENT
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.tool import Tool

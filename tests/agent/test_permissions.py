@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bot.agent.modes import Mode, following
 from bot.agent.permissions import TABLE, Decision, Gate, Kind, Rule, Rules, parse_rule
 from bot.agent.rule_paths import relative_input
-from bot.agent.subagents import TYPES
+from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.registry import ALL, by_name
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.web_fetch import WEB_FETCH

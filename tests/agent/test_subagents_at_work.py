@@ -10,7 +10,8 @@ from bot.agent.events import End, ToolStarted
 from bot.agent.loop import run
 from bot.agent.modes import Mode
 from bot.agent.session import Session
-from bot.agent.subagents import TYPES, Crew, Post
+from bot.agent.subagents.crew import Crew, Post
+from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.ports import Access, Checkout

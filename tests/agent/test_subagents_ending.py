@@ -43,8 +43,8 @@ async def test_writers_work_in_forks_that_are_merged_in_order(room: Open) -> Non
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    t.crew._prefixes["code"] = asyncio.Event()
-    t.crew._prefixes["code"].set()
+    with t.crew._prefixes.leading("code"):
+        pass
     events = await drive(t.session)
     log = t.workspace.log
     assert [line for line in log if line.startswith("merge")] == [f"merge code-{n} into main" for n in (1, 2, 3)]

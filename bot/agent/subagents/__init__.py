@@ -1,0 +1,1 @@
+"""Sub-agents: types, and the crew that runs them side by side for one session."""

@@ -1,0 +1,39 @@
+"""The types of sub-agents: what each is for, what it may use, how far it may go (S2)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from bot.agent.limits import Limits
+from bot.agent.tools.exit_plan_mode import PLAN
+from bot.agent.tools.registry import EDITING, LISTING, LOOKING
+from bot.agent.tools.tool import Tool
+
+STANDARD: Final = Limits(steps=None, seconds=300, context_tokens=100_000, tool_calls=50)
+"""The standard preset of S9."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentType:
+    """A kind of sub-agent: what it is for, what it may use."""
+
+    name: str
+    purpose: str
+    tools: tuple[Tool, ...]
+    writes: bool = False
+    limits: Limits = STANDARD
+
+
+TYPES: Final[Mapping[str, AgentType]] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            AgentType("explore", "finds things out, changes nothing, reports briefly.", (*LOOKING, *LISTING)),
+            AgentType(
+                "plan", "thinks a change through, changes nothing, returns a numbered plan.", (*LOOKING, *LISTING, PLAN)
+            ),
+            AgentType("code", "makes a change in a checkout of its own.", (*LOOKING, *EDITING, *LISTING), writes=True),
+        )
+    }
+)
