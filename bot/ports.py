@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
 from bot.core.exchange import Abilities, Began, Completed, Delta, ModelEvent, ModelRequest, Notice, Usage
@@ -74,6 +74,21 @@ class ToolOutput:
     """Facts for the harness, not for the model: exit_code, seconds."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one sandbox may use, below what every sandbox may; None for no bound of its own."""
+
+    memory_mb: int | None = None
+    memory_share: float = 1.0
+    """Of the memory that every sandbox may use; the lesser of the two holds."""
+    tmp_mb: int | None = None
+    file_bytes: int | None = None
+    """The largest file that it reads."""
+
+
+UNBOUND: Final = Bounds()
+
+
 class Toolhost(Protocol):
     """One sandboxed process that runs tools on one checkout (T3a)."""
 
@@ -140,8 +155,10 @@ class Workspace(Protocol):
     async def merge(self, fork: Checkout, into: Checkout) -> Merge:
         """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""
 
-    async def open(self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK) -> Toolhost:
-        """Start a toolhost on a checkout; raises NoSandbox where none can be had (D1)."""
+    async def open(
+        self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: Bounds = UNBOUND
+    ) -> Toolhost:
+        """Start a toolhost on a checkout, within bounds; raises NoSandbox where none can be had (D1)."""
 
     async def publish(self, plan: ApprovedPlan, checkout: Checkout, commit: "CommitOrder") -> Published:
         """Export the tree into a fresh clone, check scope, commit and push; the same order gives the same commit.

@@ -19,6 +19,8 @@ from bot.agent.events import (
     Info,
     Lifecycle,
     ModeChanged,
+    Outcome,
+    Recovery,
     TodosChanged,
     ToolFinished,
     ToolStarted,
@@ -227,8 +229,12 @@ class Story:
                 return f"{comment.mode_sign(event.mode)} (by {event.by})"
             case TodosChanged():
                 return "\n".join(f"  {_BOXES[status]} {content}" for content, status in event.todos)
-            case Info() | Compacted():
-                return f"  ! {event.text}"
+            case (
+                Info(text=text)
+                | Compacted(text=text)
+                | Recovery(outcome=Outcome.UNRECOVERABLE | Outcome.ESCALATED, text=text)
+            ):
+                return f"  ! {text}"
             case _:
                 return ""
 

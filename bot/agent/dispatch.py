@@ -4,6 +4,7 @@ One call goes: find the tool, validate its input, ask the gate, run with a timeo
 stage becomes an error result that tells the model what to do differently; nothing a tool does ends the session.
 """
 
+import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from bot.agent.events import AgentEvent, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
+from bot.agent.monitor import Monitor, OverLimit
 from bot.agent.permissions import Decision, Kind, subject
 from bot.agent.plan_mode import read_plan
 from bot.agent.relay import closing, within
@@ -91,11 +93,23 @@ def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepare
             return Refusal(call, f"Denied: {ruling.why}")
 
 
+def admitted(session: Session, prepared: Prepared) -> Prepared:
+    """Count a call that is about to run; one that would go over a limit is refused instead (S9)."""
+    if not isinstance(prepared, Ready):
+        return prepared
+    try:
+        Monitor(session).admit(prepared.tool.name, prepared.given)
+    except OverLimit as over:
+        return Refusal(prepared.call, f"Not run: {over.what}.")
+    return prepared
+
+
 async def run(session: Session, prepared: Sequence[Prepared], results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
     """Run calls in order, neighbours that are safe side by side, and fill `results` (call id -> tool_result)."""
+    at_once = min(AT_ONCE, session.limits.concurrent_tools or AT_ONCE)
     for batch in _batches(prepared):
         runs = [_one(session, each, results) for each in batch]
-        async with closing(merged(runs, at_once=AT_ONCE)) as events:
+        async with closing(merged(runs, at_once=at_once)) as events:
             async for _, event in events:
                 yield event
 
@@ -176,7 +190,7 @@ async def _one(session: Session, prepared: Prepared, results: dict[str, Json]) -
 
 async def _guarded(session: Session, ready: Ready) -> AsyncIterator[AgentEvent | Progress | ToolOutput]:
     """Run a tool with its timeout; what goes wrong becomes an error output."""
-    seconds = ready.tool.timeout(ready.given)
+    seconds = min(ready.tool.timeout(ready.given), session.limits.tool_seconds or math.inf)
     try:
         async with closing(within(ready.tool.call(ready.given, session.context), seconds)) as steps:
             async for step in steps:

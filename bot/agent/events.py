@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from bot.agent.limits import Resource
 from bot.agent.modes import Mode
 from bot.core.names import AgentId, ToolUseId
 from bot.core.transcript import Json
@@ -146,6 +147,24 @@ class AgentChanged:
     seconds: float = 0.0
 
 
+class Outcome(StrEnum):
+    """How a sub-agent's trouble ended (S11)."""
+
+    RECOVERED = "recovered"
+    UNRECOVERABLE = "unrecoverable"
+    ESCALATED = "escalated"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """A sub-agent was in trouble, and what came of it."""
+
+    agent: AgentId
+    trouble: str
+    outcome: Outcome
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The session rests; `text` is the answer, the error or the limit that was reached."""
@@ -153,6 +172,8 @@ class Ended:
     agent: AgentId
     end: End
     text: str
+    limit: Resource | None = None
+    """What ran out, where it was a limit that can be raised."""
 
 
 AgentEvent: TypeAlias = (
@@ -167,5 +188,6 @@ AgentEvent: TypeAlias = (
     | ModeChanged
     | TodosChanged
     | AgentChanged
+    | Recovery
     | Ended
 )

@@ -1,13 +1,50 @@
-"""What a session may use, and what it has used (L5); one ledger is shared by a session and its sub-agents.
+"""What a session may use, and what it has spent (L5, S9); one ledger is shared by a session and its sub-agents.
 
 At most one model call goes over a budget of dollars: calls that are under way are counted with what the agent's last
 call cost.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, Self
 
 from bot.core.names import AgentId
-from bot.ports import Usage
+from bot.ports import UNBOUND, Bounds, Usage
+
+
+class Resource(StrEnum):
+    """What runs out; each value is the field of Limits that bounds it."""
+
+    STEPS = "steps"
+    SECONDS = "seconds"
+    IDLE = "idle_seconds"
+    CONTEXT = "context_tokens"
+    TOOL_CALLS = "tool_calls"
+    FILE_OPERATIONS = "file_operations"
+    FILE_READS = "file_reads"
+    FILE_WRITES = "file_writes"
+    FILE_BYTES = "file_bytes"
+    NETWORK = "network_requests"
+
+    @property
+    def label(self) -> str:
+        """The name that people and models read."""
+        return "tokens of context" if self is Resource.CONTEXT else self.value.replace("_", " ")
+
+
+_LOOKS: Final = (Resource.FILE_OPERATIONS,)
+_READS: Final = (Resource.FILE_OPERATIONS, Resource.FILE_READS)
+_WRITES: Final = (Resource.FILE_OPERATIONS, Resource.FILE_WRITES)
+_NET: Final = (Resource.NETWORK,)
+USES: Final[Mapping[str, tuple[Resource, ...]]] = MappingProxyType(
+    dict.fromkeys(("LS", "Glob", "Grep"), _LOOKS)
+    | dict.fromkeys(("Read", "NotebookRead"), _READS)
+    | dict.fromkeys(("Write", "Edit", "MultiEdit", "NotebookEdit"), _WRITES)
+    | dict.fromkeys(("WebFetch", "WebSearch"), _NET)
+)
+"""What one call of a tool uses, beside a tool call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +56,28 @@ class Limits:
     context_tokens: int | None = None
     """The size of the context: the four usage fields of the last response (S9)."""
     tool_calls: int | None = None
+    file_operations: int | None = None
+    file_reads: int | None = None
+    file_writes: int | None = None
+    file_bytes: int | None = None
+    """Of one file that is written; what a sandbox lets be read is a matter of its bounds."""
+    network_requests: int | None = None
+    concurrent_tools: int | None = None
+    idle_seconds: float | None = None
+    """How long nothing may come of it: no piece of an answer, no tool that begins, tells or ends."""
+    tool_seconds: float | None = None
+    """Of one tool call; the call fails, the session goes on."""
+    thinking_tokens: int | None = None
+    """Asks for the least thinking: this budget where a model takes one, else the lowest effort."""
+    report_tokens: int | None = None
+    """Of a sub-agent's report; what is longer is cut with a note."""
+    bounds: Bounds = UNBOUND
+    """What its sandbox may use beside."""
+
+    def raised(self, resource: Resource, factor: float) -> Self:
+        """Give the same limits with more of one resource; what has no bound has none after."""
+        allowed = getattr(self, resource)
+        return self if allowed is None else replace(self, **{resource: type(allowed)(allowed * factor)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Final, assert_never
 
 from bot.agent import compaction, dispatch
 from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
+from bot.agent.monitor import Monitor, OverLimit
 from bot.agent.relay import closing
 from bot.agent.reminders import due
 from bot.agent.session import Session
@@ -49,7 +50,7 @@ async def _step(session: Session, *, may_nudge: bool) -> AsyncGenerator[AgentEve
         yield Ended(session.agent, End.FAILED, str(CanaryShown()))
         return
     if limit := _limit(session):
-        yield Ended(session.agent, End.LIMIT, limit)
+        yield limit
         return
     if compaction.due(session):
         async with closing(compaction.compacted(session)) as made:
@@ -147,6 +148,7 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
         yield Ended(session.agent, End.SUSPENDED, text_of(completed.message))
         return
     session.tool_calls += len(calls)
+    prepared = [dispatch.admitted(session, each) for each in prepared]
     results: dict[str, Json] = {}
     try:
         async with closing(dispatch.run(session, prepared, results)) as events:
@@ -167,20 +169,16 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
     session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results) + queued})
 
 
-def _limit(session: Session) -> str | None:
-    """Name the limit that is reached, with used and allowed; None when the next request may go out (L5)."""
-    limits, world = session.limits, session.world
-    used = {
-        "steps": (session.steps, limits.steps),
-        "tool calls": (session.tool_calls, limits.tool_calls),
-        "tokens of context": (session.last_context, limits.context_tokens),
-        "seconds": (round(world.clock.monotonic() - session.started), limits.seconds),
-    }
-    for name, (value, allowed) in used.items():
-        if allowed is not None and value >= allowed:
-            return f"the limit of {allowed:,.0f} {name} was reached"
-    if not world.ledger.may_start(session.agent):
-        return f"the budget of ${world.ledger.budget_usd:.2f} was reached (${world.ledger.cost_usd:.2f} spent)"
+def _limit(session: Session) -> Ended | None:
+    """End at the limit that is reached, with used and allowed; None when the next request may go out (L5)."""
+    ledger = session.world.ledger
+    try:
+        Monitor(session).check()
+    except OverLimit as over:
+        return Ended(session.agent, End.LIMIT, over.what, over.resource)
+    if not ledger.may_start(session.agent):
+        spent = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
+        return Ended(session.agent, End.LIMIT, spent)
     return None
 
 

@@ -5,6 +5,7 @@ A generator that is only dropped ends some time later, behind the back of whoeve
 """
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -22,14 +23,27 @@ async def closing(source: AsyncIterator[Item]) -> AsyncIterator[AsyncIterator[It
             await source.aclose()
 
 
-async def within(source: AsyncIterator[Item], seconds: float) -> AsyncGenerator[Item, None]:
-    """Yield a source's values; raises TimeoutError inside of the source when it goes on for longer than that."""
-    deadline = asyncio.get_running_loop().time() + seconds
+class Idle(TimeoutError):
+    """Nothing came for too long."""
+
+
+async def within(source: AsyncIterator[Item], seconds: float, *, idle: float = math.inf) -> AsyncGenerator[Item, None]:
+    """Yield a source's values; raises TimeoutError inside of the source when it goes on for longer than that.
+
+    Where no value comes for `idle` seconds it is Idle that is raised.
+    """
+    now = asyncio.get_running_loop().time
+    deadline = now() + seconds
     async with closing(source):
         while True:
+            patience = now() + idle
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout_at(min(deadline, patience)):
                     item = await anext(source)
             except StopAsyncIteration:
                 return
+            except TimeoutError:
+                if patience < deadline and now() >= patience:
+                    raise Idle from None
+                raise
             yield item

@@ -5,13 +5,14 @@ where a call suspends the session; resuming replays the saved objects and never 
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 from bot.agent.events import ModeChanged
-from bot.agent.limits import Ledger, Limits
+from bot.agent.limits import USES, Ledger, Limits, Resource
 from bot.agent.modes import Mode
 from bot.agent.permissions import Gate
 from bot.agent.tools.tool import Context, Tool
@@ -89,6 +90,10 @@ class Session:
     """How many messages the last compaction left."""
     started: float = 0.0
     """On the clock's monotonic scale."""
+    counts: Counter[Resource] = field(default_factory=Counter)
+    """What its calls used, beside tool calls."""
+    over: Resource | None = None
+    """What a call would have gone over; the session ends before its next request."""
 
     def __post_init__(self) -> None:
         self.started = self.world.clock.monotonic()
@@ -234,6 +239,7 @@ class Session:
         failed = {block["tool_use_id"] for block in blocks if block.get("is_error")}
         self.tool_calls += len(calls)
         for call in calls:
+            self.counts.update(USES.get(call["name"], ()))
             if call["name"] == "TodoWrite" and call["id"] not in failed:
                 self.context.todos[:] = [(todo["content"], todo["status"]) for todo in call["input"]["todos"]]
 

@@ -43,7 +43,7 @@ class ModelRequest:
     tools: tuple[Json, ...]
     messages: Sequence[Json]
     role: str = "main"
-    """main, subagent or light: decides effort and max_tokens (M6)."""
+    """main, subagent, restricted or light: decides effort, thinking and max_tokens (M6)."""
     user_id: str = ""
     peak: int = 0
     """The largest context that this history has had, in tokens: decides whether old results are cleared (C2)."""

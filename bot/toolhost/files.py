@@ -41,6 +41,8 @@ def read(host: Host, _call: Call, arguments: Arguments) -> Answer:
         raise Failure(missing(host.root, place)) from None
     with open(descriptor, "rb", buffering=0) as file:
         size = os.fstat(descriptor).st_size
+        if 0 < host.config.file_bytes < size:
+            raise Failure(f"{place.name} has {size:,} bytes; {host.config.file_bytes:,} bytes a file may be read here.")
         content = stamps.read_all(descriptor, stamps.HASHED) if size <= stamps.HASHED else None
         probe = os.pread(descriptor, _PROBE, 0) if content is None else content[:_PROBE]
         stamp = {place.name: stamps.of_file(descriptor, content)}

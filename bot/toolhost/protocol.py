@@ -49,6 +49,8 @@ class Config(NamedTuple):
     files: int = 0
     egress: str = ""
     """The socket of the way out; "" where there is none."""
+    file_bytes: int = 0
+    """The largest file that is read; 0 for any."""
 
     @classmethod
     def parse(cls, line: bytes) -> "Config":
@@ -64,6 +66,7 @@ class Config(NamedTuple):
             disk_mb=int(raw.get("disk_mb", 0)),
             files=int(raw.get("files", 0)),
             egress=str(raw.get("egress", "")),
+            file_bytes=int(raw.get("file_bytes", 0)),
         )
 
 

@@ -1,9 +1,11 @@
 """Opens the main agent's session for a stage: a new one, or the one that was interrupted, byte for byte."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
 from bot.agent.events import AgentEvent, Ended, ModeChanged
 from bot.agent.light import Light
@@ -15,7 +17,7 @@ from bot.agent.prompts import Environment, first_message, prompt, system
 from bot.agent.reached import Reaching
 from bot.agent.rehearsal import Rehearsal
 from bot.agent.session import Frozen, Session
-from bot.agent.subagents.crew import Crew, Post
+from bot.agent.subagents.crew import Crew, Post, Size
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
@@ -23,7 +25,7 @@ from bot.agent.tools.tool import Context, Tool
 from bot.agent.tools.web_fetch import WEB_FETCH, offered
 from bot.agent.tools.web_search import WEB_SEARCH, searches
 from bot.core.errors import Broken, Transient
-from bot.core.gate import Stage
+from bot.core.gate import Move, Stage
 from bot.core.names import AgentId, SessionId
 from bot.core.network import Network
 from bot.core.transcript import Line, LineKind
@@ -35,6 +37,8 @@ from bot.workflow.progress import Progress
 from bot.workflow.record import NETWORK, Record
 
 MAIN = AgentId("main")
+
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,8 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         world = replace(desk.world, gate=replace(desk.world.gate, granted=now.granted))
         session = Session(opening.ident, MAIN, frozen, world, tools, context, limits)
         environment = await desk.environment(now.base)
-        context.delegate = _crew(desk, session, (tree, network), environment).delegate
+        crew = _crew(desk, now, session=session, place=(tree, network), environment=environment)
+        context.delegate = crew.delegate
         context.light = Light(session, desk.orders.light_model).ask
         if lines:
             _restored(session, lines, now)
@@ -77,6 +82,7 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
             session.begin(first_message(environment, opening.task, reminders))
             desk.listener(ModeChanged(MAIN, opening.mode, now.turn.actor.login))
         yield session
+        _logged(crew)
     finally:
         await host.close()
         await reached(desk, now, opening.ident, reaching)
@@ -190,9 +196,19 @@ def _tools(desk: Desk) -> Mapping[str, Tool]:
     return by_name((*ALL, *web, *searching, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
 
 
-def _crew(desk: Desk, session: Session, place: tuple[Checkout, Network], environment: Environment) -> Crew:
+def _crew(
+    desk: Desk, now: Record, *, session: Session, place: tuple[Checkout, Network], environment: Environment
+) -> Crew:
+    """Make the crew of a session; where others wrote the request, or may have, those that look are restricted (S9)."""
     orders, (tree, network) = desk.orders, place
     post = Post(
         session.world, desk.workspace, tree, environment, orders.subagent_model, session.agent, session.id, network
     )
-    return Crew(post, session.context, orders.at_once, orders.in_all)
+    untrusted = bool(now.last(Move.REQUESTED).body.get("foreign"))
+    return Crew(post, session.context, Size(orders.at_once, orders.in_all), untrusted)
+
+
+def _logged(crew: Crew) -> None:
+    """Log what the sub-agents of a session came to (S13)."""
+    if crew.metrics.started:
+        _log.info("sub-agents of %s: %s", crew.post.session, crew.metrics.facts())

@@ -9,7 +9,7 @@ from bot.core.approval import ApprovedPlan
 from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Checkout, CommitOrder, Merge, Published, Toolhost
+from bot.ports import UNBOUND, Access, Bounds, Checkout, CommitOrder, Merge, Published, Toolhost
 from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
 from bot.workspace.egress.connected import SOCKET, connected, leading
@@ -115,15 +115,18 @@ class GitWorkspace:
             conflicts={str(path): str(diff) for path, diff in conflicts.items()} if isinstance(conflicts, dict) else {},
         )
 
-    async def open(self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK) -> Toolhost:
-        """Start a toolhost on a checkout; raises NoSandbox where none can be had (D1).
+    async def open(
+        self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: Bounds = UNBOUND
+    ) -> Toolhost:
+        """Start a toolhost on a checkout, within bounds; raises NoSandbox where none can be had (D1).
 
         It reaches the network's hosts, and nothing at all where there are none, or where it may only read.
         """
+        start = partial(self._start, checkout, access, bounds=bounds)
         if not network.hosts or access is not Access.WRITE or self.source.unsafe:
-            host: Toolhost = await self._start(checkout, access, ())
+            host: Toolhost = await start(())
         else:
-            host = await connected(network, self.passage, partial(self._start, checkout, access))
+            host = await connected(network, self.passage, start)
         self._open.setdefault(checkout.path, []).append(host)
         return host
 
@@ -152,19 +155,23 @@ class GitWorkspace:
         for host in self._open.pop(checkout.path, []):
             await host.close()
 
-    async def _start(self, checkout: Checkout, access: Access, beside: tuple[Mount, ...]) -> SandboxedToolhost:
+    async def _start(
+        self, checkout: Checkout, access: Access, beside: tuple[Mount, ...], bounds: Bounds = UNBOUND
+    ) -> SandboxedToolhost:
         """Start a toolhost that sees one checkout, the mirror, and what is mounted beside."""
         self.checkouts.place(checkout)
         tree = Mount(checkout.path, checkout.shown_as, access is Access.WRITE)
         shared = tuple(Mount(path, path) for path in (str(self.mirror.path), *self.limits.mounts))
         way = SOCKET if any(mount.target == SOCKET for mount in beside) else ""
+        tmp_mb = min(self.limits.tmp_mb, bounds.tmp_mb or self.limits.tmp_mb)
         variables = (leading() if way else {}) if access is Access.WRITE else _ONLY_LOOKING
-        profile = Profile(checkout.shown_as, (tree, *shared, *beside), self.limits.tmp_mb, variables)
+        profile = Profile(checkout.shown_as, (tree, *shared, *beside), tmp_mb, variables)
         environment = sandbox.environment(profile)
         config = {
             "root": checkout.shown_as,
             "writable": access is Access.WRITE,
-            "memory_mb": self.limits.memory_mb,
+            "memory_mb": _memory_mb(self.limits.memory_mb, bounds),
+            "file_bytes": bounds.file_bytes or 0,
             "seconds": self.limits.seconds,
             "disk_mb": self.limits.disk_mb,
             "files": self.limits.files,
@@ -180,3 +187,9 @@ class GitWorkspace:
             command = sandbox.argv(profile, init=False, filters=filters)
             command += program(sandbox.python(), sandbox.PACKAGE)
             return await SandboxedToolhost.start(command, config, environment={}, descriptors=filters)
+
+
+def _memory_mb(every: int, bounds: Bounds) -> int:
+    """Give what one sandbox may use of what every sandbox may."""
+    share = int(every * bounds.memory_share)
+    return share if bounds.memory_mb is None else min(share, bounds.memory_mb)

@@ -1,7 +1,7 @@
 """A parent with a crew of sub-agents on a workspace without a disk, and scripts for both sides."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bot.agent.events import (
@@ -10,21 +10,22 @@ from bot.agent.events import (
 )
 from bot.agent.modes import Mode
 from bot.agent.session import Session
-from bot.agent.subagents.crew import Crew, Post
-from bot.agent.subagents.kinds import TYPES
+from bot.agent.subagents.crew import Crew, Post, Size
+from bot.agent.subagents.kinds import TYPES, AgentType
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Checkout, CommitOrder, Merge, Published
+from bot.ports import UNBOUND, Access, Bounds, Checkout, CommitOrder, Merge, Published, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
 from bot.testing.model.request import ModelRequest
 from tests.agent.ground import (
     ENVIRONMENT,
     FOLDER,
     MAIN,
+    Answer,
     DeskHost,
     Room,
     of,
@@ -42,6 +43,8 @@ class DeskWorkspace:
     hosts: dict[str, DeskHost] = field(default_factory=dict)
     conflicts: dict[str, str] = field(default_factory=dict)
     broken: str = ""
+    answer: Answer = lambda operation, _: ToolOutput(operation)
+    bounds: list[Bounds] = field(default_factory=list)
     hold: asyncio.Event | None = None
     opened: asyncio.Queue[DeskHost] = field(default_factory=asyncio.Queue)
 
@@ -63,11 +66,14 @@ class DeskWorkspace:
         self.log.append(f"merge {fork.path} into {into.path}")
         return Merge((f"{fork.path}.py",), self.conflicts)
 
-    async def open(self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK) -> DeskHost:
+    async def open(
+        self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: Bounds = UNBOUND
+    ) -> DeskHost:
+        self.bounds.append(bounds)
         self.log.append(f"open {checkout.path} to {access}{' and ' + ' '.join(network.hosts) if network.hosts else ''}")
         if self.broken == "open":
             raise Refused("no sandbox", where="here", mend="install one")
-        host = self.hosts.setdefault(f"{len(self.hosts)} {checkout.path}", DeskHost(hold=self.hold))
+        host = self.hosts.setdefault(f"{len(self.hosts)} {checkout.path}", DeskHost(self.answer, hold=self.hold))
         await self.opened.put(host)
         return host
 
@@ -87,11 +93,19 @@ class Team:
     workspace: DeskWorkspace
 
 
-def team(r: Room, *, mode: Mode = Mode.ACCEPT_EDITS, at_once: int = 3, in_all: int = 20) -> Team:
+def team(
+    r: Room,
+    *,
+    mode: Mode = Mode.ACCEPT_EDITS,
+    at_once: int = 3,
+    in_all: int = 20,
+    types: Mapping[str, AgentType] = TYPES,
+    untrusted: bool = False,
+) -> Team:
     workspace = DeskWorkspace()
     session = r.session(tools=(*ALL, TASK), mode=mode)
     post = Post(r.world, workspace, Checkout("main", FOLDER, BASE), ENVIRONMENT, "claude-sonnet-5-5", MAIN, session.id)
-    crew = Crew(post, session.context, at_once, in_all)
+    crew = Crew(post, session.context, Size(at_once, in_all), untrusted=untrusted, types=types)
     session.context.delegate = crew.delegate
     return Team(session, crew, workspace)
 

@@ -18,7 +18,7 @@ from bot.agent.events import (
 from bot.agent.loop import run
 from bot.agent.modes import Mode
 from bot.agent.plan_mode import HANDED_TO_PARENT
-from bot.agent.subagents.kinds import STANDARD
+from bot.agent.subagents.presets import STANDARD
 from bot.agent.tools.registry import ALL
 from bot.core.transcript import Json
 from bot.ports import Began

@@ -12,6 +12,7 @@ from bot.agent.modes import Mode
 from bot.agent.session import Session
 from bot.agent.subagents.crew import Crew, Post
 from bot.agent.subagents.kinds import TYPES
+from bot.agent.subagents.presets import RESTRICTED
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.ports import Access, Checkout
@@ -129,3 +130,19 @@ def state(pid: str) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
     except OSError:
         return "Z"
+
+
+@pytest.mark.req("S9", "T3a")
+async def test_a_restricted_sandbox_holds_memory_disk_and_files(room: Open, tmp_path: Path) -> None:
+    """256 MiB of memory, 100 MiB of disk, 1 MiB a file: what takes more is ended or refused, and says so."""
+    _, checkout, workspace = await team(room(lambda _: say("?")), tmp_path)
+    (Path(checkout.path) / "large.txt").write_text("x" * ((1 << 20) + 1))
+    host = await workspace.open(checkout, Access.READ, bounds=RESTRICTED.bounds)
+    hungry = await host.call("Bash", {"command": "python3 -c 'x = bytearray(400 << 20); import time; time.sleep(60)'"})
+    full = await host.call("Bash", {"command": "head -c 120M /dev/zero > /tmp/x"})
+    large = await host.call("Read", {"file_path": "large.txt"})
+    assert "more than 256 MB of memory" in hungry.text
+    assert "No space left" in full.text
+    assert large.is_error
+    assert "1,048,577 bytes" in large.text
+    await workspace.discard(checkout)

@@ -12,6 +12,7 @@ from bot.agent.events import (
     ToolStarted,
 )
 from bot.agent.loop import run
+from bot.agent.session import Frozen
 from bot.core.names import SessionId
 from bot.core.transcript import messages
 from bot.ports import ToolOutput
@@ -43,7 +44,7 @@ async def test_writers_work_in_forks_that_are_merged_in_order(room: Open) -> Non
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    with t.crew._prefixes.leading("code"):
+    with t.crew._prefixes.leading(Frozen("code", "claude-sonnet-5-5", (), (), "subagent")):
         pass
     events = await drive(t.session)
     log = t.workspace.log

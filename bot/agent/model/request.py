@@ -14,10 +14,12 @@ from bot.ports import ModelRequest
 MARK: Final[Json] = {"type": "ephemeral"}
 TAIL_MARKS: Final = 2
 
-_MAX_TOKENS: Final = {"main": 64_000, "subagent": 32_000, "light": 4_096}
-_EFFORT: Final = {"main": "medium", "subagent": "medium", "light": "low"}
+_MAX_TOKENS: Final = {"main": 64_000, "subagent": 32_000, "restricted": 4_096, "light": 4_096}
+_EFFORT: Final = {"main": "medium", "subagent": "medium", "restricted": "low", "light": "low"}
 _UNMARKABLE: Final = frozenset({"thinking", "redacted_thinking"})
 _THINKING_BUDGET: Final = 8_000
+_LEAST_THINKING: Final = 1_024
+"""The smallest budget that the API takes."""
 
 
 def parameters(
@@ -37,7 +39,7 @@ def parameters(
         "system": marked_last(request.system),
         "tools": list(request.tools),
         "messages": marked(request.messages),
-        **_thinking(spec, limit),
+        **_thinking(spec, request.role, limit),
     }
     if spec.efforts:
         built["output_config"] = {"effort": _EFFORT[request.role]}
@@ -100,12 +102,13 @@ def _blocks(message: Json) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _thinking(spec: ModelSpec, max_tokens: int) -> dict[str, Any]:
+def _thinking(spec: ModelSpec, role: str, max_tokens: int) -> dict[str, Any]:
     """Choose the thinking form: summaries are asked for, since text between tool calls comes as thinking now."""
+    budget = _LEAST_THINKING if role == "restricted" else _THINKING_BUDGET
     match spec.thinking:
         case "adaptive":
             return {"thinking": {"type": "adaptive", "display": "summarized"}}
-        case "budget" if max_tokens > _THINKING_BUDGET:
-            return {"thinking": {"type": "enabled", "budget_tokens": _THINKING_BUDGET}}
+        case "budget" if max_tokens > budget:
+            return {"thinking": {"type": "enabled", "budget_tokens": budget}}
         case _:
             return {}

@@ -25,9 +25,12 @@ class Environment:
     memory_name: str = ""
 
 
-def system(agent_type: str) -> tuple[Json, ...]:
-    """Give the frozen system blocks of an agent type: its identity, and the rules that all share."""
-    return (_text(prompt("identity")), _text(prompt(agent_type) + "\n" + prompt("rules")))
+def system(agent_type: str, job: str = "") -> tuple[Json, ...]:
+    """Give the frozen system blocks of an agent type: its identity, its job, and the rules that all share.
+
+    The job is what the file of its name says, or else the text that is given.
+    """
+    return (_text(prompt("identity")), _text((job or prompt(agent_type)) + "\n" + prompt("rules")))
 
 
 def first_message(environment: Environment, task: str, reminders: Sequence[str] = ()) -> Json:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from bot.agent.subagents.kinds import AgentType
 from bot.core.names import AgentId
-from bot.ports import Access, Checkout, Merge, Toolhost, Workspace
+from bot.core.network import NO_NETWORK, Network
+from bot.ports import Access, Bounds, Checkout, Merge, Toolhost, Workspace
 
 
 @dataclass(slots=True)
@@ -22,13 +23,15 @@ class Place:
     origin: Checkout
     kind: AgentType
     checkout: Checkout
+    network: Network
     earlier: tuple[asyncio.Event, ...] = ()
     merged: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Toolhost]:
-        """Give a toolhost on the place that ends with the block."""
-        host = await self.workspace.open(self.checkout, Access.WRITE if self.kind.writes else Access.READ)
+    async def opened(self, bounds: Bounds) -> AsyncIterator[Toolhost]:
+        """Give a toolhost on the place, within bounds, that ends with the block; one that only looks reaches nothing."""
+        access, network = (Access.WRITE, self.network) if self.kind.writes else (Access.READ, NO_NETWORK)
+        host = await self.workspace.open(self.checkout, access, network=network, bounds=bounds)
         try:
             yield host
         finally:
@@ -49,12 +52,14 @@ class Checkouts:
 
     workspace: Workspace
     origin: Checkout
+    network: Network = NO_NETWORK
+    """What those that write may reach."""
     _writers: list[asyncio.Event] = field(default_factory=list)
 
     @asynccontextmanager
     async def place(self, kind: AgentType, agent: AgentId) -> AsyncIterator[Place]:
         """Give an agent its place; however the block is left, those that come after it are not held up."""
-        place = Place(self.workspace, self.origin, kind, self.origin, tuple(self._writers))
+        place = Place(self.workspace, self.origin, kind, self.origin, self.network, tuple(self._writers))
         try:
             if kind.writes:
                 self._writers.append(place.merged)

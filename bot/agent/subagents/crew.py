@@ -7,24 +7,33 @@ nothing else; siblings of one type share a cached prefix: all but the first wait
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 from bot.agent.events import AgentChanged, AgentEvent, Lifecycle
-from bot.agent.loop import run
+from bot.agent.limits import Limits
 from bot.agent.modes import Mode
 from bot.agent.prompts import Environment, first_message, prompt, system
 from bot.agent.relay import closing
 from bot.agent.session import Frozen, Session, World
 from bot.agent.subagents.checkouts import Checkouts
 from bot.agent.subagents.kinds import TYPES, AgentType
+from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.prefixes import Prefixes
+from bot.agent.subagents.presets import preset
 from bot.agent.subagents.watch import Watch
+from bot.agent.subagents.work import Work
 from bot.agent.tools.registry import by_name, schemas
+from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.tool import Context
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId, SessionId
-from bot.ports import Began, Checkout, Toolhost, ToolOutput, Workspace
+from bot.core.network import NO_NETWORK, Network
+from bot.ports import Checkout, Toolhost, ToolOutput, Workspace
+
+ACTIVE: Final = frozenset({Lifecycle.INITIALIZING, Lifecycle.RUNNING, Lifecycle.WAITING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,16 @@ class Post:
     model: str
     parent: AgentId
     session: SessionId
+    network: Network = NO_NETWORK
+    """What those that write may reach: what the parent may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many may work: at once, and in one session."""
+
+    at_once: int = 3
+    in_all: int = 20
 
 
 @dataclass(slots=True)
@@ -46,55 +65,73 @@ class Crew:
 
     post: Post
     parent: Context
-    at_once: int = 3
-    in_all: int = 20
+    size: Size = Size()
+    untrusted: bool = False
+    """Whether those that only look are held to the restricted preset (S9)."""
+    types: Mapping[str, AgentType] = field(default_factory=lambda: TYPES)
     rows: dict[AgentId, AgentChanged] = field(default_factory=dict)
     """Every sub-agent, active or finished, as it stands now (S5)."""
+    metrics: Metrics = field(default_factory=Metrics)
     _places: asyncio.Semaphore = field(init=False)
     _prefixes: Prefixes = field(default_factory=Prefixes)
     _checkouts: Checkouts = field(init=False)
 
     def __post_init__(self) -> None:
-        self._checkouts = Checkouts(self.post.workspace, self.post.checkout)
-        self._places = asyncio.Semaphore(self.at_once)
+        self._checkouts = Checkouts(self.post.workspace, self.post.checkout, self.post.network)
+        self._places = asyncio.Semaphore(self.size.at_once)
 
     async def delegate(
         self, agent_type: str, description: str, brief: str
     ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Run one sub-agent: yields its events, then one ToolOutput with its report (an error names the agent)."""
-        kind = TYPES.get(agent_type)
-        if kind is None:
-            yield ToolOutput(f"There is no agent type {agent_type!r}. Types: {', '.join(TYPES)}.", is_error=True)
+        kind = self.types.get(agent_type)
+        if kind is None or (refusal := self._refusal(kind)):
+            known = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
+            yield ToolOutput(known if kind is None else refusal, is_error=True)
             return
+        async with closing(self._one(kind, description, brief)) as events:
+            async for event in events:
+                yield event
+
+    def _refusal(self, kind: AgentType) -> str:
+        """Say why no agent of a type may start now; "" where one may."""
         if kind.writes and self.parent.mode is Mode.PLAN:
-            yield ToolOutput("Plan mode is on: only sub-agents that cannot write may run.", is_error=True)
-            return
-        if len(self.rows) >= self.in_all:
-            yield ToolOutput(f"All {self.in_all} sub-agents of this session were used. Do it yourself.", is_error=True)
-            return
+            return "Plan mode is on: only sub-agents that cannot write may run."
+        if len(self.rows) >= self.size.in_all:
+            return f"All {self.size.in_all} sub-agents of this session were used. Do it yourself."
+        return ""
+
+    async def _one(
+        self, kind: AgentType, description: str, brief: str
+    ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
+        """Run one sub-agent and book what it came to."""
         agent = AgentId(f"{kind.name}-{len(self.rows) + 1}")
         row = AgentChanged(agent, self.post.parent, kind.name, description, Lifecycle.INITIALIZING)
         watch = Watch(self.post.world, self.rows, row)
+        self.metrics.started += 1
         yield watch.row
         try:
-            async with closing(self._work(kind, agent, brief, watch)) as events:
+            async with closing(self._work(kind, brief, watch)) as events:
                 async for event in events:
+                    self.metrics.sample(self.rows)
                     yield event
         except PlangateError as error:
             yield watch.moved(Lifecycle.FAILED)
             yield ToolOutput(f"The sub-agent {agent} failed: {error}", is_error=True)
         finally:
             watch.abandon()
+            self.metrics.finish(watch)
 
-    async def _work(
-        self, kind: AgentType, agent: AgentId, brief: str, watch: Watch
-    ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
-        """Prepare the place, run the session, merge back, report."""
-        async with self._checkouts.place(kind, agent) as place:
-            async with self._places, place.opened() as host:
-                session = self._session(kind, agent, host)
-                session.begin(first_message(self.post.environment, brief, _reminders(kind)))
-                async with closing(self._driven(session, watch)) as events:
+    async def _work(self, kind: AgentType, brief: str, watch: Watch) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
+        """Prepare the place, do the work, merge back, report."""
+        await asyncio.sleep(0)  # all that were sent in one message are known from here on
+        alone = sum(row.state in ACTIVE for row in self.rows.values()) == 1
+        limits = preset(kind.limits, untrusted=self.untrusted and not kind.writes, alone=alone)
+        watch.report_tokens = limits.report_tokens
+        async with self._checkouts.place(kind, watch.row.agent) as place:
+            async with self._places, place.opened(limits.bounds) as host:
+                begin = partial(self._begun, kind, watch.row.agent, host)
+                async with closing(Work(watch, self._prefixes, begin, limits, brief).done()) as events:
                     async for event in events:
                         yield event
             if kind.writes:
@@ -103,27 +140,18 @@ class Crew:
         yield watch.moved(Lifecycle.COMPLETED if watch.succeeded else Lifecycle.FAILED)
         yield watch.report()
 
-    async def _driven(self, session: Session, watch: Watch) -> AsyncIterator[AgentEvent]:
-        """Run a session once its prefix is there; the first of its type writes it."""
-        with self._prefixes.leading(session.frozen.agent_type) as turn:
-            await turn.come()
-            yield watch.moved(Lifecycle.RUNNING)
-            async with closing(run(session)) as events:
-                async for event in events:
-                    if isinstance(event, Began):
-                        turn.begun.set()
-                        continue
-                    for shown in watch.take(event, session):
-                        yield shown
-
-    def _session(self, kind: AgentType, agent: AgentId, host: Toolhost) -> Session:
-        tools = by_name(kind.tools)
-        frozen = Frozen(kind.name, self.post.model, system(kind.name), schemas(tools), role="subagent")
+    def _begun(self, kind: AgentType, agent: AgentId, host: Toolhost, *, limits: Limits, brief: str) -> Session:
+        """Begin a session of a sub-agent: it knows its brief alone."""
+        tools = by_name((*kind.tools, RESOURCE_REQUEST))
+        role = "subagent" if limits.thinking_tokens is None else "restricted"
+        frozen = Frozen(kind.name, kind.model or self.post.model, system(kind.name, kind.job), schemas(tools), role)
         mode = self.parent.mode if kind.writes else Mode.PLAN
         context = Context(host, self.parent.folder, mode, dict(self.parent.stamps), is_subagent=True)
         context.rehearse = self.parent.rehearse
         ident = SessionId(f"{self.post.session}.{agent}-{secrets.token_hex(4)}")
-        return Session(ident, agent, frozen, self.post.world, tools, context, kind.limits)
+        session = Session(ident, agent, frozen, self.post.world, tools, context, limits)
+        session.begin(first_message(self.post.environment, brief, _reminders(kind)))
+        return session
 
 
 def _reminders(kind: AgentType) -> list[str]:

@@ -6,12 +6,10 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.agent.limits import Limits
+from bot.agent.subagents.presets import STANDARD
 from bot.agent.tools.exit_plan_mode import PLAN
 from bot.agent.tools.registry import EDITING, LISTING, LOOKING
 from bot.agent.tools.tool import Tool
-
-STANDARD: Final = Limits(steps=None, seconds=300, context_tokens=100_000, tool_calls=50)
-"""The standard preset of S9."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +20,12 @@ class AgentType:
     purpose: str
     tools: tuple[Tool, ...]
     writes: bool = False
-    limits: Limits = STANDARD
+    limits: Limits | None = None
+    """None for those of the thread's preset."""
+    model: str = ""
+    """"" for the model of all sub-agents."""
+    job: str = ""
+    """What it is told of its job; "" for the prompt file of its name."""
 
 
 TYPES: Final[Mapping[str, AgentType]] = MappingProxyType(
@@ -33,7 +36,13 @@ TYPES: Final[Mapping[str, AgentType]] = MappingProxyType(
             AgentType(
                 "plan", "thinks a change through, changes nothing, returns a numbered plan.", (*LOOKING, *LISTING, PLAN)
             ),
-            AgentType("code", "makes a change in a checkout of its own.", (*LOOKING, *EDITING, *LISTING), writes=True),
+            AgentType(
+                "code",
+                "makes a change in a checkout of its own.",
+                (*LOOKING, *EDITING, *LISTING),
+                writes=True,
+                limits=STANDARD,
+            ),
         )
     }
 )

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from bot.agent.session import Frozen
+
 STAGGER_SECONDS: Final = 5.0
 """How long a follower waits at most."""
 
@@ -14,11 +16,12 @@ STAGGER_SECONDS: Final = 5.0
 class Prefixes:
     """Which prefixes are written, and which are about to be."""
 
-    _begun: dict[str, asyncio.Event] = field(default_factory=dict)
+    _begun: dict[tuple[str, ...], asyncio.Event] = field(default_factory=dict)
 
     @contextmanager
-    def leading(self, name: str) -> Iterator["Turn"]:
+    def leading(self, shared: Frozen) -> Iterator["Turn"]:
         """Give one sibling its turn; a leader that ends without a response holds nobody up."""
+        name = (shared.agent_type, shared.model, shared.role)
         leads = name not in self._begun
         begun = self._begun.setdefault(name, asyncio.Event())
         try:

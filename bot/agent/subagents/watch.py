@@ -1,6 +1,8 @@
 """Follows one sub-agent: its row for the people, its report for the parent (S3, S5, S11a, S12)."""
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from bot.agent.escaping import escaped
 from bot.agent.events import (
@@ -11,14 +13,25 @@ from bot.agent.events import (
     Ended,
     Info,
     Lifecycle,
+    Outcome,
+    Recovery,
     ToolFinished,
     ToolProgressed,
     ToolStarted,
 )
+from bot.agent.limits import USES, Resource
 from bot.agent.plan_mode import EXIT_PLAN_MODE
 from bot.agent.session import Session, World
+from bot.agent.subagents.recovery import Trouble
 from bot.core.names import AgentId
+from bot.core.transcript import text_of, tool_calls
 from bot.ports import Merge, ToolOutput
+
+DENIED: Final = "Denied:"
+SHOWN: Final = 20
+SHORT: Final = 200
+TOKEN_CHARACTERS: Final = 4
+"""About what a token has (M12 counts what was really used; this bounds a text)."""
 
 
 @dataclass(slots=True)
@@ -33,10 +46,20 @@ class Watch:
     ended: Ended | None = None
     plan: str = ""
     merge: Merge | None = None
+    report_tokens: int | None = None
+    so_far: str = ""
+    """What was done, in the harness's words, where there is no report."""
+    recoveries: list[Recovery] = field(default_factory=list)
+    uses: Counter[Resource] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.started = self.world.clock.monotonic()
         self.rows[self.row.agent] = self.row
+
+    @property
+    def end(self) -> Ended:
+        """The end of the last session; one that said nothing failed."""
+        return self.ended or Ended(self.row.agent, End.FAILED, "it ended without a report")
 
     @property
     def succeeded(self) -> bool:
@@ -47,12 +70,14 @@ class Watch:
         """Note an event and give what the parent's listeners see of it."""
         match event:
             case Ended():
-                self.ended = event
+                self.ended = _checked(event, session)
                 return []
             case Answered():
                 return [self.moved(self.row.state, steps=session.steps, tokens=session.last_context)]
             case ToolFinished():
-                return [event, self.moved(self.row.state, tool_calls=self.row.tool_calls + 1)]
+                self.uses.update(USES.get(event.name, ()))
+                row = self.moved(self.row.state, tool_calls=self.row.tool_calls + 1)
+                return [event, row, *self._of_failed_call(event)]
             case ToolStarted():
                 if event.name == EXIT_PLAN_MODE:
                     self.plan = str(event.input.get("plan", ""))
@@ -76,17 +101,57 @@ class Watch:
         if self.row.state not in {Lifecycle.COMPLETED, Lifecycle.FAILED}:
             self.moved(Lifecycle.ABORTED)
 
+    def recovery(self, trouble: Trouble, outcome: Outcome) -> Recovery:
+        """Note what came of a trouble, and give the event that tells it."""
+        text = f"{trouble}: {outcome}" + ("" if outcome is Outcome.RECOVERED else f" ({self.end.text})")
+        self.recoveries.append(Recovery(self.row.agent, trouble, outcome, text))
+        return self.recoveries[-1]
+
+    def note(self, session: Session) -> None:
+        """Note what a session has done so far: its calls, and its last words."""
+        called = [call for message in session.history for call in tool_calls(message)][-SHOWN:]
+        lines = [f"- {call['name']} {next(iter(call['input'].values()), '')}".rstrip()[:SHORT] for call in called]
+        words = [text for message in session.history if message["role"] == "assistant" and (text := text_of(message))]
+        self.so_far = "\n".join([*lines, *words[-1:]]) or "nothing"
+
+    def _of_failed_call(self, event: ToolFinished) -> list[AgentEvent]:
+        """Say what becomes of a call that failed: its model is told, and what was denied is for the parent to ask."""
+        if not event.is_error:
+            return []
+        if event.text.startswith(DENIED):
+            self.recoveries.append(Recovery(event.agent, Trouble.DENIED, Outcome.ESCALATED, event.text[:SHORT]))
+        else:
+            self.recoveries.append(Recovery(event.agent, Trouble.TOOL, Outcome.RECOVERED, event.text[:SHORT]))
+        return self.recoveries[-1:]  # type: ignore[return-value]  # a list of one kind of event
+
     def report(self) -> ToolOutput:
         """Give the report as the parent's tool result: data, with what imitates the harness escaped (S11a)."""
-        text = self.ended.text if self.ended else "it ended without a report"
-        parts = (
-            [escaped(text)] if self.succeeded else [f"The sub-agent {self.row.agent} did not finish: {escaped(text)}"]
-        )
+        text = escaped(_cut(self.end.text, self.report_tokens))
+        parts = [text] if self.succeeded else [f"The sub-agent {self.row.agent} did not finish: {text}"]
+        if self.so_far and not self.succeeded:
+            parts.append(f"What it did so far:\n{escaped(_cut(self.so_far, self.report_tokens))}")
+        denied = [each.text for each in self.recoveries if each.outcome is Outcome.ESCALATED]
+        if denied:
+            parts.append("It was denied this; ask for it yourself if it is needed:\n" + escaped("\n".join(denied)))
         if self.plan:
             parts.append(f"Its plan (nobody has approved it):\n{escaped(self.plan)}")
         if self.merge is not None:
             parts.append(escaped(_merge_text(self.merge)))
         return ToolOutput("\n\n".join(parts), is_error=not self.succeeded)
+
+
+def _checked(ended: Ended, session: Session) -> Ended:
+    """Take an answer for one only where the session's last message is the agent's own (S14)."""
+    if ended.end is End.ANSWERED and (not session.history or session.history[-1]["role"] != "assistant"):
+        return Ended(ended.agent, End.FAILED, f"the last message of {ended.agent} is not its own")
+    return ended
+
+
+def _cut(text: str, tokens: int | None) -> str:
+    """Cut a report at its limit, with a note."""
+    if tokens is None or len(text) <= tokens * TOKEN_CHARACTERS:
+        return text
+    return text[: tokens * TOKEN_CHARACTERS] + f"\n[cut: the limit of {tokens:,} tokens of report was reached]"
 
 
 def _merge_text(merge: Merge) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from bot.agent.events import AgentEvent
+from bot.agent.limits import Resource
 from bot.agent.modes import Mode
 from bot.agent.permissions import Kind
 from bot.agent.reached import Reaching
@@ -63,6 +64,8 @@ class Context:
     light: Asks | None = None
     """None where light calls are switched off."""
     is_subagent: bool = False
+    ask_for_more: Callable[[Resource], bool] | None = None
+    """Asks the parent for more of a limit, where there is one: tells whether it was given (S11)."""
     rehearse: Callable[[Json], Awaitable[ToolOutput]] | None = None
     """Runs a Bash call on a throw-away copy: what the configuration allows for planning (P4a)."""
     web: Web | None = None

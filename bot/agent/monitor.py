@@ -1,0 +1,75 @@
+"""The monitor: counts what one session uses, and says which limit is reached, with used and allowed (L5, S9).
+
+Rules: a call that would go over a limit does not run, the session ends before its next request, and its history is
+valid; what was counted is never given back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bot.agent.limits import USES, Resource
+from bot.agent.session import Session
+from bot.agent.tools.tool import ToolInput
+from bot.core.errors import LimitReached
+
+
+class OverLimit(LimitReached):
+    """A limit of a session is reached."""
+
+    def __init__(self, resource: Resource, used: float, allowed: float) -> None:
+        super().__init__(f"the limit of {allowed:,.0f} {resource.label} was reached ({used:,.0f} used)")
+        self.resource, self.used, self.allowed = resource, used, allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """Looks after one session."""
+
+    session: Session
+
+    def check(self) -> None:
+        """Raise OverLimit when the next request may not go out."""
+        if self.session.over is not None:
+            resource = self.session.over
+            raise OverLimit(resource, self.session.counts[resource], getattr(self.session.limits, resource))
+        used = self._used()
+        for resource in (Resource.STEPS, Resource.TOOL_CALLS, Resource.CONTEXT, Resource.SECONDS):
+            allowed = getattr(self.session.limits, resource)
+            if allowed is not None and used[resource] >= allowed:
+                raise OverLimit(resource, used[resource], allowed)
+
+    def admit(self, tool: str, given: ToolInput) -> None:
+        """Count one tool call; raises OverLimit, and the call must not run, when it would go over a limit."""
+        counts, limits = self.session.counts, self.session.limits
+        for resource in USES.get(tool, ()):
+            allowed = getattr(limits, resource)
+            if allowed is not None and counts[resource] >= allowed:
+                self.session.over = resource
+                raise OverLimit(resource, counts[resource], allowed)
+        size = max((len(value.encode()) for value in _texts(given)), default=0)
+        if Resource.FILE_WRITES in USES.get(tool, ()) and limits.file_bytes is not None and size > limits.file_bytes:
+            raise OverLimit(Resource.FILE_BYTES, size, limits.file_bytes)
+        counts.update(USES.get(tool, ()))
+
+    def utilisation(self) -> Mapping[Resource, int]:
+        """Give how much of each bounded resource is used, in whole percent."""
+        used = self._used()
+        allowed = {each: getattr(self.session.limits, each) for each in used}
+        bounded = {each: bound for each, bound in allowed.items() if bound is not None}
+        return {each: round(100 * used[each] / bound) if bound else 100 for each, bound in bounded.items()}
+
+    def _used(self) -> dict[Resource, float]:
+        session = self.session
+        seconds = round(session.world.clock.monotonic() - session.started)
+        counted = {each: session.counts[each] for uses in USES.values() for each in uses}
+        return {
+            Resource.STEPS: session.steps,
+            Resource.TOOL_CALLS: session.tool_calls,
+            Resource.CONTEXT: session.last_context,
+            Resource.SECONDS: seconds,
+            **counted,
+        }
+
+
+def _texts(given: ToolInput) -> list[str]:
+    return [value for value in given.arguments().values() if isinstance(value, str)]

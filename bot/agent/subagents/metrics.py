@@ -1,0 +1,94 @@
+"""What a crew's work comes to, and what it hints at (S13)."""
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.agent.events import AgentChanged, Lifecycle
+from bot.agent.limits import Resource
+from bot.agent.subagents.watch import Watch
+from bot.core.names import AgentId
+from bot.core.transcript import Json
+
+SAMPLES: Final = 100
+_LOW_SUCCESS: Final = 0.9
+_LONG_SECONDS: Final = 30.0
+_LOW_CONCURRENCY: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Something to look at, and how urgently: high, medium or low."""
+
+    priority: str
+    text: str
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counts over all sub-agents of one session."""
+
+    started: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    most: int = 0
+    uses: Counter[Resource] = field(default_factory=Counter)
+    recoveries: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(trouble, outcome) -> how often."""
+    _samples: deque[int] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+
+    def sample(self, rows: Mapping[AgentId, AgentChanged]) -> None:
+        """Note how many run now."""
+        running = sum(row.state is Lifecycle.RUNNING for row in rows.values())
+        self.most = max(self.most, running)
+        self._samples.append(running)
+
+    def finish(self, watch: Watch) -> None:
+        """Book one sub-agent that has ended, however it did."""
+        row = watch.row
+        self.succeeded += row.state is Lifecycle.COMPLETED
+        self.failed += row.state is not Lifecycle.COMPLETED
+        self.seconds += row.seconds
+        self.uses.update(watch.uses)
+        self.uses[Resource.TOOL_CALLS] += row.tool_calls
+        self.uses[Resource.CONTEXT] += row.tokens
+        self.recoveries.update((each.trouble, str(each.outcome)) for each in watch.recoveries)
+
+    @property
+    def concurrency(self) -> float:
+        """How many ran at once, on average over the last samples in which any did."""
+        busy = [sample for sample in self._samples if sample]
+        return sum(busy) / len(busy) if busy else 0.0
+
+    def hints(self) -> tuple[Hint, ...]:
+        """Draw hints, the urgent ones first; none where nothing has ended."""
+        ended = self.succeeded + self.failed
+        if not ended:
+            return ()
+        mean, rate = self.seconds / ended, self.succeeded / ended
+        drawn = (
+            (rate < _LOW_SUCCESS, Hint("high", f"only {rate:.0%} of the sub-agents succeeded: look at why they fail")),
+            (mean > _LONG_SECONDS, Hint("medium", f"a sub-agent takes {mean:.0f} s on average: give smaller tasks")),
+            (
+                ended > 1 and self.concurrency < _LOW_CONCURRENCY,
+                Hint("low", f"{self.concurrency:.1f} ran at once on average: send independent tasks in one message"),
+            ),
+        )
+        return tuple(hint for holds, hint in drawn if holds)
+
+    def facts(self) -> Json:
+        """Give all of it as a log or a journal keeps it."""
+        ended = self.succeeded + self.failed
+        return {
+            "started": self.started,
+            "succeeded": self.succeeded,
+            "failed": self.failed,
+            "mean_seconds": round(self.seconds / ended, 1) if ended else 0.0,
+            "most_at_once": self.most,
+            "mean_at_once": round(self.concurrency, 1),
+            "uses": {str(resource): count for resource, count in sorted(self.uses.items()) if count},
+            "recoveries": {f"{trouble}: {outcome}": n for (trouble, outcome), n in sorted(self.recoveries.items())},
+            "hints": [f"{hint.priority}: {hint.text}" for hint in self.hints()],
+        }

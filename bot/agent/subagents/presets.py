@@ -1,0 +1,43 @@
+"""The two presets of limits for sub-agents (S9), and which of them holds where."""
+
+from dataclasses import replace
+from typing import Final
+
+from bot.agent.limits import Limits
+from bot.ports import Bounds
+
+STANDARD: Final = Limits(
+    steps=None,
+    seconds=300,
+    context_tokens=100_000,
+    tool_calls=50,
+    file_operations=100,
+)
+RESTRICTED: Final = replace(
+    STANDARD,
+    seconds=60,
+    tool_calls=20,
+    concurrent_tools=3,
+    file_reads=10,
+    file_writes=5,
+    file_bytes=1 << 20,
+    network_requests=5,
+    thinking_tokens=1_000,
+    report_tokens=2_048,
+    idle_seconds=30,
+    tool_seconds=15,
+    bounds=Bounds(memory_mb=256, memory_share=0.3, tmp_mb=100, file_bytes=1 << 20),
+)
+"""For those that only look, in a thread that somebody else wrote or may have changed."""
+
+SIDE_BY_SIDE_SECONDS: Final = 120.0
+"""What each of several has, where nothing else is set."""
+
+
+def preset(own: Limits | None, *, untrusted: bool, alone: bool) -> Limits:
+    """Give the limits of one sub-agent: its type's own, else those of the preset for the thread."""
+    if own is not None:
+        return own
+    if untrusted:
+        return RESTRICTED
+    return STANDARD if alone else replace(STANDARD, seconds=SIDE_BY_SIDE_SECONDS)
