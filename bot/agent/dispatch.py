@@ -108,8 +108,9 @@ async def run(session: Session, prepared: Sequence[Prepared], results: dict[str,
     """Run calls in order, neighbours that are safe side by side, and fill `results` (call id -> tool_result)."""
     at_once = min(AT_ONCE, session.limits.concurrent_tools or AT_ONCE)
     for batch in _batches(prepared):
+        queueing = sum(isinstance(each, Ready) and each.tool.queues for each in batch)
         runs = [_one(session, each, results) for each in batch]
-        async with closing(merged(runs, at_once=at_once)) as events:
+        async with closing(merged(runs, at_once=max(at_once, queueing))) as events:
             async for _, event in events:
                 yield event
 

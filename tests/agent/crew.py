@@ -57,7 +57,7 @@ class DeskWorkspace:
     async def fork(self, checkout: Checkout, name: str) -> Checkout:
         agent = name.rpartition("-")[0]
         self.log.append(f"fork {agent}")
-        if self.broken == "fork":
+        if self.broken in {"fork", f"fork {agent}"}:
             raise Broken("the disk is full")
         await asyncio.sleep(0)
         return Checkout(agent, checkout.shown_as, checkout.base)

@@ -183,3 +183,31 @@ async def test_a_deadline_strikes_the_source_and_never_the_reader() -> None:
         await asyncio.sleep(0.05)
         slow.append(value)
     assert slow == [0]
+
+
+@pytest.mark.req("S6", "L6")
+@given(_plans, st.integers(1, 5), st.integers(0, 12))
+def test_cancelling_whoever_reads_leaves_nothing(plans: list[tuple[list[int], bool]], at_once: int, after: int) -> None:
+    """Whenever the reader is cancelled, in a wait or between two, all sources end with it; never too many ran."""
+    books = Books()
+
+    async def scenario() -> None:
+        before = asyncio.all_tasks()
+
+        async def read() -> None:
+            sources = [source(index, steps, books, fails=fails) for index, (steps, fails) in enumerate(plans)]
+            async with closing(merged(sources, at_once=at_once)) as values:
+                async for _ in values:
+                    await asyncio.sleep(0)
+
+        reader = asyncio.ensure_future(read())
+        for _ in range(after):
+            await asyncio.sleep(0)
+        reader.cancel()
+        (came,) = await asyncio.gather(reader, return_exceptions=True)
+        assert came is None or isinstance(came, asyncio.CancelledError | ValueError)
+        assert books.running == 0
+        assert books.most <= at_once
+        assert asyncio.all_tasks() == before
+
+    asyncio.run(scenario())

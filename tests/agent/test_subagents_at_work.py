@@ -146,3 +146,24 @@ async def test_a_restricted_sandbox_holds_memory_disk_and_files(room: Open, tmp_
     assert large.is_error
     assert "1,048,577 bytes" in large.text
     await workspace.discard(checkout)
+
+
+@pytest.mark.req("S3", "S6")
+async def test_a_child_whose_sandbox_dies_harms_nobody(room: Open, tmp_path: Path) -> None:
+    """One kills the process that serves it: its calls fail from then on, its siblings and its parent go on."""
+
+    def policy(request: ModelRequest) -> Reply:
+        name = brief(request)
+        if not name:
+            return say("Done.") if request.step else several(task("dies"), task("lives"))
+        command = "kill -9 $PPID; sleep 1" if name == "dies" else "echo alive > alive.txt"
+        return say(f"{name}.") if request.step else call("Bash", command=command)
+
+    session, checkout, workspace = await team(room(policy), tmp_path)
+    assert ended(await drive(session)).end is End.ANSWERED
+    dies, lives = results(session)
+    assert "dies." in dies["content"]
+    assert "lives." in lives["content"]
+    assert (Path(checkout.path) / "alive.txt").read_text() == "alive\n"
+    await workspace.discard(checkout)
+    assert children() == frozenset()

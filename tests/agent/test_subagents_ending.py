@@ -59,6 +59,32 @@ async def test_writers_work_in_forks_that_are_merged_in_order(room: Open) -> Non
     assert all(host.closed for host in t.workspace.hosts.values())
 
 
+@pytest.mark.req("S4")
+async def test_one_that_fails_early_lets_nobody_pass_before_its_turn(room: Open) -> None:
+    """The second cannot be forked; the third is merged after the first all the same."""
+    gate = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def child(request: ModelRequest) -> Reply:
+        if brief(request) == "part 0":
+            asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(20)
+        else:
+            loop.call_soon_threadsafe(gate.set)
+        return say("Changed.")
+
+    r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
+    t = team(r)
+    with t.crew._prefixes.leading(Frozen("code", "claude-sonnet-5-5", (), (), "subagent")):
+        pass
+    t.workspace.broken = "fork code-2"
+    await drive(t.session)
+    assert [line for line in t.workspace.log if line.startswith("merge")] == [
+        "merge code-1 into main",
+        "merge code-3 into main",
+    ]
+    assert results(t.session)[1]["is_error"]
+
+
 @pytest.mark.req("S3", "L6", "S5")
 async def test_cancelling_the_parent_ends_its_children(room: Open) -> None:
     """Their tools, hosts, connections and tasks are gone when the cancellation is through; their rows say aborted."""

@@ -1,6 +1,7 @@
 """Where sub-agents work: the parent's checkout for those that only look, a fork for those that write (S4).
 
-Forks are merged back one at a time, in the order in which they were asked for, so that every run comes to the same.
+Every run comes to the same: all forks of one message are made before the first of them is merged, and they are merged
+one at a time, in the order in which they were asked for.
 """
 
 import asyncio
@@ -8,30 +9,31 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from bot.agent.subagents.kinds import AgentType
 from bot.core.names import AgentId
 from bot.core.network import NO_NETWORK, Network
 from bot.ports import Access, Bounds, Checkout, Merge, Toolhost, Workspace
 
+FORKS_AT_ONCE: Final = 3
+
 
 @dataclass(slots=True)
 class Place:
     """One sub-agent's place to work, and its turn to be merged."""
 
-    workspace: Workspace
-    origin: Checkout
+    home: "Checkouts"
     kind: AgentType
     checkout: Checkout
-    network: Network
     earlier: tuple[asyncio.Event, ...] = ()
     merged: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
     async def opened(self, bounds: Bounds) -> AsyncIterator[Toolhost]:
-        """Give a toolhost on the place, within bounds, that ends with the block; one that only looks reaches nothing."""
-        access, network = (Access.WRITE, self.network) if self.kind.writes else (Access.READ, NO_NETWORK)
-        host = await self.workspace.open(self.checkout, access, network=network, bounds=bounds)
+        """Give a toolhost on the place, within bounds, that ends with the block; one only to look reaches nothing."""
+        access, network = (Access.WRITE, self.home.network) if self.kind.writes else (Access.READ, NO_NETWORK)
+        host = await self.home.workspace.open(self.checkout, access, network=network, bounds=bounds)
         try:
             yield host
         finally:
@@ -41,29 +43,55 @@ class Place:
         """Merge a fork back once all that were asked for before it are merged or gone, and remove it."""
         for before in self.earlier:
             await before.wait()
-        merge = await self.workspace.merge(self.checkout, self.origin)
-        await self.workspace.discard(self.checkout)
-        return merge
+        return await self.home.merge(self.checkout)
 
 
 @dataclass(slots=True)
 class Checkouts:
-    """Gives places, and keeps the order in which they are merged."""
+    """Gives places, and keeps the order in which they are forked and merged."""
 
     workspace: Workspace
     origin: Checkout
     network: Network = NO_NETWORK
     """What those that write may reach."""
     _writers: list[asyncio.Event] = field(default_factory=list)
+    _forks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FORKS_AT_ONCE))
+    _coming: int = 0
+    """Forks that were asked for and are not made yet."""
+    _still: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while none is."""
+    _merging: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @asynccontextmanager
     async def place(self, kind: AgentType, agent: AgentId) -> AsyncIterator[Place]:
         """Give an agent its place; however the block is left, those that come after it are not held up."""
-        place = Place(self.workspace, self.origin, kind, self.origin, self.network, tuple(self._writers))
+        place = Place(self, kind, self.origin, tuple(self._writers))
         try:
             if kind.writes:
                 self._writers.append(place.merged)
-                place.checkout = await self.workspace.fork(self.origin, f"{agent}-{secrets.token_hex(4)}")
+                place.checkout = await self._fork(f"{agent}-{secrets.token_hex(4)}")
             yield place
         finally:
             place.merged.set()
+
+    async def merge(self, fork: Checkout) -> Merge:
+        """Merge a fork once nobody copies the tree, and remove it."""
+        await self._still.wait()
+        async with self._merging:
+            merge = await self.workspace.merge(fork, self.origin)
+        await self.workspace.discard(fork)
+        return merge
+
+    async def _fork(self, name: str) -> Checkout:
+        """Copy the tree as it stands; nothing is merged into it meanwhile."""
+        self._coming += 1
+        self._still.clear()
+        try:
+            async with self._forks:
+                async with self._merging:
+                    pass
+                return await self.workspace.fork(self.origin, name)
+        finally:
+            self._coming -= 1
+            if not self._coming:
+                self._still.set()

@@ -45,5 +45,6 @@ def task_tool(types: Iterable[tuple[str, str]]) -> Tool:
         call=_call,
         kind=lambda given: Kind.DELEGATE if given.subagent_type in WRITERS else Kind.EXPLORE,
         concurrent=lambda _: True,
+        queues=True,
         timeout=lambda _: 3600.0,
     )

@@ -88,6 +88,8 @@ class Tool:
     kind: Callable[[Any], Kind]
     concurrent: Callable[[Any], bool] = lambda _: False
     """Whether the call may run beside its neighbours (T2)."""
+    queues: bool = False
+    """Whether the tool itself holds its calls back, so that all of a batch may begin at once."""
     timeout: Callable[[Any], float] = lambda _: 600.0
     """Seconds after which the call is cancelled."""
 
