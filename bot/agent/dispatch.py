@@ -16,7 +16,7 @@ from bot.agent.monitor import Monitor, OverLimit
 from bot.agent.permissions import Decision, Kind, subject
 from bot.agent.plan_mode import read_plan
 from bot.agent.relay import closing, within
-from bot.agent.rule_paths import relative_input
+from bot.agent.rule_paths import relative_input, within_paths
 from bot.agent.scheduler import merged
 from bot.agent.session import Session, result_block
 from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
@@ -77,16 +77,24 @@ def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepare
         given = tool.input_model.model_validate(call["input"])
     except ValidationError as error:
         return Refusal(call, f"Invalid input for {tool.name}: {_explained(error)}. Correct it and call again.")
-    kind = tool.kind(given)
+    return _ruled(session, Ready(call, tool, given), permitted=permitted)
+
+
+def _ruled(session: Session, ready: Ready, *, permitted: bool) -> Prepared:
+    """Ask the gate about a call that is well formed."""
+    call, paths = ready.call, session.context.paths
     named = relative_input(call["input"], session.context.folder)
-    ruling = session.world.gate.decide(session.context.mode, kind, tool.name, named)
+    if paths and not within_paths(paths, ready.tool.name, named):
+        return Refusal(call, f"Not run: you are kept to {', '.join(paths)}. Name a path in there.")
+    kind = ready.tool.kind(ready.given)
+    ruling = session.world.gate.decide(session.context.mode, kind, ready.tool.name, named)
     match ruling.decision:
         case Decision.ALLOW:
-            return Ready(call, tool, given)
+            return ready
         case Decision.SUSPEND:
-            return _suspension(session, Ready(call, tool, given))
+            return _suspension(session, ready)
         case Decision.ASK if permitted:
-            return Ready(call, tool, given)
+            return ready
         case Decision.ASK:
             return _request(session, call, subject(tool.name, named), why=ruling.why)
         case Decision.DENY:

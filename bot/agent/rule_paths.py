@@ -9,7 +9,7 @@ Rules
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -53,6 +53,18 @@ def covers(pattern: str, tool: str, tool_input: Json) -> bool:
     paths = list(_named(tool, tool_input))
     inside = (normalised(path).partition("/")[0] != ".." and not path.startswith("/") for path in paths)
     return all(inside) and all(covered(path, pattern) for path in paths)
+
+
+def within_paths(globs: Sequence[str], tool: str, tool_input: Json) -> bool:
+    """Tell whether a call keeps to some globs; a folder does where one reaches what it holds."""
+    if tool not in _OF_PATHS:
+        return True
+    folder = str(tool_input.get("path") or "")
+    inside = tool_input | {"path": posixpath.join(folder, _SOME_FILE)}
+    return any(
+        covers(glob, tool, tool_input) or (tool in _FOLDERS and bool(folder) and covers(glob, tool, inside))
+        for glob in globs
+    )
 
 
 def reaches(pattern: str, tool: str, tool_input: Json) -> bool:

@@ -19,7 +19,18 @@ from bot.agent.session import AtHand, World
 from bot.clock import SystemClock
 from bot.compose.connections import Connections, Reached
 from bot.compose.decoys import laid
-from bot.compose.parts import MEMORIES, bounds_of, gate_of, key_of, model_of, orders_of, passage_of, policy_of, web_of
+from bot.compose.parts import (
+    MEMORIES,
+    agents_of,
+    bounds_of,
+    gate_of,
+    key_of,
+    model_of,
+    orders_of,
+    passage_of,
+    policy_of,
+    web_of,
+)
 from bot.config import Settings, configuration
 from bot.config import redactor as redactor_of
 from bot.core.canary import Alarm
@@ -279,6 +290,7 @@ class GitHubHost:
             policy_of(keys, bot.id),
             GitHubPulls(reached.door, reached.at, bot),
             redactor=self.redactor,
+            agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
         )
 
     def _world(

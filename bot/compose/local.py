@@ -18,6 +18,7 @@ from bot.clock import SystemClock
 from bot.compose.decoys import laid
 from bot.compose.parts import (
     MEMORIES,
+    agents_of,
     bounds_of,
     gate_of,
     local_key_of,
@@ -215,7 +216,10 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
     policy = Policy(role=Role.READ, high_needs=1)
     environment = partial(_environment, local, workspace.checkouts.shown_as)
     ports = (journal, dialogue, workspace)
-    desk = Desk(place, environment, *ports, world, orders, policy, listener=story.take, redactor=redactor)
+    agents = partial(agents_of, local.mirror, local.source.head)
+    desk = Desk(
+        place, environment, *ports, world, orders, policy, listener=story.take, redactor=redactor, agents=agents
+    )
     return desk, story
 
 

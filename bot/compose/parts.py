@@ -7,15 +7,18 @@ from urllib.parse import urlsplit
 from bot.agent.limits import Limits
 from bot.agent.modes import Mode
 from bot.agent.permissions import FETCH, Gate, Rules, parse_rule
+from bot.agent.subagents.own import FOLDER, LARGEST, MOST
 from bot.clock import SystemClock
 from bot.config import Identity, Settings
 from bot.core.approval import Policy, Role
 from bot.core.errors import Misconfigured
 from bot.core.hosts import open_to_writes
+from bot.core.names import CommitId
 from bot.ports import Clock, Web
 from bot.store.keys import StateKey, key_file
 from bot.workflow.desk import Orders
 from bot.workspace.egress.passage import Passage
+from bot.workspace.mirror import Mirror
 from bot.workspace.workspace import Limits as Bounds
 
 if TYPE_CHECKING:
@@ -104,6 +107,21 @@ def _reviewers_of(wanted: str | list[str]) -> tuple[str, ...] | None:
     if isinstance(wanted, str):
         return None if wanted == "approver" else ()
     return tuple(wanted)
+
+
+async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
+    """Read the project's own types of sub-agents as a commit has them: path -> text.
+
+    A checkout, which others may have written to, is never asked; what is no text of this size reads as too large.
+    """
+    await mirror.ensure(head)
+    found = [path for path in await mirror.paths(head, FOLDER) if path.endswith(".md")][: MOST + 1]
+    contents = [await mirror.read(head, path, limit=LARGEST) for path in found]
+    too_large = b"x" * (LARGEST + 1)
+    return {
+        path: (too_large if content is None else content).decode(errors="replace")
+        for path, content in zip(found, contents, strict=True)
+    }
 
 
 def local_orders(orders: Orders) -> Orders:

@@ -1,6 +1,6 @@
 """What every verb works with: the thread's place, the ports, the settings; joined in compose.py."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from bot.agent.events import AgentEvent
@@ -79,6 +79,8 @@ class Desk:
     """None where the result is a local branch."""
     listener: Callable[[AgentEvent], None] = lambda _: None
     redactor: Redactor = field(default_factory=Redactor)
+    agents: Callable[[], Awaitable[Mapping[str, str]]] | None = None
+    """Reads the project's own types of sub-agents, on the default branch: path -> text."""
 
 
 def working_mode(desk: Desk, now: Record) -> Mode:

@@ -18,7 +18,8 @@ from bot.agent.reached import Reaching
 from bot.agent.rehearsal import Rehearsal
 from bot.agent.session import Frozen, Session
 from bot.agent.subagents.crew import Crew, Post, Size
-from bot.agent.subagents.kinds import TYPES
+from bot.agent.subagents.kinds import TYPES, AgentType
+from bot.agent.subagents.own import types_of
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Context, Tool
@@ -63,7 +64,8 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
     host = await desk.workspace.open(tree, opening.access, network=network)
     try:
         lines = desk.world.transcripts.load(opening.ident)
-        tools = _tools(desk)
+        types = types_of(await desk.agents()) if desk.agents else TYPES
+        tools = _tools(desk, types)
         frozen = _frozen(lines, desk.orders.model) or Frozen("main", desk.orders.model, system("main"), schemas(tools))
         context = Context(host, tree.shown_as, opening.mode, web=desk.world.web, reached=reaching)
         context.rehearse = Rehearsal(desk.workspace, tree).run
@@ -72,20 +74,25 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         session = Session(opening.ident, MAIN, frozen, world, tools, context, limits)
         environment = await desk.environment(now.base)
         crew = _crew(desk, now, session=session, place=(tree, network), environment=environment)
-        context.delegate = crew.delegate
+        crew.types, context.delegate = types, crew.delegate
         context.light = Light(session, desk.orders.light_model).ask
         if lines:
             _restored(session, lines, now)
         else:
-            planning = opening.mode is Mode.PLAN
-            reminders = [_planning(desk.world.gate.rehearsed) if planning else prompt("approved")]
-            session.begin(first_message(environment, opening.task, reminders))
-            desk.listener(ModeChanged(MAIN, opening.mode, now.turn.actor.login))
+            _begun(desk, now, session, opening=opening, environment=environment)
         yield session
         _logged(crew)
     finally:
         await host.close()
         await reached(desk, now, opening.ident, reaching)
+
+
+def _begun(desk: Desk, now: Record, session: Session, *, opening: Opening, environment: Environment) -> None:
+    """Begin a new session with its task, and say in which mode it is."""
+    planning = opening.mode is Mode.PLAN
+    reminders = [_planning(desk.world.gate.rehearsed) if planning else prompt("approved")]
+    session.begin(first_message(environment, opening.task, reminders))
+    desk.listener(ModeChanged(MAIN, opening.mode, now.turn.actor.login))
 
 
 async def reached(desk: Desk, now: Record, session: SessionId, reaching: Reaching) -> None:
@@ -189,11 +196,12 @@ def _frozen(lines: tuple[Line, ...], ordered: str) -> Frozen | None:
     return Frozen(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))
 
 
-def _tools(desk: Desk) -> Mapping[str, Tool]:
+def _tools(desk: Desk, types: Mapping[str, AgentType]) -> Mapping[str, Tool]:
     """Give the main agent's tools; WebFetch is among them where it could reach anything."""
     web = (WEB_FETCH,) if offered(desk.world.web, desk.world.gate) else ()
     searching = (WEB_SEARCH,) if searches(desk.world.gate.rules) else ()
-    return by_name((*ALL, *web, *searching, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
+    task = task_tool((kind.name, kind.purpose, kind.writes) for kind in types.values())
+    return by_name((*ALL, *web, *searching, task))
 
 
 def _crew(

@@ -107,9 +107,10 @@ class Mirror:
         out = (await run.git(self.path, "diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)).out
         return _paths(out)
 
-    async def paths(self, commit: CommitId) -> tuple[str, ...]:
-        """List the paths of a commit, sorted."""
-        return _paths((await run.git(self.path, "ls-tree", "-r", "-z", "--name-only", commit)).out)
+    async def paths(self, commit: CommitId, below: str = "") -> tuple[str, ...]:
+        """List the paths of a commit, sorted; those below a folder where one is given (``folder/``)."""
+        only = ("--", below) if below else ()
+        return _paths((await run.git(self.path, "ls-tree", "-r", "-z", "--name-only", commit, *only)).out)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

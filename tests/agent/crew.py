@@ -32,7 +32,7 @@ from tests.agent.ground import (
 )
 
 BASE = CommitId("0" * 40)
-TASK = task_tool((kind.name, kind.purpose) for kind in TYPES.values())
+TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
 
 
 @dataclass

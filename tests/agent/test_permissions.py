@@ -18,7 +18,8 @@ from bot.agent.tools.web_search import WEB_SEARCH
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 
-TOOLS = by_name((*ALL, WEB_FETCH, WEB_SEARCH, task_tool((kind.name, kind.purpose) for kind in TYPES.values())))
+TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
+TOOLS = by_name((*ALL, WEB_FETCH, WEB_SEARCH, TASK))
 ALLOW, ASK, DENY, SUSPEND = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.SUSPEND
 
 CASES: dict[str, tuple[str, Json]] = {

@@ -24,7 +24,7 @@ from bot.workspace.workspace import GitWorkspace
 from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, MAIN, Room, drive, ended, results
 
-TASK = task_tool((kind.name, kind.purpose) for kind in TYPES.values())
+TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
 
 
 async def team(r: Room, folder: Path) -> tuple[Session, Checkout, GitWorkspace]:

@@ -27,7 +27,7 @@ from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.stories.ground import PROMPT, Person
 
-TASK = task_tool((kind.name, kind.purpose) for kind in TYPES.values())
+TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
 
 
 class Permissive(Gate):

@@ -147,7 +147,7 @@ class Crew:
         frozen = Frozen(kind.name, kind.model or self.post.model, system(kind.name, kind.job), schemas(tools), role)
         mode = self.parent.mode if kind.writes else Mode.PLAN
         context = Context(host, self.parent.folder, mode, dict(self.parent.stamps), is_subagent=True)
-        context.rehearse = self.parent.rehearse
+        context.rehearse, context.paths = self.parent.rehearse, kind.paths
         ident = SessionId(f"{self.post.session}.{agent}-{secrets.token_hex(4)}")
         session = Session(ident, agent, frozen, self.post.world, tools, context, limits)
         session.begin(first_message(self.post.environment, brief, _reminders(kind)))

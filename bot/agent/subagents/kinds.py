@@ -24,6 +24,8 @@ class AgentType:
     """None for those of the thread's preset."""
     model: str = ""
     """"" for the model of all sub-agents."""
+    paths: tuple[str, ...] = ()
+    """Globs that its file tools are kept to; none for the whole checkout."""
     job: str = ""
     """What it is told of its job; "" for the prompt file of its name."""
 

@@ -1,7 +1,6 @@
 """Task: a sub-agent with a history of its own (S1). The result is its report, and nothing else of it."""
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Final
 
 from pydantic import Field
 
@@ -9,8 +8,6 @@ from bot.agent.permissions import Kind
 from bot.agent.relay import closing
 from bot.agent.tools.tool import Context, Step, Tool, ToolInput
 from bot.ports import ToolOutput
-
-WRITERS: Final = frozenset({"code"})
 
 
 class TaskInput(ToolInput):
@@ -30,9 +27,11 @@ async def _call(given: TaskInput, context: Context) -> AsyncIterator[Step]:
             yield step
 
 
-def task_tool(types: Iterable[tuple[str, str]]) -> Tool:
-    """Make the Task tool for the agent types at hand: (name, what it is for)."""
-    listed = " ".join(f"`{name}`: {purpose}" for name, purpose in types)
+def task_tool(types: Iterable[tuple[str, str, bool]]) -> Tool:
+    """Make the Task tool for the agent types at hand: (name, what it is for, whether it writes)."""
+    rows = tuple(types)
+    listed = " ".join(f"`{name}`: {purpose}" for name, purpose, _ in rows)
+    writers = frozenset(name for name, _, writes in rows if writes)
     return Tool(
         name="Task",
         description=(
@@ -43,7 +42,7 @@ def task_tool(types: Iterable[tuple[str, str]]) -> Tool:
         ),
         input_model=TaskInput,
         call=_call,
-        kind=lambda given: Kind.DELEGATE if given.subagent_type in WRITERS else Kind.EXPLORE,
+        kind=lambda given: Kind.DELEGATE if given.subagent_type in writers else Kind.EXPLORE,
         concurrent=lambda _: True,
         queues=True,
         timeout=lambda _: 3600.0,

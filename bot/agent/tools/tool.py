@@ -64,6 +64,8 @@ class Context:
     light: Asks | None = None
     """None where light calls are switched off."""
     is_subagent: bool = False
+    paths: tuple[str, ...] = ()
+    """Globs that file tools are kept to; none for the whole checkout."""
     ask_for_more: Callable[[Resource], bool] | None = None
     """Asks the parent for more of a limit, where there is one: tells whether it was given (S11)."""
     rehearse: Callable[[Json], Awaitable[ToolOutput]] | None = None
