@@ -105,6 +105,7 @@ async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Compl
         role=frozen.role,
         user_id=world.user_id,
         peak=session.peak,
+        schema=frozen.schema,
     )
     try:
         async with closing(world.model.stream(request)) as events:

@@ -34,6 +34,8 @@ class Frozen:
     system: tuple[Json, ...]
     tools: tuple[Json, ...]
     role: str = "main"
+    schema: Json | None = None
+    """What answers are held to by structured output (S8)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,7 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         mode=Mode(execution.mode),
         at_once=execution.subagents.at_once,
         in_all=execution.subagents.in_all,
+        on_one=execution.parallel_tasks,
         verify=tuple(execution.verify),
         hosts=tuple(keys.sandbox.hosts),
         command_minutes=keys.sandbox.minutes,

@@ -49,6 +49,8 @@ class ModelRequest:
     """The largest context that this history has had, in tokens: decides whether old results are cleared (C2)."""
     summarize: str = ""
     """Where given, the answer is the API's own summary of the messages, made after these instructions (C3)."""
+    schema: Json | None = None
+    """JSON schema that the answer's text is held to; None for plain text."""
 
 
 @dataclass(frozen=True, slots=True)

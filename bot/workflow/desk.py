@@ -31,6 +31,8 @@ class Orders:
     mode: Mode = Mode.ACCEPT_EDITS
     at_once: int = 3
     in_all: int = 20
+    on_one: int = 1
+    """Sub-agents that work on one task side by side (execution.parallel_tasks)."""
     verify: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     """The hosts that approved work may reach where its plan names them too (N1a)."""

@@ -212,8 +212,9 @@ def _crew(
     post = Post(
         session.world, desk.workspace, tree, environment, orders.subagent_model, session.agent, session.id, network
     )
-    untrusted = bool(now.last(Move.REQUESTED).body.get("foreign"))
-    return Crew(post, session.context, Size(orders.at_once, orders.in_all), untrusted)
+    since = now.last(Move.REQUESTED).n - 1
+    untrusted = any(entry.body.get("foreign") for entry in now.entries[since:])
+    return Crew(post, session.context, Size(orders.at_once, orders.in_all, orders.on_one), untrusted)
 
 
 def _logged(crew: Crew) -> None:

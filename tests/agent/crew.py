@@ -99,13 +99,14 @@ def team(
     mode: Mode = Mode.ACCEPT_EDITS,
     at_once: int = 3,
     in_all: int = 20,
+    on_one: int = 1,
     types: Mapping[str, AgentType] = TYPES,
     untrusted: bool = False,
 ) -> Team:
     workspace = DeskWorkspace()
     session = r.session(tools=(*ALL, TASK), mode=mode)
     post = Post(r.world, workspace, Checkout("main", FOLDER, BASE), ENVIRONMENT, "claude-sonnet-5-5", MAIN, session.id)
-    crew = Crew(post, session.context, Size(at_once, in_all), untrusted=untrusted, types=types)
+    crew = Crew(post, session.context, Size(at_once, in_all, on_one), untrusted=untrusted, types=types)
     session.context.delegate = crew.delegate
     return Team(session, crew, workspace)
 

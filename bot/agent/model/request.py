@@ -43,6 +43,9 @@ def parameters(
     }
     if spec.efforts:
         built["output_config"] = {"effort": _EFFORT[request.role]}
+    if request.schema is not None:
+        form = {"format": {"type": "json_schema", "schema": request.schema}}
+        built["output_config"] = built.get("output_config", {}) | form
     if request.user_id:
         built["metadata"] = {"user_id": request.user_id}
     fields, betas = context_fields(request, spec)

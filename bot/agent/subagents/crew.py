@@ -8,7 +8,7 @@ nothing else; siblings of one type share a cached prefix: all but the first wait
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -23,8 +23,10 @@ from bot.agent.subagents.kinds import TYPES, AgentType
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.presets import preset
+from bot.agent.subagents.together import SYNTHESIS, together
 from bot.agent.subagents.watch import Watch
 from bot.agent.subagents.work import Work
+from bot.agent.synthesis import SCHEMA
 from bot.agent.tools.registry import by_name, schemas
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.tool import Context
@@ -57,6 +59,8 @@ class Size:
 
     at_once: int = 3
     in_all: int = 20
+    on_one: int = 1
+    """Agents that work on one task, each alone, where the task writes nothing (execution.parallel_tasks)."""
 
 
 @dataclass(slots=True)
@@ -89,9 +93,20 @@ class Crew:
             known = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
             yield ToolOutput(known if kind is None else refusal, is_error=True)
             return
-        async with closing(self._one(kind, description, brief)) as events:
+        several = min(self.size.on_one, self.size.in_all - len(self.rows) - 1)
+        many = several > 1 and not kind.writes
+        source = self._together(kind, description, brief, several) if many else self._one(kind, description, brief)
+        async with closing(source) as events:
             async for event in events:
                 yield event
+
+    def _together(
+        self, kind: AgentType, description: str, brief: str, several: int
+    ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
+        """Run several on one task, each on its own, and one that synthesises (S7)."""
+        formed = replace(kind, schema=SCHEMA)
+        runs = [self._one(formed, f"{description} ({n} of {several})", brief) for n in range(1, several + 1)]
+        return together(runs, brief, lambda reports: self._one(SYNTHESIS, description, reports))
 
     def _refusal(self, kind: AgentType) -> str:
         """Say why no agent of a type may start now; "" where one may."""
@@ -144,7 +159,9 @@ class Crew:
         """Begin a session of a sub-agent: it knows its brief alone."""
         tools = by_name((*kind.tools, RESOURCE_REQUEST))
         role = "subagent" if limits.thinking_tokens is None else "restricted"
-        frozen = Frozen(kind.name, kind.model or self.post.model, system(kind.name, kind.job), schemas(tools), role)
+        frozen = Frozen(
+            kind.name, kind.model or self.post.model, system(kind.name, kind.job), schemas(tools), role, kind.schema
+        )
         mode = self.parent.mode if kind.writes else Mode.PLAN
         context = Context(host, self.parent.folder, mode, dict(self.parent.stamps), is_subagent=True)
         context.rehearse, context.paths = self.parent.rehearse, kind.paths

@@ -10,6 +10,7 @@ from bot.agent.subagents.presets import STANDARD
 from bot.agent.tools.exit_plan_mode import PLAN
 from bot.agent.tools.registry import EDITING, LISTING, LOOKING
 from bot.agent.tools.tool import Tool
+from bot.core.transcript import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class AgentType:
     """"" for the model of all sub-agents."""
     paths: tuple[str, ...] = ()
     """Globs that its file tools are kept to; none for the whole checkout."""
+    schema: Json | None = None
+    """What its report is held to; None for plain text."""
     job: str = ""
     """What it is told of its job; "" for the prompt file of its name."""
 

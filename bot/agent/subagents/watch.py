@@ -137,7 +137,7 @@ class Watch:
             parts.append(f"Its plan (nobody has approved it):\n{escaped(self.plan)}")
         if self.merge is not None:
             parts.append(escaped(_merge_text(self.merge)))
-        return ToolOutput("\n\n".join(parts), is_error=not self.succeeded)
+        return ToolOutput("\n\n".join(parts), is_error=not self.succeeded, details={"agent": self.row.agent})
 
 
 def _checked(ended: Ended, session: Session) -> Ended:
