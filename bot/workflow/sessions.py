@@ -77,7 +77,7 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         crew.types, context.delegate = types, crew.delegate
         context.light = Light(session, desk.orders.light_model).ask
         if lines:
-            _restored(session, lines, now)
+            _restored(session, crew, lines, now=now)
         else:
             _begun(desk, now, session, opening=opening, environment=environment)
         yield session
@@ -172,16 +172,19 @@ def session_of(desk: Desk, now: Record) -> SessionId:
     return now.planning_session if planned else now.work_session
 
 
-def _restored(session: Session, lines: tuple[Line, ...], now: Record) -> None:
-    """Take a saved session over; what this process or the journal has booked for it is not booked a second time."""
+def _restored(session: Session, crew: Crew, lines: tuple[Line, ...], *, now: Record) -> None:
+    """Take a saved session and its sub-agents over; what this process or the journal has booked is not booked twice."""
     ledger = session.world.ledger
     booked = dict(ledger.rows)
     session.restore(lines)
     if any(agent == session.agent for agent, _ in booked):
         ledger.rows = booked
+    session.queued += crew.restore(lines)
+    if any(agent == session.agent for agent, _ in booked):
         return
     mine = (entry.body for entry in now.entries if entry.body.get("session") == session.id)
-    ledger.carried += min(ledger.of(session.agent).cost_usd, sum(float(body.get("cost_usd", 0)) for body in mine))
+    spent = sum(ledger.of(agent).cost_usd for agent in (session.agent, *crew.rows))
+    ledger.carried += min(spent, sum(float(body.get("cost_usd", 0)) for body in mine))
 
 
 def _frozen(lines: tuple[Line, ...], ordered: str) -> Frozen | None:

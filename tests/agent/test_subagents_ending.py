@@ -1,6 +1,7 @@
 """Sub-agents that write, end, fail and are followed: forks, cancellation, transcripts (S3-S5, S12, S14)."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -11,9 +12,12 @@ from bot.agent.events import (
     ToolFinished,
     ToolStarted,
 )
+from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.session import Frozen
-from bot.core.names import SessionId
+from bot.agent.subagents.kinds import TYPES
+from bot.agent.subagents.resuming import in_flight, recalled
+from bot.core.names import AgentId, SessionId
 from bot.core.transcript import messages
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop
@@ -190,3 +194,36 @@ async def test_an_agent_without_a_report_says_so(room: Open) -> None:
     assert result["is_error"]
     assert "explore-1 did not finish" in result["content"]
     assert isinstance(ToolOutput(""), ToolOutput)
+
+
+@pytest.mark.req("L9", "S6")
+async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
+    """A later process finds how many worked and what each cost, also of one in flight, which it tells the parent of."""
+
+    def child(request: ModelRequest) -> Reply:
+        return say("Fine.") if brief(request) == "fast" else call("Read", file_path="a")
+
+    r = room(script(several(task("fast"), task("slow")), child))
+    t = team(r)
+    t.workspace.hold = asyncio.Event()
+    running = asyncio.create_task(drive(t.session))
+    await t.workspace.opened.get()
+    host = await t.workspace.opened.get()
+    await host.entered.wait()
+    before = r.world.ledger.of(AgentId("explore-2"))
+    lines = r.world.transcripts.load(t.session.id)  # what a process that is killed here leaves
+    lost = in_flight(lines)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    later = replace(r.world, ledger=Ledger())
+    rows = recalled(later, t.session.agent, lines)
+    assert sorted(rows) == ["explore-1", "explore-2"]
+    assert "explore-2" in lost
+    assert rows[AgentId("explore-2")].state is Lifecycle.FAILED
+    assert later.ledger.of(AgentId("explore-2")).requests in {0, before.requests}
+    crew = team(r, in_all=2).crew
+    said = crew.restore(r.world.transcripts.load(t.session.id))
+    assert said == []
+    assert crew._refusal(TYPES["explore"]).startswith("All 2 sub-agents")
+    assert later.ledger.of(AgentId("explore-1")).cost_usd == r.world.ledger.of(AgentId("explore-1")).cost_usd

@@ -7,7 +7,7 @@ nothing else; siblings of one type share a cached prefix: all but the first wait
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -15,7 +15,7 @@ from typing import Final
 from bot.agent.events import AgentChanged, AgentEvent, Lifecycle
 from bot.agent.limits import Limits
 from bot.agent.modes import Mode
-from bot.agent.prompts import Environment, first_message, prompt, system
+from bot.agent.prompts import Environment, first_message, prompt, reminder, system
 from bot.agent.relay import closing
 from bot.agent.session import Frozen, Session, World
 from bot.agent.subagents.checkouts import Checkouts
@@ -23,6 +23,7 @@ from bot.agent.subagents.kinds import TYPES, AgentType
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.presets import preset
+from bot.agent.subagents.resuming import BEGAN, ENDED, LOST, in_flight, noted, recalled
 from bot.agent.subagents.together import SYNTHESIS, together
 from bot.agent.subagents.watch import Watch
 from bot.agent.subagents.work import Work
@@ -33,6 +34,7 @@ from bot.agent.tools.tool import Context
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId, SessionId
 from bot.core.network import NO_NETWORK, Network
+from bot.core.transcript import Line
 from bot.ports import Checkout, Toolhost, ToolOutput, Workspace
 
 ACTIVE: Final = frozenset({Lifecycle.INITIALIZING, Lifecycle.RUNNING, Lifecycle.WAITING})
@@ -108,6 +110,14 @@ class Crew:
         runs = [self._one(formed, f"{description} ({n} of {several})", brief) for n in range(1, several + 1)]
         return together(runs, brief, lambda reports: self._one(SYNTHESIS, description, reports))
 
+    def restore(self, lines: Sequence[Line]) -> list[str]:
+        """Take over what a saved parent's sub-agents came to; gives what the parent must be told, once."""
+        self.rows.update(recalled(self.post.world, self.post.parent, lines))
+        lost = in_flight(lines)
+        for agent in lost:
+            noted(self.post.world, self.post.session, ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
+        return [reminder(LOST.format(agents=", ".join(lost)))] if lost else []
+
     def _refusal(self, kind: AgentType) -> str:
         """Say why no agent of a type may start now; "" where one may."""
         if kind.writes and self.parent.mode is Mode.PLAN:
@@ -136,6 +146,7 @@ class Crew:
         finally:
             watch.abandon()
             self.metrics.finish(watch)
+            noted(self.post.world, self.post.session, ENDED, {"agent": agent, "state": str(watch.row.state)})
 
     async def _work(self, kind: AgentType, brief: str, watch: Watch) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Prepare the place, do the work, merge back, report."""
@@ -167,6 +178,8 @@ class Crew:
         context.rehearse, context.paths = self.parent.rehearse, kind.paths
         ident = SessionId(f"{self.post.session}.{agent}-{secrets.token_hex(4)}")
         session = Session(ident, agent, frozen, self.post.world, tools, context, limits)
+        facts = {"agent": agent, "session": ident, "type": kind.name, "description": self.rows[agent].description}
+        noted(self.post.world, self.post.session, BEGAN, facts)
         session.begin(first_message(self.post.environment, brief, _reminders(kind)))
         return session
 

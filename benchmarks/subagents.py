@@ -1,0 +1,121 @@
+"""Eight sub-agents of two reads and a report each, at one second to the first token: time and dollars beside the ideal.
+
+The model is simulated, over real HTTP on loopback, with a prompt cache that works as the service's does; the workspace
+is the sandbox of this machine. The ideal is five answers after each other: the parent sends all, three rounds, the end.
+Usage: python benchmarks/subagents.py [--agents 8] [--latency 1.0] [--at-once 8]
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from bot.agent.events import RequestStarted
+from bot.agent.limits import Ledger
+from bot.agent.loop import run
+from bot.agent.model.client import AnthropicModel
+from bot.agent.modes import Mode
+from bot.agent.permissions import Gate
+from bot.agent.prompts import Environment, first_message, system
+from bot.agent.scheduler import merged
+from bot.agent.session import Frozen, Session, World
+from bot.agent.subagents.crew import Crew, Post, Size
+from bot.agent.subagents.kinds import TYPES
+from bot.agent.tools.registry import ALL, by_name, schemas
+from bot.agent.tools.task import task_tool
+from bot.agent.tools.tool import Context
+from bot.clock import SystemClock
+from bot.core.names import AgentId, SessionId
+from bot.ports import Access
+from bot.store.memory import MemoryTranscripts
+from bot.testing import sample
+from bot.testing.model.reply import call, say, several
+from bot.testing.model.server import ScriptedModel
+from bot.workspace.repository import LocalRepository
+from bot.workspace.workspace import GitWorkspace
+
+ROUNDS = 5
+MEMORY = "Every change comes with a test. " * 40
+
+
+def brief(request):
+    """Give what a sub-agent was asked; empty for the parent."""
+    return request.texts()[0].partition("Brief ")[2].partition(".")[0]
+
+
+def policy(agents):
+    """Make the script: a parent that sends all twice (warm the second time), agents that read and report."""
+    sent = [
+        call("Task", description=f"part {n}", prompt=f"Brief {n}. Look at parcel.", subagent_type="explore")
+        for n in range(agents)
+    ]
+
+    def answer(request):
+        if not brief(request):
+            return several(*sent) if request.step < 2 else say("Done.")
+        return call("Read", file_path="parcel/shipping.py") if request.step < 2 else say("It is all there. " * 20)
+
+    return answer
+
+
+async def measure(given):
+    """Run the fan-out cold, then warm, in one session, and give (seconds, dollars) of each."""
+    with ScriptedModel(policy(given.agents), latency=given.latency) as api, tempfile.TemporaryDirectory() as data:
+        clock = SystemClock()
+        model = AnthropicModel(clock, "none", api.base_url)
+        source = await LocalRepository.open(sample.make(Path(data) / "shop"))
+        workspace = GitWorkspace.on(source, Path(data) / "data")
+        tree = await workspace.checkout("main", source.head)
+        world = World(model, MemoryTranscripts(), clock, Gate(), Ledger())
+        tools = by_name((*ALL, task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())))
+        environment = Environment(tree.shown_as, "Linux", "2026-11-21", "shop", source.head[:12], MEMORY, "CLAUDE.md")
+        context = Context(await workspace.open(tree, Access.READ), tree.shown_as, Mode.PLAN)
+        frozen = Frozen("main", "claude-opus-5-5", system("main"), schemas(tools))
+        session = Session(SessionId("bench"), AgentId("main"), frozen, world, tools, context)
+        post = Post(world, workspace, tree, environment, "claude-sonnet-5-5", AgentId("main"), session.id)
+        context.delegate = Crew(post, context, Size(given.at_once, 2 * given.agents)).delegate
+        session.begin(first_message(environment, "Look around."))
+        await asyncio.to_thread(model.warm)
+        marks = [(time.monotonic(), 0.0)]
+        async for event in run(session):
+            if isinstance(event, RequestStarted) and event.agent == "main" and event.step > 1:
+                marks += [(time.monotonic(), world.ledger.cost_usd)]
+        await workspace.discard(tree)
+        await model.close()
+    return [(later[0] - earlier[0], later[1] - earlier[1]) for earlier, later in pairwise(marks)]
+
+
+async def scheduled(agents, at_once):
+    """Give the time that the scheduler takes for agents of one second, beside the ideal schedule."""
+
+    async def one():
+        await asyncio.sleep(1.0)
+        yield 1
+
+    began = time.monotonic()
+    async for _ in merged([one() for _ in range(agents)], at_once=at_once):
+        pass
+    return (time.monotonic() - began) / -(-agents // at_once)
+
+
+def main():
+    """Measure and print ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agents", type=int, default=8)
+    parser.add_argument("--latency", type=float, default=1.0)
+    parser.add_argument("--at-once", type=int, default=8)
+    given = parser.parse_args()
+    spans = asyncio.run(measure(given))
+    ideal = ROUNDS * given.latency
+    print(f"{given.agents} agents, {given.at_once} at once, {given.latency:g} s to the first token")
+    for name, (seconds, dollars) in zip(("cold", "warm"), spans, strict=False):
+        whole = seconds + given.latency  # a span ends before the parent's last answer
+        print(f"{name}: {whole:.2f} s of {ideal:.1f} s ({whole / ideal:.2f}), ${dollars:.3f}")
+    for at_once in (given.agents, 3):
+        print(f"scheduler at {at_once}: {asyncio.run(scheduled(given.agents, at_once)):.3f} of the ideal")
+
+
+if __name__ == "__main__":
+    main()
