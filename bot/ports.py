@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
+from bot.core.bounds import UNBOUND, Bounds
 from bot.core.exchange import Abilities, Began, Completed, Delta, ModelEvent, ModelRequest, Notice, Usage
 from bot.core.names import CommitId, RepositoryId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, Page, Reached
@@ -72,21 +73,6 @@ class ToolOutput:
     """What files looked like after the operation: path -> stamp (T4: Edit demands that the file was read)."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Facts for the harness, not for the model: exit_code, seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What one sandbox may use, below what every sandbox may; None for no bound of its own."""
-
-    memory_mb: int | None = None
-    memory_share: float = 1.0
-    """Of the memory that every sandbox may use; the lesser of the two holds."""
-    tmp_mb: int | None = None
-    file_bytes: int | None = None
-    """The largest file that it reads."""
-
-
-UNBOUND: Final = Bounds()
 
 
 class Toolhost(Protocol):

@@ -10,8 +10,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Self
 
+from bot.core.bounds import UNBOUND, Bounds
 from bot.core.names import AgentId
-from bot.ports import UNBOUND, Bounds, Usage
+from bot.ports import Usage
 
 
 class Resource(StrEnum):

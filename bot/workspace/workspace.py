@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from bot.core.approval import ApprovedPlan
+from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import UNBOUND, Access, Bounds, Checkout, CommitOrder, Merge, Published, Toolhost
+from bot.ports import Access, Checkout, CommitOrder, Merge, Published, Toolhost
 from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
 from bot.workspace.egress.connected import SOCKET, connected, leading

@@ -15,10 +15,11 @@ from bot.agent.subagents.kinds import TYPES, AgentType
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.core.approval import ApprovedPlan
+from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import UNBOUND, Access, Bounds, Checkout, CommitOrder, Merge, Published, ToolOutput
+from bot.ports import Access, Checkout, CommitOrder, Merge, Published, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
 from bot.testing.model.request import ModelRequest
 from tests.agent.ground import (

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bot.agent.subagents.kinds import AgentType
+from bot.core.bounds import Bounds
 from bot.core.names import AgentId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Bounds, Checkout, Merge, Toolhost, Workspace
+from bot.ports import Access, Checkout, Merge, Toolhost, Workspace
 
 FORKS_AT_ONCE: Final = 3
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from bot.agent.limits import Limits
-from bot.ports import Bounds
+from bot.core.bounds import Bounds
 
 STANDARD: Final = Limits(
     steps=None,
