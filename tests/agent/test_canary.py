@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.events import AgentChanged, End, ToolFinished
-from bot.agent.subagents import TYPES
+from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.compose.decoys import FILE, laid
@@ -89,7 +89,7 @@ async def test_a_subagent_that_hears_it_ends_its_parent(room: Open) -> None:
             r.world.alarm.listen(VALUE)
         yield ToolOutput("The sub-agent failed.", is_error=True)
 
-    tools = (*ALL, task_tool((kind.name, kind.purpose) for kind in TYPES.values()))
+    tools = (*ALL, task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values()))
     events = await drive(r.session(tools=tools, delegate=delegate))
     assert ended(events).text == str(CanaryShown())
     assert len(r.api.requests) == 1
