@@ -103,10 +103,12 @@ def team(
     on_one: int = 1,
     types: Mapping[str, AgentType] = TYPES,
     untrusted: bool = False,
+    network: Network = NO_NETWORK,
 ) -> Team:
     workspace = DeskWorkspace()
     session = r.session(tools=(*ALL, TASK), mode=mode)
-    post = Post(r.world, workspace, Checkout("main", FOLDER, BASE), ENVIRONMENT, "claude-sonnet-5-5", MAIN, session.id)
+    place = Checkout("main", FOLDER, BASE)
+    post = Post(r.world, workspace, place, ENVIRONMENT, "claude-sonnet-5-5", MAIN, session.id, network)
     crew = Crew(post, session.context, Size(at_once, in_all, on_one), untrusted=untrusted, types=types)
     session.context.delegate = crew.delegate
     return Team(session, crew, workspace)

@@ -20,6 +20,7 @@ from bot.agent.modes import Mode
 from bot.agent.plan_mode import HANDED_TO_PARENT
 from bot.agent.subagents.presets import STANDARD
 from bot.agent.tools.registry import ALL
+from bot.core.network import Network
 from bot.core.transcript import Json
 from bot.ports import Began
 from bot.testing.model.reply import Fault, Reply, call, say, sequence, several, stop
@@ -295,3 +296,13 @@ async def test_a_workspace_that_fails_fails_one_agent(room: Open, where: str) ->
     assert final(events)["code-1"].state is Lifecycle.FAILED
     assert ended(events).end is End.ANSWERED
     assert children(r) == []
+
+
+@pytest.mark.req("S4", "N1a")
+async def test_one_that_writes_reaches_what_its_parent_may(room: Open) -> None:
+    """The parent's hosts are open to a sub-agent that writes; to one that looks, none is."""
+    r = room(script(several(task("one", "code"), task("two", "explore")), lambda _: say("Found.")))
+    t = team(r, network=Network(("pypi.org",)))
+    await drive(t.session)
+    opened = sorted(line for line in t.workspace.log if line.startswith("open"))
+    assert opened == ["open code-1 to write and pypi.org", "open main to read"]
