@@ -96,7 +96,7 @@ def _ruled(session: Session, ready: Ready, *, permitted: bool) -> Prepared:
         case Decision.ASK if permitted:
             return ready
         case Decision.ASK:
-            return _request(session, call, subject(tool.name, named), why=ruling.why)
+            return _request(session, call, subject(ready.tool.name, named), why=ruling.why)
         case Decision.DENY:
             return Refusal(call, f"Denied: {ruling.why}")
 
