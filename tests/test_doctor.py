@@ -74,6 +74,7 @@ def test_a_data_directory_that_cannot_be_made_is_a_finding(tmp_path: Path, base_
     ]
 
 
+@pytest.mark.long
 def test_a_service_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     """What cannot be reached is not called good."""
     done = doctor(tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
@@ -81,6 +82,7 @@ def test_a_service_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     assert "✗ model: " in done.stdout
 
 
+@pytest.mark.long
 def test_github_is_looked_at_where_there_are_credentials(tmp_path: Path, base_url: str) -> None:
     """A token that GitHub does not take is a finding with its cure and exit code, and is not shown."""
     model = {"ANTHROPIC_API_KEY": "test", "ANTHROPIC_BASE_URL": base_url}

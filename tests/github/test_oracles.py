@@ -60,6 +60,7 @@ def test_every_query_is_valid() -> None:
     assert {name: found for name, found in errors.items() if found} == {}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(oracle("api.github.com.json") is None, reason="PLANGATE_ORACLES names no folder with the OpenAPI")
 async def test_every_request_is_documented(ground: Ground) -> None:
     """Path, parameters and body of every REST request of a whole conversation stand in GitHub's OpenAPI."""

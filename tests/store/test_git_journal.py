@@ -272,6 +272,7 @@ for line in sys.stdin:
 )
 
 
+@pytest.mark.long
 @pytest.mark.req("E4")
 @pytest.mark.parametrize("shared", (True, False), ids=("one data directory", "two machines"))
 async def test_race_of_processes(journal: GitJournal, repository: Repository, tmp_path: Path, *, shared: bool) -> None:

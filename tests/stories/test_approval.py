@@ -21,6 +21,7 @@ ASKS = call("AskUserQuestion", questions=[{"question": "Where?", "header": "Limi
 TOUCH = call("Bash", command="touch asked.txt")
 
 
+@pytest.mark.long
 @pytest.mark.req("PR1", "PR5", "L8")
 def test_with_nobody_there_the_plan_waits_and_is_then_carried_out_as_it_was_shown(meet: Meet) -> None:
     """Without a terminal and --yes: exit 3; asked again it shows the same plan; --yes executes it, with no new plan."""

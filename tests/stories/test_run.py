@@ -99,6 +99,7 @@ def test_the_same_request_after_it_was_done_begins_anew(meet: Meet) -> None:
     assert sorted(person.branches()) == sorted([first.result["branch"], second.result["branch"]])
 
 
+@pytest.mark.long
 @pytest.mark.req("PR6")
 def test_a_check_that_fails_is_not_hidden(meet: Meet) -> None:
     """A failing check of the plan is named in the story and in --json, with its exit code and output."""

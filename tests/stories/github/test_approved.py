@@ -18,6 +18,7 @@ def approves_by_hand(story: Story, way: str) -> None:
             story.reacts("maya", way)
 
 
+@pytest.mark.long
 async def test_locked(story: Story) -> None:
     """In a locked thread nobody can react; a command counts."""
     await story.planned()

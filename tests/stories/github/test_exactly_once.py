@@ -12,12 +12,19 @@ from tests.stories.github.ground import PATIENCE, Story, soak
 from tests.stories.github.moments import COMMENTS, MOMENTS, PULLS, REACTIONS, READY, exactly_one, strike
 from tests.stories.github.service import Served
 
-EVERY_DAY = {"after the pull request is made", "done, then cut", "done, then reset", "not done, 502"}
+OFTEN = {"after the pull request is made", "done, then reset", "not done, 502"}
+EVERY_DAY = {"done, then cut"}
+
+
+def _sampled(name: str) -> object:
+    if name in EVERY_DAY:
+        return name
+    return pytest.param(name, marks=pytest.mark.long) if name in OFTEN else soak(name)
 
 
 @pytest.mark.req("E3", "PR2")
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", [name if name in EVERY_DAY else soak(name) for name in MOMENTS])
+@pytest.mark.parametrize("name", list(map(_sampled, MOMENTS)))
 def test_killed(served: Served, name: str) -> None:
     """Kill -9 of the service at that moment, and a new start: there is exactly one of everything."""
     moment = MOMENTS[name]
@@ -93,7 +100,7 @@ LOST = {
 
 
 @pytest.mark.req("E1", "PR2")
-@pytest.mark.parametrize("name", [name if name in EVERY_DAY else soak(name) for name in LOST])
+@pytest.mark.parametrize("name", list(map(_sampled, LOST)))
 async def test_lost_answers(story: Story, name: str) -> None:
     """The answers to the making of sign, plan, pull request and last word are lost: none comes twice, none never."""
     faults = story.github.faults

@@ -62,6 +62,7 @@ async def taken(_: Address, keys: frozenset[str]) -> None:
 
 
 @needs_schemas
+@pytest.mark.long
 @pytest.mark.req("N2")
 async def test_every_request_is_documented(story: Story) -> None:
     """Path, parameters and body of every REST request, and every GraphQL query with its variables, are GitHub's own."""
@@ -207,6 +208,7 @@ def read(text: str) -> dict[str, Cost]:
     return {name: Cost(*map(int, numbers)) for name, *numbers in found}
 
 
+@pytest.mark.long
 async def test_the_page_on_costs_is_current(story: Story, tmp_path: Path) -> None:
     """docs/api-cost.md says what is measured, up to the progress comment's edits; a new page is printed and written."""
     rows = await measured(story)

@@ -67,6 +67,7 @@ def test_browser_runs_nothing_that_people_wrote(site: Site, browser: Browser) ->
     assert {url.startswith(site.base) for url in asked} == {True}
 
 
+@pytest.mark.long
 def test_page_works_without_scripts(site: Site, browser: Browser) -> None:
     """With scripts off the same clicks post, redirect and show the new state."""
     page = browser.new_context(java_script_enabled=False).new_page()

@@ -62,7 +62,7 @@ async def visit(tour: Tour, exhibit: Exhibit, checkout: Checkout) -> None:
     assert tour.canary.traces == ""
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("G1", "G2", "G3")
 @pytest.mark.parametrize("name", PLANTED)
 async def test_planted_by_an_agent(name: str, tour: Tour) -> None:
@@ -71,7 +71,7 @@ async def test_planted_by_an_agent(name: str, tour: Tour) -> None:
     await visit(tour, exhibit, await tour.agent(tour.bare.head, "work", exhibit.script))
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("G1", "G2", "G3")
 @pytest.mark.parametrize("name", HISTORY.exhibits)
 async def test_pushed_by_somebody(name: str, tour: Tour, repository: Repository) -> None:
@@ -121,6 +121,7 @@ def naive(repository: Repository, address: str) -> None:
         subprocess.run(command, cwd=repository.path, env=environment, capture_output=True, check=False)
 
 
+@pytest.mark.long
 def test_museum_is_alive(tmp_path: Path, template: Path) -> None:
     """Plain git falls for much of the museum, with its caller's secrets in reach: the tests above can fail."""
     fired = []
@@ -161,6 +162,7 @@ async def swapping(folder: Path, target: Path) -> AsyncIterator[None]:
         await working
 
 
+@pytest.mark.long
 @pytest.mark.req("G1")
 async def test_swapped_while_exported(tour: Tour, repository: Repository, tmp_path: Path) -> None:
     """Even where something still writes, no file from elsewhere is published: a folder is opened, never looked up."""
