@@ -22,7 +22,7 @@ def test_the_demo_plays_the_story_as_often_as_one_wants(tmp_path: Path, times: i
             "Somebody asks",
             "⧉ explore-1 completed",
             "plan mode: plan 1",
-            "⧉ code-2 completed",
+            "⧉ code-3 completed",
             "✓ The failing test",
         ]
         places = [done.stdout.index(part) for part in told]
