@@ -102,6 +102,7 @@ class _Calm:
     keep: frozenset[str]
 
     def text(self, text: str) -> str:
+        """Give a text in which nothing acts: no mention, no command, no picture from elsewhere; code stays as it is."""
         return _COMMAND.sub(_ESCAPED, _outside_code(text, self._prose))
 
     def holds(self, text: str) -> bool:

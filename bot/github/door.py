@@ -200,6 +200,7 @@ class _Request:
 
     @property
     def where(self) -> str:
+        """What an error calls this request: its verb and its path, without what is asked for."""
         return f"{self.verb} {urlsplit(self.path).path}"
 
 

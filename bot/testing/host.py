@@ -76,10 +76,12 @@ class _Host:
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def run(self) -> None:
+        """Serve until `stop`, in the thread that calls this."""
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._serve())
 
     def stop(self) -> None:
+        """End serving; may be called from any thread."""
         self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def _serve(self) -> None:

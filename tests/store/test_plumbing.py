@@ -1,12 +1,14 @@
 """Git as a child process: how it fails."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from bot.core.errors import Misconfigured, Transient
+from bot.core.errors import Transient
 from bot.store.plumbing import Plumbing, Ran
 from tests.store.conftest import Repository
 
@@ -52,19 +54,37 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_no_git(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_a_child(code: str, **environment: str) -> str:
+    """Run code that has `Plumbing` and `Path` in a process with this environment, and give what it printed."""
+    lines = f"from pathlib import Path; from bot.store.plumbing import Plumbing; {code}"
+    ran = subprocess.run([sys.executable, "-c", lines], env=environment, capture_output=True, text=True, check=False)
+    return ran.stdout + ran.stderr
+
+
+def test_no_git() -> None:
     """A machine without git is told so."""
-    monkeypatch.setenv("PATH", os.devnull)
-    with pytest.raises(Misconfigured, match="install git"):
-        Plumbing(repository.path, dict).run("version")
+    told = in_a_child('Plumbing(Path("/"), dict).run("version")', PATH=os.devnull)
+    assert "Misconfigured: git is not installed" in told
+    assert "install git" in told
 
 
 @pytest.mark.req("G1")
-def test_own_configuration(repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Configuration of the machine's owner does not reach git, and hooks of its repository do not run."""
+def test_own_configuration(repository: Repository, tmp_path: Path) -> None:
+    """Nothing of the process's own environment and of its owner's configuration reaches git."""
     (tmp_path / ".gitconfig").write_text("[user]\nname = owner\n")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / ".gitconfig"))
-    plumbing = Plumbing(repository.path, dict)
-    assert plumbing.run("config", "user.name").out == b""
-    assert plumbing.ask("config", "core.hooksPath").strip() == os.devnull.encode()
+    told = in_a_child(
+        f'print(Plumbing(Path("{repository.path}"), dict).run("config", "user.name"))',
+        PATH=os.environ["PATH"],
+        HOME=str(tmp_path),
+        GIT_CONFIG_GLOBAL=str(tmp_path / ".gitconfig"),
+        GIT_TRACE=str(tmp_path / "leaked"),
+        GIT_DIR=str(tmp_path),
+    )
+    assert told.strip() == "Ran(code=1, out=b'', err=b'')"
+    assert not (tmp_path / "leaked").exists()
+
+
+@pytest.mark.req("G1")
+def test_no_hooks(repository: Repository) -> None:
+    """Hooks of the repository do not run."""
+    assert Plumbing(repository.path, dict).ask("config", "core.hooksPath").strip() == os.devnull.encode()

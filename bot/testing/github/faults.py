@@ -187,6 +187,8 @@ class _Answer:
     messages: list[Message] = field(default_factory=list)
 
     async def pass_on(self, send: Send) -> None:
+        """Let the service answer, and note the status."""
+
         async def watched(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.logged.status = message["status"]
@@ -195,12 +197,15 @@ class _Answer:
         await self.app(self.scope, self._receive, watched)
 
     async def collect(self) -> None:
+        """Let the service do its work, and keep its answer instead of sending it."""
+
         async def keep(message: Message) -> None:
             self.messages.append(message)
 
         await self.app(self.scope, self._receive, keep)
 
     async def refuse(self, send: Send, fault: Fault) -> None:
+        """Answer with the fault's status instead of the service."""
         self.logged.status = fault.status
         data = json.dumps({"message": fault.message, "documentation_url": "", "status": str(fault.status)}).encode()
         headers = {"content-type": "application/json", "content-length": str(len(data)), **fault.headers}
@@ -209,6 +214,7 @@ class _Answer:
         await send({"type": "http.response.body", "body": data})
 
     async def cut(self, send: Send) -> None:
+        """Send half of the kept answer, and then break the connection."""
         start, *rest = self.messages
         body = b"".join(message.get("body", b"") for message in rest)
         await send(start)
@@ -216,6 +222,7 @@ class _Answer:
         await self.abort()
 
     async def abort(self) -> None:
+        """Break the connection as a reset does."""
         self.scope["extensions"]["connection.abort"]["abort"]()
         await asyncio.sleep(0)
 

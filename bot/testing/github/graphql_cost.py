@@ -41,6 +41,7 @@ class _Measure:
     cost: Cost
 
     def visit(self, selection: SelectionSetNode | None, parent: Any, times: int) -> None:
+        """Count what a selection asks for, when what holds it comes `times` times."""
         from graphql import FieldNode, FragmentSpreadNode, InlineFragmentNode, get_named_type
 
         for node in selection.selections if selection else ():

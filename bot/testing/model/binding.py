@@ -147,9 +147,11 @@ class _Walk:
         self._previous = ""
 
     def seal(self) -> Seal:
+        """Give what thinking is bound to at the place that was reached."""
         return Seal(self._model.id, self._system, self._tools, self._messages, self._previous)
 
     def thinking(self) -> Iterator[tuple[int, int, Json]]:
+        """Walk the messages and give each thinking block with the numbers of its message and of itself."""
         for index, message in enumerate(self._body["messages"]):
             content = blocks(message["content"])
             for position, block in enumerate(content):

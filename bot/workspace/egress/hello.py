@@ -24,19 +24,23 @@ class _Bytes:
         self.data, self.at = data, 0
 
     def take(self, count: int) -> bytes:
+        """Give the next bytes; raises _Short when there are fewer."""
         if self.at + count > len(self.data):
             raise _Short
         self.at += count
         return self.data[self.at - count : self.at]
 
     def number(self, size: int) -> int:
+        """Give the next number, of that many bytes."""
         return int.from_bytes(self.take(size))
 
     def vector(self, size: int) -> "_Bytes":
+        """Give the next bytes that have their count, a number of `size` bytes, before them."""
         return _Bytes(self.take(self.number(size)))
 
     @property
     def over(self) -> bool:
+        """Whether all has been read."""
         return self.at == len(self.data)
 
 
