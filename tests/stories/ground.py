@@ -64,11 +64,7 @@ class Person:
 
     def environment(self) -> dict[str, str]:
         return {
-            "PATH": os.environ["PATH"],
-            "LANG": "C.UTF-8",
-            "HOME": str(self.home),
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_SYSTEM": os.devnull,
+            **bare(self.home),
             "ANTHROPIC_API_KEY": "test",
             "ANTHROPIC_BASE_URL": self.base_url,
             "PLANGATE_DATA_DIR": str(self.data),
@@ -142,6 +138,17 @@ class Person:
             return [await journal.read(ThreadNumber(thread)) for thread in await journal.threads()]
 
         return asyncio.run(read())
+
+
+def bare(home: Path) -> dict[str, str]:
+    """Give the environment that every program has, of somebody who lives there and has set nothing up."""
+    return {
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "HOME": str(home),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+    }
 
 
 def person(home: Path, base_url: str, **variables: str) -> Person:

@@ -12,8 +12,7 @@ from itertools import chain
 
 from bot.workspace.sandbox import PACKAGE
 from bot.workspace.seccomp import DENIED, UNKNOWN
-
-CANARY = "canary-5f1d2c"
+from tests.workspace.machine import CANARY
 
 DRIVER = r"""
 import ctypes, errno, json, os, platform, signal, socket, struct, subprocess, sys, threading

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +14,9 @@ import pytest
 from bot.ports import Access
 from bot.workspace.sandbox import python
 from bot.workspace.workspace import GitWorkspace
-from tests.workspace.escapes import CANARY, DRIVER, PROBES, filled
+from tests.workspace.escapes import DRIVER, PROBES, filled
 from tests.workspace.ground import Repository
+from tests.workspace.machine import CANARY, attackers_machine
 
 EVERY_DAY = list(PROBES)[::6]
 
@@ -24,28 +24,8 @@ EVERY_DAY = list(PROBES)[::6]
 @pytest.fixture
 def values(tmp_path: Path, workspace: GitWorkspace) -> Iterator[dict[str, str]]:
     """The machine as an attacker would like to find it."""
-    secret = tmp_path / "secret"
-    secret.write_text(CANARY)
-    shared = Path("/dev/shm") / f"plangate-{os.getpid()}-{tmp_path.name}"
-    shared.write_text(CANARY)
-    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as named, socket.socket(socket.AF_UNIX) as abstract:
-        tcp.bind(("127.0.0.1", 0))
-        named.bind(str(tmp_path / "socket"))
-        abstract.bind(f"\0{tmp_path}/abstract")
-        for listening in (tcp, named, abstract):
-            listening.listen(16)
-        yield {
-            "SECRET": str(secret),
-            "SOCKET": str(tmp_path / "socket"),
-            "ABSTRACT": f"{tmp_path}/abstract",
-            "SHARED": str(shared),
-            "PORT": str(tcp.getsockname()[1]),
-            "PARENT": str(os.getpid()),
-            "HOSTNAME": socket.gethostname(),
-            "CHECKOUT": str(tmp_path / "repo"),
-            "MIRROR": str(workspace.mirror.path),
-        }
-    shared.unlink()
+    with attackers_machine(tmp_path) as found:
+        yield found | {"CHECKOUT": str(tmp_path / "repo"), "MIRROR": str(workspace.mirror.path)}
 
 
 def got_out(said: str, count: int) -> list[str]:

@@ -1,7 +1,6 @@
 """What a sandbox keeps in: every row is a way out that was tried; a control shows that its probe works."""
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -13,59 +12,33 @@ import pytest
 
 from bot.core.errors import NoSandbox
 from bot.workspace.sandbox import FALLBACK, PACKAGE, Mount, Profile, argv, cure, probe, python, shown_path
+from tests.workspace.machine import CANARY, attackers_machine
 
-CANARY = "canary-5f1d2c"
 LIBC = "import ctypes, os, socket, sys; libc = ctypes.CDLL(None, use_errno=True)\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The machine as an attacker would like to find it."""
+    """The machine, and the two places on it that a sandbox is given."""
 
-    secret: Path
-    socket: Path
-    shared: Path
-    port: int
+    values: dict[str, str]
     checkout: Path
     mirror: Path
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Host]:
-    secret, checkout, mirror = tmp_path / "secret", tmp_path / "checkout", tmp_path / "mirror"
-    secret.write_text(CANARY)
+    checkout, mirror = tmp_path / "checkout", tmp_path / "mirror"
     checkout.mkdir()
     mirror.mkdir()
     (checkout / "file").write_text("as it was")
-    shared = Path("/dev/shm") / f"plangate-{os.getpid()}-{tmp_path.name}"
-    shared.write_text(CANARY)
-    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as named, socket.socket(socket.AF_UNIX) as abstract:
-        tcp.bind(("127.0.0.1", 0))
-        named.bind(str(tmp_path / "socket"))
-        abstract.bind(f"\0{tmp_path}/abstract")
-        for listening in (tcp, named, abstract):
-            listening.listen()
-        yield Host(secret, tmp_path / "socket", shared, tcp.getsockname()[1], checkout, mirror)
-    shared.unlink()
-
-
-def values(host: Host) -> dict[str, str]:
-    return {
-        "SECRET": str(host.secret),
-        "SOCKET": str(host.socket),
-        "ABSTRACT": f"{host.socket.parent}/abstract",
-        "SHARED": str(host.shared),
-        "PORT": str(host.port),
-        "PARENT": str(os.getpid()),
-        "HOSTNAME": socket.gethostname(),
-        "CHECKOUT": str(host.checkout),
-        "MIRROR": str(host.mirror),
-    }
+    with attackers_machine(tmp_path) as values:
+        yield Host(values | {"CHECKOUT": str(checkout), "MIRROR": str(mirror)}, checkout, mirror)
 
 
 def tell(script: str, host: Host, *, language: str, sandboxed: bool, writable: bool = True) -> str:
     """Run a probe and give its output; the values it needs are its arguments, since an environment would be cleared."""
-    for name, value in values(host).items():
+    for name, value in host.values.items():
         script = script.replace(f"@{name}@", value)
     command = ["bash", "-c", script] if language == "bash" else [python(), "-I", "-S", "-c", LIBC + script]
     mounts = (Mount(str(host.checkout), "/home/me/repo", writable), Mount(str(host.mirror), str(host.mirror)))

@@ -24,7 +24,7 @@ from bot.testing.github.world import ACTIONS_BOT
 from bot.testing.host import received
 from bot.workflow.record import Record, record
 from tests.stories.github.ground import HOME, PATIENCE, Hub, Model
-from tests.stories.ground import PROGRAM, processes, until
+from tests.stories.ground import PROGRAM, bare, processes, until
 
 EVENTS: Final = ("issues", "issue_comment")
 KEY: Final = "key-of-the-stories"
@@ -169,11 +169,7 @@ class Runs(Hub):
     def _environment(self, event: str, folder: Path, run: int) -> dict[str, str]:
         github = self.github
         return {
-            "PATH": os.environ["PATH"],
-            "LANG": "C.UTF-8",
-            "HOME": str(folder),
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_SYSTEM": os.devnull,
+            **bare(folder),
             "GITHUB_EVENT_NAME": event,
             "GITHUB_EVENT_PATH": str(folder / "event.json"),
             "GITHUB_REPOSITORY": HOME,

@@ -1,7 +1,6 @@
 """The bot as the real service: `plangate serve` in a process of its own, told by webhooks, killed and started again."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.stories.github.ground import Hub, Model
-from tests.stories.ground import PROGRAM, until
+from tests.stories.ground import PROGRAM, bare, until
 
 
 @dataclass(slots=True)
@@ -72,11 +71,7 @@ class Served(Hub):
         """Give the variables that an operator sets, and no others."""
         github, app = self.github, self.github.app
         return {
-            "PATH": os.environ["PATH"],
-            "LANG": "C.UTF-8",
-            "HOME": str(self.home),
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_SYSTEM": os.devnull,
+            **bare(self.home),
             "ANTHROPIC_API_KEY": "test",
             "ANTHROPIC_BASE_URL": self.base_url,
             "PLANGATE_DATA_DIR": str(self.home / "data"),

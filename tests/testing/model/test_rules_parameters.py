@@ -7,19 +7,20 @@ from typing import Any
 import pytest
 from anthropic import BadRequestError, NotFoundError
 
-Json = dict[str, Any]
-
-OPUS, OPUS_5, OPUS_4_6, OPUS_4_5 = "claude-opus-5-5", "claude-opus-5", "claude-opus-4-6", "claude-opus-4-5"
-SONNET, HAIKU, HAIKU_4_5 = "claude-sonnet-5-5", "claude-haiku-5-5", "claude-haiku-4-5"
-CLOSED: Json = {"type": "object", "additionalProperties": False}
-
-
-def body(model: str = OPUS, **fields: Any) -> Json:
-    return {"model": model, "max_tokens": 2000, "messages": [{"role": "user", "content": "a"}], **fields}
-
-
-def tool(name: str = "Read", **fields: Any) -> Json:
-    return {"name": name, "input_schema": {"type": "object", "properties": {}}, **fields}
+from tests.testing.model.rules import (
+    CLOSED,
+    HAIKU,
+    HAIKU_4_5,
+    OPUS,
+    OPUS_4_5,
+    OPUS_4_6,
+    OPUS_5,
+    SONNET,
+    Json,
+    body,
+    refused,
+    tool,
+)
 
 
 def prop(**schema: Any) -> Json:
@@ -205,14 +206,6 @@ PARAMETERS: dict[str, tuple[Json, Json, str]] = {
         "max_tokens: 0 is not supported with `tool_choice`",
     ),
 }
-
-
-def refused(ok: Any, good: Json, bad: Json) -> str:
-    assert ok.send(good)["type"] == "message"
-    with pytest.raises(BadRequestError) as error:
-        ok.send(bad)
-    assert error.value.type == "invalid_request_error"
-    return error.value.api_message or ""
 
 
 @pytest.mark.parametrize(("good", "bad", "message"), list(PARAMETERS.values()), ids=list(PARAMETERS))

@@ -5,23 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anthropic import BadRequestError
 
-Json = dict[str, Any]
+from tests.testing.model.rules import CLOSED, HAIKU_4_5, OPUS_4_6, OPUS_5, SONNET, Json, body, refused, tool
 
-OPUS, OPUS_5, OPUS_4_6 = "claude-opus-5-5", "claude-opus-5", "claude-opus-4-6"
-SONNET, HAIKU_4_5 = "claude-sonnet-5-5", "claude-haiku-4-5"
 SHORT: Json = {"type": "ephemeral"}
 LONG: Json = {"type": "ephemeral", "ttl": "1h"}
-CLOSED: Json = {"type": "object", "additionalProperties": False}
-
-
-def body(model: str = OPUS, **fields: Any) -> Json:
-    return {"model": model, "max_tokens": 2000, "messages": [{"role": "user", "content": "a"}], **fields}
-
-
-def tool(name: str = "Read", **fields: Any) -> Json:
-    return {"name": name, "input_schema": {"type": "object", "properties": {}}, **fields}
 
 
 def strict(name: str = "Read", **schema: Any) -> Json:
@@ -295,14 +283,6 @@ MARKERS: dict[str, tuple[Json, Json, str]] = {
         "messages.2.content.0.tool_result.content.0.cache_control: cache_control cannot be set on sub-blocks",
     ),
 }
-
-
-def refused(ok: Any, good: Json, bad: Json) -> str:
-    assert ok.send(good)["type"] == "message"
-    with pytest.raises(BadRequestError) as error:
-        ok.send(bad)
-    assert error.value.type == "invalid_request_error"
-    return error.value.api_message or ""
 
 
 @pytest.mark.parametrize(("good", "bad", "message"), list(TOOLS.values()), ids=list(TOOLS))
