@@ -14,6 +14,7 @@ from typing import Final
 
 from bot.core.errors import Broken
 from bot.core.names import SHORT_DIGEST
+from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
 
 
@@ -56,7 +57,10 @@ class Opinion(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a candidate, or a plan as a whole, does not count; core/comment.py has the sentence for each."""
+    """Why a candidate, or a plan as a whole, does not count, or why fewer approvals do than tier high needs.
+
+    core/comment.py has the sentence for each.
+    """
 
     NOT_A_USER = "not_a_user"
     IS_THE_BOT = "is_the_bot"
@@ -69,6 +73,8 @@ class Reason(StrEnum):
     COMMENT_EDITED = "comment_edited"
     REVISION_ASKED = "revision_asked"
     TOO_FEW = "too_few"
+    CODE_OWNER = "code_owner"
+    NOBODY_ELSE = "nobody_else"
     PLAN_CHANGED = "plan_changed"
     PLAN_HIDDEN = "plan_hidden"
     THREAD_CLOSED = "thread_closed"
@@ -113,6 +119,8 @@ class Candidate:
     """The hex digits that came with a command; empty for none."""
     edited: bool = False
     """Whether anybody ever edited the comment that carried a command (A4a)."""
+    owner: bool = False
+    """Owns every file of tier high that the plan names, as the default branch's CODEOWNERS says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +151,8 @@ class Snapshot:
     """Whose words the plan was made for: who asked, who added to it, and who may have changed what they said."""
     plans: int = 1
     """How many plan versions the request has had."""
-    approvers: int | None = None
-    """How many people may approve at all, where that is known."""
+    approvers: frozenset[int] | None = None
+    """The numeric ids of all who may approve, the bot's own among them if it may; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +186,12 @@ class Verdict:
 class ApprovedPlan:
     """The proof that exactly this document was approved; only `prove` makes one."""
 
-    __slots__ = ("_approvers", "_at", "_document")
+    __slots__ = ("_at", "_document", "_verdict")
 
-    def __init__(self, key: object, document: PlanDocument, approvers: tuple[Actor, ...], at: datetime) -> None:
+    def __init__(self, key: object, document: PlanDocument, verdict: Verdict, at: datetime) -> None:
         if key is not _KEY:
             raise Broken("an ApprovedPlan is made by approval.prove alone")
-        self._document, self._approvers, self._at = document, approvers, at
+        self._document, self._verdict, self._at = document, verdict, at
 
     @property
     def document(self) -> PlanDocument:
@@ -191,9 +199,9 @@ class ApprovedPlan:
         return self._document
 
     @property
-    def approvers(self) -> tuple[Actor, ...]:
-        """Who approved it."""
-        return self._approvers
+    def verdict(self) -> Verdict:
+        """By whom it was approved, and why so many were enough."""
+        return self._verdict
 
     @property
     def at(self) -> datetime:
@@ -217,11 +225,8 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
         return Verdict(Outcome.REJECTED, against, findings)
     if any(word.opinion is Opinion.REVISE for word in last_words):
         return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.REVISION_ASKED)))
-    approvals = tuple(word.actor for word in last_words if word.opinion is Opinion.APPROVE)
-    missing = _missing(len(approvals), _needed(plan, snapshot, policy))
-    if missing is not None:
-        return Verdict(Outcome.PENDING, (), (*findings, Finding(missing)))
-    return Verdict(Outcome.APPROVED, approvals, findings)
+    approvals = tuple(word for word in last_words if word.opinion is Opinion.APPROVE)
+    return _counted(plan, snapshot, policy, approvals, findings=findings)
 
 
 def prove(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime) -> tuple[Verdict, ApprovedPlan | None]:
@@ -229,7 +234,7 @@ def prove(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime)
     verdict = evaluate(plan, snapshot, policy, now)
     if verdict.outcome is not Outcome.APPROVED:
         return verdict, None
-    return verdict, ApprovedPlan(_KEY, plan, verdict.by, now)
+    return verdict, ApprovedPlan(_KEY, plan, verdict, now)
 
 
 def hopeful(snapshot: Snapshot, policy: Policy, since: datetime) -> tuple[Actor, ...]:
@@ -301,16 +306,29 @@ def _last_words(words: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple({word.actor.id: word for word in ordered}.values())
 
 
-def _missing(approvals: int, needed: int) -> Reason | None:
-    """Say what is missing from the approvals that hold, or None when they are enough."""
-    if approvals >= needed:
-        return None
-    return Reason.TOO_FEW if approvals else Reason.NOBODY
+def _counted(
+    plan: PlanDocument,
+    snapshot: Snapshot,
+    policy: Policy,
+    approvals: tuple[Candidate, ...],
+    *,
+    findings: tuple[Finding, ...],
+) -> Verdict:
+    """Say what the approvals that hold come to: one is enough, but for tier high."""
+    if not approvals:
+        return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.NOBODY)))
+    by = tuple(word.actor for word in approvals)
+    if plan.tier != Tier.HIGH or len(by) >= policy.high_needs:
+        return Verdict(Outcome.APPROVED, by, findings)
+    fewer = _fewer(snapshot, policy, approvals)
+    if fewer is None:
+        return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.TOO_FEW)))
+    return Verdict(Outcome.APPROVED, by, (*findings, Finding(fewer)))
 
 
-def _needed(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> int:
-    """Give the number of approvers: tier high needs more, but never more than there are."""
-    if plan.tier != "high":
-        return 1
-    there = policy.high_needs if snapshot.approvers is None else snapshot.approvers
-    return max(1, min(policy.high_needs, there))
+def _fewer(snapshot: Snapshot, policy: Policy, approvals: tuple[Candidate, ...]) -> Reason | None:
+    """Say why fewer approvals are enough than tier high needs (product.md, Risk tiers); None where they are not."""
+    if any(word.owner for word in approvals):
+        return Reason.CODE_OWNER
+    others = (snapshot.approvers or frozenset()) - {policy.bot, *(snapshot.requesters if policy.four_eyes else ())}
+    return Reason.NOBODY_ELSE if others and others <= {word.actor.id for word in approvals} else None

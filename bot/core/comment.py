@@ -26,6 +26,8 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.COMMENT_EDITED: "the comment was edited, so it does not count",
         Reason.REVISION_ASKED: "a revision was asked for: say what should change",
         Reason.TOO_FEW: "another approval is needed",
+        Reason.CODE_OWNER: "a code owner approved, so that is enough",
+        Reason.NOBODY_ELSE: "nobody else may approve here, so that is enough",
         Reason.PLAN_CHANGED: "the plan comment was edited and no longer shows the stored plan",
         Reason.PLAN_HIDDEN: "the plan comment was deleted or hidden",
         Reason.THREAD_CLOSED: "the thread is closed",
@@ -36,6 +38,7 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
     }
 )
 
+_ENOUGH: Final = frozenset({Reason.CODE_OWNER, Reason.NOBODY_ELSE})
 NAMED: Final = 20
 """So many reasons are said: a crowd under a plan must not make a notice that GitHub refuses."""
 _FILES_ROOM: Final = 3_000
@@ -266,7 +269,7 @@ def pull_body(
     *,
     summary: str,
     checks: Sequence[Mapping[str, Any]],
-    approvers: Sequence[str],
+    verdict: Verdict,
     cost_usd: float | None,
 ) -> str:
     """Render a pull request's body: failing checks first, what was done, evidence, who approved, cost, the plan.
@@ -282,12 +285,18 @@ def pull_body(
         parts.append(_checked(checks))
     parts += [_output(check) for check in failing[:_OUTPUTS_SHOWN]]
     money = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
-    who = ", ".join(f"`{login}`" for login in approvers)
-    parts.append(f"Approved by {who} as plan {plan.plan} ({plan.short_digest}). Cost: {money}.")
+    parts.append(f"Approved by {_approvers(verdict)} as plan {plan.plan} ({plan.short_digest}). Cost: {money}.")
     room = POSTED_CHARACTERS - len("\n\n".join(parts)) - _ENDING_ROOM
     parts.append(_folded("The approved plan", cut(f"{inert(plan.markdown)}\n\n{contract(plan)}", room)))
     parts.append(f"Closes #{plan.thread}")
     return "\n\n".join(parts) + "\n"
+
+
+def _approvers(verdict: Verdict) -> str:
+    """Name those who approved, and say why that many were enough for tier high where it is fewer than usual."""
+    who = ", ".join(f"`{actor.login}`" for actor in verdict.by)
+    why = [REASONS[finding.reason] for finding in verdict.findings if finding.reason in _ENOUGH]
+    return f"{who} ({why[0]})" if why else who
 
 
 def _checked(checks: Sequence[Mapping[str, Any]]) -> str:

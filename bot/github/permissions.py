@@ -54,16 +54,23 @@ class Roles:
         answers = [await self._member(team, actor) for team in self.teams]
         return True if True in answers else None if None in answers else False
 
-    async def count(self, least: Role) -> int | None:
-        """Count the people with that role or a higher one; None when they cannot be listed.
+    async def who_may(self, least: Role) -> frozenset[int] | None:
+        """Give the numeric ids of all who have that role, a higher one, or are named by login; None where not known.
 
+        Who is named and no collaborator has no number here, nor has who belongs to a team.
         https://docs.github.com/en/rest/collaborators/collaborators#list-repository-collaborators
         """
+        named = {login.lower() for login in self.users}
         try:
             people = [person async for person in self.door.pages(f"{self.address.path}/collaborators")]
         except PlangateError:
             return None
-        return len([person for person in people if person.get("type") == "User" and _named(person) >= least])
+        if self.teams or named - {str(person.get("login")).lower() for person in people}:
+            return None
+        users = [person for person in people if person.get("type") == "User"]
+        return frozenset(
+            person["id"] for person in users if _named(person) >= least or person["login"].lower() in named
+        )
 
     async def foresee(self, actors: Collection[Actor]) -> None:
         """Spare a look-up for each of many strangers: who is no collaborator has no role that could decide."""

@@ -90,7 +90,7 @@ class Looker:
     posted: Callable[[PlanDocument], str]
     """Renders the comment that was posted for a plan."""
     approve: Role = Role.MAINTAIN
-    """The role that may approve: whoever has it is counted where a plan needs two."""
+    """The role that may approve: where a plan needs two, it is asked whether there are two."""
 
     async def look(self, plan: PlanDocument, shown: str) -> Snapshot:
         """Take one look; never raises what GitHub does: then the snapshot is incomplete."""
@@ -121,7 +121,7 @@ class Looker:
             drifted=await self._drifted(plan, _base(repository)),
             complete=known,
             plans=plan.plan,
-            approvers=await roles.count(self.approve) if plan.tier == Tier.HIGH else None,
+            approvers=await roles.who_may(self.approve) if plan.tier == Tier.HIGH else None,
         )
 
     async def _votes(self, node: Json, shown: str) -> AsyncIterator[Candidate]:

@@ -115,12 +115,12 @@ def _title(desk: Desk, now: Record) -> str:
 
 def _pull(desk: Desk, now: Record, proof: ApprovedPlan, made: Published) -> PullOrder:
     clean = desk.redactor.redacted
-    executed, approvers = now.last(Move.EXECUTED).body, tuple(actor.login for actor in proof.approvers)
+    executed, approvers = now.last(Move.EXECUTED).body, tuple(actor.login for actor in proof.verdict.by)
     body = comment.pull_body(
         proof.document,
         summary=clean(inert(clean(executed["summary"]))),
         checks=executed["checks"],
-        approvers=approvers,
+        verdict=proof.verdict,
         cost_usd=now.cost_usd if desk.world.ledger.priced else None,  # of the thread, whichever processes it took
     )
     orders = desk.orders

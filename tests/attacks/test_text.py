@@ -72,7 +72,9 @@ def test_what_is_closed_stays(text: str) -> None:
 def test_a_failing_check_mentions_nobody() -> None:
     """The line of a check, which the model chose, stands in the pull request's body as code."""
     check = {"command": "pytest -k '@octocat fixes #3'", "exit_code": 1, "seconds": 1.0, "output": ""}
-    body = pull_body(PLAN, summary="Done.", checks=[check], approvers=["maya"], cost_usd=None)
+    body = pull_body(
+        PLAN, summary="Done.", checks=[check], verdict=Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), cost_usd=None
+    )
     assert "<summary><code>pytest -k '@octocat fixes #3'</code></summary>" in body
 
 

@@ -9,7 +9,20 @@ from typing import Any, Final
 import pytest
 
 from bot.core import approval
-from bot.core.approval import Actor, ApprovedPlan, Candidate, Opinion, Policy, Role, Shown, Snapshot, Way, prove
+from bot.core.approval import (
+    Actor,
+    ApprovedPlan,
+    Candidate,
+    Opinion,
+    Outcome,
+    Policy,
+    Role,
+    Shown,
+    Snapshot,
+    Verdict,
+    Way,
+    prove,
+)
 from bot.core.errors import Broken
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
@@ -36,10 +49,10 @@ YES: Final = Candidate(ANA, Way.REACTION, Opinion.APPROVE, NOON + timedelta(seco
 def test_proof_cannot_be_made(key: object) -> None:
     """Without the key of core/approval.py no ApprovedPlan is made."""
     with pytest.raises(Broken, match=r"prove alone"):
-        ApprovedPlan(key, PLAN, (ANA,), LATER)
+        ApprovedPlan(key, PLAN, Verdict(Outcome.APPROVED, (ANA,)), LATER)
 
 
-@pytest.mark.parametrize("name", ("document", "approvers", "at"))
+@pytest.mark.parametrize("name", ("document", "verdict", "at"))
 def test_proof_cannot_be_changed(name: str) -> None:
     """What was proved stays what was proved."""
     _, proof = prove(PLAN, Snapshot(Shown(NOON), (YES,)), Policy(), LATER)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from bot.core import visible
+from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
 from bot.core.comment import Row, brief, progress, published, pull_body, superseded
 from bot.core.gate import Stage
 from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
@@ -24,6 +25,8 @@ PLAN: Final = PlanDocument(
     budget_usd=7.5,
     expires=datetime(2026, 11, 27, 8, 30, tzinfo=UTC),
 )
+BOTH: Final = Verdict(Outcome.APPROVED, (Actor(1, "ana"), Actor(2, "ben")))
+ALONE: Final = Verdict(Outcome.APPROVED, (Actor(1, "ana"),))
 GOOD: Final = {"command": "ruff check", "exit_code": 0, "seconds": 1.5, "output": "fine"}
 BAD: Final = {"command": "pytest -q", "exit_code": 1, "seconds": 2.0, "output": "1 failed"}
 
@@ -49,7 +52,7 @@ def test_progress() -> None:
 
 
 def body(*checks: dict[str, Any], cost_usd: float | None = 1.234, plan: PlanDocument = PLAN) -> str:
-    return pull_body(plan, summary="Renamed it.", checks=checks, approvers=("ana", "ben"), cost_usd=cost_usd)
+    return pull_body(plan, summary="Renamed it.", checks=checks, verdict=BOTH, cost_usd=cost_usd)
 
 
 @pytest.mark.req("PR6")
@@ -62,6 +65,20 @@ def test_pull_request() -> None:
     assert "<details><summary>The approved plan</summary>\n\nRename it.\n\n- Files: `src/**`" in text
     assert text.endswith("</details>\n\nCloses #8\n")
     assert "Cost: unknown." in body(cost_usd=None)
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    (
+        (Reason.NOBODY_ELSE, "`ana` (nobody else may approve here, so that is enough) as plan 3"),
+        (Reason.CODE_OWNER, "`ana` (a code owner approved, so that is enough) as plan 3"),
+        (Reason.ROLE_TOO_LOW, "`ana` as plan 3"),
+    ),
+)
+def test_fewer_approvals_than_usual(reason: Reason, said: str) -> None:
+    """Where fewer people approved than tier high needs, the pull request says why that was enough."""
+    verdict = Verdict(Outcome.APPROVED, ALONE.by, (Finding(reason),))
+    assert f"Approved by {said}" in pull_body(PLAN, summary="Done.", checks=(), verdict=verdict, cost_usd=1.0)
 
 
 def test_pull_request_with_checks() -> None:
@@ -112,7 +129,7 @@ def test_long_pull_request(case: str) -> None:
     """However long its parts are, it fits, closes its issue at the end, and nobody is mentioned by what a cut left."""
     given: dict[str, Any] = {"summary": "Done.", "checks": [GOOD], "plan": PLAN, **LONG[case]}
     plan = replace(given["plan"], markdown=inert(given["plan"].markdown))
-    text = pull_body(plan, summary=inert(given["summary"]), checks=given["checks"], approvers=("ana",), cost_usd=1.0)
+    text = pull_body(plan, summary=inert(given["summary"]), checks=given["checks"], verdict=ALONE, cost_usd=1.0)
     assert (len(text) <= POSTED_CHARACTERS, len(text.encode()) <= POSTED_BYTES) == (True, True)
     assert text.endswith("</details>\n\nCloses #8\n")
     assert "Approved by `ana` as plan 3" in text

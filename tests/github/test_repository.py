@@ -158,16 +158,28 @@ async def test_another_account_of_that_name_has_no_known_role(ground: Ground) ->
     assert await roles.of(Actor(0, "ghost", ActorKind.GONE)) is Role.NONE
 
 
-async def test_people_who_may_are_counted(ground: Ground) -> None:
-    """The owner and everybody with the role or a higher one; unknown where it cannot be listed."""
+@pytest.mark.req("PR1")
+async def test_people_who_may(ground: Ground) -> None:
+    """The owner and everybody with the role or a higher one; not known where they cannot be listed."""
     roles = Roles(ground.door, ground.address)
-    everybody = await roles.count(Role.READ)
-    maintainers = await roles.count(Role.MAINTAIN)
+    everybody, maintainers = await roles.who_may(Role.READ), await roles.who_may(Role.MAINTAIN)
+    lower = {person(ground, login).id for login in ("will", "tom", "rea")}
     assert everybody is not None
-    assert maintainers is not None
-    assert everybody - maintainers == 3
+    assert maintainers == everybody - lower
+    assert lower < everybody
     ground.github.faults.fail("GET */collaborators*", 500, times=99)
-    assert await roles.count(Role.ADMIN) is None
+    assert await roles.who_may(Role.ADMIN) is None
+
+
+@pytest.mark.req("PR1")
+async def test_people_who_may_by_name(ground: Ground) -> None:
+    """Who is named may as well; where somebody named has no number here, or a team is, not all are known."""
+    plain = await Roles(ground.door, ground.address).who_may(Role.MAINTAIN)
+    named = await Roles(ground.door, ground.address, users=("Rea",)).who_may(Role.MAINTAIN)
+    assert plain is not None
+    assert named == plain | {person(ground, "rea").id}
+    assert await Roles(ground.door, ground.address, users=("stranger",)).who_may(Role.MAINTAIN) is None
+    assert await Roles(ground.door, ground.address, teams=("octo/core",)).who_may(Role.MAINTAIN) is None
 
 
 async def test_named_people_are_listed(ground: Ground) -> None:
