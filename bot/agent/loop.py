@@ -12,6 +12,7 @@ from typing import Final, assert_never
 
 from bot.agent import compaction, dispatch
 from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
+from bot.agent.limits import Resource
 from bot.agent.monitor import Monitor, OverLimit
 from bot.agent.relay import closing
 from bot.agent.reminders import due
@@ -49,10 +50,11 @@ async def _step(session: Session, *, may_nudge: bool) -> AsyncGenerator[AgentEve
     if session.world.alarm.rung:
         yield Ended(session.agent, End.FAILED, str(CanaryShown()))
         return
-    if limit := _limit(session):
+    room = compaction.due(session)
+    if (limit := _limit(session)) and not (room and limit.limit is Resource.CONTEXT):
         yield limit
         return
-    if compaction.due(session):
+    if room:
         async with closing(compaction.compacted(session)) as made:
             async for told in made:
                 yield told

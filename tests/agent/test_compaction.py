@@ -6,7 +6,8 @@ from itertools import pairwise
 import pytest
 
 from bot.agent.compaction import STUCK, TOO_LARGE
-from bot.agent.events import Compacted, End, Info
+from bot.agent.events import Answered, Compacted, End, Info
+from bot.agent.limits import Limits
 from bot.agent.modes import Mode
 from bot.agent.plan_mode import EXIT_PLAN_MODE, approved
 from bot.agent.tools.registry import ALL, LOOKING
@@ -295,3 +296,24 @@ async def test_a_model_that_is_not_there_gives_way_at_once(room: Open) -> None:
     session = r.session(model="claude-opus-3")
     assert ended(await drive(session)).text == "Done."
     assert session.frozen.model == "claude-sonnet-5-5"
+
+
+@pytest.mark.req("C1", "S9", "L5")
+async def test_room_is_made_before_a_limit_of_the_context_ends_it(room: Open) -> None:
+    """An answer takes the context over the session's own limit, and a summary brings it below: the session goes on."""
+    made = [0]
+
+    def policy(request: ModelRequest) -> Reply:
+        made[0] += 1
+        if made[0] > 12:
+            return say("Done.")
+        words = "word " * (2_400 if made[0] == 9 else 1)
+        return several(say(words), call("Read", file_path=f"src/{made[0]}.py"))
+
+    r = small(room, summarising(policy))
+    session = r.session(tools=LOOKING, limits=Limits(context_tokens=13_000))
+    events = await drive(session)
+    peak = max(event.usage.context for event in of(events, Answered))
+    assert peak >= 13_000, peak
+    assert ended(events).text == "Done."
+    assert of(events, Compacted)

@@ -7,6 +7,7 @@ import pytest
 
 from bot.agent.events import (
     AgentChanged,
+    Compacted,
     Info,
     Lifecycle,
     ToolFinished,
@@ -14,6 +15,7 @@ from bot.agent.events import (
 )
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
+from bot.agent.model.specs import SPECS
 from bot.agent.session import Frozen
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.subagents.resuming import in_flight, recalled
@@ -31,6 +33,7 @@ from tests.agent.ground import (
     results,
     valid,
 )
+from tests.agent.small import summarising
 
 
 @pytest.mark.req("S4", "S5")
@@ -182,6 +185,23 @@ async def test_what_happens_to_a_child_is_told(room: Open) -> None:
     events = await drive(t.session)
     assert [(event.agent, event.kind) for event in of(events, Info)] == [("explore-1", "retry")]
     assert [event.name for event in of(events, ToolStarted) if event.agent == "explore-1"] == ["LS"]
+
+
+@pytest.mark.req("S12", "C1")
+async def test_people_see_that_a_child_was_summarised(room: Open) -> None:
+    """Older history of a sub-agent gives way to a summary: that is told under its name."""
+
+    def child(request: ModelRequest) -> Reply:
+        looked = len(request.results) and "LS 5" in request.results[-1].text
+        return say("Seen.") if looked else call("LS", path=str(request.step))
+
+    r = room(script(task("look"), summarising(child)))
+    r.model.specs["claude-sonnet-5-5"] = replace(SPECS["claude-sonnet-5-5"], window=16_000, summarizes=False)
+    t = team(r)
+    t.workspace.answer = lambda operation, given: ToolOutput(f"{operation} {given['path']} " + "x" * 7_000)
+    events = await drive(t.session)
+    assert {event.agent for event in of(events, Compacted)} == {"explore-1"}
+    assert results(t.session)[0]["content"] == "Seen."
 
 
 @pytest.mark.req("S8", "S14")

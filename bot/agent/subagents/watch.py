@@ -9,6 +9,7 @@ from bot.agent.events import (
     AgentChanged,
     AgentEvent,
     Answered,
+    Compacted,
     End,
     Ended,
     Info,
@@ -82,7 +83,7 @@ class Watch:
                 if event.name == EXIT_PLAN_MODE:
                     self.plan = str(event.input.get("plan", ""))
                 return [event]
-            case Info() | ToolProgressed():
+            case Info() | ToolProgressed() | Compacted():
                 return [event]
             case _:
                 return []
