@@ -1,14 +1,17 @@
 """Eight sub-agents of two reads and a report each, at one second to the first token: time and dollars beside the ideal.
 
-The model is simulated, over real HTTP on loopback, with a prompt cache that works as the service's does; the workspace
-is the sandbox of this machine. The ideal is five answers after each other: the parent sends all, three rounds, the end.
+The model is simulated in a process of its own, over real HTTP on loopback, with a prompt cache that works as the
+service's does; the workspace is the sandbox of this machine. The ideal is five answers after each other: the parent
+sends all, three rounds, the end.
 Usage: python benchmarks/subagents.py [--agents 8] [--latency 1.0] [--at-once 8]
 """
 
 import argparse
 import asyncio
+import multiprocessing
 import tempfile
 import time
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -60,11 +63,32 @@ def policy(agents):
     return answer
 
 
+def serve(agents, latency, pipe):
+    """Serve the model until the other side of the pipe is closed."""
+    with ScriptedModel(policy(agents), latency=latency) as api:
+        pipe.send(api.base_url)
+        pipe.poll(None)
+
+
+@contextmanager
+def served(given):
+    """Give the address of a model in a process of its own."""
+    pipe, inner = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(given.agents, given.latency, inner))
+    server.start()
+    inner.close()
+    try:
+        yield pipe.recv()
+    finally:
+        pipe.close()
+        server.join()
+
+
 async def measure(given):
     """Run the fan-out cold, then warm, in one session, and give (seconds, dollars) of each."""
-    with ScriptedModel(policy(given.agents), latency=given.latency) as api, tempfile.TemporaryDirectory() as data:
+    with served(given) as address, tempfile.TemporaryDirectory() as data:
         clock = SystemClock()
-        model = AnthropicModel(clock, "none", api.base_url)
+        model = AnthropicModel(clock, "none", address)
         source = await LocalRepository.open(sample.make(Path(data) / "shop"))
         workspace = GitWorkspace.on(source, Path(data) / "data")
         tree = await workspace.checkout("main", source.head)

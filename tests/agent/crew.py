@@ -47,6 +47,8 @@ class DeskWorkspace:
     answer: Answer = lambda operation, _: ToolOutput(operation)
     bounds: list[Bounds] = field(default_factory=list)
     hold: asyncio.Event | None = None
+    starts: asyncio.Event | None = None
+    """Where given, no sandbox is there before it is set."""
     opened: asyncio.Queue[DeskHost] = field(default_factory=asyncio.Queue)
 
     async def checkout(self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes) -> Checkout:  # noqa: ARG002
@@ -74,6 +76,8 @@ class DeskWorkspace:
         self.log.append(f"open {checkout.path} to {access}{' and ' + ' '.join(network.hosts) if network.hosts else ''}")
         if self.broken == "open":
             raise Refused("no sandbox", where="here", mend="install one")
+        if self.starts is not None:
+            await self.starts.wait()
         host = self.hosts.setdefault(f"{len(self.hosts)} {checkout.path}", DeskHost(self.answer, hold=self.hold))
         await self.opened.put(host)
         return host

@@ -1,5 +1,6 @@
 """Sub-agents: bounded, isolated, followed, merged in order, ended with their parent (S1-S6, S11a, S12, S14, P5)."""
 
+import asyncio
 from collections import Counter
 
 import pytest
@@ -286,8 +287,8 @@ async def test_one_that_fails_is_named_and_harms_nobody(room: Open, outcome: Rep
 @pytest.mark.req("S5", "S11")
 @pytest.mark.parametrize("where", ("fork", "open"))
 async def test_a_workspace_that_fails_fails_one_agent(room: Open, where: str) -> None:
-    """No checkout, no sandbox: an error result that says so; the session goes on."""
-    r = room(script(task("change", "code"), lambda _: say("?")))
+    """No checkout, no sandbox: an error result that says so, and its model is not asked again; the session goes on."""
+    r = room(script(task("change", "code"), lambda _: call("LS", path=".")))
     t = team(r)
     t.workspace.broken = where
     events = await drive(t.session)
@@ -295,7 +296,49 @@ async def test_a_workspace_that_fails_fails_one_agent(room: Open, where: str) ->
     assert "The sub-agent code-1 failed" in result["content"]
     assert final(events)["code-1"].state is Lifecycle.FAILED
     assert ended(events).end is End.ANSWERED
-    assert children(r) == []
+    assert len(children(r)) <= 1
+
+
+@pytest.mark.req("S3", "S6")
+async def test_its_model_is_asked_while_its_sandbox_starts(room: Open) -> None:
+    """The first request goes out at once, and the first call waits until the sandbox is there."""
+    loop, started = asyncio.get_running_loop(), asyncio.Event()
+
+    def child(request: ModelRequest) -> Reply:
+        if not request.step:
+            loop.call_soon_threadsafe(started.set)
+        return say("Seen.") if request.step else call("Read", file_path="a")
+
+    r = room(script(task("look"), child))
+    t = team(r)
+    t.workspace.starts = started
+    async with asyncio.timeout(20):
+        await drive(t.session)
+    assert results(t.session)[0]["content"] == "Seen."
+    (host,) = t.workspace.hosts.values()
+    assert [name for name, _ in host.calls] == ["Read"]
+    assert host.closed
+
+
+@pytest.mark.req("S3", "L6")
+async def test_a_sandbox_on_its_way_ends_with_its_agent(room: Open) -> None:
+    """A parent that is cancelled while sandboxes start leaves no task behind."""
+    before, asked, loop = asyncio.all_tasks(), asyncio.Event(), asyncio.get_running_loop()
+
+    def child(_: ModelRequest) -> Reply:
+        loop.call_soon_threadsafe(asked.set)
+        return call("Read", file_path="a")
+
+    t = team(room(script(task("look"), child)))
+    t.workspace.starts = asyncio.Event()
+    running = asyncio.create_task(drive(t.session))
+    await asked.wait()
+    assert t.workspace.log == ["open main to read"]
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert asyncio.all_tasks() == before
+    assert t.workspace.hosts == {}
 
 
 @pytest.mark.req("S4", "N1a")

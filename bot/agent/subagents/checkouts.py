@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from bot.agent.subagents.coming import ComingHost
 from bot.agent.subagents.kinds import AgentType
 from bot.core.bounds import Bounds
 from bot.core.names import AgentId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Checkout, Merge, Toolhost, Workspace
+from bot.ports import Access, Checkout, Merge, Workspace
 
 FORKS_AT_ONCE: Final = 3
 
@@ -31,10 +32,10 @@ class Place:
     merged: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def opened(self, bounds: Bounds) -> AsyncIterator[Toolhost]:
+    async def opened(self, bounds: Bounds) -> AsyncIterator[ComingHost]:
         """Give a toolhost on the place, within bounds, that ends with the block; one only to look reaches nothing."""
         access, network = (Access.WRITE, self.home.network) if self.kind.writes else (Access.READ, NO_NETWORK)
-        host = await self.home.workspace.open(self.checkout, access, network=network, bounds=bounds)
+        host = ComingHost(self.home.workspace.open(self.checkout, access, network=network, bounds=bounds))
         try:
             yield host
         finally:

@@ -159,7 +159,9 @@ class Crew:
                 begin = partial(self._begun, kind, watch.row.agent, host)
                 async with closing(Work(watch, self._prefixes, begin, limits, brief).done()) as events:
                     async for event in events:
+                        host.check()
                         yield event
+                host.check()
             if kind.writes:
                 yield watch.moved(Lifecycle.WAITING)
                 watch.merge = await place.merge()
