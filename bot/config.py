@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bot.core.errors import Misconfigured
 from bot.core.redaction import Redactor, Values
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bot.configuration import Configuration
 
 PATH = ".github/plangate.yml"
+PARTIAL_CLONE_MB: Final = 256
 
 # What is a secret wherever it stands in the environment, ours or a neighbour's: none of it may be shown (PR4).
 _SECRETS = {
@@ -147,6 +148,8 @@ class Settings:
     output_cap: int | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     network: Network = Network()
+    partial_clone_mb: int = PARTIAL_CLONE_MB
+    """A repository that takes more on GitHub is fetched without contents of its past (security.md, G2)."""
     github: GitHubSettings = field(default_factory=GitHubSettings)
     identity: Identity | None = None
     overrides: Overrides = Overrides()
@@ -164,6 +167,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         output_cap=_positive(env, "PLANGATE_MAX_OUTPUT_TOKENS"),
         extra_body=_object(env, "PLANGATE_EXTRA_BODY"),
         network=Network.of(env),
+        partial_clone_mb=_positive(env, "PLANGATE_PARTIAL_CLONE_MB") or PARTIAL_CLONE_MB,
         github=_github(env),
     )
 

@@ -27,12 +27,14 @@ def test_each_variable_is_read() -> None:
             "PLANGATE_DATA_DIR": "/data",
             "PLANGATE_STATE_KEY": "state",
             "PLANGATE_MAX_OUTPUT_TOKENS": "32000",
+            "PLANGATE_PARTIAL_CLONE_MB": "100",
             "PLANGATE_EXTRA_BODY": '{"service_tier": "auto"}',
         }
     )
     assert (given.api_key.reveal(), given.state_key.reveal()) == ("key", "state")
     assert (given.base_url, given.data_dir) == ("http://127.0.0.1:1", Path("/data"))
     assert (given.output_cap, dict(given.extra_body)) == (32000, {"service_tier": "auto"})
+    assert (given.partial_clone_mb, settings({}).partial_clone_mb) == (100, 256)
 
 
 def test_a_relative_data_directory_is_made_absolute() -> None:
@@ -46,6 +48,7 @@ def test_a_relative_data_directory_is_made_absolute() -> None:
         ("PLANGATE_MAX_OUTPUT_TOKENS", "many"),
         ("PLANGATE_MAX_OUTPUT_TOKENS", "0"),
         ("PLANGATE_MAX_OUTPUT_TOKENS", "-1"),
+        ("PLANGATE_PARTIAL_CLONE_MB", "1.5"),
         ("PLANGATE_EXTRA_BODY", "{"),
         ("PLANGATE_EXTRA_BODY", "[]"),
     ),

@@ -52,6 +52,8 @@ from bot.store.transcripts import SpooledTranscripts
 from bot.workflow import engine
 from bot.workflow.desk import Desk, Orders
 from bot.workflow.record import Record, record
+from bot.workspace.mirror import Mirror, mirrors
+from bot.workspace.remote import RemoteRepository
 from bot.workspace.screening import Screen
 from bot.workspace.workspace import GitWorkspace
 
@@ -232,7 +234,8 @@ class GitHubHost:
             raise Refused("the repository has no commit yet", where=at.path, mend="push one")
         keys, mistake = await self._configuration(reached.door, at, facts.default_branch)
         screen, passage = Screen(self.redactor, tuple(keys.secrets.examples)), passage_of(self.settings)
-        workspace = GitWorkspace.on(reached.remote, self.settings.data_dir, bounds_of(keys), screen, passage=passage)
+        source = await self._source(reached)
+        workspace = GitWorkspace.on(source, self.settings.data_dir, bounds_of(keys), screen, passage=passage)
         try:
             async with reached.kept_fresh():
                 with laid(self.settings.data_dir) as alarm:
@@ -244,6 +247,13 @@ class GitHubHost:
                     await dialogue.close()
         finally:
             await workspace.close()
+
+    async def _source(self, reached: Reached) -> RemoteRepository:
+        """Say how git fetches a repository: one that is large and was never fetched, without contents of its past."""
+        if Mirror.of(reached.remote, mirrors(self.settings.data_dir)).path.exists():
+            return reached.remote
+        size = await repository.kilobytes(reached.door, reached.at)
+        return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
     async def _dialogue(
         self, reached: Reached, facts: repository.Repository, thread: ThreadNumber, keys: "Configuration"

@@ -46,7 +46,7 @@ from bot.workflow.desk import Desk
 from bot.workflow.engine import look
 from bot.workflow.record import Record, record
 from bot.workspace import sandbox
-from bot.workspace.mirror import Mirror
+from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.repository import LocalRepository
 from bot.workspace.screening import Screen
 from bot.workspace.workspace import GitWorkspace
@@ -122,7 +122,7 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Loc
     warming.start()
     try:
         source = await LocalRepository.open(options.folder, unsafe=options.unsafe)
-        local = Local(settings, source, Mirror.of(source, settings.data_dir / "mirrors"))
+        local = Local(settings, source, Mirror.of(source, mirrors(settings.data_dir)))
         await local.mirror.ensure(source.head)
         keys = await _configuration(local)
         model.fallback = keys.models.fallback

@@ -76,6 +76,15 @@ async def repository(door: Door, address: Address) -> Repository:
     )
 
 
+async def kilobytes(door: Door, address: Address) -> int:
+    """Give about how much room a repository's history takes on GitHub's disks.
+
+    https://docs.github.com/en/rest/repos/repos#get-a-repository
+    """
+    size = (await door.get(address.path)).get("size")
+    return size if isinstance(size, int) else 0
+
+
 async def head(door: Door, address: Address, branch: str) -> CommitId | None:
     """Give the head of a branch, or None when there is no such branch.
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from bot.core.errors import Broken, Refused, Transient
 from bot.core.names import CommitId
 from bot.ports import Checkout
-from bot.workspace import litter, run
+from bot.workspace import litter, partial, run
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.sandbox import Mount, Profile
@@ -190,7 +190,7 @@ def start_repository(tree: Path, mirror: Mirror, *, head: CommitId) -> None:
     (git_dir / "refs" / "heads").mkdir(parents=True)
     (git_dir / "objects" / "info").mkdir(parents=True)
     (git_dir / "objects" / "info" / "alternates").write_text(f"{mirror.objects}\n")
-    (git_dir / "config").write_text(_CONFIG)
+    (git_dir / "config").write_text(_CONFIG + (partial.PROMISE if mirror.partial else ""))
     (git_dir / "HEAD").write_text(f"{head}\n")
     with suppress(FileNotFoundError):
         shutil.copyfile(mirror.path / "shallow", git_dir / "shallow")

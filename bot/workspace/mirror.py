@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bot.core.errors import Conflict, Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import CommitId, is_commit
-from bot.workspace import run, upkeep
+from bot.workspace import partial, run, upkeep
 from bot.workspace.locks import Lock
 from bot.workspace.remote import refusal
 from bot.workspace.source import Source
@@ -38,6 +38,11 @@ _HEAD = "refs/plangate/head"
 _FILE_KINDS = frozenset({b"blob"})
 
 
+def mirrors(data: Path) -> Path:
+    """Give the folder of mirrors in a data directory."""
+    return data / "mirrors"
+
+
 @dataclass(frozen=True, slots=True)
 class Mirror:
     """The mirror of a repository; `ensure` makes it and brings it up to a commit."""
@@ -55,6 +60,11 @@ class Mirror:
     def objects(self) -> Path:
         """The folder whose objects checkouts borrow."""
         return self.path / "objects"
+
+    @property
+    def partial(self) -> bool:
+        """Whether contents of the past are missing here (partial.py)."""
+        return partial.is_partial(self.path)
 
     async def ensure(self, commit: CommitId) -> None:
         """Have a commit and all its history; quick when it is there. Raises Refused for what is dangerous to fetch."""
@@ -138,6 +148,7 @@ class Mirror:
             raise _unfetched(self.source, asked, answer)
         commit = CommitId((await run.git(self.path, "rev-parse", "--verify", _HEAD)).out.decode().strip())
         if not await self._has(commit):
+            await self._complete(commit)
             await upkeep.weigh(self.path, commit)
             await run.git(self.path, "update-ref", _ref(commit), commit)
         return commit
@@ -155,17 +166,40 @@ class Mirror:
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir(parents=True)
         await run.git(making, "init", "--quiet", "--bare")
+        if self.source.partial:
+            partial.make(making)
         os.rename(making, self.path)
 
     async def _fetch(self, what: str) -> run.Answer:
-        """Fetch a commit or branch with its history; what reads a person's own repository runs in a sandbox."""
+        """Fetch a commit or branch with its history."""
+        return await self._ask("--update-shallow", "--", self._named, f"+{what}:{_HEAD}")
+
+    async def _complete(self, commit: CommitId) -> None:
+        """Have all contents of a commit here, where the mirror is a partial one."""
+        if not (self.partial and (lacking := await partial.lacking(self.path, commit))):
+            return
+        # What is here has none of it: there is nothing to agree on first (git-config(1), fetch.negotiationAlgorithm).
+        alone = ("-c", "fetch.negotiationAlgorithm=noop")
+        answer = await self._ask("--filter=blob:none", "--stdin", self._named, before=alone, stdin=lacking)
+        if answer.code != 0:
+            raise _unfetched(self.source, commit, answer)
+
+    @property
+    def _named(self) -> str:
+        """What git is told to fetch from."""
+        return partial.REMOTE if self.partial else self.source.location
+
+    async def _ask(self, *arguments: str, before: tuple[str, ...] = (), stdin: bytes = b"") -> run.Answer:
+        """Run one fetch; what reads a person's own repository runs in a sandbox."""
         source = self.source
         through = (f"--upload-pack={source.upload_pack}",) if source.upload_pack else ()
+        address = {f"remote.{partial.REMOTE}.url": source.location} if self.partial else {}
         return await run.git(
             self.path,
-            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow"),
-            *(*through, "--", source.location, f"+{what}:{_HEAD}"),
-            settings={**_FSCK, **await asyncio.to_thread(source.settings)},
+            *(*before, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", *through),
+            *arguments,
+            stdin=stdin,
+            settings={**_FSCK, **address, **await asyncio.to_thread(source.settings)},
             check=False,
         )
 

@@ -46,6 +46,10 @@ _BRANCH = re.compile(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)|@\{))[A-Za-z0-9][A-Za-z
 _PERSON = re.compile(r"[^<>\x00-\x1f\x7f]+ <[^<>\s\x00-\x1f\x7f]+>")
 _SHOWN = 20
 
+# git-config(1), push.negotiate: where the base's branch has moved on the server, git would else send the whole history,
+# of which a partial mirror lacks the contents. It starts the far side's program itself: not for a person's repository.
+_NEGOTIATED = {"push.negotiate": "true"}
+
 # What git says when somebody else's push came first: before ours, or while it was under way.
 _OVERTAKEN = ("stale info", "fetch first", "non-fast-forward", "but expected", "reference already exists")
 
@@ -137,7 +141,7 @@ class Publisher:
             *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"),
             *(*through, f"--force-with-lease={ref}:{order.expected or ''}"),
             *("--", source.location, f"{commit}:{ref}"),
-            settings=await asyncio.to_thread(source.settings),
+            settings={**({} if through else _NEGOTIATED), **await asyncio.to_thread(source.settings)},
             check=False,
         )
         if answer.code != 0:

@@ -58,6 +58,8 @@ class RemoteRepository:
     credentials: Callable[[], str]
     """Gives a token that may read and push; asked before each command, from any thread."""
     unsafe: bool = False
+    partial: bool = False
+    """Whether it is too large to be fetched with all contents of its past."""
     passage: Passage = Passage()
 
     def __post_init__(self) -> None:

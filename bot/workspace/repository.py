@@ -18,6 +18,7 @@ from bot.workspace.sandbox import Mount, Profile
 _SETTINGS = {
     "safe.directory": "*",  # whoever owns it: it is in a sandbox
     "uploadpack.allowAnySHA1InWant": "true",
+    "uploadpack.allowFilter": "true",
     "core.alternateRefsCommand": "true",
     "receive.denyCurrentBranch": "refuse",
     "receive.fsckObjects": "false",
@@ -73,6 +74,11 @@ class LocalRepository:
     def folder(self) -> str:
         """Its own work tree."""
         return str(self.place.top)
+
+    @property
+    def partial(self) -> bool:
+        """Whether it lacks contents of its past itself (git-clone(1), --filter)."""
+        return any((self.place.common_dir / "objects" / "pack").glob("*.promisor"))
 
     @property
     def upload_pack(self) -> str:

@@ -20,6 +20,10 @@ class Source(Protocol):
         """Whether the person gave up on sandboxes."""
 
     @property
+    def partial(self) -> bool:
+        """Whether only those contents are to be fetched that are used: it is large, or lacks some itself."""
+
+    @property
     def upload_pack(self) -> str | None:
         """The command line for git's ``--upload-pack``; None where a server runs it."""
 

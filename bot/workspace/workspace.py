@@ -15,7 +15,7 @@ from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
 from bot.workspace.egress.connected import SOCKET, connected, leading
 from bot.workspace.egress.passage import Passage
-from bot.workspace.mirror import Mirror
+from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publisher
 from bot.workspace.sandbox import Mount, Profile
 from bot.workspace.screening import Screen
@@ -75,7 +75,7 @@ class GitWorkspace:
         """Join the parts; everything that is kept lies in the folder `data`."""
         run.leave_keyring()
         folder, bounds = data.resolve(), limits or Limits()
-        mirror = Mirror.of(source, folder / "mirrors")
+        mirror = Mirror.of(source, mirrors(folder))
         shown_as = sandbox.shown_path(source.folder, (str(mirror.path), *bounds.mounts))
         checkouts = Checkouts(folder / "checkouts", mirror, shown_as, source.unsafe)
         publisher = Publisher(folder / "publishing", mirror, screen or Screen())

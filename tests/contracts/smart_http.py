@@ -4,7 +4,7 @@ import base64
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +23,8 @@ class Site:
     port: int = 0
     seen: list[tuple[str, str]] = field(default_factory=list)
     """Path and token of each request; "" for none."""
+    heard: Callable[[bytes], None] = lambda _: None
+    """Hears the body of each request before it is served."""
     argv_with_token: list[str] = field(default_factory=list)
     """Command lines of the machine that held the token while its request was served."""
 
@@ -72,6 +74,7 @@ class SmartHttp(BaseHTTPRequestHandler):
     def _serve(self, body: bytes) -> None:
         token = self._token()
         self.site.seen.append((self.path, token))
+        self.site.heard(body)
         first, _, rest = self.path[1:].partition("/")
         if first in self.site.moved:
             self._answer(301, [["Location", f"/{self.site.moved[first]}/{rest}"]], b"")

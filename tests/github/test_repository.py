@@ -11,7 +11,7 @@ from bot.core.names import RepositoryId
 from bot.github.door import Door
 from bot.github.errors import Missing
 from bot.github.permissions import Roles
-from bot.github.repository import Address, app_bot, file, head, installation, repository, token_bot
+from bot.github.repository import Address, app_bot, file, head, installation, kilobytes, repository, token_bot
 from bot.github.runs import over
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.testing.github import credentials
@@ -43,9 +43,11 @@ async def test_files_and_heads_are_read(ground: Ground) -> None:
     assert await file(door, at, "src", "main") is None
     assert await head(door, at, "main") == ground.head
     assert await head(door, at, "nothing") is None
+    small = await kilobytes(door, at)
     ground.person("ada").push(HOME, {"large.bin": b"x" * 1_100_000})
     with pytest.raises(Refused, match="larger"):
         await file(door, at, "large.bin", "main")
+    assert small < await kilobytes(door, at)
 
 
 async def test_a_run_is_over_when_github_says_so(ground: Ground) -> None:

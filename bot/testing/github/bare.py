@@ -77,6 +77,10 @@ class Bare:
         """Run one git command and give its output as text without the last line end."""
         return self.run(*arguments).decode(errors="replace").rstrip("\n")
 
+    def size(self) -> int:
+        """Give how many bytes its objects take."""
+        return sum(path.stat().st_size for path in (self.folder / "objects").rglob("*") if path.is_file())
+
     def refs(self) -> dict[str, str]:
         """Give all refs with what they point to."""
         lines = self.text("for-each-ref", "--format=%(refname) %(objectname)").splitlines()

@@ -156,7 +156,8 @@ class Site:
 
     def whole_repository(self, repository: Repository, reader: Role | None = None) -> Json:
         """Write a repository as a request for one gives it (schema full-repository)."""
-        return {**self.repository(repository, reader), "network_count": 0, "subscribers_count": 0}
+        size = {"size": -(-self.world.bare(repository).size() // 1024)}
+        return {**self.repository(repository, reader), **size, "network_count": 0, "subscribers_count": 0}
 
     def label(self, repository: Repository, label: Label) -> Json:
         """Write a label (schema label)."""

@@ -1,8 +1,11 @@
 """What the default branch's configuration changes, and what its mistakes end in."""
 
+from dataclasses import replace
+
 import pytest
 
 from bot.core.gate import Stage
+from bot.workspace.partial import is_partial
 from tests.stories.github.ground import HOME, WISH, Model, Story, soak
 
 pytestmark = pytest.mark.long
@@ -121,3 +124,16 @@ async def test_model_down(story: Story, model: Model) -> None:
     story.says("will", "@plangate retry")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert len(story.plans()) == 1
+
+
+@pytest.mark.req("G2")
+async def test_large_repository(story: Story) -> None:
+    """A repository that is larger than the operator wants whole is worked on without the contents of its past."""
+    story.person("ada").push(HOME, {"README.md": "What it says now.\n"})
+    story.host.settings = replace(story.host.settings, partial_clone_mb=0)
+    await story.planned()
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (mirror,) = (story.host.settings.data_dir / "mirrors").glob("*.git")
+    assert is_partial(mirror)
+    assert [each.name for each in story.asked("GET")].count(f"GET /repos/{HOME}") == 1

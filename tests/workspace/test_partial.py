@@ -1,0 +1,213 @@
+"""A mirror of a large repository: all of its history, and contents of the commits alone that are worked on (G2)."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.core.names import CommitId
+from bot.ports import Access
+from bot.workspace.mirror import Mirror
+from bot.workspace.remote import RemoteRepository
+from bot.workspace.repository import LocalRepository
+from bot.workspace.workspace import GitWorkspace
+from tests.contracts.smart_http import Site, served
+from tests.workspace.ground import Repository, approved, order, publish, write
+from tests.workspace.test_upkeep import DAMAGES
+
+TOKEN, NAME = "ghs_partial", "owner/large.git"
+PAST, NOW = "what it was\n", "what it is\n"
+
+TOP = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.req("G2")
+
+
+@pytest.fixture
+def bare(repository: Repository, tmp_path: Path) -> Repository:
+    """The repository on the server: one file of it was another one once."""
+    repository.commit(changing=PAST)
+    repository.commit(changing=NOW)
+    repository.git("clone", "-q", "--bare", ".", str(tmp_path / "site" / NAME))
+    bare = Repository(tmp_path / "site" / NAME)
+    bare.git("config", "uploadpack.allowFilter", "true")
+    return bare
+
+
+@pytest.fixture
+def site(bare: Repository, tmp_path: Path) -> Iterator[Site]:
+    with served(tmp_path / "site", TOKEN) as site:
+        yield site
+
+
+@pytest.fixture
+def source(site: Site) -> RemoteRepository:
+    return RemoteRepository(site.url(NAME), lambda: TOKEN, partial=True)
+
+
+@pytest.fixture
+def remote(source: RemoteRepository, tmp_path: Path) -> GitWorkspace:
+    return GitWorkspace.on(source, tmp_path / "data")
+
+
+def git(mirror: Mirror, *arguments: str) -> int:
+    """Run git in a mirror, where it fetches nothing, and give how it ended."""
+    environment = {"GIT_NO_LAZY_FETCH": "1", "PATH": os.environ["PATH"]}
+    return subprocess.run(
+        ["git", *arguments], cwd=mirror.path, env=environment, capture_output=True, check=False
+    ).returncode
+
+
+def holds(mirror: Mirror, revision: str) -> bool:
+    """Tell whether a mirror has an object, without fetching it."""
+    return git(mirror, "cat-file", "-e", revision) == 0
+
+
+async def test_only_contents_that_are_used(remote: GitWorkspace, bare: Repository) -> None:
+    """The history is there, and the contents of the commit that is worked on; those of the past are not."""
+    await remote.checkout("main", bare.head)
+    assert holds(remote.mirror, f"{bare.head}:changing")
+    assert holds(remote.mirror, f"{bare.head}~1")
+    assert not holds(remote.mirror, f"{bare.head}~1:changing")
+
+
+@pytest.mark.long
+async def test_commit_of_the_past(remote: GitWorkspace, bare: Repository) -> None:
+    """A checkout of another commit has the contents of that one fetched first."""
+    await remote.checkout("now", bare.head)
+    then = await remote.checkout("then", CommitId(bare.git("rev-parse", "HEAD~1")))
+    assert (Path(then.path) / "changing").read_text() == PAST
+
+
+@pytest.mark.long
+async def test_known_commit_needs_no_server(remote: GitWorkspace, site: Site, bare: Repository) -> None:
+    """What is there in full is checked out again and again without a word to the server."""
+    await remote.checkout("first", bare.head)
+    seen = len(site.seen)
+    again = await remote.checkout("second", bare.head)
+    assert (Path(again.path) / "changing").read_text() == NOW
+    assert len(site.seen) == seen
+
+
+async def test_contents_of_the_past_in_a_sandbox(remote: GitWorkspace, site: Site, bare: Repository) -> None:
+    """A command in the sandbox reads the history; where it needs contents of the past it is told so, and none come."""
+    host = await remote.open(await remote.checkout("main", bare.head), Access.WRITE)
+    seen = len(site.seen)
+    log = await host.call("Bash", {"command": "git log --oneline | wc -l; git diff --stat; git status --short"})
+    assert log.text.strip() == bare.git("rev-list", "--count", "HEAD")
+    missing = await host.call("Bash", {"command": "git log -p"})
+    assert "lazy fetching disabled" in missing.text
+    assert missing.details["exit_code"] != 0
+    await host.call("Bash", {"command": "GIT_NO_LAZY_FETCH=0 git log -p; git fetch"})
+    assert len(site.seen) == seen
+    assert not holds(remote.mirror, f"{bare.head}~1:changing")
+
+
+@pytest.mark.long
+async def test_published(remote: GitWorkspace, bare: Repository) -> None:
+    """What was done is pushed from a mirror that lacks contents of the past."""
+    published = await publish(remote, bare, write(changing="what it will be\n", new="x"))
+    assert bare.git("show", f"{published.branch}:changing") == "what it will be"
+    assert bare.git("rev-parse", f"{published.commit}^") == bare.head
+
+
+async def test_published_when_the_branch_has_moved(remote: GitWorkspace, bare: Repository, tmp_path: Path) -> None:
+    """Nothing of the past is sent where the base is no branch's head any more: that it is there is asked first."""
+    base = bare.head
+    checkout = await remote.checkout("main", base)
+    write(new="x")(Path(checkout.path))
+    bare.git("worktree", "add", "-q", "--detach", str(tmp_path / "elsewhere"))
+    later = Repository(tmp_path / "elsewhere").commit(later="x")
+    bare.git("update-ref", "refs/heads/main", later)
+    published = await remote.publish(approved(base), checkout, order())
+    assert bare.git("rev-parse", f"{published.commit}^") == base
+
+
+@pytest.mark.long
+async def test_kept_work(remote: GitWorkspace, bare: Repository, source: RemoteRepository, tmp_path: Path) -> None:
+    """Work that was kept is laid over a checkout on another machine, whose mirror is as partial."""
+    checkout = await remote.checkout("main", bare.head)
+    write(changing="half done\n")(Path(checkout.path))
+    kept = await remote.keep(checkout)
+    other = GitWorkspace.on(source, tmp_path / "other")
+    again = await other.checkout("main", bare.head, lambda: kept)
+    assert (Path(again.path) / "changing").read_text() == "half done\n"
+
+
+@pytest.mark.long
+async def test_server_without_filters(remote: GitWorkspace, bare: Repository) -> None:
+    """A server that knows no filters sends everything, and the work goes on as well."""
+    bare.git("config", "uploadpack.allowFilter", "false")
+    published = await publish(remote, bare, write(new="x"))
+    assert bare.git("show", f"{published.branch}:new") == "x"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+async def test_damage_heals(damage: Callable[[Path], None], remote: GitWorkspace, bare: Repository) -> None:
+    """Whatever a crash left of a partial mirror, the next checkout is whole."""
+    await remote.checkout("before", bare.head)
+    damage(remote.mirror.path)
+    again = await remote.checkout("again", bare.head)
+    assert (Path(again.path) / "changing").read_text() == NOW
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from bot.workspace.remote import RemoteRepository
+from bot.workspace.workspace import GitWorkspace
+
+url, token, data, commit = sys.argv[1:]
+source = RemoteRepository(url, lambda: token, partial=True)
+asyncio.run(GitWorkspace.on(source, Path(data)).checkout("main", commit))
+"""
+
+
+async def test_killed_between_history_and_contents(
+    remote: GitWorkspace, site: Site, bare: Repository, tmp_path: Path
+) -> None:
+    """A commit whose contents were being fetched when the process was killed does not count as being there."""
+    content = bare.git("rev-parse", "HEAD:changing").encode()
+    command = [sys.executable, "-c", KILLED, site.url(NAME), TOKEN, str(tmp_path / "data"), bare.head]
+    with subprocess.Popen(command, cwd=TOP) as other:  # noqa: ASYNC220
+        site.heard = lambda body: other.send_signal(signal.SIGKILL) if b"want " + content in body else None
+        assert other.wait() == -signal.SIGKILL
+    assert holds(remote.mirror, f"{bare.head}^{{tree}}")
+    assert not (remote.mirror.path / "refs" / "plangate" / "commits").exists()
+    found = await remote.checkout("main", bare.head)
+    assert (Path(found.path) / "changing").read_text() == NOW
+
+
+@pytest.mark.long
+async def test_many_processes(source: RemoteRepository, bare: Repository, tmp_path: Path) -> None:
+    """Several that need the same repository at a time all get it whole."""
+    workspaces = [GitWorkspace.on(source, tmp_path / "data") for _ in range(4)]
+    names = enumerate(workspaces)
+    trees = await asyncio.gather(*(each.checkout(f"c{number}", bare.head) for number, each in names))
+    assert [(Path(tree.path) / "changing").read_text() for tree in trees] == [NOW] * 4
+
+
+@pytest.mark.long
+async def test_upkeep(remote: GitWorkspace, bare: Repository) -> None:
+    """A partial mirror that is packed again neither fetches nor loses anything."""
+    await remote.checkout("before", bare.head)
+    assert git(remote.mirror, "gc", "-q", "--prune=now") == 0
+    assert not holds(remote.mirror, f"{bare.head}~1:changing")
+    again = await remote.checkout("again", bare.head)
+    assert (Path(again.path) / "changing").read_text() == NOW
+
+
+async def test_local_repository_that_is_partial(bare: Repository, tmp_path: Path) -> None:
+    """A person's own clone that lacks contents of the past can be worked on: nobody asks for them."""
+    address = f"file://{bare.path}"
+    bare.git("clone", "-q", "--filter=blob:none", address, str(tmp_path / "clone"))
+    clone = Repository(tmp_path / "clone")
+    workspace = GitWorkspace.on(await LocalRepository.open(clone.path), tmp_path / "data")
+    published = await publish(workspace, clone, write(new="x"))
+    assert clone.git("show", f"{published.branch}:new") == "x"
