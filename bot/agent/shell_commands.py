@@ -35,6 +35,7 @@ _GIT_LISTS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 _GIT_REFUSED: Final = (
     *("--ou", "--ext", "--textc", "--op", "--up", "--exec"),
     *("--show-s", "--reme", "--diff-m"),  # run gpg; write objects
+    "--help",  # runs man, or what the configuration names
 )
 _GIT_REFUSED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -42,13 +43,16 @@ _GIT_REFUSED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "describe": ("--di", "--br"),  # refresh the index
     }
 )
-_GIT_SIGNATURE: Final = re.compile(r"%G|%\(signature")
-"""What formats ask gpg about: git-log(1) and git-for-each-ref(1)."""
+_GIT_SIGNATURE: Final = re.compile(r"%[-+ ]?G")
+"""What git asks gpg about in formats of commits: git-log(1), PRETTY FORMATS."""
+_GIT_FIELD: Final = re.compile(r"(?<!contents:)signature")
+"""The same in formats of refs, and in what they are sorted by: git-for-each-ref(1), FIELD NAMES."""
 _GIT_NEEDS_WORD: Final = frozenset({"stash", "worktree"})
 
 _SETS_VARIABLE: Final = re.compile(r"%[^%A-Za-z]*[hlqjztL]*n")
 """bash's printf stores how much it wrote in a variable at %n, such as PATH."""
-_MAY_BE_OPTION: Final = frozenset(["", *"-$`\\*?[{~<"])
+_MAY_BE_OTHERS: Final = frozenset("*?[{")
+_MAY_BE_OPTION: Final = frozenset(["", *"-$`\\~<"])
 """How an argument may begin that is `-v` once bash has read it: printf -v evaluates the subscript of its variable."""
 _DATE_OPTIONS: Final = frozenset({"-u", "--utc", "-R", "-I", "-Iseconds", "-Iminutes", "--rfc-email"})
 
@@ -64,6 +68,8 @@ def endless(name: str, words: Sequence[str]) -> bool:
 def prints(kind: str, text: str) -> bool:
     """Tell whether printf with this first argument only prints: its syntax node's type, and it as it is written."""
     if kind not in {"word", "number", "string", "raw_string"} or text.lstrip("'\"")[:1] in _MAY_BE_OPTION:
+        return False
+    if kind == "word" and _MAY_BE_OTHERS & set(text):  # names of files become format and arguments
         return False
     return not _SETS_VARIABLE.search(text.replace("\\", "").replace("%%", "")) and (
         kind == "raw_string" or not set("$`") & set(text)
@@ -103,7 +109,8 @@ def _git(words: list[str]) -> bool:
         return listing and (bool(rest) or subcommand not in _GIT_NEEDS_WORD)
     # git grep opens a pager with -O, also in a cluster.
     refused = _without(*_GIT_REFUSED, *_GIT_REFUSED_BY.get(subcommand, ()), letters="O")
-    return subcommand in _GIT_READS and refused(rest) and not any(map(_GIT_SIGNATURE.search, rest))
+    signed = _GIT_FIELD if subcommand == "for-each-ref" else _GIT_SIGNATURE
+    return subcommand in _GIT_READS and refused(rest) and not any(map(signed.search, rest))
 
 
 def _uniq(words: list[str]) -> bool:
@@ -121,7 +128,7 @@ CHECKED: Final[Mapping[str, Callable[[list[str]], bool]]] = MappingProxyType(
     {
         "date": _date,
         "find": _without("-exec", "-ok", "-delete", "-fprint", "-fls"),
-        "file": _without("--c", "--m", "--u", letters="CmzZ"),
+        "file": _without("--c", "--m", "--u", "--pre", letters="CmzZp"),  # -p sets the time of the last access
         "rg": _without("--pre", "--hostname-bin", "--search-zip", "-z", letters="z"),
         "sort": _without("--o", "--co", "--t", letters="oT"),
         "test": _without("-v", "-R"),

@@ -34,6 +34,7 @@ _WORDS: Final = frozenset({"word", "raw_string", "string", "concatenation", "ans
 _SIGNS: Final = re.compile(r"[\s;&|<>(){}`]+")
 _PLAIN_NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-[")
 _GLOB: Final = frozenset("*?[")
+_PATTERN: Final = _GLOB | {"{"}
 _GLOB_START: Final = ("*", "?", "[", "{", "~")
 _BLANK: Final = frozenset(b" \t\n;&|(")
 _FILE: Final = re.compile(r"<\s*[\w./+@%,:=-]+")
@@ -55,13 +56,14 @@ def is_read_only(line: str) -> bool:
 
 
 def parsed(line: str) -> "Node | None":
-    """Give the syntax tree of a line, in which every letter outside of ASCII is a percent sign; None for a line that
-    is too long or holds characters that divide words in one way here and in another in bash."""
+    """Give the syntax tree of a line, in which every letter outside of ASCII is an at sign, and so every byte one sign
+    of the line; None for a line that is too long or holds characters that divide words in one way here and in another
+    in bash."""
     if len(line) > LONGEST or any(_divides(sign) for sign in line):
         return None
     # The parser reads beyond its tables at some letters outside of ASCII, which ends the process; to bash they are
-    # parts of words, as a percent sign is.
-    plain = "".join(sign if sign.isascii() else "%" for sign in line)
+    # parts of words that mean nothing, as an at sign is (a percent sign would mean something to printf and to git).
+    plain = "".join(sign if sign.isascii() else "@" for sign in line)
     return _parser().parse(plain.encode()).root_node
 
 
@@ -72,7 +74,7 @@ def names(line: str) -> tuple[str, ...]:
     if root is None or root.has_error:
         found = _SIGNS.split(line)
     else:
-        found = [_text(node) for node in walk(root) if node.type in _WORDS]
+        found = [line[node.start_byte : node.end_byte] for node in walk(root) if node.type in _WORDS]
     bare = (re.sub(r"""['"\\]""", "", word) for word in found)
     return tuple(dict.fromkeys(word for word in bare if word))
 
@@ -133,10 +135,12 @@ def _harmless_test(text: str) -> bool:
     """Allow tests of files and strings, and of numbers that are plainly written.
 
     bash evaluates a subscript, and with it what is substituted there, even of a quoted operand; `_` is a variable that
-    holds whatever was written before; and to [ a sign of comparison is a redirection.
+    holds whatever was written before; to [ a sign of comparison is a redirection, a quoted operator is one as well, and
+    a pattern is whatever files are called, such as `-v`.
     """
     words = re.sub(r"[()&|;]", " ", text).split()
-    if set("$`\\<>") & set(text) or _OF_VARIABLES & set(words):
+    bare = {re.sub(r"""['"]""", "", word) for word in words}
+    if set("$`\\<>") & set(text) or _OF_VARIABLES & bare or (not text.startswith("[[") and _PATTERN & set(text[1:-1])):
         return False
     beside = (words[at + side] for at, word in enumerate(words) if word in _ARITHMETIC for side in (-1, 1))
     return all(_NUMBER.fullmatch(word) for word in beside)

@@ -45,7 +45,10 @@ PIECES = [
     *"-o -delete -i -v -exec --output=x < > | & && || ; # ! <<< 2>&1 >/dev/null </dev/null * ? ~ , .. = a b".split(),
     *"' \" \\ $ ` ( ) { } $' $\" \\' \\\" ${ (( )) $(( <( <<E E % %n if then fi time \\\\ é 0< 1> <& >& -".split(),
     *("touch owned", "$(touch owned)", "`touch owned`", "a[$(touch owned)]", "\n", " ", "\t"),
+    *("é%n", "PATH", "-?", "?v", "a*", "* ", "{a,%n}", "{-v,x}", '"-v"', "DIRSTACK[_]", "'a[$(touch owned)]'"),
 ]
+FILES = ("a", "b", "-v", "a%n", "BASH_VERSINFO[$(touch owned)]", "ax[$(touch owned)]")
+"""What is there: some are called so that a pattern becomes an option, a format or a subscript."""
 
 
 def line(dice: random.Random) -> str:
@@ -72,7 +75,8 @@ def ran(lines: list[str], folder: Path) -> list[tuple[str, list[str]]]:
     shims = [f"{name}() {{ {notes.format(name)}; }}" for name in programs]
     shims += [f"command_not_found_handle() {{ {notes.format('unknown')}; }}", f"exec 9>{shlex.quote(str(log))}"]
     runs = [
-        f'printf "%s\\0" @line {number} >&9; ( eval {shlex.quote(each)} ) </dev/null >/dev/null 2>&1'
+        f'printf "%s\\0" @line {number} >&9; ( eval {shlex.quote(each)}\n[[ $PATH == /nowhere ]] || touch PATH'
+        " ) </dev/null >/dev/null 2>&1"
         for number, each in enumerate(lines)
     ]
     script = "\n".join([*shims, "PATH=/nowhere", *runs])
@@ -106,13 +110,13 @@ def seen(call: list[str]) -> bool:
 def hold(seed: int, count: int, folder: Path) -> None:
     """Nothing but what may run is run by so many allowed lines, and no file is made."""
     folder.mkdir()
-    for name in ("a", "b"):
+    for name in FILES:
         (folder / name).write_text(f"{name}\n")
     lines = allowed(random.Random(seed), count)
     calls = ran(lines, folder)
     assert len({where for where, _ in calls}) > count // 10, "the lines hardly run anything"
     assert [(where, call) for where, call in calls if not seen(call)] == []
-    assert {path.name for path in folder.iterdir()} == {"a", "b"}
+    assert {path.name for path in folder.iterdir()} == set(FILES)
 
 
 @pytest.mark.req("S10", "P4")

@@ -72,17 +72,15 @@ ODD = {
 
 
 @pytest.mark.req("S10")
-@pytest.mark.parametrize("line", READ_ONLY)
-def test_a_line_that_only_reads_is_allowed(line: str) -> None:
+def test_a_line_that_only_reads_is_allowed() -> None:
     """What people look around with runs in plan mode."""
-    assert is_read_only(line)
+    assert [line for line in READ_ONLY if not is_read_only(line)] == []
 
 
 @pytest.mark.req("S10", "P4")
-@pytest.mark.parametrize("line", NOT)
-def test_any_other_line_is_not(line: str) -> None:
+def test_any_other_line_is_not() -> None:
     """What changes something, could, or is not understood is refused."""
-    assert not is_read_only(line)
+    assert [line for line in NOT if is_read_only(line)] == []
 
 
 @pytest.mark.req("S10", "P4")
@@ -93,9 +91,9 @@ def test_odd_lines_are_not(line: str) -> None:
 
 
 def test_the_tables_are_as_long_as_they_must_be() -> None:
-    """At least 150 lines that read and 400 that do not, none of them twice."""
+    """At least 150 lines that read and 900 that do not, none of them twice."""
     assert len(READ_ONLY) == len(set(READ_ONLY)) >= 150
-    assert len(NOT) == len(set(NOT)) >= 400
+    assert len(NOT) == len(set(NOT)) >= 900
 
 
 @pytest.mark.req("S10")
