@@ -11,6 +11,7 @@ from bot.agent.modes import Mode
 from bot.agent.permissions import TABLE, Decision, Kind
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.registry import ALL
+from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.tool import Tool
 from bot.agent.tools.web_fetch import WEB_FETCH
 from bot.agent.tools.web_search import WEB_SEARCH
@@ -68,8 +69,8 @@ def markdown() -> str:
 
 
 def rows() -> Iterable[tuple[str, str, Kind]]:
-    """List (tool, what the call is, its kind) for every tool that a main agent has."""
-    for tool in (*ALL, WEB_FETCH, WEB_SEARCH):
+    """List (tool, what the call is, its kind) for every tool that an agent can have."""
+    for tool in (*ALL, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST):
         for kind, what in _kinds(tool).items():
             yield tool.name, what, kind
     for kind, what in _TASK.items():
@@ -78,10 +79,11 @@ def rows() -> Iterable[tuple[str, str, Kind]]:
 
 def decision(tool: str, kind: Kind, mode: Mode, agent: str = "") -> str:
     """Say what becomes of a call of the main agent, or of a type of sub-agent; one that cannot write always plans."""
+    every_type = tool == RESOURCE_REQUEST.name
     if not agent:
-        return str(TABLE[mode][kind].decision)
+        return _NOT_THERE if every_type else str(TABLE[mode][kind].decision)
     type_ = TYPES[agent]
-    if tool not in {each.name for each in type_.tools}:
+    if not every_type and tool not in {each.name for each in type_.tools}:
         return _NOT_THERE
     word = TABLE[mode if type_.writes else Mode.PLAN][kind].decision
     return "to its parent" if word is Decision.SUSPEND else str(word)

@@ -93,7 +93,7 @@ class Comments:
         """Set a comment's text and read it back; raises Transient when GitHub shows another one."""
         text = self.door.redactor.redacted(text)
         path = f"{self.address.path}/issues/comments/{ident}"
-        await self.door.patch(path, {"body": text})
+        await self.door.change(path, {"body": text})
         return _checked(_posted(await self.door.get(path)), text)
 
     async def supersede(self, node: str, why: str) -> None:

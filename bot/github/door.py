@@ -103,7 +103,7 @@ class Door:
         """Make something; where twice is the same as once (`repeatable`), a lost answer is asked for again."""
         return (await self._send(_Request("POST", path, body=body, repeatable=repeatable))).body
 
-    async def patch(self, path: str, body: Json) -> Any:
+    async def change(self, path: str, body: Json) -> Any:
         """Change something; the same change twice is the same as once."""
         return (await self._send(_Request("PATCH", path, body=body, repeatable=True))).body
 

@@ -284,41 +284,42 @@ INPUTS: dict[str, tuple[str, Json]] = {
 ALONE = {"Write", "Make"}
 
 
+class Watched(DeskHost):
+    """A host that holds each call until all that may run beside it have begun, and sees who runs beside a writer."""
+
+    async def call(self, operation: str, arguments: Json, **more: Any) -> ToolOutput:
+        writes = operation == "Write" or arguments.get("command") == "make"
+        assert not (writes and self.running)
+        output = await super().call(operation, arguments, **more)
+        assert not writes or self.running == 0
+        return output
+
+    async def wait(self) -> None:
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+
+async def dispatched(host: DeskHost, calls: list[Json], filled: dict[str, Json]) -> list[ToolFinished]:
+    """Run these calls as one message's, in a session that may edit."""
+    world = World(Silent(), MemoryTranscripts(), HandClock(), Gate(), Ledger())
+    context = Context(host, "/w", Mode.ACCEPT_EDITS)
+    frozen = Frozen("main", "m", (), ())
+    session = Session(SessionId("s"), AgentId("main"), frozen, world, by_name(ALL), context, Limits())
+    prepared = [dispatch.prepare(session, each) for each in calls]
+    return of([event async for event in dispatch.run(session, prepared, filled)], ToolFinished)
+
+
 @pytest.mark.req("T2")
 @given(_kinds)
 def test_batches_keep_order_and_bounds(names: list[str]) -> None:
     """Whatever is called: every call has one result, in order; what changes something runs alone, after all before it
     and before all behind it; what only looks runs side by side, ten at most."""
-
-    class Host(DeskHost):
-        async def call(self, operation: str, arguments: Json, **more: Any) -> ToolOutput:
-            writes = operation == "Write" or arguments.get("command") == "make"
-            assert not (writes and self.running)
-            output = await super().call(operation, arguments, **more)
-            assert not writes or self.running == 0
-            return output
-
-        async def wait(self) -> None:
-            for _ in range(100):  # long enough for all that may run beside it to begin
-                await asyncio.sleep(0)
-
-    host = Host()
-    clock = HandClock()
-    world = World(Silent(), MemoryTranscripts(), clock, Gate(), Ledger())
-    tools = by_name(ALL)
-    frozen = Frozen("main", "m", (), ())
-    context = Context(host, "/w", Mode.ACCEPT_EDITS)
-    session = Session(SessionId("s"), AgentId("main"), frozen, world, tools, context, Limits())
+    host = Watched()
     calls = [
         {"type": "tool_use", "id": f"t{n}", "name": INPUTS[k][0], "input": INPUTS[k][1]} for n, k in enumerate(names)
     ]
     filled: dict[str, Json] = {}
-
-    async def scenario() -> list[ToolFinished]:
-        prepared = [dispatch.prepare(session, each) for each in calls]
-        return of([event async for event in dispatch.run(session, prepared, filled)], ToolFinished)
-
-    finished = asyncio.run(scenario())
+    finished = asyncio.run(dispatched(host, calls, filled))
     assert [block["tool_use_id"] for block in dispatch.collected(calls, filled)] == [each["id"] for each in calls]
     assert set(filled) == {each["id"] for each in calls}
     assert len(finished) == len(calls)

@@ -12,7 +12,7 @@ from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import assert_prefixes, drive, ended, valid
 
-TODO = call("TodoWrite", todos=[{"content": "fix", "status": "in_progress"}])
+LISTED = call("TodoWrite", todos=[{"content": "fix", "status": "in_progress"}])
 
 
 def looking(count: int, *first: Reply) -> list[Reply]:
@@ -28,7 +28,7 @@ def said(history: list[Json]) -> list[str]:
 
 @pytest.mark.req("T7")
 @pytest.mark.parametrize(
-    ("first", "text"), (((), EMPTY), ((TODO,), OLD)), ids=("an empty list", "a list that nobody touched")
+    ("first", "text"), (((), EMPTY), ((LISTED,), OLD)), ids=("an empty list", "a list that nobody touched")
 )
 async def test_the_todo_list_is_recalled(room: Open, first: tuple[Reply, ...], text: str) -> None:
     """After ten answers without a look at it, once; and once more after ten others."""
@@ -84,7 +84,7 @@ async def test_a_file_that_a_command_changed_is_named_once(room: Open) -> None:
 async def test_todos_and_counts_come_back(room: Open) -> None:
     """A resumed session has the list that was written last and succeeded, and has counted its calls."""
     bad = call("TodoWrite", todos=[{"content": "x", "status": "unheard of"}])
-    script = [TODO, call("LS", path="."), bad, say("Done.")]
+    script = [LISTED, call("LS", path="."), bad, say("Done.")]
     r = room(lambda request: script[request.step])
     first = r.session()
     await drive(first)

@@ -40,7 +40,7 @@ async def test_a_write_that_may_be_repeated_is() -> None:
     """Where twice is the same as once, a lost answer is asked for again."""
     with scripted(DOWN, OK, DOWN, OK) as (door, script, _):
         assert await door.post("/x", {}, repeatable=True) == {"ok": True}
-        assert await door.patch("/x", {}) == {"ok": True}
+        assert await door.change("/x", {}) == {"ok": True}
         assert len(script.asked) == 4
 
 

@@ -72,7 +72,7 @@ async def test_the_door_itself(ground: Ground) -> None:
     path = f"{ground.address.path}/issues/{thread}/comments"
     await ground.door.get(ground.address.path)
     made = await ground.door.post(path, {"body": f"{SAID} {token[4:]}"})
-    await ground.door.patch(
+    await ground.door.change(
         f"{ground.address.path}/issues/comments/{made['id']}", {"body": f"again {SAID} {token[-20:]}"}
     )
     (comment,) = ground.comments(thread)

@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from bot.agent.permissions import Kind
-from bot.agent.tools.tool import Tool, ToolInput, hosted
+from bot.agent.tools.tool import ToolInput, editing
 
 
 class Replacement(ToolInput):
@@ -27,21 +26,15 @@ class MultiEditInput(ToolInput):
     edits: list[Replacement] = Field(min_length=1)
 
 
-EDIT = Tool(
-    name="Edit",
-    description=(
-        "Replace `old_string` by `new_string` in a file that was read before. The text must match exactly (without the "
-        "line numbers of Read) and be unique, unless `replace_all`."
-    ),
-    input_model=EditInput,
-    call=lambda given, context: hosted(given, context, operation="Edit", stamp="file_path"),
-    kind=lambda _: Kind.EDIT,
+EDIT = editing(
+    "Edit",
+    "Replace `old_string` by `new_string` in a file that was read before. The text must match exactly (without the "
+    "line numbers of Read) and be unique, unless `replace_all`.",
+    EditInput,
 )
 
-MULTI_EDIT = Tool(
-    name="MultiEdit",
-    description="Make several replacements in one file, in order; either all are made or none. Rules as for Edit.",
-    input_model=MultiEditInput,
-    call=lambda given, context: hosted(given, context, operation="MultiEdit", stamp="file_path"),
-    kind=lambda _: Kind.EDIT,
+MULTI_EDIT = editing(
+    "MultiEdit",
+    "Make several replacements in one file, in order; either all are made or none. Rules as for Edit.",
+    MultiEditInput,
 )

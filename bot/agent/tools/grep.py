@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from bot.agent.permissions import Kind
-from bot.agent.tools.tool import Tool, ToolInput, hosted
+from bot.agent.tools.tool import ToolInput, looking
 
 
 class GrepInput(ToolInput):
@@ -25,14 +24,9 @@ class GrepInput(ToolInput):
     head_limit: int | None = Field(default=None, ge=0)
 
 
-GREP = Tool(
-    name="Grep",
-    description=(
-        "Search file contents with a ripgrep regular expression. output_mode: files_with_matches (default), content "
-        "(with -A, -B, -C lines of context) or count. Filter by `glob` or `type`."
-    ),
-    input_model=GrepInput,
-    call=lambda given, context: hosted(given, context, operation="Grep"),
-    kind=lambda _: Kind.LOOK,
-    concurrent=lambda _: True,
+GREP = looking(
+    "Grep",
+    "Search file contents with a ripgrep regular expression. output_mode: files_with_matches (default), content "
+    "(with -A, -B, -C lines of context) or count. Filter by `glob` or `type`.",
+    GrepInput,
 )

@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from bot.agent.permissions import Kind
-from bot.agent.tools.tool import Tool, ToolInput, hosted
+from bot.agent.tools.tool import ToolInput, looking
 
 
 class LsInput(ToolInput):
@@ -20,20 +19,14 @@ class GlobInput(ToolInput):
     path: str | None = None
 
 
-LS = Tool(
-    name="LS",
-    description="List one folder.",
-    input_model=LsInput,
-    call=lambda given, context: hosted(given, context, operation="LS"),
-    kind=lambda _: Kind.LOOK,
-    concurrent=lambda _: True,
+LS = looking(
+    "LS",
+    "List one folder.",
+    LsInput,
 )
 
-GLOB = Tool(
-    name="Glob",
-    description='Find files by a pattern such as "src/**/*.py", newest first, at most 100.',
-    input_model=GlobInput,
-    call=lambda given, context: hosted(given, context, operation="Glob"),
-    kind=lambda _: Kind.LOOK,
-    concurrent=lambda _: True,
+GLOB = looking(
+    "Glob",
+    'Find files by a pattern such as "src/**/*.py", newest first, at most 100.',
+    GlobInput,
 )

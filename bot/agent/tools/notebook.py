@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from bot.agent.permissions import Kind
-from bot.agent.tools.tool import Tool, ToolInput, hosted
+from bot.agent.tools.tool import ToolInput, editing, looking
 
 
 class NotebookReadInput(ToolInput):
@@ -25,22 +24,16 @@ class NotebookEditInput(ToolInput):
     new_source: str = ""
 
 
-NOTEBOOK_READ = Tool(
-    name="NotebookRead",
-    description="Read a Jupyter notebook (.ipynb): its cells with their ids, sources and outputs; images are shown.",
-    input_model=NotebookReadInput,
-    call=lambda given, context: hosted(given, context, operation="NotebookRead"),
-    kind=lambda _: Kind.LOOK,
-    concurrent=lambda _: True,
+NOTEBOOK_READ = looking(
+    "NotebookRead",
+    "Read a Jupyter notebook (.ipynb): its cells with their ids, sources and outputs; images are shown.",
+    NotebookReadInput,
 )
 
-NOTEBOOK_EDIT = Tool(
-    name="NotebookEdit",
-    description=(
-        "Change one cell of a notebook that was read before: replace its source (a code cell's outputs are cleared), "
-        "insert a cell after `cell_id` (first without one; needs `cell_type`), or delete it."
-    ),
-    input_model=NotebookEditInput,
-    call=lambda given, context: hosted(given, context, operation="NotebookEdit", stamp="notebook_path"),
-    kind=lambda _: Kind.EDIT,
+NOTEBOOK_EDIT = editing(
+    "NotebookEdit",
+    "Change one cell of a notebook that was read before: replace its source (a code cell's outputs are cleared), "
+    "insert a cell after `cell_id` (first without one; needs `cell_type`), or delete it.",
+    NotebookEditInput,
+    place="notebook_path",
 )

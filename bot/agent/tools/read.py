@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from bot.agent.permissions import Kind
-from bot.agent.tools.tool import Tool, ToolInput, hosted
+from bot.agent.tools.tool import ToolInput, looking
 
 
 class ReadInput(ToolInput):
@@ -14,14 +13,9 @@ class ReadInput(ToolInput):
     limit: int | None = Field(default=None, ge=1)
 
 
-READ = Tool(
-    name="Read",
-    description=(
-        "Read a file: numbered lines, at most 2000 from `offset`; images are shown. Long results are cut with a note. "
-        "Read several files in one message."
-    ),
-    input_model=ReadInput,
-    call=lambda given, context: hosted(given, context, operation="Read"),
-    kind=lambda _: Kind.LOOK,
-    concurrent=lambda _: True,
+READ = looking(
+    "Read",
+    "Read a file: numbered lines, at most 2000 from `offset`; images are shown. Long results are cut with a note. "
+    "Read several files in one message.",
+    ReadInput,
 )

@@ -96,6 +96,30 @@ class Tool:
     """Seconds after which the call is cancelled."""
 
 
+def looking(name: str, description: str, input_model: type[ToolInput]) -> Tool:
+    """Make a tool that reads the checkout: it runs in the toolhost, beside others of its kind."""
+    return Tool(
+        name=name,
+        description=description,
+        input_model=input_model,
+        call=lambda given, context: hosted(given, context, operation=name),
+        kind=lambda _: Kind.LOOK,
+        concurrent=lambda _: True,
+    )
+
+
+def editing(name: str, description: str, input_model: type[ToolInput], *, place: str = "file_path") -> Tool:
+    """Make a tool that changes a file: it runs in the toolhost, alone; `place` is the input field that names the file,
+    which must have been read before where there is one."""
+    return Tool(
+        name=name,
+        description=description,
+        input_model=input_model,
+        call=lambda given, context: hosted(given, context, operation=name, stamp=place),
+        kind=lambda _: Kind.EDIT,
+    )
+
+
 def hosted(tool_input: ToolInput, context: Context, *, operation: str, stamp: str | None = None) -> AsyncIterator[Step]:
     """Run an operation in the toolhost; `stamp` names the input field whose file must have been read before."""
     arguments = tool_input.arguments()

@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from bot.agent.permissions import Kind
-from bot.agent.tools.tool import Tool, ToolInput, hosted
+from bot.agent.tools.tool import ToolInput, editing
 
 
 class WriteInput(ToolInput):
@@ -13,10 +12,8 @@ class WriteInput(ToolInput):
     content: str
 
 
-WRITE = Tool(
-    name="Write",
-    description="Write a whole file, making its folders. An existing file must have been read before. Prefer Edit.",
-    input_model=WriteInput,
-    call=lambda given, context: hosted(given, context, operation="Write", stamp="file_path"),
-    kind=lambda _: Kind.EDIT,
+WRITE = editing(
+    "Write",
+    "Write a whole file, making its folders. An existing file must have been read before. Prefer Edit.",
+    WriteInput,
 )

@@ -24,10 +24,10 @@ def tool(name: str = "Read", **fields: Any) -> Json:
     return {"name": name, "input_schema": {"type": "object", "properties": {}}, **fields}
 
 
-def refused(ok: Any, good: Json, bad: Json) -> str:
+def refused(ok: Any, good: Json, bad: Json, *betas: str) -> str:
     """See the good request answered and its twin refused with a 400, and give the refusal's message."""
-    assert ok.send(good)["type"] == "message"
+    assert ok.send(good, *betas)["type"] == "message"
     with pytest.raises(BadRequestError) as error:
-        ok.send(bad)
+        ok.send(bad, *betas)
     assert error.value.type == "invalid_request_error"
     return error.value.api_message or ""

@@ -5,48 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anthropic import BadRequestError
 
-Json = dict[str, Any]
+from tests.testing.model.messages import IMAGE, assistant, body, result, system, text, use, user
+from tests.testing.model.rules import HAIKU_4_5, Json, refused
 
-OPUS, SONNET_5, HAIKU_4_5 = "claude-opus-5-5", "claude-sonnet-5", "claude-haiku-4-5"
-CLEAR_AT = "mid-conversation-system-clear-at-2026-08-21"
-EFFORT = "mid-conversation-output-config-2026-07-01"
-COMPACT = "compact-2026-09-04"
-EDITS = "context-management-2025-06-27"
-
-
-def user(*content: Json | str) -> Json:
-    return {"role": "user", "content": [text(c) if isinstance(c, str) else c for c in content]}
-
-
-def assistant(*content: Json | str) -> Json:
-    return {"role": "assistant", "content": [text(c) if isinstance(c, str) else c for c in content]}
-
-
-def system(content: Any, **fields: Any) -> Json:
-    return {"role": "system", "content": content, **fields}
-
-
-def text(words: str, **fields: Any) -> Json:
-    return {"type": "text", "text": words, **fields}
-
-
-def use(call_id: str = "a", **fields: Any) -> Json:
-    return {"type": "tool_use", "id": call_id, "name": "Read", "input": {}, **fields}
-
-
-def result(call_id: str = "a", **fields: Any) -> Json:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": "x", **fields}
-
-
-def body(*messages: Any, model: str = OPUS, **fields: Any) -> Json:
-    return {"model": model, "max_tokens": 100, "messages": list(messages), **fields}
-
-
+SONNET_5 = "claude-sonnet-5"
 SERVED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
-IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 DOCUMENT = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
 UNANSWERED = "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: {}. Each `tool_use`"
 NOT_EMPTY = "all messages must have non-empty content except for the optional final assistant message"
@@ -276,126 +241,4 @@ ROWS: dict[str, tuple[Json, Json, str]] = {
 @pytest.mark.req("M3")
 def test_rule(ok: Any, good: Json, bad: Json, message: str) -> None:
     """The good request is answered, the bad one refused with this message."""
-    assert ok.send(good)["content"] == [{"type": "text", "text": "ok"}]
-    with pytest.raises(BadRequestError) as refused:
-        ok.send(bad)
-    assert refused.value.type == "invalid_request_error"
-    assert (refused.value.api_message or "").startswith(message)
-
-
-def edited(*edits: Json) -> Json:
-    return body(user("a"), context_management={"edits": list(edits)})
-
-
-BETA_ROWS: dict[str, tuple[str, Json, Json, str]] = {
-    "no marker on a reminder that clears": (
-        CLEAR_AT,
-        body(user("a"), system([text("s")], clear_at="next_user_message")),
-        body(user("a"), system([text("s", cache_control={"type": "ephemeral"})], clear_at="next_user_message")),
-        "messages.1.content.0.text.cache_control: cache_control cannot be set on a system message with `clear_at`",
-    ),
-    "effort alone may stand anywhere": (
-        EFFORT,
-        body(user("a"), assistant("b"), system([], output_config={"effort": "low"}), user("c")),
-        body(user("a"), assistant("b"), system("s", output_config={"effort": "low"}), user("c")),
-        'messages.2: a "system" message must follow a "user" message',
-    ),
-    "per-message effort is a known level": (
-        EFFORT,
-        body(user("a"), system([], output_config={"effort": "low"})),
-        body(user("a"), system([], output_config={"effort": "huge"})),
-        "messages.1.output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'",
-    ),
-    "a summary is asked for in the known way": (
-        COMPACT,
-        body(user("a"), compaction={"type": "summarize"}),
-        body(user("a"), compaction={"type": "shorten"}),
-        "compaction.type: Input should be 'summarize'",
-    ),
-    "a summary has no format": (
-        COMPACT,
-        body(user("a"), compaction={"type": "summarize"}),
-        body(
-            user("a"),
-            compaction={"type": "summarize"},
-            output_config={
-                "format": {"type": "json_schema", "schema": {"type": "object", "additionalProperties": False}}
-            },
-        ),
-        "compaction: cannot be combined with `output_config.format`",
-    ),
-    "no effort by message where thinking is between tools": (
-        EFFORT,
-        body(user("a"), system([], output_config={"effort": "low"}), model="claude-sonnet-5-5"),
-        body(
-            user("a"),
-            system([], output_config={"effort": "low"}),
-            model="claude-sonnet-5-5",
-            thinking={"type": "between_tools"},
-        ),
-        'messages.1.output_config.effort: not supported with "thinking.type.between_tools"',
-    ),
-    "tool changes are a beta of their own": (
-        "mid-conversation-tool-changes-2026-07-01",
-        body(user("a"), system([{"type": "tool_removal", "tool": {"type": "tool_reference", "name": "Read"}}])),
-        body(user("a"), system([IMAGE])),
-        "messages.1.content.0: Input tag 'image' found",
-    ),
-    "edits are a list": (
-        EDITS,
-        edited({"type": "clear_tool_uses_20250919"}),
-        body(user("a"), context_management={"edit": []}),
-        "context_management.edits: Field required",
-    ),
-    "an edit is a known one": (
-        EDITS,
-        edited({"type": "clear_thinking_20251015", "keep": "all"}),
-        edited({"type": "clear_everything"}),
-        "context_management.edits.0: Input tag 'clear_everything' found",
-    ),
-    "an edit has known fields": (
-        EDITS,
-        edited({"type": "clear_tool_uses_20250919", "exclude_tools": ["TodoWrite"]}),
-        edited({"type": "clear_tool_uses_20250919", "exclude": []}),
-        "context_management.edits.0.clear_tool_uses_20250919.exclude: Extra inputs",
-    ),
-    "an edit measures what it can": (
-        EDITS,
-        edited({"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": 3}}),
-        edited({"type": "clear_tool_uses_20250919", "keep": {"type": "input_tokens", "value": 3}}),
-        "context_management.edits.0.clear_tool_uses_20250919.keep.type: Input should be one of",
-    ),
-    "an edit measures whole numbers": (
-        EDITS,
-        edited({"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 9}}),
-        edited({"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 0.5}}),
-        "context_management.edits.0.clear_tool_uses_20250919.trigger.value: Input should be a valid integer",
-    ),
-    "thinking is cleared first": (
-        EDITS,
-        edited({"type": "clear_thinking_20251015"}, {"type": "clear_tool_uses_20250919"}),
-        edited({"type": "clear_tool_uses_20250919"}, {"type": "clear_thinking_20251015"}),
-        "context_management.edits: `clear_thinking_20251015` must come first",
-    ),
-    "compaction at a threshold begins high": (
-        EDITS,
-        edited({"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 50_000}}),
-        edited({"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 49_999}}),
-        "context_management.edits.0.compact_20260112.trigger.value: Input should be greater",
-    ),
-    "a summary stands alone": (
-        COMPACT,
-        body(user("a"), compaction={"type": "summarize"}),
-        body(user("a"), compaction={"type": "summarize"}, stop_sequences=["x"]),
-        "compaction: cannot be combined with `stop_sequences`",
-    ),
-}
-
-
-@pytest.mark.parametrize(("beta", "good", "bad", "message"), list(BETA_ROWS.values()), ids=list(BETA_ROWS))
-def test_rule_of_a_beta(ok: Any, beta: str, good: Json, bad: Json, message: str) -> None:
-    """With the beta's header the good request is answered and the bad one refused with this message."""
-    assert ok.send(good, beta)["type"] == "message"
-    with pytest.raises(BadRequestError) as refused:
-        ok.send(bad, beta)
-    assert (refused.value.api_message or "").startswith(message)
+    assert refused(ok, good, bad).startswith(message)

@@ -1,0 +1,110 @@
+"""A call of every tool, and what each mode says to it: the ground of the gate's tests."""
+
+from dataclasses import dataclass
+
+from bot.agent.modes import Mode
+from bot.agent.permissions import Decision, Gate, Kind, Rules, parse_rule
+from bot.agent.subagents.kinds import TYPES
+from bot.agent.tools.registry import ALL, by_name
+from bot.agent.tools.resource_request import RESOURCE_REQUEST
+from bot.agent.tools.task import task_tool
+from bot.agent.tools.web_fetch import WEB_FETCH
+from bot.agent.tools.web_search import WEB_SEARCH
+from bot.core.transcript import Json
+
+TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
+TOOLS = by_name((*ALL, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST, TASK))
+ALLOW, ASK, DENY, SUSPEND = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.SUSPEND
+
+CASES: dict[str, tuple[str, Json]] = {
+    "Read": ("Read", {"file_path": "a.py"}),
+    "LS": ("LS", {"path": "."}),
+    "Glob": ("Glob", {"pattern": "**/*.py"}),
+    "Grep": ("Grep", {"pattern": "x"}),
+    "Bash, read-only": ("Bash", {"command": "git log -3"}),
+    "Bash": ("Bash", {"command": "make"}),
+    "WebSearch": ("WebSearch", {"query": "python"}),
+    "Write": ("Write", {"file_path": "a.py", "content": ""}),
+    "Edit": ("Edit", {"file_path": "a.py", "old_string": "a", "new_string": "b"}),
+    "NotebookRead": ("NotebookRead", {"notebook_path": "a.ipynb"}),
+    "NotebookEdit": ("NotebookEdit", {"notebook_path": "a.ipynb", "cell_id": "a", "new_source": "b"}),
+    "MultiEdit": ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "a", "new_string": "b"}]}),
+    "TodoRead": ("TodoRead", {}),
+    "TodoWrite": ("TodoWrite", {"todos": []}),
+    "WebFetch": ("WebFetch", {"url": "https://docs.python.org/3/", "prompt": "x"}),
+    "exit_plan_mode": ("exit_plan_mode", {"plan": "# Plan"}),
+    "AskUserQuestion": (
+        "AskUserQuestion",
+        {
+            "questions": [
+                {
+                    "question": "Which?",
+                    "header": "Way",
+                    "options": [{"label": "a", "description": ""}, {"label": "b", "description": ""}],
+                }
+            ]
+        },
+    ),
+    "resource_request": ("resource_request", {"resource": "tool_calls", "reason": "x"}),
+    "Task, explore": ("Task", {"description": "look", "prompt": "Look around.", "subagent_type": "explore"}),
+    "Task, plan": ("Task", {"description": "plan", "prompt": "Think it over.", "subagent_type": "plan"}),
+    "Task, code": ("Task", {"description": "code", "prompt": "Change it now.", "subagent_type": "code"}),
+    "Task, unknown": ("Task", {"description": "?", "prompt": "Who are you?", "subagent_type": "root"}),
+}
+
+# What each mode says: plan, default, acceptEdits, bypassPermissions.
+DECISIONS = """
+Read             allow    allow  allow  allow
+LS               allow    allow  allow  allow
+Glob             allow    allow  allow  allow
+Grep             allow    allow  allow  allow
+Bash, read-only  allow    allow  allow  allow
+Bash             deny     ask    allow  allow
+WebSearch        allow    ask    ask    ask
+Write            deny     ask    allow  allow
+Edit             deny     ask    allow  allow
+MultiEdit        deny     ask    allow  allow
+NotebookRead     allow    allow  allow  allow
+NotebookEdit     deny     ask    allow  allow
+TodoRead         allow    allow  allow  allow
+TodoWrite        allow    allow  allow  allow
+WebFetch         allow    ask    ask    ask
+exit_plan_mode   suspend  deny   deny   deny
+AskUserQuestion  suspend  suspend suspend suspend
+resource_request allow    allow  allow  allow
+Task, explore    allow    allow  allow  allow
+Task, plan       allow    allow  allow  allow
+Task, code       deny     allow  allow  allow
+Task, unknown    allow    allow  allow  allow
+"""
+MODES = (Mode.PLAN, Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.BYPASS)
+ROWS = [line.rsplit(maxsplit=4) for line in DECISIONS.strip().splitlines()]
+EXPECTED = {(row[0], mode): Decision(word) for row in ROWS for mode, word in zip(MODES, row[1:], strict=True)}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call as the gate sees it."""
+
+    name: str
+    kind: Kind
+    input: Json
+
+
+def asked(case: str) -> Asked:
+    """Give a case as the gate sees it: its kind comes from the tool itself."""
+    name, given_ = CASES[case]
+    tool = TOOLS[name]
+    return Asked(name, tool.kind(tool.input_model.model_validate(given_)), given_)
+
+
+def decide(case: str, mode: Mode, gate: Gate) -> Decision:
+    """Give what a gate decides about a case."""
+    call = asked(case)
+    return gate.decide(mode, call.kind, call.name, call.input).decision
+
+
+def gate(*, allow: str = "", ask: str = "", deny: str = "", sandboxed: bool = True) -> Gate:
+    """Make a gate with these rules, divided by bars."""
+    rules = (tuple(map(parse_rule, text.split("|"))) if text else () for text in (allow, ask, deny))
+    return Gate(Rules(*rules), sandboxed=sandboxed)
