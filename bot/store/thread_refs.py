@@ -131,6 +131,8 @@ class ThreadRefs:
                 return built
             time.sleep(pause)
             tip = self.look(thread)
+            if tip.commit == built.commit:  # git sent it twice, and was told that its own first push was faster
+                return built
         raise Transient("the remote did not take the change", where=_ref(thread), mend=refused)
 
     def _offer(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:

@@ -133,10 +133,21 @@ class Publisher:
         await Export(UntrustedTree(checkout.path), clone).run()
 
     async def _push(self, clone: Path, commit: CommitId, order: CommitOrder) -> None:
-        """Move the branch, if it is where the order expects it, or make it; one at this commit already stays."""
+        """Move the branch, if it is where the order expects it, or make it; one at this commit already stays.
+
+        Where a connection breaks git may send a push again by itself, and is told that its own first one was faster:
+        so whoever was faster is looked at once more (E1).
+        """
+        answer = await self._pushed(clone, commit, order)
+        if answer.code != 0 and _overtaken(answer):
+            answer = await self._pushed(clone, commit, order)
+        if answer.code != 0:
+            raise _unpushed(self.mirror.source.location, order, answer)
+
+    async def _pushed(self, clone: Path, commit: CommitId, order: CommitOrder) -> run.Answer:
         source, ref = self.mirror.source, f"refs/heads/{order.branch}"
         through = (f"--receive-pack={source.receive_pack}",) if source.receive_pack else ()
-        answer = await run.git(
+        return await run.git(
             clone,
             *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"),
             *(*through, f"--force-with-lease={ref}:{order.expected or ''}"),
@@ -144,8 +155,6 @@ class Publisher:
             settings={**({} if through else _NEGOTIATED), **await asyncio.to_thread(source.settings)},
             check=False,
         )
-        if answer.code != 0:
-            raise _unpushed(source.location, order, answer)
 
 
 async def _remove(place: Path) -> None:
@@ -200,10 +209,19 @@ def _commit_tree(clone: Path, base: CommitId, tree: str, order: CommitOrder) -> 
         return CommitId(commit.hexsha)
 
 
+def _said(answer: run.Answer) -> str:
+    return " ".join((answer.out.decode(errors="replace") + " " + answer.error).split())[-600:]
+
+
+def _overtaken(answer: run.Answer) -> bool:
+    """Tell whether git says that the branch is not where it was expected."""
+    return any(sign in _said(answer) for sign in _OVERTAKEN)
+
+
 def _unpushed(location: str, order: CommitOrder, answer: run.Answer) -> PlangateError:
     """Give the error for a push that failed, with the cure for what is known to happen."""
-    said = " ".join((answer.out.decode(errors="replace") + " " + answer.error).split())[-600:]
-    if any(sign in said for sign in _OVERTAKEN):
+    said = _said(answer)
+    if _overtaken(answer):
         if order.expected:
             return Conflict("the branch has moved since the plan was made", where=order.branch, mend="ask again")
         return Conflict("the branch holds something else", where=order.branch, mend="delete or rename that branch")
