@@ -41,6 +41,8 @@ _CURES: Final = {
     410: "switch it on in the repository's settings",
     451: "ask GitHub why it is blocked",
 }
+_TELLING: Final = frozenset({200, 201})
+"""Answers that have a body: one without was cut short on its way."""
 # https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
 _GRAPHQL_REFUSALS: Final = frozenset(
     {"FORBIDDEN", "INSUFFICIENT_SCOPES", "UNPROCESSABLE", "SERVICE_UNAVAILABLE_FOR_TOKEN"}
@@ -76,6 +78,8 @@ class Door:
     clock: Clock
     pace: Pace = field(init=False)
     between_writes: float = 1.0
+    timeout: int = TIMEOUT
+    """Seconds of silence after which an answer counts as lost."""
     redactor: Redactor = field(default_factory=Redactor)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _requesters: dict[str, tuple[str, "Requester"]] = field(default_factory=dict)
@@ -165,7 +169,7 @@ class Door:
             except (RequestException, OSError) as error:
                 return Answer(0, {}, {"message": f"no answer ({type(error).__name__})"})
         try:
-            return Answer(status, headers, json.loads(text) if text else None)
+            return Answer(status, headers, json.loads(text) if text or status in _TELLING else None)
         except ValueError:
             return Answer(status if status >= 400 else 0, headers, {"message": "not a whole answer"})
 
@@ -177,7 +181,7 @@ class Door:
             return known[1]
         if known is not None:
             known[1].close()
-        made = _requester(url, token)
+        made = _requester(url, token, self.timeout)
         self._requesters[url] = (token, made)
         return made
 
@@ -224,7 +228,7 @@ def _error(answer: Answer, where: str, clock: Clock) -> PlangateError | None:
             return Transient(f"GitHub failed: {said}", where=where, mend="try again later")
 
 
-def _requester(url: str, token: str) -> "Requester":
+def _requester(url: str, token: str, timeout: int) -> "Requester":
     """Make a requester; PyGithub is imported here, at first use (0.2 s)."""
     from github.Auth import Token
     from github.Requester import Requester
@@ -232,7 +236,7 @@ def _requester(url: str, token: str) -> "Requester":
     return Requester(
         auth=Token(token),
         base_url=url.rstrip("/"),
-        timeout=TIMEOUT,
+        timeout=timeout,
         user_agent=USER_AGENT,
         per_page=PAGE,
         verify=True,
