@@ -40,13 +40,17 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A fault, the requests that it strikes, and how often it still will; the first `after` ones are spared."""
+    """A fault, the requests that it strikes, and how often it still will; the first `after` ones are spared.
+
+    When it has struck for the last time, the plans in `then` begin.
+    """
 
     requests: str
     fault: Fault
     times: int = 1
     containing: str = ""
     after: int = 0
+    then: tuple[Plan, ...] = ()
 
     def strikes(self, name: str, body: bytes) -> bool:
         """Whether a request is one of those."""
@@ -83,8 +87,12 @@ class Faults:
 
     def plan(self, requests: str, fault: Fault, *, times: int = 1, containing: str = "", after: int = 0) -> None:
         """Plan a fault."""
+        self.add(Plan(requests, fault, times, containing, after))
+
+    def add(self, plan: Plan) -> None:
+        """Plan a fault, and what follows it."""
         with self._lock:
-            self._plans.append(Plan(requests, fault, times, containing, after))
+            self._plans.append(plan)
 
     def fail(self, requests: str, status: int, *, times: int = 1, done: bool = False, containing: str = "") -> None:
         """Answer with a status; `done`: after having done what was asked."""
@@ -133,6 +141,8 @@ class Faults:
                     self._plans[index] = replace(plan, after=plan.after - 1)
                     continue
                 self._plans[index] = replace(plan, times=plan.times - 1)
+                if plan.times == 1:
+                    self._plans += plan.then
                 return plan.fault
         return None
 

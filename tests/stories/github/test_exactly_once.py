@@ -7,7 +7,7 @@ import time
 import pytest
 
 from bot.core.gate import Stage
-from bot.testing.github.faults import Fault
+from tests.github.effects import BRANCH, JOURNAL, MISHAPS, PUSH
 from tests.stories.github.ground import PATIENCE, Story, soak
 from tests.stories.github.moments import COMMENTS, MOMENTS, PULLS, REACTIONS, READY, exactly_one, strike
 from tests.stories.github.service import Served
@@ -89,25 +89,17 @@ def test_mishaps(served: Served, seed: int) -> None:
         exactly_one(served, number)
 
 
-LOST = {
-    "done, then 502": Fault("lost", 502),
-    "done, then 500": Fault("lost", 500),
-    "done, then reset": Fault("reset", done=True),
-    "done, then cut": Fault("truncate"),
-    "not done, 502": Fault("status", 502),
-    "not done, reset": Fault("reset"),
-}
-
-
 @pytest.mark.req("E1", "PR2")
-@pytest.mark.parametrize("name", list(map(_sampled, LOST)))
+@pytest.mark.parametrize("name", list(map(_sampled, MISHAPS)))
 async def test_lost_answers(story: Story, name: str) -> None:
-    """The answers to the making of sign, plan, pull request and last word are lost: none comes twice, none never."""
+    """The answers to sign, plan, branch, pull request, last word and an entry are lost: none twice, none never."""
     faults = story.github.faults
-    faults.plan(REACTIONS, LOST[name])
-    faults.plan(COMMENTS, LOST[name], containing="plan mode")
-    faults.plan(COMMENTS, LOST[name], containing=READY)
-    faults.plan(PULLS, LOST[name])
+    faults.plan(REACTIONS, MISHAPS[name])
+    faults.plan(COMMENTS, MISHAPS[name], containing="plan mode")
+    faults.plan(COMMENTS, MISHAPS[name], containing=READY)
+    faults.plan(PULLS, MISHAPS[name])
+    faults.plan(PUSH, MISHAPS[name], containing=BRANCH)
+    faults.plan(PUSH, MISHAPS[name], containing=JOURNAL, after=2)
     story.opens("will")
     await story.persists()
     story.reacts("maya", "+1")

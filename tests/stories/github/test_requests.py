@@ -15,6 +15,7 @@ from bot.compose.reconcile import Reconciler
 from bot.core.gate import Stage
 from bot.github.poll import fingerprints
 from bot.testing.github.faults import Logged
+from tests.github.effects import EFFECTS, named
 from tests.github.test_oracles import oracle, pattern, problems, resolved
 from tests.stories.github.ground import HOME, Story
 from tests.testing.github.oracles import validator
@@ -63,13 +64,17 @@ async def taken(_: Address, keys: frozenset[str]) -> None:
 
 @needs_schemas
 @pytest.mark.long
-@pytest.mark.req("N2")
+@pytest.mark.req("N2", "E1")
 async def test_every_request_is_documented(story: Story) -> None:
-    """Path, parameters and body of every REST request, and every GraphQL query with its variables, are GitHub's own."""
+    """Path, parameters and body of every REST request, and every GraphQL query with its variables, are GitHub's own;
+    what changes something is in the matrix of effects."""
     graphql = pytest.importorskip("graphql")
     description = json.loads(_text("api.github.com.json"))
     schema = graphql.build_schema(_text("schema.graphql"), assume_valid=True)
     await long_story(story)
+    written = {named(logged) for logged in story.github.requests} - {""}
+    assert written <= {*EFFECTS}
+    assert {*EFFECTS} - written <= {"labels", "sign on a line", "revocation"}
     sent = [logged for logged in story.github.requests if ".git/" not in logged.path]
     rest = [*{(each.name, each.query, each.body): each for each in sent if each.path != "/graphql"}.values()]
     assert len(rest) > 30

@@ -1,0 +1,318 @@
+"""Every way in which the bot changes GitHub, how each is made to happen, and what can go wrong with it (E1)."""
+
+import ast
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from bot.core.errors import Refused
+from bot.core.names import RepositoryId, ThreadNumber, ToolUseId, thread_ref
+from bot.core.pull import PullOrder
+from bot.core.question import permission
+from bot.core.turn import Sign
+from bot.github.pulls import GitHubPulls
+from bot.github.redelivery import Redeliveries
+from bot.github.tokens import AppTokens
+from bot.store.git_journal import GitJournal
+from bot.store.keys import StateKey
+from bot.store.thread_refs import Remote, ThreadRefs
+from bot.testing.github import conversation
+from bot.testing.github.changes import LineNote
+from bot.testing.github.faults import Fault, Logged, Plan
+from bot.testing.github.person import Person
+from bot.workspace.remote import RemoteRepository
+from tests.github.conftest import HOME, Ground
+
+SOURCES: Final = Path(__file__).parents[2] / "bot"
+SILENCE: Final = 1
+"""Seconds after which a client of the matrix gives an answer up."""
+MISHAPS: Final = {
+    "done, then 502": Fault("lost", 502),
+    "done, then 500": Fault("lost", 500),
+    "done, then reset": Fault("reset", done=True),
+    "done, then cut": Fault("truncate"),
+    "done, then silence": Fault("reset", done=True, seconds=1.5 * SILENCE),
+    "not done, 502": Fault("status", 502),
+    "not done, reset": Fault("reset"),
+}
+GRAPHQL: Final = "POST /graphql"
+WRITES: Final = frozenset({"post", "patch", "put", "delete", "mutate"})
+FOR_EVER: Final = 1_000_000
+BLIND: Final = (
+    Plan("GET /*", Fault("status", 502), FOR_EVER),
+    Plan("POST /graphql", Fault("status", 502), FOR_EVER, containing="query ("),
+)
+"""No look-up succeeds any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An effect about to happen: `act` makes it happen, as often as it is called; `made` counts what came of it."""
+
+    act: Callable[[], Awaitable[object]]
+    made: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One kind of request that changes something."""
+
+    request: str
+    """``METHOD /path``, with wildcards."""
+    site: str
+    """Where the code sends it: ``file:function:verb``."""
+    prepare: Callable[[Ground, int], Awaitable[Case]] | None = None
+    """Makes a case on a thread with so many comments; None for what only whole stories do."""
+    containing: str = ""
+    once: bool = False
+    """Whether sending it twice would make two: then it is never sent while a look-up fails."""
+
+
+async def crowded(ground: Ground, size: int) -> ThreadNumber:
+    """Open an issue that has so many comments of others."""
+    thread = ground.issue()
+    issue, person = ground.github.world.issue(HOME, thread), ground.person("rea")
+    for number in range(size):
+        conversation.comment(person, issue, f"comment {number}")
+    return thread
+
+
+async def a_comment(ground: Ground, size: int) -> Case:
+    thread = await crowded(ground, size)
+    plan = ground.plan(thread)
+    return Case(lambda: ground.dialogue(thread).propose(plan, 1), lambda: len(ground.comments(thread)))
+
+
+async def an_edit(ground: Ground, size: int) -> Case:
+    thread = await crowded(ground, size)
+    await ground.dialogue(thread).comments.put("waits", 1, "Before.")
+
+    def made() -> int:
+        (comment,) = ground.comments(thread)
+        return int(comment.text.body.startswith("After."))
+
+    return Case(lambda: ground.dialogue(thread).comments.put("waits", 1, "After."), made)
+
+
+async def a_fold(ground: Ground, size: int) -> Case:
+    thread = await crowded(ground, size)
+    asking = permission(ToolUseId("t"), "Bash", "make", "a rule asks")
+    node = (await ground.dialogue(thread).ask(asking, 4, who="maya")).id
+
+    def made() -> int:
+        return sum(comment.minimized == "outdated" for comment in ground.comments(thread))
+
+    return Case(lambda: ground.dialogue(thread).settled(node), made)
+
+
+Said = Callable[[Ground, ThreadNumber], tuple[str, str]]
+"""Lets somebody say something on a thread, and gives the key of the turn and the node that a sign goes under."""
+
+
+def an_issue(ground: Ground, thread: ThreadNumber) -> tuple[str, str]:
+    return "issue", ground.github.world.issue(HOME, thread).node_id
+
+
+def said_in_a_comment(ground: Ground, thread: ThreadNumber) -> tuple[str, str]:
+    said = ground.person("mia").comment(HOME, thread, "@plangate more")
+    return f"comment-{said.id}", said.node_id
+
+
+def said_in_a_review(ground: Ground, thread: ThreadNumber) -> tuple[str, str]:
+    said = ground.person("mia").review(HOME, thread, "@plangate more")
+    return f"review-{said.id}", said.node_id
+
+
+def said_at_a_line(ground: Ground, thread: ThreadNumber) -> tuple[str, str]:
+    ground.person("mia").review(HOME, thread, notes=[LineNote("src/a.py", 1, "@plangate more")])
+    (said,) = ground.github.world.review_comments_of(ground.github.world.issue(HOME, thread))
+    return f"review-comment-{said.id}", said.node_id
+
+
+def a_sign(says: Said) -> Callable[[Ground, int], Awaitable[Case]]:
+    """Put the sign that it was seen under what somebody said."""
+
+    async def prepare(ground: Ground, size: int) -> Case:
+        reviewed = says in {said_in_a_review, said_at_a_line}
+        thread = await (pull_request if reviewed else crowded)(ground, size)
+        key, node = says(ground, thread)
+
+        async def sign() -> None:
+            await ground.dialogue(thread).comments.sign(key, Sign.SEEN)
+
+        return Case(sign, lambda: len(ground.github.world.reactions_to(node)))
+
+    return prepare
+
+
+async def pull_request(ground: Ground, size: int) -> ThreadNumber:
+    """Open a pull request that has so many comments of others."""
+    ground.person("will").push(HOME, {"src/a.py": "a = 3\n"}, branch="topic")
+    pull, person = ground.person("will").open_pull(HOME, "Topic", head="topic"), ground.person("rea")
+    for number in range(size):
+        conversation.comment(person, pull, f"comment {number}")
+    return ThreadNumber(pull.number)
+
+
+ORDER: Final = PullOrder("plangate/1-fix", "main", "Fix it", "What and why.", labels=("by bot",), reviewers=("mia",))
+
+
+async def a_pull_request(ground: Ground, size: int) -> Case:
+    """Order a pull request of a branch that had so many, all of them closed."""
+    will: Person = ground.person("will")
+    will.push(HOME, {"src/a.py": "a = 2\n"}, branch=ORDER.branch)
+    for number in range(size):
+        will.close(HOME, will.open_pull(HOME, f"Earlier {number}", head=ORDER.branch).number)
+
+    def made() -> int:
+        every = ground.github.world.issues.values()
+        return sum(issue.author == ground.bot.id for issue in every if issue.pull is not None)
+
+    return Case(lambda: _ordered(ground), made)
+
+
+async def _ordered(ground: Ground) -> object:
+    return await GitHubPulls(ground.door, ground.address, ground.bot).ensure(ORDER, 1)
+
+
+async def labels(ground: Ground, size: int) -> Case:
+    case = await a_pull_request(ground, size)
+    return Case(case.act, lambda: sum(issue.labels == ("by bot",) for issue in ground.github.world.issues.values()))
+
+
+async def reviewers(ground: Ground, size: int) -> Case:
+    case, mia = await a_pull_request(ground, size), ground.github.world.user("mia").id
+
+    def made() -> int:
+        pulls = [issue.pull for issue in ground.github.world.issues.values() if issue.pull]
+        return sum(pull.requested_reviewers == (mia,) for pull in pulls)
+
+    return Case(case.act, made)
+
+
+async def an_entry(ground: Ground, size: int) -> Case:
+    """Append an entry to a journal that has so many, as the engine does: read, and write what is not there yet."""
+    token = await ground.door.credentials.token()
+    source = RemoteRepository(ground.github.clone_url(HOME), lambda: token)
+    remote, thread = Remote(source.location, environment=source.environment), ThreadNumber(1)
+    refs = ThreadRefs(remote, ground.github.world.folder / "mine", ground.clock)
+    journal = GitJournal(refs, RepositoryId(ground.repository), key=StateKey(b"key"), clock=ground.clock)
+    if size:
+        await journal.append(thread, 0, [("requested", {})] * size)
+
+    async def act() -> None:
+        if len(await journal.read(thread)) == size:
+            await journal.append(thread, size, [("proposed", {})])
+
+    def made() -> int:
+        bare = ground.github.world.bare(ground.github.world.repository(HOME))
+        names = bare.text("ls-tree", "--name-only", thread_ref(thread), "journal/").split()
+        return sum(name == f"journal/{size + 1:08d}" for name in names)
+
+    return Case(act, made)
+
+
+def _tokens(ground: Ground) -> AppTokens:
+    (installation,) = ground.github.world.installations
+    return AppTokens(ground.app, installation, RepositoryId(ground.repository), {"issues": "read"})
+
+
+async def a_token(ground: Ground, size: int) -> Case:
+    """Make a token; one that was made and whose answer was lost ends within its hour."""
+    tokens, held = _tokens(ground), set[str]()
+
+    async def act() -> None:
+        held.add(await tokens.token())
+
+    return Case(act, lambda: len(held & {token.value for token in ground.github.world.tokens.values()}))
+
+
+async def a_revocation(ground: Ground, size: int) -> Case:
+    """Give a token back as at the end of a process: what GitHub does not know any more is gone."""
+    tokens = _tokens(ground)
+    token = await tokens.token()
+
+    async def act() -> None:
+        with suppress(Refused):
+            await tokens.revoke()
+
+    return Case(act, lambda: int(token not in {each.value for each in ground.github.world.tokens.values()}))
+
+
+async def a_redelivery(ground: Ground, size: int) -> Case:
+    """Have GitHub deliver again what failed; a second copy of a delivery is thrown away when it comes (W2)."""
+    hooks = ground.github.webhooks
+    hooks.hook_app(ground.github.app, "http://127.0.0.1:9/")
+    since = ground.clock.now()
+    ground.issue()
+    hooks.drain()
+    ground.clock.advance(120)
+
+    def made() -> int:
+        return int(any(delivery.redelivery for delivery in hooks.deliveries))
+
+    return Case(lambda: Redeliveries(ground.app, lambda _: False).ask(since), made)
+
+
+JOURNAL: Final = "refs/plangate/threads/"
+BRANCH: Final = "refs/heads/plangate/"
+PUSH: Final = "POST /*.git/git-receive-pack"
+_REACTIONS: Final = "bot/github/comments.py:sign:post"
+EFFECTS: Final = {
+    "comment": Effect("POST */issues/*/comments", "bot/github/comments.py:_made:post", a_comment, once=True),
+    "edit": Effect("PATCH */issues/comments/*", "bot/github/comments.py:edit:patch", an_edit),
+    "fold": Effect(GRAPHQL, "bot/github/comments.py:minimise:mutate", a_fold, "minimizeComment"),
+    "sign on a comment": Effect("POST */issues/comments/*/reactions", _REACTIONS, a_sign(said_in_a_comment)),
+    "sign on a line": Effect("POST */pulls/comments/*/reactions", _REACTIONS, a_sign(said_at_a_line)),
+    "sign on an issue": Effect("POST */issues/*/reactions", _REACTIONS, a_sign(an_issue)),
+    "sign on a review": Effect(
+        GRAPHQL, "bot/github/comments.py:_sign_review:mutate", a_sign(said_in_a_review), "addReaction"
+    ),
+    "pull request": Effect("POST */pulls", "bot/github/pulls.py:_made:post", a_pull_request, once=True),
+    "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_attended:post", labels),
+    "reviewers": Effect("POST */requested_reviewers", "bot/github/pulls.py:_attended:post", reviewers),
+    "journal": Effect(PUSH, "bot/store/thread_refs.py:_push:push", an_entry, JOURNAL),
+    "branch": Effect(PUSH, "bot/workspace/publish.py:_pushed:push", None, BRANCH),
+    "token": Effect("POST */access_tokens", "bot/github/tokens.py:_make:post", a_token),
+    "revocation": Effect("DELETE /installation/token", "bot/github/tokens.py:revoke:delete", a_revocation),
+    "redelivery": Effect("POST /app/hook/deliveries/*", "bot/github/redelivery.py:ask:post", a_redelivery),
+}
+"""All of them: tests hold this against the code and against what whole stories send."""
+
+
+def named(logged: Logged) -> str:
+    """Name the effect that a request is; "" for one that only reads, and its own name for one that nobody knows."""
+    reads = logged.method == "GET" or logged.path.endswith("/git-upload-pack")
+    if reads or (logged.path == "/graphql" and b"mutation" not in logged.body):
+        return ""
+    for name, effect in EFFECTS.items():
+        if fnmatchcase(logged.name, effect.request) and effect.containing.encode() in logged.body:
+            return name
+    return logged.name
+
+
+def sites() -> Iterator[str]:
+    """List where the code sends what changes something: ``file:function:verb``."""
+    for path in sorted(SOURCES.rglob("*.py")):
+        text = path.read_text()
+        if re.search("door|push", text) and not path.is_relative_to(SOURCES / "testing"):
+            for function in ast.walk(ast.parse(text)):
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                    at = f"{path.relative_to(SOURCES.parent).as_posix()}:{function.name}"
+                    yield from (f"{at}:{verb}" for node in ast.walk(function) if (verb := _verb(node)))
+
+
+def _verb(node: ast.AST) -> str:
+    """Give the verb of a call that writes: a door's, or git's."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return ""
+    if node.func.attr in {"git", "run", "ask"}:
+        words = (word.value for word in ast.walk(node) if isinstance(word, ast.Constant))
+        return "push" if "push" in words else ""
+    if node.func.attr not in WRITES:
+        return ""
+    return node.func.attr if re.fullmatch(r"(.*\.)?\w*(door|app)", ast.unparse(node.func.value)) else ""
