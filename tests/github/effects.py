@@ -40,7 +40,7 @@ MISHAPS: Final = {
     "not done, reset": Fault("reset"),
 }
 GRAPHQL: Final = "POST /graphql"
-WRITES: Final = frozenset({"post", "patch", "put", "delete", "mutate"})
+WRITES: Final = frozenset({"post", "change", "put", "delete", "mutate"})
 FOR_EVER: Final = 1_000_000
 BLIND: Final = (
     Plan("GET /*", Fault("status", 502), FOR_EVER),
@@ -264,7 +264,7 @@ PUSH: Final = "POST /*.git/git-receive-pack"
 _REACTIONS: Final = "bot/github/comments.py:sign:post"
 EFFECTS: Final = {
     "comment": Effect("POST */issues/*/comments", "bot/github/comments.py:_made:post", a_comment, once=True),
-    "edit": Effect("PATCH */issues/comments/*", "bot/github/comments.py:edit:patch", an_edit),
+    "edit": Effect("PATCH */issues/comments/*", "bot/github/comments.py:edit:change", an_edit),
     "fold": Effect(GRAPHQL, "bot/github/comments.py:minimise:mutate", a_fold, "minimizeComment"),
     "sign on a comment": Effect("POST */issues/comments/*/reactions", _REACTIONS, a_sign(said_in_a_comment)),
     "sign on a line": Effect("POST */pulls/comments/*/reactions", _REACTIONS, a_sign(said_at_a_line)),
