@@ -1,5 +1,6 @@
 """What a session reached of the network, and what it was refused: counted, a thousand of one kind in one row."""
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
@@ -8,27 +9,39 @@ from bot.core.network import Reached
 from bot.core.transcript import Json
 
 MOST: Final = 50
-"""Rows that are kept; what comes beyond them is only counted."""
+"""Kinds of decisions that are told apart; what comes beyond them is only counted."""
 
 
 @dataclass(slots=True)
 class Reaching:
-    """The decisions of one session, oldest first."""
+    """The decisions of one session that are not yet on record, oldest first."""
 
     rows: Counter[Reached] = field(default_factory=Counter)
     beyond: int = 0
+    new: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by the first decision of a kind."""
+    _kinds: set[Reached] = field(default_factory=set)
 
     def take(self, decision: Reached) -> None:
         """Count one decision."""
-        if decision in self.rows or len(self.rows) < MOST:
+        if decision in self._kinds or len(self._kinds) < MOST:
             self.rows[decision] += 1
+            if decision not in self._kinds:
+                self._kinds.add(decision)
+                self.new.set()
         else:
             self.beyond += 1
 
-    def facts(self) -> list[Json]:
-        """Give the rows as a journal keeps them."""
-        told: list[Json] = [
-            {"host": row.host, "port": row.port, "allowed": row.allowed, "reason": row.reason, "times": times}
-            for row, times in self.rows.items()
-        ]
-        return told + ([{"beyond": self.beyond}] if self.beyond else [])
+    def recorded(self, rows: Counter[Reached], beyond: int) -> None:
+        """Take off what is on record now."""
+        self.rows -= rows
+        self.beyond -= beyond
+
+
+def facts(rows: Counter[Reached], beyond: int) -> list[Json]:
+    """Give decisions as a journal keeps them."""
+    told: list[Json] = [
+        {"host": row.host, "port": row.port, "allowed": row.allowed, "reason": row.reason, "times": times}
+        for row, times in rows.items()
+    ]
+    return told + ([{"beyond": beyond}] if beyond else [])

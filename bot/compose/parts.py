@@ -92,6 +92,7 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         in_all=execution.subagents.in_all,
         on_one=execution.parallel_tasks,
         verify=tuple(execution.verify),
+        setup=tuple(keys.sandbox.setup),
         hosts=tuple(keys.sandbox.hosts),
         command_minutes=keys.sandbox.minutes,
         ask_roles=frozenset(Role[role.upper()] for role in keys.ask.roles),

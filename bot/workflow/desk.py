@@ -34,6 +34,8 @@ class Orders:
     on_one: int = 1
     """Sub-agents that work on one task side by side (execution.parallel_tasks)."""
     verify: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    """Commands that make a checkout ready for approved work."""
     hosts: tuple[str, ...] = ()
     """The hosts that approved work may reach where its plan names them too (N1a)."""
     command_minutes: float = 10.0

@@ -7,24 +7,22 @@ import secrets
 
 from bot.agent.events import End, Ended
 from bot.agent.plan_mode import EXIT_PLAN_MODE, approved
-from bot.agent.reached import Reaching
 from bot.agent.session import Session
 from bot.core import comment
 from bot.core.gate import Move, Stage
-from bot.core.hosts import opened as opened_hosts
 from bot.core.names import SessionId
 from bot.core.network import Network
 from bot.core.transcript import Json, pending_calls, text_of
-from bot.ports import Access, Toolhost
+from bot.ports import Access
 from bot.workflow.approving import evaluated
+from bot.workflow.commands import ran
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.keeping import checkout, hold, keep
+from bot.workflow.network import journaled
+from bot.workflow.preparing import hosts, prepared, tidied
 from bot.workflow.record import Record
-from bot.workflow.sessions import Opening, driven, opened, reached
+from bot.workflow.sessions import Opening, driven, opened
 from bot.workflow.waiting import asked, told
-
-TAIL = 2_000
-"""Characters of a check's output that are kept as evidence."""
 
 
 async def perform(desk: Desk, now: Record) -> Done | None:
@@ -40,7 +38,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
         return Done(Move.DRIFTED, {"detail": comment.OVERTAKEN, "owes": owes})
     hold(desk, now)
     try:
-        return await _done(desk, now)
+        return await _done(desk, now) if await prepared(desk, now) else None
     finally:
         await keep(desk, now)
 
@@ -53,7 +51,9 @@ async def _done(desk: Desk, now: Record) -> Done | None:
             return ended
         if ended.end is not End.ANSWERED:
             return _unfinished(ended)
-    return Done(Move.EXECUTED, {"summary": ended.text, "checks": await _checks(desk, now)}, now.plan.digest)
+    checks = await _checks(desk, now)
+    await tidied(desk, now)
+    return Done(Move.EXECUTED, {"summary": ended.text, "checks": checks}, now.plan.digest)
 
 
 async def _overtaken(desk: Desk, now: Record) -> bool:
@@ -70,13 +70,13 @@ async def _overtaken(desk: Desk, now: Record) -> bool:
 
 def _opening(desk: Desk, now: Record) -> Opening:
     """Choose the session: the one that planned, or a new one that knows only what was approved (product.md)."""
-    plan, hosts = now.plan, _hosts(desk, now)
+    plan, open_hosts = now.plan, hosts(desk, now)
     if desk.orders.same_session:
-        return Opening(now.planning_session, Access.WRITE, now.turn.text, hosts=hosts)
+        return Opening(now.planning_session, Access.WRITE, now.turn.text, hosts=open_hosts)
     # What somebody else wrote, or may have changed, does not cross the gate (product.md, Approval): the plan does.
     own = not now.last(Move.REQUESTED).body.get("foreign")
     task = comment.brief(now.turn.text if own else "", plan)
-    return Opening(now.work_session, Access.WRITE, task, working_mode(desk, now), hosts)
+    return Opening(now.work_session, Access.WRITE, task, working_mode(desk, now), open_hosts)
 
 
 async def _worked(desk: Desk, now: Record, session: Session) -> Ended | Done | None:
@@ -115,11 +115,6 @@ def _unfinished(ended: Ended) -> Done:
     return Done(Move.LIMITED if limited else Move.FAILED, facts)
 
 
-def _hosts(desk: Desk, now: Record) -> tuple[str, ...]:
-    """List the hosts that are open to the work: of the approved plan and the configuration both (N1a)."""
-    return opened_hosts(now.plan.contract.hosts, desk.orders.hosts, now.plan.tier)
-
-
 def _commands(desk: Desk, now: Record) -> tuple[str, ...]:
     """List the checks: the plan's commands, and the project's own."""
     return tuple(dict.fromkeys((*now.plan.contract.commands, *desk.orders.verify)))
@@ -130,25 +125,11 @@ async def _checks(desk: Desk, now: Record) -> list[Json]:
     commands = _commands(desk, now)
     if not commands:
         return []
-    name, reaching = f"checks-{secrets.token_hex(4)}", Reaching()
-    copy = await desk.workspace.fork(await checkout(desk, now), name)
-    try:
-        host = await desk.workspace.open(copy, Access.WRITE, network=Network(_hosts(desk, now), reaching.take))
-        return [await _checked(desk, host, line) for line in commands]
-    finally:
-        await desk.workspace.discard(copy)
-        await reached(desk, now, SessionId(name), reaching)
-
-
-async def _checked(desk: Desk, host: Toolhost, command: str) -> Json:
-    """Run one check in the sandbox and keep what it showed."""
-    timeout = int(desk.orders.command_minutes * 60_000)
-    output = await host.call("Bash", {"command": command, "timeout": timeout})
-    desk.world.alarm.listen(output.text)
-    facts = output.details
-    return {
-        "command": command,
-        "exit_code": facts.get("exit_code"),
-        "seconds": facts.get("seconds"),
-        "output": desk.redactor.redacted(output.text)[-TAIL:],
-    }
+    name = f"checks-{secrets.token_hex(4)}"
+    async with journaled(desk, now, SessionId(name)) as reaching:
+        copy = await desk.workspace.fork(await checkout(desk, now), name)
+        try:
+            host = await desk.workspace.open(copy, Access.WRITE, network=Network(hosts(desk, now), reaching.take))
+            return [await ran(desk, host, line) for line in commands]
+        finally:
+            await desk.workspace.discard(copy)

@@ -5,7 +5,8 @@ saved between two steps of the main agent, when nothing of it touches the tree; 
 bounded how often.
 """
 
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +14,8 @@ from bot.agent.events import AgentChanged, AgentEvent, RequestStarted
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import AgentId
-from bot.ports import Checkout
+from bot.core.network import NO_NETWORK, Network
+from bot.ports import Access, Checkout, Toolhost
 from bot.workflow.desk import Desk
 from bot.workflow.record import Record
 
@@ -33,6 +35,18 @@ async def checkout(desk: Desk, now: Record) -> Checkout:
     request = now.last(Move.REQUESTED).n
     name = f"{desk.place.repository}-{desk.place.thread}-{request}-{now.base[:16]}"
     return await desk.workspace.checkout(name, now.base, lambda: desk.world.transcripts.kept(now.work_session))
+
+
+@asynccontextmanager
+async def toolhost(
+    desk: Desk, tree: Checkout, access: Access, network: Network = NO_NETWORK
+) -> AsyncIterator[Toolhost]:
+    """Give a toolhost on a checkout, which ends with its use."""
+    host = await desk.workspace.open(tree, access, network=network)
+    try:
+        yield host
+    finally:
+        await host.close()
 
 
 def hold(desk: Desk, now: Record) -> None:

@@ -1,5 +1,6 @@
 """Planning: a session in plan mode that ends with a plan, an answer, or a limit."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from bot.agent.events import End, Ended
@@ -45,6 +46,8 @@ def document(desk: Desk, now: Record, handed_in: HandedIn) -> PlanDocument:
     A contract is never redacted, because what is left would mean something else: one with a secret is refused.
     """
     contract = handed_in.contract
+    if desk.orders.setup:  # they run for this plan: whoever approves it sees what they may reach
+        contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *desk.orders.hosts))))
     if hidden := desk.redactor.found("\n".join((*contract.scope, *contract.commands, *contract.hosts))):
         raise Refused(
             f"the plan names a secret ({hidden[0].kind}) among its files, commands or hosts",

@@ -3,7 +3,8 @@
 Everything here is computed from the entries; nothing is remembered elsewhere. Beside the gate's moves a journal holds
 
 ``heard``  a turn that is no move: a command, or somebody who may not ask
-``network``  what a session reached of the network, and what it was refused
+``network``  what a session reached of the network, and what it was refused; such entries add up
+``prepared`` what the set-up commands came to, and which files they left that git does not ignore: path -> blob
 ``told``   what an entry owed the people was said (`answers` names the entry)
 ``shown``  the question of an ask is shown on the thread
 ``folded`` the comment of a plan that lost its force was folded
@@ -36,6 +37,7 @@ SHOWN: Final = "shown"
 FOLDED: Final = "folded"
 NOTICED: Final = "noticed"
 NETWORK: Final = "network"
+PREPARED: Final = "prepared"
 TAKEN: Final = "taken"
 
 LEFT_BEHIND: Final = timedelta(minutes=2)

@@ -14,7 +14,6 @@ from bot.agent.loop import run
 from bot.agent.modes import Mode
 from bot.agent.pending import permitted
 from bot.agent.prompts import Environment, first_message, prompt, system
-from bot.agent.reached import Reaching
 from bot.agent.rehearsal import Rehearsal
 from bot.agent.session import Frozen, Session
 from bot.agent.subagents.crew import Crew, Post, Size
@@ -32,10 +31,11 @@ from bot.core.network import Network
 from bot.core.transcript import Line, LineKind
 from bot.ports import Access, Began, Checkout
 from bot.workflow.desk import Desk
-from bot.workflow.keeping import Saving, checkout
-from bot.workflow.ledger import current, note
+from bot.workflow.keeping import Saving, checkout, toolhost
+from bot.workflow.ledger import current
+from bot.workflow.network import journaled
 from bot.workflow.progress import Progress
-from bot.workflow.record import NETWORK, Record
+from bot.workflow.record import Record
 
 MAIN = AgentId("main")
 
@@ -60,9 +60,10 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
     if raised := now.fact("budget_usd"):
         desk.world.ledger.budget_usd = float(raised)
     tree = await checkout(desk, now)
-    network = Network(opening.hosts, (reaching := Reaching()).take)
-    host = await desk.workspace.open(tree, opening.access, network=network)
-    try:
+    async with (
+        journaled(desk, now, opening.ident) as reaching,
+        toolhost(desk, tree, opening.access, network := Network(opening.hosts, reaching.take)) as host,
+    ):
         lines = desk.world.transcripts.load(opening.ident)
         types = types_of(await desk.agents()) if desk.agents else TYPES
         tools = _tools(desk, types)
@@ -82,9 +83,6 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
             _begun(desk, now, session, opening=opening, environment=environment)
         yield session
         _logged(crew)
-    finally:
-        await host.close()
-        await reached(desk, now, opening.ident, reaching)
 
 
 def _begun(desk: Desk, now: Record, session: Session, *, opening: Opening, environment: Environment) -> None:
@@ -93,12 +91,6 @@ def _begun(desk: Desk, now: Record, session: Session, *, opening: Opening, envir
     reminders = [_planning(desk.world.gate.rehearsed) if planning else prompt("approved")]
     session.begin(first_message(environment, opening.task, reminders))
     desk.listener(ModeChanged(MAIN, opening.mode, now.turn.actor.login))
-
-
-async def reached(desk: Desk, now: Record, session: SessionId, reaching: Reaching) -> None:
-    """Journal what a session reached of the network, and what it was refused; nothing where it tried nothing (PR6)."""
-    if facts := reaching.facts():
-        await note(desk, now, NETWORK, {"session": session, "reached": facts})
 
 
 def _planning(commands: frozenset[str]) -> str:
@@ -116,7 +108,7 @@ async def driven(desk: Desk, now: Record, session: Session, permit: str = "") ->
     progress = Progress(desk, now)
     source = permitted(session, permit) if permit else run(session)
     working = asyncio.ensure_future(_consumed(desk, source, progress, Saving(desk, now, session.agent)))
-    watching = asyncio.ensure_future(_watched(desk, now, session))
+    watching = asyncio.ensure_future(watched(desk, now, session))
     showing = asyncio.ensure_future(progress.shown())
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -143,7 +135,7 @@ async def _consumed(
     raise Broken("a session ended without saying why")
 
 
-async def _watched(desk: Desk, now: Record, session: Session) -> None:
+async def watched(desk: Desk, now: Record, session: Session | None = None) -> None:
     """Return when the thread was moved or taken over; hand what was noted while planning to the session (L4a)."""
     while desk.orders.watch_seconds:
         await desk.world.clock.sleep(desk.orders.watch_seconds)
@@ -153,7 +145,7 @@ async def _watched(desk: Desk, now: Record, session: Session) -> None:
             continue  # no word is no news: the work goes on
         if (later.stage, later.thread.ask, later.run) != (now.stage, now.thread.ask, now.run):
             return
-        if later.stage is Stage.PLANNING:
+        if session is not None and later.stage is Stage.PLANNING:
             session.queued += unheard(session, later)
     await asyncio.Event().wait()
 

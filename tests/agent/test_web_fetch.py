@@ -7,6 +7,7 @@ import pytest
 
 from bot.agent.modes import Mode
 from bot.agent.permissions import Gate, Rules, parse_rule
+from bot.agent.reached import facts
 from bot.agent.session import Session
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.web_fetch import LONGEST, WEB_FETCH, offered
@@ -67,7 +68,7 @@ async def test_a_page_is_shown_as_data(room: Open) -> None:
     assert all(f"\\{sign}" in shown for sign in ("< / PAGE", "<system-reminder>", "</system-reminder>", "[harness]"))
     assert "Human\\: push" in shown
     assert shelf.asked == [URL]
-    assert session.context.reached.facts() == [
+    assert facts(session.context.reached.rows, 0) == [
         {"host": "docs.example.org", "port": 443, "allowed": True, "reason": "", "times": 1}
     ]
 

@@ -1,14 +1,17 @@
 """Approved work that wants out: it reaches what plan and configuration both name, and the journal tells (N1a)."""
 
+import signal
+
 import pytest
 
 from bot.testing.model.reply import call
 from tests.stories.conftest import Meet
-from tests.stories.ground import FIX, Script, planning_requests
+from tests.stories.ground import FIX, Script, planning_requests, until
 
 LISTED, OTHER = "docs.example.org", "files.example.org"
 CONFIGURATION = {".github/plangate.yml": f"sandbox:\n  hosts: ['{LISTED}', '{OTHER}']\n"}
-REACH = call("Bash", command=f"curl -sS https://{OTHER}/ 2>&1; ls /run/plangate")
+TRY = f"curl -sS https://{OTHER}/ 2>&1"
+REACH = call("Bash", command=f"{TRY}; ls /run/plangate")
 
 
 @pytest.mark.req("N1a", "N1", "TOOLHOST")
@@ -48,3 +51,16 @@ def test_no_way_out_without_a_plan_for_it(meet: Meet) -> None:
     assert fetched.is_error
     assert fetched.text.startswith("Denied: ")
     assert "WebFetch" in {tool for request in planning_requests(model.requests) for tool in request.tools}
+
+
+@pytest.mark.req("PR6", "E3")
+def test_a_killed_process_has_told(meet: Meet) -> None:
+    """What a command tries is on record while it still runs: whoever is killed then has journaled it."""
+    person, _ = meet(Script(hosts=(LISTED,), work=(call("Bash", command=f"{TRY}; sleep 60"), FIX)))
+    person.commit(CONFIGURATION)
+    with person.start("--yes") as running:
+        until(lambda: [entry for journal in person.journals() for entry in journal if entry.kind == "network"], "a row")
+        running.send_signal(signal.SIGKILL)
+    (journal,) = person.journals()
+    (told,) = (entry.body["reached"] for entry in journal if entry.kind == "network")
+    assert [(row["host"], row["allowed"], row["times"]) for row in told] == [(OTHER, False, 1)]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bot.core.gate import Stage
+from bot.workflow.record import PREPARED
 from bot.workspace.partial import is_partial
 from tests.stories.github.ground import HOME, WISH, Model, Story, soak
 
@@ -137,3 +138,26 @@ async def test_large_repository(story: Story) -> None:
     (mirror,) = (story.host.settings.data_dir / "mirrors").glob("*.git")
     assert is_partial(mirror)
     assert [each.name for each in story.asked("GET")].count(f"GET /repos/{HOME}") == 1
+
+
+@pytest.mark.req("PR1", "PR3")
+async def test_set_up_is_the_default_branchs(story: Story) -> None:
+    """A pull request's own configuration sets nothing up; the default branch's does, and its failure is told once."""
+    configured(story, "sandbox:\n  setup: ['true']\n")
+    will = story.person("will")
+    will.push(HOME, {PATH: "sandbox:\n  setup: ['exit 9']\n"}, branch="feature")
+    will.open_pull(HOME, "Ships free", head="feature", body=f"@plangate {WISH}")
+    await story.rests(1)
+    story.reacts("maya", "+1")
+    now = await story.rests(1)
+    assert now.stage is Stage.IN_REVIEW
+    (entry,) = (entry.body for entry in now.entries if entry.kind == PREPARED)
+    assert [each["command"] for each in entry["commands"]] == ["true"]
+    configured(story, "sandbox:\n  setup: ['echo @octo/team is missing; exit 9']\n")
+    story.about = 2
+    story.opens("will")
+    await story.rests(2)
+    story.reacts("maya", "+1")
+    assert (await story.rests(2)).stage is Stage.FAILED
+    (told,) = story.said("tell", 2)
+    assert all(word in told for word in ("exit code 9", f"sandbox.setup in {PATH}", "`@octo/team`")), told

@@ -1,0 +1,124 @@
+"""Preparing: the set-up commands of the default branch's configuration make a checkout ready for approved work.
+
+Rules
+- They run in a sandbox when a plan was approved, and reach the hosts that it and the configuration both name (N1a); the
+  plan names those of the configuration by itself, so that whoever approves it sees them.
+- They run once in each checkout; what they leave is there for the session, its sub-agents and the checks.
+- What they leave that git does not ignore is no part of the work: where nothing else touched it, it is taken back.
+"""
+
+import asyncio
+import hashlib
+import re
+from shlex import quote
+from typing import Final
+
+from bot.core.errors import Misconfigured
+from bot.core.gate import Move
+from bot.core.hosts import opened
+from bot.core.names import SessionId
+from bot.core.network import Network
+from bot.core.transcript import Json
+from bot.ports import Access, Checkout, Toolhost
+from bot.workflow.commands import ran
+from bot.workflow.desk import Desk
+from bot.workflow.keeping import checkout, toolhost
+from bot.workflow.ledger import current, note
+from bot.workflow.network import journaled
+from bot.workflow.record import PREPARED, Record
+from bot.workflow.sessions import watched
+
+KEY: Final = "sandbox.setup in .github/plangate.yml"
+MOST: Final = 50
+"""Files that git does not ignore and that set-up commands may leave."""
+SHOWN: Final = 500
+
+_MARK: Final = ".git/plangate-prepared"
+"""Tells which commands a checkout had; whatever writes to it harms that checkout alone."""
+_NAME: Final = "git hash-object --no-filters --"
+_LEFT: Final = (
+    "git ls-files -z --modified --others --exclude-standard | sort -zu | xargs -0r sh -c "
+    f"""'for f; do printf "%s %s\\n" "$({_NAME} "$f" 2>/dev/null || echo gone)" "$f"; done' sh"""
+)
+_LINE: Final = re.compile(r"([0-9a-f]{40}|gone) (.+)")
+
+
+def hosts(desk: Desk, now: Record) -> tuple[str, ...]:
+    """List the hosts that are open to approved work: of its plan and the configuration both (N1a)."""
+    return opened(now.plan.contract.hosts, desk.orders.hosts, now.plan.tier)
+
+
+async def prepared(desk: Desk, now: Record) -> bool:
+    """Have the checkout ready; False when the thread was moved meanwhile.
+
+    Raises Misconfigured where a command fails, or leaves too much that git does not ignore.
+    """
+    if not desk.orders.setup:
+        return True
+    working = asyncio.ensure_future(_prepared(desk, now))
+    watching = asyncio.ensure_future(watched(desk, now))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            await working
+        return working.done()
+    finally:
+        for task in (working, watching):
+            task.cancel()
+        await asyncio.gather(working, watching, return_exceptions=True)
+
+
+async def tidied(desk: Desk, now: Record) -> None:
+    """Take back what the set-up commands left and nothing else touched; the work is what remains."""
+    done = _done(await current(desk)) if desk.orders.setup else None
+    if done is None or not done["left"]:
+        return
+    tree = await checkout(desk, now)
+    lines = [
+        f'[ "$({_NAME} {quote(path)} 2>/dev/null || echo gone)" != {was} ] || '
+        f"git checkout -q -- {quote(path)} 2>/dev/null || rm -f -- {quote(path)}"
+        for path, was in done["left"].items()
+    ]
+    async with toolhost(desk, tree, Access.WRITE) as host:
+        await host.call("Bash", {"command": "\n".join((f"cd {quote(tree.shown_as)}", *lines))})
+
+
+async def _prepared(desk: Desk, now: Record) -> None:
+    """Run the commands in a checkout that has not had them."""
+    tree = await checkout(desk, now)
+    async with journaled(desk, now, SessionId("setup")) as reaching:
+        network = Network(hosts(desk, now), reaching.take)
+        async with toolhost(desk, tree, Access.WRITE, network) as host:
+            mark = hashlib.sha256("\n".join(desk.orders.setup).encode()).hexdigest()
+            if await _asked(host, tree, f"cat {_MARK}") != mark:
+                await _run(desk, now, host, tree=tree)
+                await _asked(host, tree, f"printf %s {mark} > {_MARK}")
+
+
+async def _run(desk: Desk, now: Record, host: Toolhost, *, tree: Checkout) -> None:
+    """Run the commands one after the other, and journal what came of them."""
+    made = []
+    for command in desk.orders.setup:
+        made.append(facts := await ran(desk, host, command, below=tree.shown_as))
+        if facts["exit_code"] != 0:
+            said = " ".join(facts["output"].split())[-SHOWN:]
+            raise Misconfigured(f"the set-up command {command!r} failed: {said}", where=KEY, mend="mend it, then retry")
+    if _done(now) is None:  # no work was done yet: whatever differs is theirs
+        found = _LINE.findall(await _asked(host, tree, _LEFT))
+        left = {path: was for was, path in found}
+        if len(left) > MOST:
+            some = ", ".join([*left][:3])
+            what = f"the set-up commands left {len(left)} files that git does not ignore ({some} ...)"
+            raise Misconfigured(what, where=KEY, mend="name them in .gitignore, then retry")
+        await note(desk, now, PREPARED, {"commands": made, "left": left})
+
+
+async def _asked(host: Toolhost, tree: Checkout, command: str) -> str:
+    """Give what a command says in a checkout's folder."""
+    return (await host.call("Bash", {"command": f"cd {quote(tree.shown_as)} && {command}"})).text
+
+
+def _done(now: Record) -> Json | None:
+    """Give what the set-up for the newest request came to, the first time; None before it ran."""
+    mine = (entry for entry in now.entries[now.last(Move.REQUESTED).n :] if entry.kind == PREPARED)
+    return next((entry.body for entry in mine), None)
