@@ -94,7 +94,7 @@ OUTLETS = {
     "bot/replay.py": "redactor",
     "bot/runner.py": "redactor.redacted",
     "bot/terminal.py": "redactor.redacted",
-    "bot/workflow/executing.py": "redactor.redacted",
+    "bot/workflow/commands.py": "redactor.redacted",
     "bot/workflow/planning.py": "redactor.redacted",
     "bot/workflow/publishing.py": "redactor.redacted",
     "bot/workspace/publish.py": "screen.check",
