@@ -151,7 +151,7 @@ class Maintenance(Part):
 class Configuration(Part):
     """The whole file; every key has a default."""
 
-    mention: str = "@plangate"
+    mention: str = Field(default="@plangate", pattern=r"^\S*\w\S*$")
     language: str = "thread"
     ask: Ask = Ask()
     approve: Approve = Approve()
@@ -170,15 +170,13 @@ class Configuration(Part):
 def parse(text: str, where: str) -> Configuration:
     """Read a configuration; raises Misconfigured with line, column and, for an unknown key, the nearest one."""
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError
+    from ruamel.yaml.error import YAMLError
 
     _bounded(text, where)
     try:
         value = YAML(typ="rt").load(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"{where}:{mark.line + 1}:{mark.column + 1}" if mark else where
-        raise Misconfigured(f"not YAML: {error.problem}", where=place, mend="correct the line") from error
+    except (YAMLError, ValueError) as error:  # ValueError: a value that its form or tag calls a number or a date
+        raise _no_yaml(error, text, where) from error
     try:
         return Configuration.model_validate(value if value is not None else {})
     except ValidationError as error:
@@ -189,7 +187,7 @@ def parse(text: str, where: str) -> Configuration:
 def _bounded(text: str, where: str) -> None:
     """Refuse what is too large, too deep, or refers to itself, before anything is built from it."""
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError
+    from ruamel.yaml.error import YAMLError
     from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
 
     if len(text) > LARGEST:
@@ -200,8 +198,24 @@ def _bounded(text: str, where: str) -> None:
             depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
             if depth > DEEPEST or isinstance(event, AliasEvent):
                 raise Misconfigured("nested too deeply or with aliases", where=where, mend="write it out plainly")
-    except MarkedYAMLError:
+    except YAMLError:
         return  # the reader says it better
+
+
+def _no_yaml(error: Exception, text: str, where: str) -> Misconfigured:
+    """Say what is wrong with a text that is not YAML, and where."""
+    from ruamel.yaml.error import MarkedYAMLError
+    from ruamel.yaml.reader import ReaderError
+
+    if isinstance(error, ReaderError):
+        before = text[: error.position].split("\n")
+        said = f"not YAML: the character U+{ord(text[error.position]):04X} may not stand in it"
+        place = f"{where}:{len(before)}:{len(before[-1]) + 1}"
+        return Misconfigured(said, where=place, mend="remove the character, or write it as an escape in double quotes")
+    mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
+    place = f"{where}:{mark.line + 1}:{mark.column + 1}" if mark else where
+    said = error.problem if isinstance(error, MarkedYAMLError) else str(error)
+    return Misconfigured(f"not YAML: {said}", where=place, mend="correct the line")
 
 
 def _mistake(kind: str, said: str, path: tuple[int | str, ...], *, value: Any, where: str) -> Misconfigured:

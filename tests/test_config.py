@@ -89,6 +89,12 @@ MISTAKES = {
     "an alias": ("models: &a {}\nbudget: *a\n", "", "write it out plainly"),
     "too deep": ("[" * 30 + "]" * 30, "", "write it out plainly"),
     "too large": ("#" * (LARGEST + 1), "", "shorten it"),
+    "a control character": ("ask:\n  users: [a\x07b]\n", ":2:12", "remove the character"),
+    "half a character": ("mention: \ud800", ":1:10", "remove the character"),
+    "no such day": ("budget: 2020-13-45\n", "", "correct the line"),
+    "no such number": ("budget: !!int ten\n", "", "correct the line"),
+    "no mention": ("mention: ''\n", ":1:1", ""),
+    "a mention of two words": ("mention: '@plan gate'\n", ":1:1", ""),
     "a python tag": ("mention: !!python/object/apply:os.system ['true']\n", "", ""),
 }
 
