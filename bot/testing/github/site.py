@@ -16,6 +16,9 @@ from bot.testing.github.world import World
 
 Json: TypeAlias = dict[str, Any]
 
+GHOST = User(10137, "ghost")
+"""Whom REST names where an account is gone (https://github.com/ghost); GraphQL names nobody."""
+
 USER_LINKS = {
     "followers_url": "/followers",
     "following_url": "/following{/other_user}",
@@ -89,8 +92,8 @@ class Site:
         return f"{self.api_url}/repos/{repository.full_name}"
 
     def user(self, ident: int) -> Json:
-        """Write a user (schema simple-user)."""
-        user = self.world.users[ident]
+        """Write a user (schema simple-user); whoever is gone is written as GitHub's `ghost`."""
+        user = self.world.users.get(ident, GHOST)
         url = f"{self.api_url}/users/{quote(user.login)}"
         return {
             "login": user.login,

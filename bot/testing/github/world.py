@@ -161,6 +161,12 @@ class World:
         who = self.users[user]
         return Signature(who.login, f"{who.id}+{who.login}@users.noreply.github.com", self.now())
 
+    def remove_user(self, login: str) -> None:
+        """Delete an account: what it said and did stays, and is nobody's from then on."""
+        with self.lock:
+            del self.users[self.user(login).id]
+            self.touch()
+
     # --- setting the scene -------------------------------------------------------------------------------------
 
     def start_run(self, full_name: str, event: str) -> WorkflowRun:
