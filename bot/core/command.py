@@ -11,6 +11,8 @@ from enum import StrEnum
 from bot.core.names import SHORT_DIGEST
 
 _HEX = re.compile(r"[0-9a-fA-F]+")
+_AT_ONCE = {"it", "now", "please", "this", "work"}
+"""What may stand behind `stop`: whoever is in a hurry does not look up how it is said."""
 _NUMBER = re.compile(r"\$?(\d{1,6}(?:\.\d{1,2})?)")
 
 
@@ -47,17 +49,31 @@ class Mistaken:
 def parse(line: str, mention: str = "@plangate") -> Command | Mistaken | None:
     """Read one visible line: a command, a mistake to answer with "did you mean", or None for ordinary speech.
 
-    One unknown word after the mention, or a known verb with an argument of the wrong form, is a mistake; a longer
-    sentence is speech, because people talk to the bot in sentences.
+    One unknown word after the mention, or a known verb with an argument of the wrong form, is a mistake; so is a word
+    that is like `approve` or `budget` before what only these take. A longer sentence is speech, because people talk to
+    the bot in sentences.
     """
     words = _after_mention(line, mention)
     if not words:
         return None
-    name, argument = words[0].lower(), " ".join(words[1:])
-    if name not in set(Verb):
-        nearest = get_close_matches(name, list(Verb), n=1, cutoff=0.6)
-        return Mistaken(line.strip(), nearest[0] if nearest else "") if len(words) == 1 else None
-    return _checked(Verb(name), argument, line)
+    name, argument = _name(words[0]), " ".join(words[1:])
+    if name in set(Verb):
+        return _checked(Verb(name), argument, line)
+    nearest = next(iter(get_close_matches(name, list(Verb), n=1, cutoff=0.6)), "")
+    return Mistaken(line.strip(), nearest) if not argument or _suits(nearest, argument) else None
+
+
+def _name(word: str) -> str:
+    """Give a command's word; what people put behind a word of its own (`stop!`) is no part of it."""
+    bare = word.lower().rstrip(".!?")
+    return bare if bare in {Verb.STOP, Verb.RETRY, Verb.STATUS, Verb.HELP} else word.lower()
+
+
+def _suits(verb: str, argument: str) -> bool:
+    """Tell whether only a command of that name has such an argument."""
+    if verb == Verb.APPROVE:
+        return len(argument) >= SHORT_DIGEST and _HEX.fullmatch(argument) is not None
+    return verb == Verb.BUDGET and _NUMBER.fullmatch(argument) is not None
 
 
 def _after_mention(line: str, mention: str) -> list[str]:
@@ -77,6 +93,8 @@ def _checked(verb: Verb, argument: str, line: str) -> Command | Mistaken | None:
             return Command(verb, amount.group(1)) if amount else Mistaken(line.strip(), "budget N (dollars)")
         case Verb.REVISE | Verb.MODE if not argument:
             return Mistaken(line.strip(), "revise HOW" if verb is Verb.REVISE else "mode NAME")
+        case Verb.STOP if argument.lower().rstrip(".!") in _AT_ONCE:
+            return Command(verb)
         case Verb.STOP | Verb.RETRY | Verb.STATUS | Verb.HELP if argument:
             return None
         case _:

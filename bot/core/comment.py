@@ -96,12 +96,12 @@ def _hidden(hidden: Hidden) -> str:
 
 def reasons(verdict: Verdict) -> str:
     """Say why a verdict is what it is, one clause a reason."""
-    said = []
-    for finding in verdict.findings[:NAMED]:
+    said, findings = [], tuple(dict.fromkeys(verdict.findings))
+    for finding in findings[:NAMED]:
         who = f"@{finding.actor.login}: " if finding.actor is not None else ""
         said.append(who + REASONS[finding.reason])
-    if len(verdict.findings) > NAMED:
-        said.append(f"and {len(verdict.findings) - NAMED} more")
+    if len(findings) > NAMED:
+        said.append(f"and {len(findings) - NAMED} more")
     return "; ".join(said) or str(verdict.outcome)
 
 
@@ -139,53 +139,9 @@ def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] 
     )
 
 
-NO_PLAN_WAITS: Final = "No plan waits for approval here."
-EDITED: Final = (
-    "That comment was edited, so I do not take it as a command: say it again in a new one (anybody who can write \
-can edit other people's comments)."
-)
-NOTHING_TO_RETRY: Final = "There is nothing to retry: nothing was interrupted."
-DECIDE_IN_A_COMMENT: Final = (
-    "I take `approve` and `reject` from comments of the conversation, not from a review: say it there."
-)
-APPROVERS_ONLY: Final = "Only people who may approve can change the budget or the mode."
-HELP: Final = """\
-Mention me with what you want; I study the repository and post a plan, and do nothing else before it is approved.
-
-- `approve [DIGEST]`, `reject [WHY]`: decide about the plan (people who may approve)
-- `revise HOW`: a new version of the plan
-- `stop`, `retry`: end the work; go on from there
-- `budget N`, `mode NAME`: raise the budget in dollars; the mode that approved work runs in (people who may approve)
-- `status`, `help`"""
-
-
-def did_you_mean(line: str, nearest: str) -> str:
-    """Answer a line that looks like a command and is none."""
-    hint = f" Did you mean `{nearest}`?" if nearest else " Say `help` to see what I know."
-    return f"I do not know the command {code(line)}.{hint}"
-
-
 def refused(why: str) -> str:
     """Say why nothing can be carried on here."""
     return f"I cannot work here: {why}. Mend it and ask again."
-
-
-def stopped(login: str) -> str:
-    """Say that work was stopped, and by whom."""
-    return f"Stopped by {login}. The work so far is kept; `retry` goes on from there."
-
-
-CLOSED: Final = "Stopped, because the thread was closed. The work so far is kept; `retry` goes on from there."
-
-
-def budget(dollars: str) -> str:
-    """Say the new budget."""
-    return f"The budget of this thread is now ${dollars}."
-
-
-def mode(name: str) -> str:
-    """Say the mode that approved work will run in."""
-    return f"Approved work will run in mode {name}. Plan mode stays until a plan is approved."
 
 
 OVERTAKEN: Final = "the branch of the pull request has moved since the plan was made, or was closed"
@@ -203,11 +159,6 @@ def void(plan: PlanDocument) -> str:
 def held_up(plan: PlanDocument, why: str) -> str:
     """Answer a yes to a plan that waits while nothing can be decided here."""
     return f"Plan {plan.plan} ({plan.short_digest}) waits: I cannot work here: {why}. Mend it, and the approval counts."
-
-
-def status(stage: Stage, mode_name: str) -> str:
-    """Say where the thread stands, and in which mode (P8)."""
-    return f"This thread is at: {stage}. {mode_sign(mode_name)}."
 
 
 def mode_sign(name: str) -> str:
@@ -235,7 +186,7 @@ def progress(
     *,
     spent: tuple[int, float | None, float | None],
 ) -> str:
-    """Render the progress comment: stage, todo list, sub-agents, spent (tool calls, dollars, budget), how to stop."""
+    """Render the progress comment: stage, todo list, sub-agents, spent (tool calls, dollars, budget)."""
     calls, cost, budget_usd = spent
     parts = [f"**{str(stage).replace('_', ' ').capitalize()}** · {mode_sign(mode_name)}"]
     if todos:
@@ -244,7 +195,7 @@ def progress(
         parts.append(_table("sub-agent | task | state | tool calls | tokens | seconds", [_row(row) for row in rows]))
     money = "unknown cost" if cost is None else f"${cost:.2f}"
     limit = f" of ${budget_usd:.2f}" if budget_usd is not None else ""
-    parts.append(f"{calls} tool calls, {money}{limit}. Say `stop` to stop.")
+    parts.append(f"{calls} tool calls, {money}{limit}.")
     return "\n\n".join(parts)
 
 
@@ -346,8 +297,10 @@ def _cell(text: str) -> str:
     )
 
 
-def outcome(stage: Stage, *, branch: str = "", detail: str = "") -> str:
-    """Say in one sentence how a request ended, and what can be done next."""
+def outcome(stage: Stage, *, branch: str = "", detail: str = "", mention: str = "") -> str:
+    """Say how a request ended, and what can be done next; without a mention at a terminal, where all is said anew."""
+    retry = f"`{mention} retry`" if mention else "the same command"
+    how = f" (a budget: `{mention} budget N`, said by somebody who may approve)" if mention else ""
     match stage:
         case Stage.DONE:
             return f"Done: branch {branch}."
@@ -358,11 +311,11 @@ def outcome(stage: Stage, *, branch: str = "", detail: str = "") -> str:
         case Stage.REJECTED:
             return "The plan was rejected; nothing was changed."
         case Stage.STALE | Stage.EXPIRED:
-            return f"The plan no longer holds: {detail}. Ask again for a new one."
+            return f"The plan no longer holds: {detail}. Use {retry} for a new one."
         case Stage.LIMIT:
-            return f"Stopped: {detail}. Raise the limit and try again; the work so far is kept."
+            return f"Stopped: {detail}. The work so far is kept; raise the limit{how}, then {retry} goes on from there."
         case Stage.FAILED:
-            return f"Failed: {detail}. The work so far is kept; try again to go on from there."
+            return f"Failed: {detail}. The work so far is kept; {retry} goes on from there."
         case _:
             return f"{stage}. {detail}".strip()
 

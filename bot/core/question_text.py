@@ -46,9 +46,9 @@ def not_counted(findings: Sequence[Finding]) -> str:
     return f"I still wait for an answer. {'; '.join(said)}."
 
 
-def unanswered(days: float) -> str:
+def unanswered(days: float, mention: str) -> str:
     """Say that nobody answered in time."""
-    return f"Nobody answered within {days:g} days, so I stopped waiting; `retry` asks again."
+    return f"Nobody answered within {days:g} days, so I stopped waiting; `{mention} retry` asks again."
 
 
 def reply_text(asking: Asking, reply: Reply) -> str:

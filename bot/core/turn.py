@@ -27,6 +27,8 @@ class Turn:
     at: datetime
     role: Role | None = Role.ADMIN
     """The actor's role on the repository, looked up live; None when the look-up failed."""
+    listed: bool = False
+    """Whether the actor is named in approve.users, or in a team of approve.teams."""
     edited: bool = False
     """Whether the comment was ever edited: then it is no command (A4a)."""
     foreign: bool = False

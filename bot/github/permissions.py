@@ -41,8 +41,8 @@ class Roles:
 
     async def of(self, actor: Actor) -> Role | None:
         """Give an account's role; None when the look-up failed or told of another account (A2). Never raises."""
-        if actor.kind is ActorKind.GONE or not actor.id:
-            return Role.NONE
+        if actor.kind is not ActorKind.USER or not actor.id:
+            return Role.NONE  # only people are collaborators
         if actor.id not in self._known:
             self._known[actor.id] = await self._look_up(actor)
         return self._known[actor.id]

@@ -49,8 +49,10 @@ async def turns(thread: Thread, seen: Collection[str], listener: Listener, roles
     found = [_turn(thread, said, listener.mention) for said in spoken if said.key not in seen]
     if not any(said.key == "issue" for said in spoken):
         found += [turn async for turn in _marks(thread, seen, listener, roles)]
-    with_roles = [replace(turn, role=await roles.of(turn.actor)) for turn in found]
-    return tuple(sorted(with_roles, key=lambda turn: turn.at))
+    known = [
+        replace(turn, role=await roles.of(turn.actor), listed=bool(await roles.listed(turn.actor))) for turn in found
+    ]
+    return tuple(sorted(known, key=lambda turn: turn.at))
 
 
 def _turn(thread: Thread, said: Said, mention: str) -> Turn:

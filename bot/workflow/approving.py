@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bot.core import comment
+from bot.core import comment, reply_text
 from bot.core.approval import ApprovedPlan, Outcome, Reason, Verdict, prove
 from bot.core.gate import Move, Stage
 from bot.workflow.desk import Desk, Done
@@ -24,7 +24,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
         return Done(Move.APPROVED, {**facts, "approved_at": proof.at.isoformat()}, proof.document.digest)
     if verdict.outcome in _ENDS:
         move, stage = _ENDS[verdict.outcome]
-        return Done(move, {**facts, "detail": said, "owes": comment.outcome(stage, detail=said)})
+        return Done(move, {**facts, "detail": said, "owes": desk.ended(stage, said)})
     await desk.dialogue.explain(now.plan, verdict)
     return None
 
@@ -33,11 +33,11 @@ async def stopped(desk: Desk, now: Record) -> Done | None:
     """Give the move that stops running work: an approver rejected its plan, or the thread was closed (product.md)."""
     verdict, _ = await evaluated(desk, now)
     if any(finding.reason is Reason.THREAD_CLOSED for finding in verdict.findings):
-        return Done(Move.STOPPED, {"owes": comment.CLOSED})
+        return Done(Move.STOPPED, {"owes": reply_text.closed(desk.orders.mention)})
     if verdict.outcome is not Outcome.REJECTED:
         return None
-    who = ", ".join(actor.login for actor in verdict.by)
-    return Done(Move.STOPPED, {"by": [actor.login for actor in verdict.by], "owes": comment.stopped(who)})
+    by = [actor.login for actor in verdict.by]
+    return Done(Move.STOPPED, {"by": by, "owes": reply_text.stopped(", ".join(by), desk.orders.mention)})
 
 
 async def evaluated(desk: Desk, now: Record) -> tuple[Verdict, ApprovedPlan | None]:

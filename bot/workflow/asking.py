@@ -7,10 +7,11 @@ approve, and by no comment that anybody edited: words of others must not steer a
 from datetime import datetime, timedelta
 
 from bot.agent.tools.ask_user import NOBODY
-from bot.core import comment, question_text
+from bot.core import question_text
 from bot.core.approval import ActorKind, Role
 from bot.core.gate import Move
 from bot.core.question import Asking, Grant, Reply, Rules, Who, settle
+from bot.core.reply_text import closed
 from bot.core.transcript import Json
 from bot.core.turn import Sign, Turn
 from bot.ports import Entry
@@ -27,12 +28,12 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     if now.steers and not desk.orders.same_session and (stop := await stopped(desk, now)) is not None:
         return stop
     if desk.world.clock.now() >= _expires(desk, now):
-        return Done(Move.EXPIRED, {"owes": question_text.unanswered(desk.orders.expires_days)})
+        return Done(Move.EXPIRED, {"owes": question_text.unanswered(desk.orders.expires_days, desk.orders.mention)})
     asking = now.asking
     shown = now.question or await _shown(desk, now)
     look = await desk.dialogue.answers(asking, shown.body["question"], who=_who(now))
     if not look.open:
-        return Done(Move.STOPPED, {"owes": comment.CLOSED})
+        return Done(Move.STOPPED, {"owes": closed(desk.orders.mention)})
     if look.gone:
         await _shown(desk, now)
     reply, findings = settle(asking, look, _rules(desk, now))
@@ -104,6 +105,6 @@ def _rules(desk: Desk, now: Record) -> Rules:
         return person and second and (who.listed or (who.role or Role.NONE) >= policy.role)
 
     def may_ask(who: Who) -> bool:
-        return who.actor.id != policy.bot and (who.role in orders.ask_roles or who.actor.login in orders.ask_users)
+        return who.actor.id != policy.bot and orders.may_ask(who.actor, who.role)
 
     return Rules(may_steer if now.steers else may_ask, now.steers)

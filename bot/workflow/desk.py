@@ -8,8 +8,9 @@ from bot.agent.limits import Limits
 from bot.agent.modes import Mode
 from bot.agent.prompts import Environment
 from bot.agent.session import World
-from bot.core.approval import Policy, Role
-from bot.core.gate import Move
+from bot.core import comment
+from bot.core.approval import Actor, ActorKind, Policy, Role
+from bot.core.gate import Move, Stage
 from bot.core.names import CommitId, Digest
 from bot.core.redaction import Redactor
 from bot.core.transcript import Json
@@ -41,6 +42,9 @@ class Orders:
     command_minutes: float = 10.0
     ask_roles: frozenset[Role] = frozenset({Role.WRITE, Role.MAINTAIN, Role.ADMIN})
     ask_users: frozenset[str] = frozenset()
+    """Logins, in lower case."""
+    ask_bots: frozenset[int] = frozenset()
+    """Numeric ids of the other bots that may ask."""
     mention: str = "@plangate"
     draft: bool = False
     labels: tuple[str, ...] = ()
@@ -55,6 +59,12 @@ class Orders:
     """How often running work looks whether the thread has moved (a stop, a further turn)."""
     run: str = ""
     """The run of GitHub Actions that does the work; "" for a face that is no job."""
+
+    def may_ask(self, actor: Actor, role: Role | None) -> bool:
+        """Tell whether an account of that role may ask: by role or name, and of other bots those that are listed."""
+        if actor.kind is ActorKind.BOT:
+            return actor.id in self.ask_bots
+        return role in self.ask_roles or actor.login.lower() in self.ask_users
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +95,10 @@ class Desk:
     redactor: Redactor = field(default_factory=Redactor)
     agents: Callable[[], Awaitable[Mapping[str, str]]] | None = None
     """Reads the project's own types of sub-agents, on the default branch: path -> text."""
+
+    def ended(self, stage: Stage, detail: str) -> str:
+        """Say how a request ended, with what can be said next where it was made."""
+        return comment.outcome(stage, detail=detail, mention="" if self.orders.same_session else self.orders.mention)
 
 
 def working_mode(desk: Desk, now: Record) -> Mode:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from bot.core import comment
 from bot.core.errors import CanaryShown, PlangateError, Refused
 from bot.core.gate import ON_ENTER, Effect, Move, Stage
 from bot.workflow import approving, asking, executing, intake, noticing, planning, proposing, publishing, telling
@@ -103,7 +102,7 @@ async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:
     except Refused as error:
         if desk.orders.same_session and not isinstance(error, CanaryShown):
             raise  # a person at a terminal is told on the spot
-        done = Done(Move.FAILED, {"detail": str(error), "owes": comment.outcome(Stage.FAILED, detail=str(error))})
+        done = Done(Move.FAILED, {"detail": str(error), "owes": desk.ended(Stage.FAILED, str(error))})
     cost = round(ledger.cost_usd - ledger.carried - before, 6)
     if done is None or not cost:
         return done

@@ -34,7 +34,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     if proof is None:
         return Done(Move.WITHDRAWN)
     if await _overtaken(desk, now):
-        owes = comment.outcome(Stage.STALE, detail=comment.OVERTAKEN)
+        owes = desk.ended(Stage.STALE, comment.OVERTAKEN)
         return Done(Move.DRIFTED, {"detail": comment.OVERTAKEN, "owes": owes})
     hold(desk, now)
     try:
@@ -50,7 +50,7 @@ async def _done(desk: Desk, now: Record) -> Done | None:
         if ended is None or isinstance(ended, Done):
             return ended
         if ended.end is not End.ANSWERED:
-            return _unfinished(ended)
+            return _unfinished(desk, ended)
     checks = await _checks(desk, now)
     await tidied(desk, now)
     return Done(Move.EXECUTED, {"summary": ended.text, "checks": checks}, now.plan.digest)
@@ -108,10 +108,10 @@ def _in_mode(desk: Desk, now: Record, session: Session) -> None:
         desk.listener(session.set_mode(mode, ", ".join(now.mode_by)))
 
 
-def _unfinished(ended: Ended) -> Done:
+def _unfinished(desk: Desk, ended: Ended) -> Done:
     limited = ended.end is End.LIMIT
     stage = Stage.LIMIT if limited else Stage.FAILED
-    facts = {"detail": ended.text, "owes": comment.outcome(stage, detail=ended.text)}
+    facts = {"detail": ended.text, "owes": desk.ended(stage, ended.text)}
     return Done(Move.LIMITED if limited else Move.FAILED, facts)
 
 

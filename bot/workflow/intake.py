@@ -8,19 +8,21 @@ afterwards where the work was approved. No turn is dropped: one whose author's r
 from typing import Final
 
 from bot.agent.modes import Mode, following
-from bot.core import comment
-from bot.core.approval import Role
+from bot.core import comment, reply_text
 from bot.core.command import Command, Mistaken, Verb, parse
-from bot.core.gate import TRANSITIONS, Move, Stage
+from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
 from bot.core.transcript import Json
 from bot.core.turn import Sign, Turn
 from bot.workflow.asking import waits_for
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.ledger import append, note
 from bot.workflow.record import HEARD, Record, taken
+from bot.workflow.rights import may_ask, may_command
 
 _SHOWN: Final = frozenset({Stage.PROPOSING, Stage.AWAITING_APPROVAL})
 """Stages in which people may see a plan that waits: it is shown before it is journaled that it is."""
+_UNDER_WAY: Final = frozenset(ON_ENTER)
+"""Stages in which there is something to stop."""
 _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage.STALE, Stage.EXPIRED})
 
 
@@ -44,13 +46,13 @@ async def take_kept(desk: Desk, now: Record) -> Record:
 
 async def _take(desk: Desk, now: Record, turn: Turn) -> Record:
     """Take one turn in, by what it says and by who says it."""
-    if not _may_ask(desk, turn):
+    said = _said(desk, turn)
+    if not may_ask(desk, turn) and not (isinstance(said, Command) and may_command(desk, now, turn, said.verb)):
         await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
         return await note(desk, now, HEARD, taken(turn))
     await desk.dialogue.acknowledge(turn, Sign.SEEN)
     if desk.orders.refusal:
         return await _heard(desk, now, turn, owes=comment.refused(desk.orders.refusal))
-    said = _said(desk, turn)
     if now.stage is Stage.ASKED and waits_for(now, turn) and not _is_command(said):
         return now  # it may be the answer: what is not is taken in when the question is settled
     match said:
@@ -59,15 +61,11 @@ async def _take(desk: Desk, now: Record, turn: Turn) -> Record:
         case Command(Verb.APPROVE | Verb.REJECT) if turn.edited and now.stage is Stage.AWAITING_APPROVAL:
             return await _heard(desk, now, turn)  # the verdict says why it does not count
         case Command() | Mistaken() if turn.edited:
-            return await _heard(desk, now, turn, owes=comment.EDITED)
+            return await _heard(desk, now, turn, owes=reply_text.EDITED)
         case Mistaken():
-            return await _heard(desk, now, turn, owes=comment.did_you_mean(said.line, said.nearest))
+            return await _heard(desk, now, turn, owes=reply_text.did_you_mean(said.line, said.nearest))
         case Command():
             return await _command(desk, now, turn, said)
-
-
-def _may_ask(desk: Desk, turn: Turn) -> bool:
-    return turn.role in desk.orders.ask_roles or turn.actor.login in desk.orders.ask_users
 
 
 def _said(desk: Desk, turn: Turn) -> Command | Mistaken | None:
@@ -106,28 +104,30 @@ async def _start(desk: Desk, now: Record) -> tuple[Record, Json]:
 
 async def _command(desk: Desk, now: Record, turn: Turn, said: Command) -> Record:
     """Carry out a command, or say why not."""
+    allowed = may_command(desk, now, turn, said.verb)
     match said.verb:
         case Verb.REVISE:
             return await _request(desk, now, turn, said.argument)
-        case Verb.STOP:
-            owes = comment.stopped(turn.actor.login)
+        case Verb.STOP if allowed and now.stage in _UNDER_WAY:
+            owes = reply_text.stopped(turn.actor.login, desk.orders.mention)
             return await append(desk, now, Done(Move.STOPPED, taken(turn) | {"owes": owes}))
-        case Verb.RETRY if now.stage is Stage.STALE:
+        case Verb.RETRY if allowed and now.stage is Stage.STALE:
             now, start = await _start(desk, now)
             asked = dict(now.last(Move.REQUESTED).body) | {"turn": turn.key}
             return await append(desk, now, Done(Move.REQUESTED, asked | start))
-        case Verb.RETRY if now.stage in _INTERRUPTED:
+        case Verb.RETRY if allowed and now.stage in _INTERRUPTED:
             return await append(desk, now, Done(_again(now), taken(turn)))
-        case Verb.BUDGET if _may_approve(desk, turn):
-            owes = comment.budget(said.argument)
+        case Verb.BUDGET if allowed:
+            owes = reply_text.budget(said.argument)
             return await _heard(desk, now, turn, owes=owes, budget_usd=float(said.argument))
-        case Verb.MODE if _may_approve(desk, turn):
+        case Verb.MODE if allowed:
             return await _mode(desk, now, turn, said.argument)
         case Verb.APPROVE | Verb.REJECT if turn.key.startswith("review"):
-            return await _heard(desk, now, turn, owes=comment.DECIDE_IN_A_COMMENT)
+            return await _heard(desk, now, turn, owes=reply_text.DECIDE_IN_A_COMMENT)
         case verb:
             counted = verb in {Verb.APPROVE, Verb.REJECT} and _counted(now, turn)
-            return await _heard(desk, now, turn, owes="" if counted else _reply(verb, now))
+            owes = "" if counted else _reply(verb, now, mention=desk.orders.mention, allowed=allowed)
+            return await _heard(desk, now, turn, owes=owes)
 
 
 async def _mode(desk: Desk, now: Record, turn: Turn, name: str) -> Record:
@@ -138,8 +138,8 @@ async def _mode(desk: Desk, now: Record, turn: Turn, name: str) -> Record:
     if chosen is Mode.PLAN:
         chosen = following(Mode.PLAN, bypass_available=bypass)
     if chosen not in working:
-        return await _heard(desk, now, turn, owes=comment.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}"))
-    return await _heard(desk, now, turn, owes=comment.mode(chosen), mode=str(chosen))
+        return await _heard(desk, now, turn, owes=reply_text.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}"))
+    return await _heard(desk, now, turn, owes=reply_text.mode(chosen), mode=str(chosen))
 
 
 def _counted(now: Record, turn: Turn) -> bool:
@@ -150,23 +150,23 @@ def _counted(now: Record, turn: Turn) -> bool:
     return turn.actor.login in decided.body.get("by", ()) and turn.at <= decided.at
 
 
-def _may_approve(desk: Desk, turn: Turn) -> bool:
-    return (turn.role or Role.NONE) >= desk.policy.role
-
-
-def _reply(verb: Verb, now: Record) -> str:
+def _reply(verb: Verb, now: Record, *, mention: str, allowed: bool) -> str:
     """Give the answer to a command that changes nothing here; "" where the gate gives it."""
     match verb:
         case Verb.APPROVE | Verb.REJECT:
-            return "" if now.stage in _SHOWN else comment.NO_PLAN_WAITS
+            return "" if now.stage in _SHOWN else reply_text.NO_PLAN_WAITS
         case Verb.BUDGET | Verb.MODE:
-            return comment.APPROVERS_ONLY
+            return reply_text.APPROVERS_ONLY
+        case Verb.STOP | Verb.RETRY if not allowed:
+            return reply_text.NOT_YOURS
+        case Verb.STOP:
+            return reply_text.NOTHING_TO_STOP
         case Verb.RETRY:
-            return comment.NOTHING_TO_RETRY
+            return reply_text.NOTHING_TO_RETRY
         case Verb.STATUS:
-            return comment.status(now.stage, now.mode)
+            return reply_text.status(now.stage, now.mode)
         case _:
-            return comment.HELP
+            return reply_text.helping(mention)
 
 
 async def _heard(desk: Desk, now: Record, turn: Turn, *, owes: str = "", **facts: str | float) -> Record:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from bot.agent.events import End, Ended
 from bot.agent.plan_mode import EXIT_PLAN_MODE, HandedIn, read_plan
 from bot.agent.session import Session
-from bot.core import comment
 from bot.core.errors import Refused
 from bot.core.gate import Move, Stage
 from bot.core.plan import PlanDocument, contract_tier, to_json
@@ -18,6 +17,7 @@ from bot.workflow.sessions import Opening, driven, opened, unheard
 from bot.workflow.waiting import asked, told
 
 MORE_WAS_SAID = "People said more while you planned. Take it into your plan, and hand that in."
+_RESTED = frozenset({End.ANSWERED, End.SUSPENDED})
 
 
 async def perform(desk: Desk, now: Record) -> Done | None:
@@ -28,14 +28,16 @@ async def perform(desk: Desk, now: Record) -> Done | None:
             return question
         await told(desk, now, session, unheard(session, now))
         _add(session, unheard(session, now))
-        if (handed_in := _handed_in(session)) is None:
+        while (handed_in := _handed_in(session)) is None:
             ended = await driven(desk, now, session)
             if ended is None:
                 return None
             if (question := await asked(desk, now, session)) is not None:
                 return question
-            if ended.end is not End.SUSPENDED or (handed_in := _handed_in(session)) is None:
-                return _without_plan(ended)
+            if ended.end in _RESTED and session.queued:
+                _add(session, _unsent(session))
+            elif _waiting(session) is None:
+                return _without_plan(desk, ended)
     plan = document(desk, now, handed_in)
     return Done(Move.PLANNED, {"plan": to_json(plan)}, plan.digest)
 
@@ -91,6 +93,13 @@ def _add(session: Session, said: list[str]) -> None:
         session.queued += said
 
 
+def _unsent(session: Session) -> list[str]:
+    """Take what waits for a next message of the session that never came, because it came to rest."""
+    said = list(session.queued)
+    session.queued.clear()
+    return said
+
+
 def _handed_in(session: Session) -> HandedIn | None:
     """Give the plan that a suspended session waits with."""
     waiting = _waiting(session)
@@ -102,11 +111,11 @@ def _waiting(session: Session) -> Json | None:
     return next(calls, None)
 
 
-def _without_plan(ended: Ended) -> Done:
+def _without_plan(desk: Desk, ended: Ended) -> Done:
     match ended.end:
         case End.ANSWERED:
             return Done(Move.ANSWERED, {"answer": ended.text, "owes": ended.text})
         case End.LIMIT:
-            return Done(Move.LIMITED, {"detail": ended.text, "owes": comment.outcome(Stage.LIMIT, detail=ended.text)})
+            return Done(Move.LIMITED, {"detail": ended.text, "owes": desk.ended(Stage.LIMIT, ended.text)})
         case End.REFUSED | End.FAILED | End.SUSPENDED:
-            return Done(Move.FAILED, {"detail": ended.text, "owes": comment.outcome(Stage.FAILED, detail=ended.text)})
+            return Done(Move.FAILED, {"detail": ended.text, "owes": desk.ended(Stage.FAILED, ended.text)})

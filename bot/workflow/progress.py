@@ -5,6 +5,7 @@ import asyncio
 from bot.agent.events import AgentChanged, AgentEvent, Answered, TodosChanged, ToolStarted
 from bot.core.comment import Row, progress
 from bot.core.gate import Stage
+from bot.core.reply_text import how_to_stop
 from bot.workflow.desk import Desk, working_mode
 from bot.workflow.record import Record
 
@@ -57,4 +58,4 @@ class Progress:
         cost = ledger.cost_usd if ledger.priced else None
         rows = tuple(self._rows.values())
         text = progress(self._stage, self._mode, self._todos, rows, spent=(self._calls, cost, ledger.budget_usd))
-        await self._desk.dialogue.progress(text, self._ask)
+        await self._desk.dialogue.progress(f"{text} {how_to_stop(self._desk.orders.mention)}", self._ask)

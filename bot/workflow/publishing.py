@@ -43,7 +43,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
         overtaken = isinstance(error, Conflict) and _order(desk, now, proof).expected is not None
         stage, detail = (Stage.STALE, error.what) if overtaken else (Stage.FAILED, str(error))
         move = Move.DRIFTED if overtaken else Move.FAILED
-        return Done(move, {"detail": detail, "owes": comment.outcome(stage, detail=detail)})
+        return Done(move, {"detail": detail, "owes": desk.ended(stage, detail)})
     facts: Json = {"branch": made.branch, "commit": made.commit, "paths": list(made.paths)}
     if desk.pulls is None:
         owes = comment.outcome(Stage.DONE, branch=made.branch)

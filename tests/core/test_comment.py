@@ -12,30 +12,25 @@ from markdown_it import MarkdownIt
 from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
 from bot.core.command import Verb
 from bot.core.comment import (
-    HELP,
     REASONS,
     amendment,
-    budget,
     co_author,
     code,
     commit_message,
     contract,
-    did_you_mean,
     heading,
     held_up,
-    mode,
     outcome,
     plan_text,
     reasons,
     refused,
-    status,
-    stopped,
     void,
 )
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, Hidden, PlanDocument
+from bot.core.reply_text import budget, closed, did_you_mean, helping, how_to_stop, mode, status, stopped
 from bot.core.visible import visible
 
 PLAN: Final = PlanDocument(
@@ -230,8 +225,9 @@ def test_contract_is_whole() -> None:
 
 @pytest.mark.parametrize("verb", Verb)
 def test_help(verb: Verb) -> None:
-    """The help names every command there is."""
-    assert f"`{verb}" in HELP
+    """The help names every command there is, as one writes it with the mention that is configured."""
+    assert f"`{verb}" in helping("@our-bot")
+    assert "`@our-bot COMMAND`, or `/our-bot COMMAND`" in helping("@our-bot")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +245,10 @@ def test_did_you_mean(line: str, nearest: str, said: str) -> None:
 
 def test_answers_to_commands() -> None:
     """Each command that changes something says what it changed."""
-    assert stopped("ana") == "Stopped by ana. The work so far is kept; `retry` goes on from there."
+    kept = "The work so far is kept; `@our-bot retry` goes on from there."
+    assert stopped("ana", "@our-bot") == f"Stopped by ana. {kept}"
+    assert closed("@our-bot") == f"Stopped, because the thread was closed. {kept}"
+    assert how_to_stop("@our-bot") == "`@our-bot stop` stops it."
     assert budget("12.50") == "The budget of this thread is now $12.50."
     assert mode("auto") == "Approved work will run in mode auto. Plan mode stays until a plan is approved."
     assert status(Stage.STALE, "default") == "This thread is at: stale. ▶ mode default."
@@ -267,11 +266,11 @@ OUTCOMES: Final = {
     Stage.ASKED: "asked. why",
     Stage.DONE: "Done: branch plangate/x.",
     Stage.REJECTED: "The plan was rejected; nothing was changed.",
-    Stage.STALE: "The plan no longer holds: why. Ask again for a new one.",
-    Stage.EXPIRED: "The plan no longer holds: why. Ask again for a new one.",
+    Stage.STALE: "The plan no longer holds: why. Use the same command for a new one.",
+    Stage.EXPIRED: "The plan no longer holds: why. Use the same command for a new one.",
     Stage.STOPPED: "stopped. why",
-    Stage.FAILED: "Failed: why. The work so far is kept; try again to go on from there.",
-    Stage.LIMIT: "Stopped: why. Raise the limit and try again; the work so far is kept.",
+    Stage.FAILED: "Failed: why. The work so far is kept; the same command goes on from there.",
+    Stage.LIMIT: "Stopped: why. The work so far is kept; raise the limit, then the same command goes on from there.",
 }
 
 
@@ -280,6 +279,22 @@ OUTCOMES: Final = {
 def test_outcome(stage: Stage) -> None:
     """Every stage has its sentence."""
     assert outcome(stage, branch="plangate/x", detail="why") == OUTCOMES[stage]
+
+
+SAID: Final = {
+    Stage.STALE: "The plan no longer holds: why. Use `@our-bot retry` for a new one.",
+    Stage.EXPIRED: "The plan no longer holds: why. Use `@our-bot retry` for a new one.",
+    Stage.FAILED: "Failed: why. The work so far is kept; `@our-bot retry` goes on from there.",
+    Stage.LIMIT: "Stopped: why. The work so far is kept; raise the limit (a budget: `@our-bot budget N`, said by "
+    "somebody who may approve), then `@our-bot retry` goes on from there.",
+}
+
+
+@pytest.mark.req("PR3")
+@pytest.mark.parametrize("stage", SAID)
+def test_outcome_on_a_thread(stage: Stage) -> None:
+    """Where people talk, what they can say next is given as they have to write it."""
+    assert outcome(stage, detail="why", mention="@our-bot") == SAID[stage]
 
 
 def test_outcome_without_detail() -> None:

@@ -32,9 +32,9 @@ BAD: Final = {"command": "pytest -q", "exit_code": 1, "seconds": 2.0, "output": 
 
 
 def test_progress_at_the_start() -> None:
-    """Before anything is known there is the stage, what was spent, and how to stop."""
+    """Before anything is known there is the stage, and what was spent."""
     text = progress(Stage.AWAITING_APPROVAL, "plan", (), (), spent=(0, None, None))
-    assert text == "**Awaiting approval** · ⏸ plan mode on\n\n0 tool calls, unknown cost. Say `stop` to stop."
+    assert text == "**Awaiting approval** · ⏸ plan mode on\n\n0 tool calls, unknown cost."
 
 
 def test_progress() -> None:
@@ -47,7 +47,7 @@ def test_progress() -> None:
         "| sub-agent | task | state | tool calls | tokens | seconds |\n"
         "| ---|---|---|---|---|--- |\n"
         "| code | a \\| b '‹c>' | running | 4 | 12,345 | 7 |\n\n"
-        "9 tool calls, $0.50 of $5.00. Say `stop` to stop."
+        "9 tool calls, $0.50 of $5.00."
     )
 
 

@@ -219,7 +219,7 @@ def test_notices() -> None:
     assert "@ben: ticked a box" in not_counted((Finding(Why.MAY_NOT, BEN.actor), Finding(Why.ONE_ONLY)))
     crowd = tuple(Finding(Why.MAY_NOT, Actor(n, f"p{n}")) for n in range(25))
     assert "and 5 more" in not_counted(crowd)
-    assert "within 7 days" in unanswered(7.0)
+    assert "within 7 days" in unanswered(7.0, "@plangate")
 
 
 @pytest.mark.parametrize("what", (asking(ONE, MANY), REQUEST), ids=("question", "request"))

@@ -8,7 +8,7 @@ import pytest
 
 from bot.core.gate import Stage
 from bot.testing.github.faults import Fault, Logged, frozen
-from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, Model, Story, soak
+from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, Model, Story, first, soak
 from tests.stories.ground import processes
 
 pytestmark = pytest.mark.long
@@ -45,7 +45,7 @@ async def test_stopped(story: Story, model: Model, step: str) -> None:
     """`stop` ends what is under way: no process is left, and nothing is done on GitHub but the closing comment."""
     await stopped(story, model, step)
     assert (await story.rests()).stage is Stage.STOPPED
-    assert story.said("tell") == ["Stopped by will. The work so far is kept; `retry` goes on from there."]
+    assert story.said("tell") == ["Stopped by will. The work so far is kept; `@plangate retry` goes on from there."]
     assert story.nothing_done()
 
 
@@ -84,6 +84,24 @@ async def test_not_dropped(story: Story, model: Model) -> None:
         await story.hears()
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert any("and note it in the changelog" in str(request.messages) for request in model.heard)
+
+
+@pytest.mark.req("L4a", "PR3")
+async def test_said_to_an_interrupted_planner(story: Story, model: Model) -> None:
+    """What is added after a planner was cut off is told to it, even when its next answer is the plan already."""
+    model.before = (FIX[0],)
+    story.opens("will")
+    pause = model.pause("p1")
+    looking = asyncio.ensure_future(story.host.look(story.address()))
+    await first(pause.reached(), looking)
+    looking.cancel()
+    await asyncio.gather(looking, return_exceptions=True)
+    model.pauses.clear()
+    pause.go_on()
+    story.says("will", "@plangate and note it in the changelog")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert "and note it in the changelog" in str(model.heard[-1].messages)
+    assert (len(story.plans()), story.api.refusals) == (1, ())
 
 
 @pytest.mark.req("PR1")
@@ -155,7 +173,7 @@ async def test_a_no_stops(story: Story, model: Model) -> None:
         await story.hears()
         await asyncio.wait_for(looking, PATIENCE)
     assert (await story.rests()).stage is Stage.STOPPED
-    assert story.said("tell") == ["Stopped by ada. The work so far is kept; `retry` goes on from there."]
+    assert story.said("tell") == ["Stopped by ada. The work so far is kept; `@plangate retry` goes on from there."]
     assert story.nothing_done()
 
 

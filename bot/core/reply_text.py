@@ -1,0 +1,77 @@
+"""What the bot answers to commands, and to closing a thread: pure, beside core/comment.py.
+
+`mention` is what the bot is called here; everything that people can say next is given as they have to write it.
+"""
+
+from typing import Final
+
+from bot.core.comment import code, mode_sign
+from bot.core.gate import Stage
+
+NO_PLAN_WAITS: Final = "No plan waits for approval here."
+EDITED: Final = (
+    "That comment was edited, so I do not take it as a command: say it again in a new one (anybody who can write \
+can edit other people's comments)."
+)
+NOTHING_TO_RETRY: Final = "There is nothing to retry: nothing was interrupted."
+NOTHING_TO_STOP: Final = "There is nothing to stop: nothing is under way here."
+DECIDE_IN_A_COMMENT: Final = (
+    "I take `approve` and `reject` from comments of the conversation, not from a review: say it there."
+)
+APPROVERS_ONLY: Final = "Only people who may approve can change the budget or the mode."
+NOT_YOURS: Final = "Only whoever asked for the work, and people who can write, can stop or retry it."
+
+
+def helping(mention: str) -> str:
+    """Say what the bot does, and every command with who may give it."""
+    return f"""\
+Mention me with what you want; I study the repository and post a plan, and do nothing else before it is approved.
+
+A command is a line of its own: `{mention} COMMAND`, or `/{mention.lstrip("@")} COMMAND`.
+
+- `approve [DIGEST]`, `reject [WHY]`: decide about the plan (people who may approve); so do 👍 and 👎 on its comment
+- `revise HOW`: a new version of the plan (people who may ask)
+- `stop`, `retry`: end the work; go on from there (whoever asked, and people who can write)
+- `budget N`: raise the budget of this thread, in dollars (people who may approve)
+- `mode NAME`, `mode next`: the mode that approved work runs in (people who may approve)
+- `status`, `help`: where the thread stands; this text (people who may ask)"""
+
+
+def did_you_mean(line: str, nearest: str) -> str:
+    """Answer a line that looks like a command and is none."""
+    hint = f" Did you mean `{nearest}`?" if nearest else " Say `help` to see what I know."
+    return f"I do not know the command {code(line)}.{hint}"
+
+
+def stopped(login: str, mention: str) -> str:
+    """Say that work was stopped, and by whom."""
+    return f"Stopped by {login}. {_kept(mention)}"
+
+
+def closed(mention: str) -> str:
+    """Say that work was stopped by closing its thread."""
+    return f"Stopped, because the thread was closed. {_kept(mention)}"
+
+
+def _kept(mention: str) -> str:
+    return f"The work so far is kept; `{mention} retry` goes on from there."
+
+
+def how_to_stop(mention: str) -> str:
+    """Say how to stop what is under way."""
+    return f"`{mention} stop` stops it."
+
+
+def budget(dollars: str) -> str:
+    """Say the new budget."""
+    return f"The budget of this thread is now ${dollars}."
+
+
+def mode(name: str) -> str:
+    """Say the mode that approved work will run in."""
+    return f"Approved work will run in mode {name}. Plan mode stays until a plan is approved."
+
+
+def status(stage: Stage, mode_name: str) -> str:
+    """Say where the thread stands, and in which mode (P8)."""
+    return f"This thread is at: {stage}. {mode_sign(mode_name)}."

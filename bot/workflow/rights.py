@@ -1,0 +1,39 @@
+"""Rights: who may say what on a thread (interfaces.md, Commands), by the role that was looked up with what they said.
+
+A command has its own people, whether they may ask or not: whoever may approve approves, and what somebody asked for
+they may stop.
+"""
+
+from bot.core.approval import ActorKind, Role
+from bot.core.command import Verb
+from bot.core.gate import Move
+from bot.core.turn import Turn
+from bot.workflow.desk import Desk
+from bot.workflow.record import Record
+
+
+def may_ask(desk: Desk, turn: Turn) -> bool:
+    """Tell whether somebody may ask for work."""
+    return desk.orders.may_ask(turn.actor, turn.role)
+
+
+def may_approve(desk: Desk, turn: Turn) -> bool:
+    """Tell whether somebody may decide about plans; whether a word counts is said by the verdict alone."""
+    person = turn.actor.kind is ActorKind.USER and turn.actor.id != desk.policy.bot
+    return person and (turn.listed or (turn.role or Role.NONE) >= desk.policy.role)
+
+
+def may_command(desk: Desk, now: Record, turn: Turn, verb: Verb) -> bool:
+    """Tell whether somebody may give a command."""
+    match verb:
+        case Verb.APPROVE | Verb.REJECT | Verb.BUDGET | Verb.MODE:
+            return may_approve(desk, turn)
+        case Verb.STOP | Verb.RETRY:
+            return (turn.role or Role.NONE) >= Role.WRITE or turn.actor.id in _requesters(now)
+        case Verb.REVISE | Verb.STATUS | Verb.HELP:
+            return may_ask(desk, turn)
+
+
+def _requesters(now: Record) -> frozenset[int]:
+    """Give the ids of those who asked for what is, or was last, under way."""
+    return frozenset(entry.body["actor"] for entry in now.asked_for) if now.has(Move.REQUESTED) else frozenset()

@@ -1,0 +1,263 @@
+"""Every command by everybody: who may give it, and what the bot answers (interfaces.md, Commands)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from bot.core.gate import Stage
+from bot.core.reply_text import helping
+from bot.testing.github import conversation
+from bot.testing.github.entities import Comment, Issue
+from bot.testing.github.world import Actor
+from tests.stories.github.ground import FIX, HOME, WISH, Model, Story, soak
+
+WAITS: Final = Stage.AWAITING_APPROVAL
+CONFIGURED: Final = ".github/plangate.yml"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The sign under a command, what is said about it ("" for nothing), and where the thread is afterwards."""
+
+    sign: str = ""
+    said: str = ""
+    stage: Stage = WAITS
+    plans: int = 1
+
+
+LOW: Final = "the role on this repository is too low to approve"
+APPROVERS: Final = "Only people who may approve can change the budget or the mode."
+COMMANDS: Final = ("status", "help", "retry", "budget 7", "mode acceptEdits", "approve", "reject No.", "revise", "stop")
+SAID: Final = {"revise": "revise Shorter, please."}
+ADMIN: Final = {
+    "status": Answer("eyes", "This thread is at: awaiting_approval. ⏸ plan mode on."),
+    "help": Answer("eyes", "`@plangate COMMAND`, or `/plangate COMMAND`"),
+    "retry": Answer("eyes", "There is nothing to retry"),
+    "budget 7": Answer("eyes", "The budget of this thread is now $7."),
+    "mode acceptEdits": Answer("eyes", "Approved work will run in mode acceptEdits."),
+    "approve": Answer("eyes", "is ready for review", Stage.IN_REVIEW),
+    "reject No.": Answer("eyes", "The plan was rejected; nothing was changed.", Stage.REJECTED),
+    "revise": Answer("eyes", "", WAITS, plans=2),
+    "stop": Answer("eyes", "The work so far is kept; `@plangate retry` goes on", Stage.STOPPED),
+}
+WRITER: Final = ADMIN | {
+    "budget 7": Answer("eyes", APPROVERS),
+    "mode acceptEdits": Answer("eyes", APPROVERS),
+    "approve": Answer("eyes", LOW),
+    "reject No.": Answer("eyes", LOW),
+}
+OTHER: Final = dict.fromkeys(COMMANDS, Answer("confused")) | {
+    "approve": Answer("confused", LOW),
+    "reject No.": Answer("confused", LOW),
+}
+NOBODY: Final = dict.fromkeys(COMMANDS, Answer()) | {
+    "approve": Answer("", "only people can approve"),
+    "reject No.": Answer("", "only people can approve"),
+}
+EVERYBODY: Final = {
+    "ada, admin": ADMIN,
+    "maya, maintain": ADMIN,
+    "will, write, who asked": WRITER,
+    "wes, write": WRITER,
+    "tess, triage": OTHER,
+    "rita, read, who opened the issue": OTHER,
+    "stranger, none": OTHER,
+    "helper[bot], maintain": NOBODY,
+    "gone, whose account was deleted": NOBODY,
+}
+
+
+async def asked(story: Story) -> None:
+    """Open a thread of rita's on which will asks, and let it come to its plan."""
+    story.about = story.opens("rita", WISH).number
+    story.says("will", "@plangate please do what she asks")
+    await story.rests(story.about)
+
+
+def speaks(story: Story, who: str, command: str) -> Comment:
+    """Give a command, as that account; whoever is gone is gone right after."""
+    said = conversation.comment(story.person(who), story.issue(), f"@plangate {SAID.get(command, command)}")
+    if who == "gone":
+        story.world.remove_user(who)
+    return said
+
+
+async def answered(story: Story, who: str, command: str) -> Answer:
+    """Give a command and the answer to it; why a word does not count is said by the one notice of the plan."""
+    before = len(story.said("tell"))
+    said = speaks(story, who, command)
+    now = await story.rests(story.about)
+    texts = story.said("tell")[before:] + (story.said("waits") if command in {"approve", "reject No."} else [])
+    return Answer("".join(story.signs(said)), "\n".join(texts), now.stage, len(story.plans()))
+
+
+def people(*every_day: str) -> list[object]:
+    """Give everybody, those of every day first and the others in CI."""
+    return [who if who in every_day else pytest.param(who, marks=pytest.mark.long) for who in EVERYBODY]
+
+
+@pytest.mark.req("PR1", "PR3", "A3")
+@pytest.mark.parametrize("who", people("tess, triage"))
+async def test_everybody(story: Story, who: str) -> None:
+    """Each command is answered as the table says, by sign and words, and moves the thread for nobody else."""
+    speaker, _, role = who.partition(", ")
+    story.world.add_user(speaker, "Bot" if speaker.endswith("[bot]") else "User")
+    if role in {"maintain", "write"}:
+        story.world.set_role(HOME, speaker, role)
+    await asked(story)
+    for command, wanted in EVERYBODY[who].items():
+        if story.records[story.about].stage is not WAITS or len(story.plans()) > 1:
+            await asked(story)
+        found = await answered(story, speaker, command)
+        assert (found.sign, found.stage, found.plans) == (wanted.sign, wanted.stage, wanted.plans), command
+        assert wanted.said in found.said, (command, found.said)
+        assert bool(wanted.said) == bool(found.said), (command, found.said)
+    assert len(story.pulls()) == (EVERYBODY[who] is ADMIN)
+
+
+MISSPELT: Final = {
+    "@plangate aprove": "`approve`",
+    "/plangate aproved 0123456789ab": "`approve`",
+    "@plangate rejct": "`reject`",
+    "@plangate revies": "`revise`",
+    "@plangate stpo": "`stop`",
+    "@plangate retyr": "`retry`",
+    "@plangate bugdet 7": "`budget`",
+    "@plangate mod": "`mode`",
+    "@plangate statsu": "`status`",
+    "@plangate hlep": "`help`",
+    "@plangate approve soon": "`approve DIGEST (12 or more hex digits)`",
+    "@plangate budget lots": "`budget N (dollars)`",
+    "@plangate mode fast": "`mode acceptEdits`",
+}
+
+
+@pytest.mark.req("PR3")
+async def test_misspelt(story: Story) -> None:
+    """What is like a command and is none is answered once with the nearest one; the plan waits on, the model sleeps."""
+    await story.planned()
+    asked_before = len(story.model.heard)
+    for said in MISSPELT:
+        story.says("maya", said)
+    story.says("maya", "@plangate xyzzy")
+    await story.rests(1)
+    assert (await story.rests(1)).stage is WAITS
+    told = story.said("tell")
+    assert [f"Did you mean {nearest}?" in text for nearest, text in zip(MISSPELT.values(), told, strict=False)] == [
+        True
+    ] * len(MISSPELT), told
+    assert told[len(MISSPELT) :] == ["I do not know the command `@plangate xyzzy`. Say `help` to see what I know."]
+    assert (len(story.model.heard), len(story.plans())) == (asked_before, 1)
+
+
+async def test_help_of_another_name(story: Story) -> None:
+    """The help says how the bot is called here, and everything in it can be said so."""
+    story.person("ada").push(HOME, {CONFIGURED: "mention: '@our-bot'\n"})
+    story.opens("will", "@plangate help")
+    story.says("will", "@our-bot help")
+    await story.rests(1)
+    assert story.said("tell") == [helping("@our-bot")]
+
+
+@pytest.mark.long
+async def test_asked_and_lost_the_right(story: Story) -> None:
+    """Whoever asked may stop it, even when they may no longer ask; not somebody else of that role."""
+    await story.planned()
+    story.world.set_role(HOME, "will", "read")
+    others = story.says("rita", "@plangate stop")
+    assert (await story.rests(1)).stage is WAITS
+    own = story.says("will", "@plangate stop")
+    assert (await story.rests(1)).stage is Stage.STOPPED
+    assert (story.signs(others), story.signs(own)) == (["confused"], ["eyes"])
+
+
+@pytest.mark.long
+async def test_triage_may_ask(story: Story) -> None:
+    """Where triage may ask, that role may stop its own work and nobody else's, and is told so."""
+    story.person("ada").push(HOME, {CONFIGURED: "ask:\n  roles: [triage, write]\n"})
+    await story.planned()
+    story.says("tess", "@plangate stop")
+    assert (await story.rests(1)).stage is WAITS
+    assert story.said("tell") == ["Only whoever asked for the work, and people who can write, can stop or retry it."]
+    story.opens("tess")
+    await story.rests(2)
+    story.says("tess", "@plangate stop", 2)
+    assert (await story.rests(2)).stage is Stage.STOPPED
+
+
+@pytest.mark.long
+@pytest.mark.req("A3")
+async def test_approver_who_may_not_ask(story: Story) -> None:
+    """A reader who is named among the approvers decides by a command as well, and still asks for nothing."""
+    story.person("ada").push(HOME, {CONFIGURED: "approve:\n  users: [Rita]\n"})
+    await story.planned()
+    wish = story.says("rita", "@plangate and note it in the changelog")
+    raised = story.says("rita", "@plangate budget 9")
+    said = story.says("rita", "@plangate approve")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert [story.signs(each) for each in (wish, raised, said)] == [["confused"], ["eyes"], ["eyes"]]
+    assert "The budget of this thread is now $9." in story.said("tell")
+    assert "Approved by `rita`" in story.pulls()[0].text.body
+
+
+def robot(story: Story, login: str) -> tuple[Actor, Issue]:
+    """Give another App's account, and an issue that it opened with a mention."""
+    other = Actor(story.world, story.world.add_user(login, "Bot").id)
+    story.advance(1.1)
+    home = story.world.repository(HOME)
+    return other, conversation.open_issue(other, home, title="Update", body=f"@plangate {WISH}")
+
+
+@pytest.mark.long
+async def test_listed_bot(story: Story) -> None:
+    """Another bot is listened to where its number is listed, and decides nothing; one that is not gets no sign."""
+    listed, issue = robot(story, "updates[bot]")
+    _, other = robot(story, "chatter[bot]")
+    story.person("ada").push(HOME, {CONFIGURED: f"ask:\n  bots: [{listed.id}]\n"})
+    await story.rests()
+    assert [story.signs(each) for each in (issue, other)] == [["eyes"], []]
+    assert [len(story.plans(number)) for number in (1, 2)] == [1, 0], story.said("tell")
+    raised = conversation.comment(listed, story.issue(), "@plangate budget 100")
+    conversation.comment(listed, story.issue(), f"@plangate approve {story.digest}")
+    assert (await story.rests(1)).stage is WAITS
+    assert story.signs(raised) == ["eyes"]
+    assert APPROVERS in story.said("tell")
+    assert "@updates: only people can approve" in story.said("waits")[0]
+    assert story.nothing_done()
+
+
+@pytest.mark.long
+@pytest.mark.req("L5", "PR3")
+async def test_budget_then_retry(story: Story, model: Model) -> None:
+    """Work that comes to its limit says what to say next; said by people who may, it goes on to the pull request."""
+    story.person("ada").push(HOME, {CONFIGURED: "budget:\n  session_usd: 0.0001\n"})
+    story.opens("will")
+    model.before = FIX[:1]
+    assert (await story.rests(1)).stage is Stage.LIMIT
+    (told,) = story.said("tell")
+    assert "`@plangate budget N`, said by somebody who may approve), then `@plangate retry` goes on" in told
+    story.says("maya", "@plangate budget 5")
+    story.says("will", "@plangate retry")
+    assert (await story.rests(1)).stage is WAITS
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.parametrize("stage", ("listening", soak("rejected"), "in_review"))
+@pytest.mark.long
+async def test_nothing_to_stop(story: Story, stage: str) -> None:
+    """Where nothing is under way `stop` says so, and nothing is done again by the `retry` after it."""
+    if stage == "listening":
+        story.opens("rita", WISH)
+    else:
+        await story.planned()
+        story.reacts("maya", "+1" if stage == "in_review" else "-1")
+        await story.rests(1)
+    asked_before = len(story.model.heard)
+    story.says("will", "@plangate stop")
+    story.says("will", "@plangate retry")
+    assert (await story.rests(1)).stage is Stage(stage)
+    nothing = ["There is nothing to stop: nothing is under way here.", "There is nothing to retry: nothing was"]
+    assert [text[:38] for text in story.said("tell")[-2:]] == [text[:38] for text in nothing]
+    assert len(story.model.heard) == asked_before
