@@ -1,13 +1,15 @@
-"""One session of N steps (two reads of 80 lines to one grep), beside the floor and any other commands, interleaved.
+"""Sessions of N steps (two reads of 80 lines to one grep), beside the floor and any other commands, interleaved.
 
 The model is simulated, over real HTTP on loopback and without latency, so that what is left is each program's own work.
-Usage: python benchmarks/agent.py [--steps 30] [--runs 5] [--repo DIR] ['NAME=COMMAND with {repo} and {prompt}' ...]
+Usage: python benchmarks/agent.py [--steps 30 100 300] [--runs 5] [--repo DIR] [-- 'NAME=COMMAND' ...]
+In a command, {repo} and {prompt} stand for the folder to work on and for what to ask.
 
 Columns: wall seconds; seconds to the first request; own milliseconds a step (from the end of an answer to the next
 request); CPU seconds; peak memory of the program's process; requests; uncached, read and written tokens; dollars.
 """
 
 import argparse
+import json
 import os
 import shlex
 import statistics
@@ -25,6 +27,18 @@ from bot.testing.model.server import ScriptedModel
 
 HERE = Path(__file__).parent
 PROMPT = "Read around in this repository and tell what it is."
+ROOM = "budget: {steps: 1000, session_usd: 1000, thread_usd: 1000, repository_day_usd: 1000}\n"
+"""The repository's configuration: no session ends before its script does."""
+LAUNCHER = """
+import json, os, sys, time
+began = time.monotonic()
+child = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
+_, status, used = os.wait4(child, 0)
+ended = time.monotonic()
+figures = began, ended, os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+os.write(int(sys.argv[1]), json.dumps(figures).encode())
+"""
+"""Starts a program from a small process: one that is started from here would begin with this one's peak memory."""
 
 
 @dataclass
@@ -62,21 +76,17 @@ def measure(command, files, steps):
         timed = Timed(application(model))
         with hosted(timed) as address, tempfile.TemporaryDirectory() as data:
             env = os.environ | {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "none", "PLANGATE_DATA_DIR": data}
-            began = time.monotonic()
-            process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            said = process.stderr.read()
-            _, status, used = os.wait4(process.pid, 0)
-            wall = time.monotonic() - began
-        if status or len(timed.spans) != steps + 1:
-            sys.exit(f"{command[0]} failed ({len(timed.spans)} of {steps + 1} requests): {said.decode()[-2000:]}")
+            began, ended, code, cpu, peak, said = _launched(command, env)
+        if code or len(timed.spans) != steps + 1:
+            sys.exit(f"{command[0]} failed ({len(timed.spans)} of {steps + 1} requests): {said[-2000:]}")
         gaps = [later[0] - earlier[1] for earlier, later in zip(timed.spans, timed.spans[1:], strict=False)]
         totals = model.usage
         return {
-            "wall s": wall,
+            "wall s": ended - began,
             "first s": timed.spans[0][0] - began,
             "own ms/step": 1000 * statistics.mean(gaps),
-            "cpu s": used.ru_utime + used.ru_stime,
-            "peak MB": used.ru_maxrss / 1024,
+            "cpu s": cpu,
+            "peak MB": peak,
             "requests": len(timed.spans),
             "uncached": totals.input_tokens,
             "read": totals.cache_read_input_tokens,
@@ -85,27 +95,48 @@ def measure(command, files, steps):
         }
 
 
+def _launched(command, env):
+    """Run a command: when it began and ended, its exit code, CPU seconds, peak memory in MB, and standard error."""
+    reading, writing = os.pipe()
+    launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(writing), *command]
+    with os.fdopen(reading) as figures:
+        done = subprocess.run(launcher, env=env, pass_fds=[writing], capture_output=True, text=True, check=False)
+        os.close(writing)
+        return (*json.loads(figures.read()), done.stderr)
+
+
 def main():
     """Measure all, interleaved, and print medians and ratios to the floor."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, nargs="+", default=[30, 100, 300])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--repo", type=Path, default=HERE.parent)
     parser.add_argument("others", nargs="*", metavar="NAME=COMMAND")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        repo = Path(folder) / "repo"
-        subprocess.run(["git", "clone", "--quiet", "--no-local", given.repo, repo], check=True)
+        repo = _cloned(given.repo, Path(folder) / "repo")
         files = sorted(str(path.relative_to(repo)) for path in (repo / "bot").rglob("*.py")) or sorted(
             str(path.relative_to(repo)) for path in repo.rglob("*.py")
         )
         commands = _commands(given.others, repo)
-        figures = {name: [] for name in commands}
-        for turn in range(given.runs):
-            for name, command in commands.items():
-                print(f"run {turn + 1} of {given.runs}: {name}", file=sys.stderr)
-                figures[name].append(measure(command, files, given.steps))
-    _print(figures, given)
+        for steps in given.steps:
+            figures = {name: [] for name in commands}
+            for turn in range(given.runs):
+                for name, command in commands.items():
+                    print(f"{steps} steps, run {turn + 1} of {given.runs}: {name}", file=sys.stderr)
+                    figures[name].append(measure(command, files, steps))
+            _print(figures, f"{steps} steps, medians of {given.runs} interleaved runs")
+
+
+def _cloned(origin, repo):
+    """Clone a repository and commit the configuration that leaves room for every session."""
+    subprocess.run(["git", "clone", "--quiet", "--no-local", origin, repo], check=True)
+    (repo / ".github").mkdir(exist_ok=True)
+    (repo / ".github" / "plangate.yml").write_text(ROOM)
+    author = ["-c", "user.name=Bench", "-c", "user.email=bench@example.invalid"]
+    subprocess.run(["git", "-C", repo, "add", "--all"], check=True)
+    subprocess.run(["git", "-C", repo, *author, "commit", "--quiet", "--message", "Leave room"], check=True)
+    return repo
 
 
 def _commands(others, repo):
@@ -120,11 +151,11 @@ def _commands(others, repo):
     return commands
 
 
-def _print(figures, given):
+def _print(figures, title):
     medians = {
         name: {key: statistics.median(run[key] for run in runs) for key in runs[0]} for name, runs in figures.items()
     }
-    print(f"\n{given.steps} steps, medians of {given.runs} interleaved runs")
+    print(f"\n{title}")
     print("| | " + " | ".join(medians["floor"]) + " |")
     print("|---" * (len(medians["floor"]) + 1) + "|")
     for name, row in medians.items():
