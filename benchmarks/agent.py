@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -70,13 +71,16 @@ def policy(files, steps):
     return answer
 
 
-def measure(command, files, steps):
-    """Run one command once against a fresh server and give its figures."""
-    with ScriptedModel(policy(files, steps)) as model:
-        timed = Timed(application(model))
-        with hosted(timed) as address, tempfile.TemporaryDirectory() as data:
-            env = os.environ | {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "none", "PLANGATE_DATA_DIR": data}
-            began, ended, code, cpu, peak, said = _launched(command, env)
+def measure(command, origin, steps):
+    """Run one command once, on a copy of a repository and against a fresh server, and give its figures."""
+    files = sorted(str(path.relative_to(origin)) for path in origin.rglob("*.py"))
+    with ScriptedModel(policy(files, steps)) as model, tempfile.TemporaryDirectory() as data:
+        timed, repo = Timed(application(model)), Path(data) / "repo"
+        shutil.copytree(origin, repo, symlinks=True)
+        command = [part.format(repo=repo, prompt=PROMPT) for part in command]
+        with hosted(timed) as address:
+            env = os.environ | {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "none"}
+            began, ended, code, cpu, peak, said = _launched(command, env | {"PLANGATE_DATA_DIR": f"{data}/data"})
         if code or len(timed.spans) != steps + 1:
             sys.exit(f"{command[0]} failed ({len(timed.spans)} of {steps + 1} requests): {said[-2000:]}")
         gaps = [later[0] - earlier[1] for earlier, later in zip(timed.spans, timed.spans[1:], strict=False)]
@@ -115,16 +119,13 @@ def main():
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         repo = _cloned(given.repo, Path(folder) / "repo")
-        files = sorted(str(path.relative_to(repo)) for path in (repo / "bot").rglob("*.py")) or sorted(
-            str(path.relative_to(repo)) for path in repo.rglob("*.py")
-        )
-        commands = _commands(given.others, repo)
+        commands = _commands(given.others)
         for steps in given.steps:
             figures = {name: [] for name in commands}
             for turn in range(given.runs):
                 for name, command in commands.items():
                     print(f"{steps} steps, run {turn + 1} of {given.runs}: {name}", file=sys.stderr)
-                    figures[name].append(measure(command, files, steps))
+                    figures[name].append(measure(command, repo, steps))
             _print(figures, f"{steps} steps, medians of {given.runs} interleaved runs")
 
 
@@ -139,15 +140,15 @@ def _cloned(origin, repo):
     return repo
 
 
-def _commands(others, repo):
+def _commands(others):
     scripts = Path(sys.executable).parent
     commands = {
-        "floor": [sys.executable, str(HERE / "floor.py"), str(repo), PROMPT],
-        "plangate": [str(scripts / "plangate"), "run", "--repo", str(repo), "--prompt", PROMPT, "--json"],
+        "floor": [sys.executable, str(HERE / "floor.py"), "{repo}", "{prompt}"],
+        "plangate": [str(scripts / "plangate"), "run", "--repo", "{repo}", "--prompt", "{prompt}", "--json"],
     }
     for other in others:
         name, _, text = other.partition("=")
-        commands[name] = [part.format(repo=repo, prompt=PROMPT) for part in shlex.split(text)]
+        commands[name] = shlex.split(text)
     return commands
 
 

@@ -108,6 +108,7 @@ async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Compl
         user_id=world.user_id,
         peak=session.peak,
         schema=frozen.schema,
+        stored=session.encoded,
     )
     try:
         async with closing(world.model.stream(request)) as events:

@@ -19,7 +19,7 @@ from bot.agent.tools.tool import Context, Tool
 from bot.core.canary import Alarm
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
-from bot.core.transcript import Json, Line, LineKind, messages, pending_calls, said, tool_calls, well_formed
+from bot.core.transcript import Json, Line, LineKind, messages, pending_calls, said, sendable, tool_calls, well_formed
 from bot.ports import Clock, Completed, Model, Notice, Transcripts, Usage, Web
 
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
@@ -77,6 +77,8 @@ class Session:
     context: Context
     limits: Limits = Limits()
     history: list[Json] = field(default_factory=list)
+    encoded: list[bytes] = field(default_factory=list)
+    """The bytes of each message of the history, made when it came in: what was sent is never rendered again (M3)."""
     queued: list[str] = field(default_factory=list)
     """Text that people added while the session ran (L4a)."""
     steps: int = 0
@@ -111,28 +113,28 @@ class Session:
             "system": list(self.frozen.system),
             "tools": list(self.frozen.tools),
         }
-        first = well_formed(first)
+        first, text = sendable(first)
         self._save(self._line(LineKind.OPENED, opened), self._message(first))
-        self.history.append(first)
+        self._append(first, text)
 
     def commit(self, completed: Completed, results: Json | None = None) -> None:
         """Append an assistant message, and the user message with the results of all its calls where it made any."""
         facts = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
         facts["stop_reason"] = completed.stop_reason
-        message = well_formed(completed.message)
+        message, text = sendable(completed.message)
         lines = [self._message(message, facts)]
-        self.history.append(message)
+        self._append(message, text)
         if results is not None:
-            results = well_formed(results)
+            results, text = sendable(results)
             lines.append(self._results(results))
-            self.history.append(results)
+            self._append(results, text)
         self._save(*lines)
 
     def add(self, message: Json) -> None:
         """Append one user message."""
-        message = well_formed(message)
+        message, text = sendable(message)
         self._save(self._message(message))
-        self.history.append(message)
+        self._append(message, text)
 
     def answer(self, call: str, text: str, *, is_error: bool = False, reminders: Sequence[str] = ()) -> None:
         """Give a suspended session the result of its pending call; its neighbours are told they were not run.
@@ -157,9 +159,9 @@ class Session:
             result if block["id"] == call else result_block(block["id"], NOT_RUN, is_error=True)
             for block in pending_calls(self.history)
         ]
-        message = well_formed({"role": "user", "content": blocks})
+        message, text = sendable({"role": "user", "content": blocks})
         self._save(self._results(message))
-        self.history.append(message)
+        self._append(message, text)
 
     def set_mode(self, mode: Mode, by: str) -> ModeChanged:
         """Change the permission mode and note who caused it (P8)."""
@@ -174,7 +176,7 @@ class Session:
         if self.context.stamps:
             facts["seen"] = dict(self.context.stamps)
         self._save(self._line(LineKind.COMPACTED, facts))
-        self.history[:] = history
+        self._replace(history)
         self.shortened = len(history)
         self.futile += 1
         self._shortened(after)
@@ -205,7 +207,7 @@ class Session:
 
     def restore(self, lines: Sequence[Line]) -> None:
         """Take over a saved transcript: history, file stamps, todos, mode, steps, calls and spend, as they were."""
-        self.history[:] = messages(lines)
+        self._replace(messages(lines))
         for line in lines:
             self._recall(line)
         for answer, results in pairwise(said(lines)):
@@ -244,6 +246,16 @@ class Session:
             self.counts.update(USES.get(call["name"], ()))
             if call["name"] == "TodoWrite" and call["id"] not in failed:
                 self.context.todos[:] = [(todo["content"], todo["status"]) for todo in call["input"]["todos"]]
+
+    def _append(self, message: Json, text: bytes) -> None:
+        self.history.append(message)
+        self.encoded.append(text)
+
+    def _replace(self, history: Sequence[Json]) -> None:
+        self.history.clear()
+        self.encoded.clear()
+        for message in history:
+            self._append(*sendable(message))
 
     def _shortened(self, context: int) -> None:
         self.last_context = self.peak = context

@@ -1,6 +1,5 @@
 """Joins the rooms for `plangate run` on a local repository."""
 
-import asyncio
 import gc
 import platform
 import threading
@@ -128,7 +127,6 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Loc
         model.fallback = keys.models.fallback
         with laid(settings.data_dir) as alarm:
             desk, story = await _desk(options, local, keys=keys, model=model, alarm=alarm, out=out)
-            await asyncio.to_thread(warming.join)
             final = await look(desk)
             folder = settings.data_dir / "transcripts" / str(desk.place.repository) / str(desk.place.thread)
             return LocalRun(final, desk.world.ledger, story, source.uncommitted, folder / final.planning_session)

@@ -51,6 +51,8 @@ class ModelRequest:
     """Where given, the answer is the API's own summary of the messages, made after these instructions (C3)."""
     schema: Json | None = None
     """JSON schema that the answer's text is held to; None for plain text."""
+    stored: Sequence[bytes] = ()
+    """The bytes of the messages, from the first on, as far as they are known: these are sent, nothing is rendered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,13 +65,22 @@ def decode(text: str, number: int) -> Line:
 
 def well_formed(message: Json) -> Json:
     """Give a message that can be sent: halves of surrogate pairs, which JSON can write and UTF-8 cannot, are U+FFFD."""
-    text = json.dumps(message, ensure_ascii=False)
+    return sendable(message)[0]
+
+
+def sendable(message: Json) -> tuple[Json, bytes]:
+    """Give a message that can be sent, as `well_formed` does, and its bytes."""
     try:
-        text.encode()
+        return message, encoded(message)
     except UnicodeEncodeError:
-        value: Json = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-        return value
-    return message
+        text = json.dumps(message, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        value: Json = json.loads(text)
+        return value, encoded(value)
+
+
+def encoded(value: Json) -> bytes:
+    """Give JSON as it is sent: compact, key order kept, UTF-8; ValueError for what JSON or UTF-8 cannot hold."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def messages(lines: Iterable[Line]) -> list[Json]:

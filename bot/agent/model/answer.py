@@ -78,6 +78,7 @@ class Answer:
             return
         try:
             value = json.loads(text)
+            json.dumps(value, allow_nan=False)  # Python reads NaN and 1e999; nobody else does, and it is sent back
         except ValueError as error:
             raise Malformed("a tool call's input is not JSON") from error
         if not isinstance(value, dict):

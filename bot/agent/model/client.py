@@ -5,13 +5,16 @@ breaks in the middle. An answer counts only after message_stop; a broken one is 
 once without streaming.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from bot.agent.model.answer import Answer, Malformed, usage_of
+from bot.agent.model.body import body
 from bot.agent.model.failures import Failure, status_failure
 from bot.agent.model.identity import WorkloadIdentity, identity_failure
 from bot.agent.model.request import parameters
@@ -21,10 +24,11 @@ from bot.core.errors import Misconfigured, PlangateError
 from bot.ports import Abilities, Clock, Completed, ModelEvent, ModelRequest, Notice
 
 if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
+    from anthropic import AsyncAnthropic, RequestOptions
 
 NON_STREAMING_CAP: Final = 21_333
 """Above this the library refuses a request that does not stream."""
+PATH: Final = "/v1/messages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class AnthropicModel:
     specs: dict[str, ModelSpec] = field(default_factory=dict)
     """What the service told about models; it outranks the table that this program brings (M12)."""
     _client: "AsyncAnthropic | None" = None
+    _making: Lock = field(default_factory=Lock)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield one answer as it comes; see the port. A Notice voids what was shown of the answer before it."""
@@ -87,7 +92,7 @@ class AnthropicModel:
     async def known(self, name: str) -> str:
         """Ask the server for a model by alias or id and give its id; raises Transient or Refused with the cure."""
         try:
-            told = await self._made().models.retrieve(self.spec(name).id)
+            told = await (await self._ready()).models.retrieve(self.spec(name).id)
         except Exception as error:
             raise _classify(error).as_error() from error
         self.specs[told.id] = learned(self.spec(told.id), told.model_dump())
@@ -142,25 +147,31 @@ class AnthropicModel:
         """Make one call, streaming or not."""
         cap = self.output_cap if streaming else min(self.output_cap or NON_STREAMING_CAP, NON_STREAMING_CAP)
         sent = parameters(request, spec, cap=cap, extra=self.extra_body)
+        options: RequestOptions = {"headers": sent.pop("extra_headers", {})}
+        fields = sent.pop("extra_body", {})
+        fields = {**sent, **fields}
         if not streaming:
-            yield await self._plain(sent, spec)
+            yield await self._plain(body(fields, request), options, spec)
             return
         answer = Answer()
-        async with closing(self._events(sent)) as events:
+        async with closing(self._events(body({**fields, "stream": True}, request), options)) as events:
             async for event in events:
                 shown = answer.feed(event)
                 if shown is not None:
                     yield shown
         yield self._completed(answer.message(), answer.stop_reason or "", answer.usage, spec)
 
-    async def _events(self, sent: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    async def _events(self, content: bytes, options: "RequestOptions") -> AsyncIterator[dict[str, Any]]:
         """Yield the raw events of one stream; an error event is raised."""
+        client = await self._ready()
         from anthropic import AsyncStream
 
-        create = self._made().messages.with_streaming_response.create
+        kind = AsyncStream[object]
         async with (
-            create(**sent, stream=True) as response,
-            closing(AsyncStream.raw_events(response.http_response)) as pieces,
+            await client.post(
+                PATH, cast_to=object, content=content, options=options, stream=True, stream_cls=kind
+            ) as stream,
+            closing(AsyncStream.raw_events(stream.response)) as pieces,
         ):
             async for sse in pieces:
                 if not sse.data:
@@ -170,21 +181,32 @@ class AnthropicModel:
                     raise ErrorEvent(event.get("error") or {})
                 yield event
 
-    async def _plain(self, sent: dict[str, Any], spec: ModelSpec) -> Completed:
+    async def _plain(self, content: bytes, options: "RequestOptions", spec: ModelSpec) -> Completed:
         """Make one request without streaming; the message is taken from the raw body."""
-        response = await self._made().messages.with_raw_response.create(**sent, timeout=600.0)
-        body = json.loads(await response.read())
-        message = {"role": "assistant", "content": body["content"]}
-        return self._completed(message, body.get("stop_reason") or "", body.get("usage") or {}, spec)
+        client = await self._ready()
+        import httpx2
+
+        asked: RequestOptions = {**options, "timeout": 600.0}
+        response = await client.post(PATH, cast_to=httpx2.Response, content=content, options=asked)
+        said = json.loads(response.content)
+        message = {"role": "assistant", "content": said["content"]}
+        return self._completed(message, said.get("stop_reason") or "", said.get("usage") or {}, spec)
 
     def _completed(self, message: dict[str, Any], reason: str, usage: dict[str, Any], spec: ModelSpec) -> Completed:
         used = usage_of(usage)
         return Completed(message, reason, used, cost_usd(spec, used), spec.id)
 
-    def _made(self) -> "AsyncAnthropic":
+    async def _ready(self) -> "AsyncAnthropic":
+        """Give the client; the first who asks waits for the library beside whatever else goes on."""
         if self._client is None:
-            self._client = self._connected()
+            return await asyncio.to_thread(self._made)
         return self._client
+
+    def _made(self) -> "AsyncAnthropic":
+        with self._making:
+            client = self._client or self._connected()
+            self._client = client
+        return client
 
     def _connected(self) -> "AsyncAnthropic":
         """Make a client that speaks with the key, else as the workload; nothing is sent yet."""
