@@ -14,6 +14,7 @@ from typing import Final, Protocol, TextIO
 
 from bot.clock import SystemClock
 from bot.compose.github import Address
+from bot.compose.local import try_sandbox
 from bot.compose.single import host_of, thread_of
 from bot.config import redactor
 from bot.core.comment import code
@@ -126,6 +127,8 @@ async def play(job: Job, address: Address | None) -> int:
     failures = [at.number for at, now in seen if _failed(now, began)]
     for number in failures:
         job.runner.error(f"the work on #{number} failed; the thread says why")
+    if failures:
+        await asyncio.to_thread(try_sandbox)  # a machine without one is told by an exit code of its own (D1)
     return FAILED if failures else 0
 
 

@@ -137,6 +137,7 @@ def _look(arguments: argparse.Namespace) -> int:
     from bot.compose.github import look_once
     from bot.config import settings
 
+    _need_sandbox()
     record = asyncio.run(look_once(settings(), arguments.thread))
     print(json.dumps({"stage": str(record.stage)}) if arguments.json else f"{arguments.thread}: {record.stage}")
     return 0
@@ -146,13 +147,23 @@ def _serve(arguments: argparse.Namespace) -> int:
     from bot.config import log_format, settings
     from webhooks.app import serve
 
+    if not arguments.no_worker:
+        _need_sandbox()
     return serve(settings(), arguments.host, arguments.port, worker=not arguments.no_worker, log=log_format())
+
+
+def _need_sandbox() -> None:
+    """Refuse to begin where no sandbox can be had: nothing is taken up that could only fail (D1)."""
+    from bot.compose.local import try_sandbox
+
+    try_sandbox()
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
     from bot.config import log_format, settings
     from webhooks.worker import sweep
 
+    _need_sandbox()
     return sweep(settings(), arguments.repo, log=log_format())
 
 
@@ -168,6 +179,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     from bot.demo.options import Demo
     from bot.demo.play import play
 
+    _need_sandbox()
     return play(
         Demo(arguments.face, arguments.headless, arguments.dir, arguments.port, real_model=arguments.real_model)
     )

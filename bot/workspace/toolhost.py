@@ -18,7 +18,7 @@ from typing import Any, Final
 from bot.core.errors import Broken, NoSandbox
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
-from bot.workspace import cgroup
+from bot.workspace import cgroup, sandbox
 
 LINE_LIMIT: Final = 32 << 20
 """Bytes of one answer: an image of 5 MB in base64 is the longest that a toolhost means to send."""
@@ -146,7 +146,8 @@ class SandboxedToolhost:
         said = str(hello.get("text") or await self._complaint())
         if line:
             raise Broken(f"the toolhost refused its configuration: {said[:500]}")
-        raise NoSandbox("the sandbox did not start", where=said[:500], mend="run `plangate doctor`")
+        mend = sandbox.cure(said) if said.startswith("bwrap: ") else "run `plangate doctor`"
+        raise NoSandbox("the sandbox did not start", where=said[:500], mend=mend)
 
     async def _complaint(self) -> str:
         """Kill a toolhost that did not come up, and give what was said on its standard error."""

@@ -1,5 +1,7 @@
 """Jobs of the Action that run at the same time, or are cancelled, on threads whose memory is the repository alone."""
 
+from pathlib import Path
+
 import pytest
 
 from bot.core.gate import Stage
@@ -7,6 +9,7 @@ from tests.stories.github.ground import FIXED, soak
 from tests.stories.github.moments import exactly_one
 from tests.stories.github.runner import SCHEDULE, Run, Runs
 from tests.stories.ground import until
+from tests.test_no_sandbox import programs
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -120,3 +123,17 @@ def test_cancelled(runs: Runs, step: str) -> None:
     else:
         assert runs.model.worked == len(runs.model.work) + 1  # only the step that was under way is asked for again
     exactly_one(runs)
+
+
+@pytest.mark.req("D1", "PR3")
+def test_a_runner_without_a_sandbox(runs: Runs, tmp_path: Path) -> None:
+    """The job ends with exit code 6 and the cure; the thread is told as well, once, and nothing was done."""
+    (tmp_path / "bin").mkdir()
+    path = programs(tmp_path / "bin", blocked=True)
+    runs.opens("will")
+    run = runs.ran(runs.next(), PATH=path)
+    assert run.process.returncode == 6
+    assert "user namespaces" in run.log
+    (told,) = runs.said("tell")
+    assert "user namespaces" in told
+    assert runs.nothing_done()

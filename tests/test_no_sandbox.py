@@ -1,0 +1,83 @@
+"""A machine that can hold no sandbox: every shell refuses with exit code 6 and says how to get one (D1)."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from bot.testing.sample import make
+from tests.stories.ground import PROGRAM, bare
+
+BLOCKED: Final = "bwrap: No permissions to create a new namespace"
+MISSING_CURE: Final = "apt-get install bubblewrap"
+BLOCKED_CURE: Final = "user namespaces"
+LOCAL: Final = ("run", "--repo", "shop", "--prompt", "x", "--yes")
+OTHERS: Final = (
+    ("run", "octo/hello#7"),
+    ("sweep",),
+    ("serve", "--port", "0"),
+    ("demo", "--headless"),
+    ("demo", "--headless", "--face", "action"),
+    ("demo", "--headless", "--face", "local"),
+    ("doctor",),
+)
+
+pytestmark = pytest.mark.req("D1")
+
+
+def programs(folder: Path, *, blocked: bool) -> str:
+    """Give a PATH with what is needed but bubblewrap, or with one that the machine blocks."""
+    for name in ("git", "rg", "env", "sh"):
+        found = shutil.which(name)
+        assert found is not None
+        (folder / name).symlink_to(found)
+    if blocked:
+        (folder / "bwrap").write_text(f"#!/bin/sh\necho '{BLOCKED}' >&2\nexit 1\n")
+        (folder / "bwrap").chmod(0o755)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "shell", (LOCAL, *(pytest.param(shell, marks=pytest.mark.long) for shell in OTHERS)), ids=" ".join
+)
+@pytest.mark.parametrize(("blocked", "cure"), ((False, MISSING_CURE), (True, BLOCKED_CURE)))
+def test_refused(shell: tuple[str, ...], blocked: bool, cure: str, tmp_path: Path) -> None:
+    """At once, with the cure, whether bubblewrap is missing or the machine blocks it."""
+    make(tmp_path / "shop")
+    (tmp_path / "bin").mkdir()
+    variables = {
+        "PATH": programs(tmp_path / "bin", blocked=blocked),
+        "ANTHROPIC_API_KEY": "test",
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
+        **({} if shell == ("doctor",) else {"PLANGATE_GITHUB_TOKEN": "test", "PLANGATE_WEBHOOK_SECRET": "test"}),
+        "GITHUB_API_URL": "http://127.0.0.1:9",
+    }
+    done = subprocess.run(
+        [str(PROGRAM), *shell],
+        env=bare(tmp_path) | variables,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 6, done.stdout + done.stderr
+    assert cure in (done.stdout if shell == ("doctor",) else done.stderr)
+
+
+@pytest.mark.long
+def test_who_takes_deliveries_in_needs_none(tmp_path: Path) -> None:
+    """A service without a worker runs nothing: it gets past the sandbox, here to the secret that is missing."""
+    (tmp_path / "bin").mkdir()
+    variables = {"PATH": programs(tmp_path / "bin", blocked=False), "PLANGATE_GITHUB_TOKEN": "test"}
+    done = subprocess.run(
+        [str(PROGRAM), "serve", "--no-worker"],
+        env=bare(tmp_path) | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, "PLANGATE_WEBHOOK_SECRET" in done.stderr) == (2, True)
