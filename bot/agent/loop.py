@@ -7,6 +7,7 @@ and a message of which no call finished is dropped, as after a crash, so that a 
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final, assert_never
 
@@ -23,6 +24,8 @@ from bot.ports import Began, Completed, Delta, ModelEvent, ModelRequest, Notice
 
 NUDGES: Final = 3
 """How often an empty or cut answer is asked to go on."""
+PAUSES: Final = 10
+"""How often a paused answer goes on without a call or an end."""
 
 CUT: Final = "Your answer was cut at the output limit. Go on from where it stops, in smaller pieces."
 CUT_CALL: Final = (
@@ -34,18 +37,21 @@ EMPTY: Final = "Your last answer was empty. Go on with the work, or end with a s
 
 async def run(session: Session) -> AsyncGenerator[AgentEvent | Began, None]:
     """Drive a session until it rests; the last event is Ended. `Began` passes through for prefix sharing (M4)."""
-    nudges, rests = 0, False
+    in_vain: Counter[str] = Counter()
+    rests = False
     while not rests:
-        nudged = False
-        async with closing(_step(session, may_nudge=nudges < NUDGES)) as events:
+        before = in_vain.total()
+        async with closing(_step(session, in_vain)) as events:
             async for event in events:
-                nudged = nudged or (isinstance(event, Info) and event.kind == "nudge")
+                if isinstance(event, Info) and event.kind in {"nudge", "pause"}:
+                    in_vain[event.kind] += 1
                 rests = isinstance(event, Ended)
                 yield event
-        nudges = nudges + 1 if nudged else 0
+        if in_vain.total() == before:
+            in_vain.clear()
 
 
-async def _step(session: Session, *, may_nudge: bool) -> AsyncGenerator[AgentEvent | Began, None]:
+async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[AgentEvent | Began, None]:
     """Make one request and do what its answer asks for; at a limit, or after an alarm, say so instead."""
     if session.world.alarm.rung:
         yield Ended(session.agent, End.FAILED, str(CanaryShown()))
@@ -70,23 +76,25 @@ async def _step(session: Session, *, may_nudge: bool) -> AsyncGenerator[AgentEve
     if not isinstance(last, Completed):
         raise Broken("the model port ended without an answer or an error")
     yield Answered(session.agent, session.steps, last.message, last.usage, last.cost_usd)
-    async with closing(_react(session, last, may_nudge=may_nudge)) as reactions:
+    async with closing(_react(session, last, in_vain)) as reactions:
         async for reaction in reactions:
             yield reaction
 
 
-async def _react(session: Session, completed: Completed, *, may_nudge: bool) -> AsyncIterator[AgentEvent]:
+async def _react(session: Session, completed: Completed, in_vain: Counter[str]) -> AsyncIterator[AgentEvent]:
     """Do what a whole answer asks for: run its calls, go on, ask to go on, or rest (M10)."""
     match completed.stop_reason:
-        case "tool_use" | "end_turn" | "stop_sequence" if tool_calls(completed.message):
+        case "tool_use" | "end_turn" | "stop_sequence" | "pause_turn" if tool_calls(completed.message):
             async with closing(_tools(session, completed)) as events:
                 async for event in events:
                     yield event
-        case "max_tokens" | "end_turn" | "stop_sequence" if may_nudge and _nudge(session, completed):
+        case "pause_turn" if in_vain["pause"] < PAUSES:
+            if completed.message["content"]:
+                session.commit(completed)
+            yield Info(session.agent, "pause", "the service paused the answer; it goes on")
+        case "max_tokens" | "end_turn" | "stop_sequence" if in_vain["nudge"] < NUDGES and _nudge(session, completed):
             what = "cut" if completed.stop_reason == "max_tokens" else "empty"
             yield Info(session.agent, "nudge", f"the model's answer was {what}; asked to go on")
-        case "pause_turn":
-            session.commit(completed)
         case "model_context_window_exceeded":
             session.full = True
             yield Info(session.agent, "full", "the model's context is full; its last answer is asked for again")
@@ -135,7 +143,8 @@ def _relayed(session: Session, event: ModelEvent) -> AgentEvent | Began | Comple
         case Completed():
             session.world.ledger.add(session.agent, event.model, event.usage, event.cost_usd)
             session.world.alarm.listen(json.dumps(event.message, ensure_ascii=False))
-            session.measure(event.usage, session.world.model.abilities(session.frozen.model).window)
+            if event.stop_reason != "model_context_window_exceeded":  # else the last compaction made no room
+                session.measure(event.usage, session.world.model.abilities(session.frozen.model).window)
             return event
         case Began():
             return event
@@ -208,8 +217,10 @@ def _rest(session: Session, completed: Completed) -> Ended:
             session.commit(completed)
             return Ended(session.agent, End.ANSWERED, text)
         case "refusal":
-            return Ended(session.agent, End.REFUSED, text or "the model refused to answer")
-        case "end_turn" | "stop_sequence" | "max_tokens" | "tool_use":
+            return Ended(
+                session.agent, End.REFUSED, "the model refused to answer" + (f", after: {text}" if text else "")
+            )
+        case "end_turn" | "stop_sequence" | "max_tokens" | "tool_use" | "pause_turn":
             return Ended(session.agent, End.FAILED, f"the model gave no usable answer ({completed.stop_reason})")
         case other:
             return Ended(session.agent, End.FAILED, f"the model stopped for an unknown reason: {other}")

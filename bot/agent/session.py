@@ -19,7 +19,18 @@ from bot.agent.tools.tool import Context, Tool
 from bot.core.canary import Alarm
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
-from bot.core.transcript import Json, Line, LineKind, messages, pending_calls, said, sendable, tool_calls, well_formed
+from bot.core.transcript import (
+    Json,
+    Line,
+    LineKind,
+    messages,
+    pending_calls,
+    said,
+    sendable,
+    tool_calls,
+    well_formed,
+    without_empty_text,
+)
 from bot.ports import Clock, Completed, Model, Notice, Transcripts, Usage, Web
 
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
@@ -121,7 +132,7 @@ class Session:
         """Append an assistant message, and the user message with the results of all its calls where it made any."""
         facts = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
         facts["stop_reason"] = completed.stop_reason
-        message, text = sendable(completed.message)
+        message, text = sendable(without_empty_text(completed.message))
         lines = [self._message(message, facts)]
         self._append(message, text)
         if results is not None:

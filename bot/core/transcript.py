@@ -83,6 +83,18 @@ def encoded(value: Json) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
+def without_empty_text(answer: Json) -> Json:
+    """Give a received message as it is, but for texts that are empty: the service sends them, and takes none back.
+
+    https://platform.claude.com/docs/en/api/messages: no text is empty, and the last one is not white space alone.
+    """
+    content = answer["content"]
+    last = len(content) - 1
+    texts = {at: block["text"] for at, block in enumerate(content) if block.get("type") == "text"}
+    empty = {at for at, text in texts.items() if not text or (at == last and not text.strip())}
+    return {**answer, "content": [each for at, each in enumerate(content) if at not in empty]} if empty else answer
+
+
 def messages(lines: Iterable[Line]) -> list[Json]:
     """List the messages to send, as stored: what a compaction left, and all after it."""
     sent: list[Json] = []

@@ -108,9 +108,10 @@ def team(
     types: Mapping[str, AgentType] = TYPES,
     untrusted: bool = False,
     network: Network = NO_NETWORK,
+    ident: str = "thread-1",
 ) -> Team:
     workspace = DeskWorkspace()
-    session = r.session(tools=(*ALL, TASK), mode=mode)
+    session = r.session(tools=(*ALL, TASK), mode=mode, ident=ident)
     place = Checkout("main", FOLDER, BASE)
     post = Post(r.world, workspace, place, ENVIRONMENT, "claude-sonnet-5-5", MAIN, session.id, network)
     crew = Crew(post, session.context, Size(at_once, in_all, on_one), untrusted=untrusted, types=types)

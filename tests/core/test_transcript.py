@@ -20,6 +20,7 @@ from bot.core.transcript import (
     text_of,
     tool_calls,
     well_formed,
+    without_empty_text,
 )
 
 AT: Final = datetime(2026, 11, 20, 8, 30, 0, 5, tzinfo=UTC)
@@ -175,3 +176,13 @@ def test_a_compaction_changes_what_is_sent_and_not_what_was_said() -> None:
     assert messages(lines) == [short, new]
     assert said(lines) == [old, new]
     assert lines[1].body == {"history": [short]}, "replaying leaves the line as it is"
+
+
+@pytest.mark.req("M3", "L9")
+def test_texts_that_are_empty_are_not_sent_back() -> None:
+    """All else of an answer stays as it came: order, odd fields, thinking without text; white space in between too."""
+    thought = {"type": "thinking", "thinking": "", "signature": "s"}
+    answer = assistant(thought, text(""), text(" "), {**CALL, "odd": None}, text("\n"))
+    assert without_empty_text(answer) == assistant(thought, text(" "), {**CALL, "odd": None})
+    kept = assistant(text("\n"), CALL)
+    assert without_empty_text(kept) is kept

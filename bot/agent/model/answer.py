@@ -5,6 +5,8 @@ Source: https://platform.claude.com/docs/en/build-with-claude/streaming
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +18,16 @@ _DELTA_KEYS = {"text_delta": "text", "thinking_delta": "thinking", "signature_de
 
 
 class Malformed(Transient):
-    """The stream broke the protocol or stopped before message_stop: nothing of it may be used."""
+    """The answer broke the protocol or stopped before message_stop: nothing of it may be used."""
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Raise Malformed for whatever turns out not to be there, or to be something else, while an answer is read."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, UnicodeDecodeError, RecursionError) as error:
+        raise Malformed(f"the model's answer is not in the form of the Messages API: {error!r}") from error
 
 
 @dataclass(slots=True)
@@ -30,12 +41,24 @@ class Answer:
     _json: dict[int, list[str]] = field(default_factory=dict)
 
     def feed(self, event: Json) -> Began | Delta | None:
-        """Take one event; give what may be shown of it. Raises Malformed for input that is no JSON object."""
+        """Take one event; give what may be shown of it. Raises Malformed for what no answer is made of."""
+        with reading():
+            return self._fed(event)
+
+    def message(self) -> Json:
+        """Give the whole message; raises Malformed unless message_stop was seen and every block is whole."""
+        if not self.complete or self.stop_reason is None or any(map("".join, self._json.values())):
+            raise Malformed("the model's answer ended in the middle")
+        return whole(self.blocks)
+
+    def _fed(self, event: Json) -> Began | Delta | None:
         match event.get("type"):
             case "message_start":
                 self.usage.update(event["message"].get("usage") or {})
                 return Began()
             case "content_block_start":
+                if event["index"] != len(self.blocks):
+                    raise Malformed("the model's answer leaves out a block")
                 self.blocks.append(event["content_block"])
             case "content_block_delta":
                 return self._delta(event["index"], event["delta"])
@@ -43,18 +66,13 @@ class Answer:
                 self._close(event["index"])
             case "message_delta":
                 self.stop_reason = event["delta"].get("stop_reason")
-                self.usage.update({key: value for key, value in event.get("usage", {}).items() if value is not None})
+                used = event.get("usage") or {}
+                self.usage.update({key: value for key, value in used.items() if value is not None})
             case "message_stop":
                 self.complete = True
             case _:
                 pass  # ping, and events that are newer than this program
         return None
-
-    def message(self) -> Json:
-        """Give the whole message; raises Malformed unless message_stop was seen."""
-        if not self.complete or self.stop_reason is None:
-            raise Malformed("the model's answer ended in the middle")
-        return {"role": "assistant", "content": self.blocks}
 
     def _delta(self, index: int, delta: Json) -> Delta | None:
         if index >= len(self.blocks):
@@ -84,6 +102,40 @@ class Answer:
         if not isinstance(value, dict):
             raise Malformed("a tool call's input is not a JSON object")
         self.blocks[index]["input"] = value
+
+
+def parsed(text: str | bytes) -> Json:
+    """Read a JSON object that can be written again; raises Malformed for anything else, NaN included."""
+    try:
+        value = json.loads(text, parse_constant=_refused)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"a part of the model's answer is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise Malformed("a part of the model's answer is not a JSON object")
+    return value
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def whole(blocks: Any) -> Json:
+    """Give the assistant message of these blocks; raises Malformed where they could not be acted upon or sent back."""
+    calls: list[str] = []
+    with reading():
+        for block in blocks:
+            match block["type"]:
+                case "text" if not isinstance(block["text"], str):
+                    raise Malformed("the model's answer has a text that is none")
+                case "tool_use" if not (isinstance(block["input"], dict) and isinstance(block["name"], str)):
+                    raise Malformed("a tool call's input is not a JSON object")
+                case "tool_use":
+                    calls.append(block["id"])
+                case _:
+                    pass
+    if len(set(calls)) < len(calls):
+        raise Malformed("two tool calls of the model's answer have one id")
+    return {"role": "assistant", "content": list(blocks)}
 
 
 def usage_of(raw: Json) -> Usage:

@@ -6,18 +6,19 @@ once without streaming.
 """
 
 import asyncio
-import json
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from bot.agent.model.answer import Answer, Malformed, usage_of
+from bot.agent.model.answer import Answer, Malformed, parsed, reading, usage_of, whole
 from bot.agent.model.body import body
 from bot.agent.model.failures import Failure, status_failure
 from bot.agent.model.identity import WorkloadIdentity, identity_failure
 from bot.agent.model.request import parameters
+from bot.agent.model.silence import noted
 from bot.agent.model.specs import ModelSpec, cost_usd, known, learned, resolve
 from bot.agent.relay import closing, within
 from bot.core.errors import Misconfigured, PlangateError
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 NON_STREAMING_CAP: Final = 21_333
 """Above this the library refuses a request that does not stream."""
 PATH: Final = "/v1/messages"
+CLOSING: Final = 0.5
+"""Seconds that the end of a stream may take after message_stop: read to it, its connection serves the next request."""
+
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,10 @@ class Patience:
     """Overloaded answers in a row before the fallback model takes over (L4)."""
     silence: float = 90.0
     """No byte on the wire for so long abandons a stream (pings count as bytes)."""
+    murmur: float = 30.0
+    """No byte for so long is logged."""
+    quiet: float = 300.0
+    """Nothing but pings for so long abandons a stream too."""
     total: float = 1800.0
     longest_wait: float = 60.0
 
@@ -65,7 +74,8 @@ class AnthropicModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield one answer as it comes; see the port. A Notice voids what was shown of the answer before it."""
         spec = await self._learned(request.model)
-        failures, overloads, streaming = 0, 0, request.role != "light"
+        failures, overloads = 0, 0
+        streams = streaming = request.role != "light"
         while True:
             try:
                 attempt = self._attempt(request, spec, streaming=streaming)
@@ -85,7 +95,7 @@ class AnthropicModel:
                 continue
             if not failure.retryable or failures >= self.patience.tries:
                 raise failure.as_error()
-            streaming = not (streaming and failure.status == 0)
+            streaming = streams and not (streaming and failure.status == 0)
             yield Notice("retry", f"{failure.text}; trying again ({failures} of {self.patience.tries - 1})")
             await self.clock.sleep(self._wait(failure, failures, plain=not streaming))
 
@@ -154,32 +164,43 @@ class AnthropicModel:
             yield await self._plain(body(fields, request), options, spec)
             return
         answer = Answer()
-        async with closing(self._events(body({**fields, "stream": True}, request), options)) as events:
+        source = self._events(body({**fields, "stream": True}, request), options)
+        async with closing(within(source, self.patience.total, idle=self.patience.quiet)) as events:
             async for event in events:
                 shown = answer.feed(event)
                 if shown is not None:
                     yield shown
+                if answer.complete:
+                    break
+            with suppress(Exception):
+                async with asyncio.timeout(CLOSING):
+                    await anext(events)
         yield self._completed(answer.message(), answer.stop_reason or "", answer.usage, spec)
 
     async def _events(self, content: bytes, options: "RequestOptions") -> AsyncIterator[dict[str, Any]]:
-        """Yield the raw events of one stream; an error event is raised."""
+        """Yield the raw events of one stream, pings left out; an error event is raised."""
         client = await self._ready()
         from anthropic import AsyncStream
 
         kind = AsyncStream[object]
-        async with (
-            await client.post(
-                PATH, cast_to=object, content=content, options=options, stream=True, stream_cls=kind
-            ) as stream,
-            closing(AsyncStream.raw_events(stream.response)) as pieces,
-        ):
-            async for sse in pieces:
-                if not sse.data:
-                    continue
-                event = json.loads(sse.data)
-                if event.get("type") == "error":
-                    raise ErrorEvent(event.get("error") or {})
-                yield event
+        with noted(self.patience.murmur, self._murmured) as sound:
+            async with (
+                await client.post(
+                    PATH, cast_to=object, content=content, options=options, stream=True, stream_cls=kind
+                ) as stream,
+                closing(AsyncStream.raw_events(stream.response)) as pieces,
+            ):
+                async for sse in pieces:
+                    sound()
+                    if sse.event == "ping" or not sse.data:
+                        continue
+                    event = parsed(sse.data)
+                    if event.get("type") == "error":
+                        raise ErrorEvent(event.get("error"))
+                    yield event
+
+    def _murmured(self) -> None:
+        _log.warning("the model has sent nothing for %.0f s; still waiting", self.patience.murmur)
 
     async def _plain(self, content: bytes, options: "RequestOptions", spec: ModelSpec) -> Completed:
         """Make one request without streaming; the message is taken from the raw body."""
@@ -188,12 +209,16 @@ class AnthropicModel:
 
         asked: RequestOptions = {**options, "timeout": 600.0}
         response = await client.post(PATH, cast_to=httpx2.Response, content=content, options=asked)
-        said = json.loads(response.content)
-        message = {"role": "assistant", "content": said["content"]}
-        return self._completed(message, said.get("stop_reason") or "", said.get("usage") or {}, spec)
+        said = parsed(response.content)
+        with reading():
+            if not isinstance(said["stop_reason"], str):
+                raise Malformed("the model's answer does not say why it ended")
+            message = whole(said["content"])
+        return self._completed(message, said["stop_reason"], said.get("usage") or {}, spec)
 
     def _completed(self, message: dict[str, Any], reason: str, usage: dict[str, Any], spec: ModelSpec) -> Completed:
-        used = usage_of(usage)
+        with reading():
+            used = usage_of(usage)
         return Completed(message, reason, used, cost_usd(spec, used), spec.id)
 
     async def _ready(self) -> "AsyncAnthropic":
@@ -232,9 +257,10 @@ class AnthropicModel:
 class ErrorEvent(Exception):
     """An error event inside a stream that began with 200."""
 
-    def __init__(self, error: dict[str, Any]) -> None:
-        super().__init__(error.get("message") or "error event")
-        self.type = str(error.get("type") or "")
+    def __init__(self, error: object) -> None:
+        told = error if isinstance(error, dict) else {"message": error}
+        super().__init__(told.get("message") or "error event")
+        self.type = str(told.get("type") or "")
 
 
 def _classify(error: Exception) -> Failure:
@@ -246,11 +272,13 @@ def _classify(error: Exception) -> Failure:
         case ErrorEvent():
             return status_failure(200, error.type, str(error), {})
         case APIStatusError():
-            text = error.api_message or error.message
-            return status_failure(error.status_code, error.type or "", text, dict(error.response.headers))
+            text = f"{error.api_message or error.message} {f'({error.error_code})' if error.error_code else ''}"
+            return status_failure(error.status_code, str(error.type or ""), text, dict(error.response.headers))
         case WorkloadIdentityError():
             return identity_failure(error)
-        case APIConnectionError() | httpx2.TransportError() | TimeoutError() | Malformed() | json.JSONDecodeError():
+        case APIConnectionError() | httpx2.RequestError() | TimeoutError() | Malformed():
             return Failure(f"the connection to the model failed: {str(error) or type(error).__name__}", retryable=True)
+        case UnicodeDecodeError():
+            return Failure(f"the model's answer cannot be read: {error}", retryable=True)
         case _:
             raise error

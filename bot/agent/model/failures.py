@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from bot.core.errors import PlangateError, Refused, TooLong, Transient
 
+LONGEST = 500
+"""Characters of an error that people are shown."""
 RETRYABLE_STATUS = frozenset({408, 409, 429})
 _OVERLOADED = frozenset({"overloaded_error"})
 _RETRYABLE_TYPES = frozenset({"overloaded_error", "api_error", "timeout_error", "rate_limit_error"})
@@ -57,12 +59,18 @@ class Failure:
 
 def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -> Failure:
     """Classify an answer with an error in it: by its type where the status is 200, else by its status."""
-    after = _seconds(headers)
+    after, text = _seconds(headers), _short(text)
     if status < 400:
         return Failure(text, kind in _RETRYABLE_TYPES, kind in _OVERLOADED, after, status)
     spend_cap = status == 429 and after is None and "spend" in text.lower()
     retryable = (status in RETRYABLE_STATUS or status >= 500) and not spend_cap
     return Failure(f"HTTP {status}: {text}", retryable, status == 529 or kind in _OVERLOADED, after, status)
+
+
+def _short(text: str) -> str:
+    """Give one line of a text: what stands between here and the model answers with whole pages."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
 def _seconds(headers: dict[str, str]) -> float | None:

@@ -70,18 +70,24 @@ class Reply:
 class Fault:
     """One failure of the service; a fault in mid-stream sends the first `after` events of `reply` before it strikes."""
 
-    kind: Literal["status", "error_event", "stall", "truncate", "disconnect"]
+    kind: Literal["status", "error_event", "stall", "truncate", "disconnect", "reset", "garble"]
     code: int = 529
     retry_after: float | None = None
+    error_code: str | None = None
+    page: bytes = b""
+    """What stands for the answer's body, or for an event of the stream: bytes that are none of the API's."""
+    ping_every: float = 0.0
     error_type: str = "overloaded_error"
     seconds: float = 0.0
     reply: Reply = Reply((Text("This answer will not be finished."),))
     after: int = 4
 
     @staticmethod
-    def status(code: int, *, retry_after: float | None = None) -> Fault:
-        """An answer with this HTTP status and no content."""
-        return Fault("status", code=code, retry_after=retry_after)
+    def status(
+        code: int, *, retry_after: float | None = None, error_code: str | None = None, page: bytes = b""
+    ) -> Fault:
+        """An error with this HTTP status; `page` is sent in its place, as a proxy would that stands between."""
+        return Fault("status", code=code, retry_after=retry_after, error_code=error_code, page=page)
 
     @staticmethod
     def error_event(error_type: str = "overloaded_error", *, reply: Reply | None = None, after: int = 4) -> Fault:
@@ -89,9 +95,9 @@ class Fault:
         return _cut(Fault("error_event", error_type=error_type, after=after), reply)
 
     @staticmethod
-    def stall(seconds: float, *, reply: Reply | None = None, after: int = 4) -> Fault:
-        """Silence on the wire for that long, then the rest of the reply; without streaming, a late answer."""
-        return _cut(Fault("stall", seconds=seconds, after=after), reply)
+    def stall(seconds: float, *, reply: Reply | None = None, after: int = 4, ping_every: float = 0.0) -> Fault:
+        """Silence on the wire for that long, or pings alone, then the rest of the reply; unstreamed, a late answer."""
+        return _cut(Fault("stall", seconds=seconds, after=after, ping_every=ping_every), reply)
 
     @staticmethod
     def truncate(*, reply: Reply | None = None, after: int = 4) -> Fault:
@@ -102,6 +108,16 @@ class Fault:
     def disconnect(*, reply: Reply | None = None, after: int = 4) -> Fault:
         """A connection that is cut in mid-answer."""
         return _cut(Fault("disconnect", after=after), reply)
+
+    @staticmethod
+    def reset(*, reply: Reply | None = None, after: int = 4) -> Fault:
+        """A connection that is reset in mid-answer: what was on its way is lost."""
+        return _cut(Fault("reset", after=after), reply)
+
+    @staticmethod
+    def garble(page: bytes, *, reply: Reply | None = None, after: int = 4) -> Fault:
+        """These bytes as the data of one more event, and then the rest; without streaming, in place of the answer."""
+        return _cut(Fault("garble", page=page, after=after), reply)
 
 
 def _cut(fault: Fault, reply: Reply | None) -> Fault:

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A JSON object with status 200; `cut` drops the connection in the middle of it."""
+    """A JSON object with status 200, or what stands for it; `cut` drops the connection in the middle of it."""
 
     body: Json
     cut: bool = False
+    page: bytes = b""
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Sends it, as an ASGI application."""
-        data = json.dumps(self.body, ensure_ascii=False).encode()
+        data = self.page or json.dumps(self.body, ensure_ascii=False).encode()
         await _start(send, 200, {"content-type": "application/json", "content-length": str(len(data))})
         if self.cut:
             # An application that returns in the middle of its body makes the server close the connection.
@@ -42,12 +43,15 @@ class Refusal:
 
     error: ApiError
     retry_after: float | None = None
+    page: bytes = b""
+    """A page of HTML in its place."""
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Sends it, as an ASGI application."""
         request_id = _request_id()
-        data = json.dumps(self.error.body(request_id)).encode()
-        headers = {"content-type": "application/json", "content-length": str(len(data))}
+        data = self.page or json.dumps(self.error.body(request_id)).encode()
+        kind = "text/html" if self.page else "application/json"
+        headers = {"content-type": kind, "content-length": str(len(data))}
         if self.retry_after is not None:
             headers["retry-after"] = f"{self.retry_after:g}"
         await _start(send, self.error.status, headers, request_id=request_id)
@@ -62,12 +66,14 @@ class Stream:
     pace: float = 0.0
     fault: Fault | None = None
 
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Sends them, as an ASGI application."""
         await _start(send, 200, {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"})
         async for data in self._frames():
             await send({"type": "http.response.body", "body": data, "more_body": True})
-        if self.fault is None or self.fault.kind != "disconnect":
+        if self.fault is not None and self.fault.kind == "reset":
+            scope["extensions"]["connection.abort"]["abort"]()
+        elif self.fault is None or self.fault.kind != "disconnect":
             await send({"type": "http.response.body", "body": b""})
 
     async def _frames(self) -> AsyncIterator[bytes]:
@@ -77,7 +83,10 @@ class Stream:
             if self.fault is not None and index == strikes:
                 match self.fault.kind:
                     case "stall":
-                        await asyncio.sleep(self.fault.seconds)
+                        async for data in _quiet(self.fault):
+                            yield data
+                    case "garble":
+                        yield b"event: odd\ndata: " + self.fault.page + b"\n\n"
                     case "error_event":
                         yield frame(ApiError(200, "scripted error", self.fault.error_type).body(_request_id()))
                         return
@@ -85,6 +94,16 @@ class Stream:
                         return
             await asyncio.sleep(self.pace)
             yield frame(event)
+
+
+async def _quiet(fault: Fault) -> AsyncIterator[bytes]:
+    """Wait as long as a stall takes, with the pings that it has."""
+    left = fault.seconds
+    while fault.ping_every and left > 0:
+        await asyncio.sleep(fault.ping_every)
+        left -= fault.ping_every
+        yield frame({"type": "ping"})
+    await asyncio.sleep(max(left, 0.0))
 
 
 Response: TypeAlias = Plain | Refusal | Stream

@@ -154,7 +154,8 @@ class ScriptedModel:
 
     async def _fail(self, fault: Fault, admitted: Admitted, request: ModelRequest) -> Response:
         if fault.kind == "status":
-            return Refusal(ApiError(fault.code, f"scripted {fault.code}"), retry_after=fault.retry_after)
+            error = ApiError(fault.code, f"scripted {fault.code}", code=fault.error_code)
+            return Refusal(error, fault.retry_after, fault.page)
         if fault.kind == "error_event" and not request.stream:
             status = next((code for code, name in TYPES.items() if name == fault.error_type), 500)
             return Refusal(ApiError(status, "scripted error", fault.error_type))
@@ -165,6 +166,8 @@ class ScriptedModel:
             case Plain() if fault.kind == "stall":
                 await asyncio.sleep(fault.seconds)
                 return response
+            case Plain() if fault.kind == "garble":
+                return replace(response, page=fault.page)
             case Plain():
                 return replace(response, cut=True)
             case _:

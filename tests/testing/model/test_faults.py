@@ -102,3 +102,42 @@ def test_a_cut_stream(serve: Callable[..., Any]) -> None:
     client = serve(lambda request: Fault.disconnect(reply=say("one two three"))).client
     with client.messages.stream(**ASKED) as stream, pytest.raises(httpx2.RemoteProtocolError):
         stream.until_done()
+
+
+def test_a_page_of_a_proxy(serve: Callable[..., Any]) -> None:
+    """What stands before the API answers in its own form: a page in place of an error."""
+    client = serve(lambda request: Fault.status(502, page=b"<h1>Bad gateway</h1>")).client
+    with pytest.raises(InternalServerError, match="<h1>Bad gateway</h1>") as error:
+        client.messages.create(**ASKED)
+    assert error.value.type is None
+
+
+def test_a_code_of_an_error(serve: Callable[..., Any]) -> None:
+    """An error may say in one word what it is about."""
+    client = serve(lambda request: Fault.status(429, error_code="enforced_spend_limit_reached")).client
+    with pytest.raises(RateLimitError) as error:
+        client.messages.create(**ASKED)
+    assert error.value.error_code == "enforced_spend_limit_reached"
+
+
+def test_a_reset_connection(serve: Callable[..., Any]) -> None:
+    """It breaks in mid-stream."""
+    client = serve(lambda request: Fault.reset(reply=say("one two three"))).client
+    with client.messages.stream(**ASKED) as stream, pytest.raises(httpx2.TransportError):
+        stream.until_done()
+
+
+def test_odd_bytes(serve: Callable[..., Any]) -> None:
+    """Bytes that are none of the API's come in the middle of a stream, or stand for an answer."""
+    client = serve(lambda request: Fault.garble(b"odd", reply=say("one"))).client
+    raw = client.messages.with_streaming_response.create
+    with raw(**ASKED, stream=True) as response:
+        assert b"\ndata: odd\n" in response.read()
+    assert client.messages.with_raw_response.create(**ASKED).http_response.content == b"odd"
+
+
+def test_a_stall_with_pings(serve: Callable[..., Any]) -> None:
+    """The wire is not silent, and yet nothing comes; then the rest does."""
+    client = serve(lambda request: Fault.stall(0.2, reply=say("late"), ping_every=0.05)).client
+    with client.messages.with_streaming_response.create(**ASKED, stream=True) as response:
+        assert response.read().count(b"event: ping") >= 4

@@ -1,0 +1,31 @@
+"""Says when the wire has been silent for long, while somebody still waits for it (M7)."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def noted(seconds: float, say: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """Call `say` once for every silence of that length; what is given is to be called at every sound."""
+    loop = asyncio.get_running_loop()
+    heard, said = loop.time(), False
+    timer: asyncio.TimerHandle
+
+    def sound() -> None:
+        nonlocal heard, said
+        heard, said = loop.time(), False
+
+    def look() -> None:
+        nonlocal said, timer
+        left = heard + seconds - loop.time()
+        if left <= 0 and not said:
+            said = True
+            say()
+        timer = loop.call_later(left if left > 0 else seconds, look)
+
+    timer = loop.call_later(seconds, look)
+    try:
+        yield sound
+    finally:
+        timer.cancel()

@@ -1,0 +1,122 @@
+"""What the wire does around an answer: silence, pings, a connection that stays open behind it (M7, M11)."""
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from bot.agent.model.answer import Answer, Malformed, whole
+from bot.agent.model.client import AnthropicModel, Patience
+from bot.ports import Completed, ModelRequest, Notice
+from bot.testing.host import hosted
+from bot.testing.model.reply import Fault, Reply, Text, say, sequence
+from tests.agent.conftest import Open
+from tests.agent.ground import HandClock, of, stream
+
+ASKED: dict[str, Any] = {
+    "model": "claude-opus-5-5",
+    "system": ({"type": "text", "text": "You are terse."},),
+    "tools": (),
+    "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello."}]}],
+}
+ANSWER: tuple[dict[str, Any], ...] = (
+    {"type": "message_start", "message": {"usage": {"input_tokens": 3, "output_tokens": 1}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": None},
+    {"type": "message_stop"},
+)
+
+
+async def lingering(scope: Any, receive: Any, send: Any) -> None:
+    """A server that sends its answer and then neither says more nor ends."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+    for event in ANSWER:
+        data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+    await asyncio.sleep(3600)
+
+
+@pytest.mark.req("M7", "M12")
+async def test_an_answer_is_whole_at_message_stop() -> None:
+    """A connection that stays open behind it, as some gateways keep it, holds nobody up and spoils nothing."""
+    with hosted(lingering) as address:
+        model = AnthropicModel(HandClock(), "key", address)
+        async with asyncio.timeout(30):
+            events = await stream(model, ModelRequest(**ASKED))
+        await model.close()
+    (completed,) = of(events, Completed)
+    assert completed.message["content"] == [{"type": "text", "text": "Hello."}]
+    assert of(events, Notice) == []
+
+
+@pytest.mark.req("M7")
+async def test_a_long_silence_is_logged(room: Open, caplog: pytest.LogCaptureFixture) -> None:
+    """Once for each silence, while the answer is still waited for; what comes then counts."""
+    r = room(lambda _: Fault.stall(0.5, reply=say("Late.")), patience=Patience(murmur=0.1))
+    with caplog.at_level(logging.WARNING):
+        (completed,) = of(await stream(r.model, ModelRequest(**ASKED)), Completed)
+    assert completed.message["content"][0]["text"] == "Late."
+    assert [record.message for record in caplog.records if "sent nothing" in record.message] == [
+        "the model has sent nothing for 0 s; still waiting"
+    ]
+
+
+@pytest.mark.req("M7")
+async def test_pings_alone_keep_no_stream_alive(room: Open) -> None:
+    """They are bytes and no events: a stream that has nothing else to say is abandoned."""
+    dripping = Fault.stall(30, reply=Reply((Text("So"),)), ping_every=0.05)
+    r = room(sequence(dripping, say("Done.")), patience=Patience(silence=20, quiet=0.3))
+    events = await stream(r.model, ModelRequest(**ASKED))
+    assert len(of(events, Notice)) == 1
+    assert [request.stream for request in r.api.requests] == [True, False]
+
+
+@pytest.mark.req("M11")
+async def test_a_light_call_never_streams(room: Open) -> None:
+    """Not even when it is made again after a broken connection."""
+    r = room(sequence(Fault.disconnect(), say("Done.")))
+    await stream(r.model, ModelRequest(**{**ASKED, "model": "haiku"}, role="light"))
+    assert [request.stream for request in r.api.requests] == [False, False]
+
+
+@pytest.mark.req("M7", "L9")
+def test_a_call_that_was_not_closed_is_no_call() -> None:
+    """Its input would be what had not arrived yet: nothing."""
+    answer, call = Answer(), {"type": "tool_use", "id": "a", "name": "Bash", "input": {}}
+    answer.feed({"type": "content_block_start", "index": 0, "content_block": call})
+    delta = {"type": "input_json_delta", "partial_json": '{"command": "ls"'}
+    answer.feed({"type": "content_block_delta", "index": 0, "delta": delta})
+    for event in ANSWER[4:]:
+        answer.feed(event)
+    with pytest.raises(Malformed, match="in the middle"):
+        answer.message()
+
+
+CALL: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "LS", "input": {}}
+
+
+@pytest.mark.req("M7", "M3")
+@pytest.mark.parametrize(
+    "blocks",
+    (
+        None,
+        ["text"],
+        [{"text": "?"}],
+        [{"type": "text"}],
+        [{"type": "text", "text": None}],
+        [{**CALL, "input": "{}"}],
+        [{**CALL, "name": None}],
+        [{"type": "tool_use", "name": "LS", "input": {}}],
+        [CALL, CALL],
+    ),
+    ids=repr,
+)
+def test_what_could_not_be_acted_upon_is_no_answer(blocks: Any) -> None:
+    """Nor could it be sent back: it is dropped as a whole and asked for again."""
+    with pytest.raises(Malformed):
+        whole(blocks)
+    assert whole([CALL, {**CALL, "id": "b"}])["content"] == [CALL, {**CALL, "id": "b"}]
