@@ -7,8 +7,8 @@ Rules
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Final
 
@@ -220,9 +220,8 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
     judged = [(candidate, _objection(plan, snapshot, policy, candidate)) for candidate in snapshot.candidates]
     findings = tuple(Finding(reason, candidate.actor) for candidate, reason in judged if reason is not None)
     last_words = _last_words(candidate for candidate, reason in judged if reason is None)
-    against = tuple(word.actor for word in last_words if word.opinion is Opinion.REJECT)
-    if against:
-        return Verdict(Outcome.REJECTED, against, findings)
+    if refused := _against(last_words):
+        return Verdict(Outcome.REJECTED, refused, findings)
     if any(word.opinion is Opinion.REVISE for word in last_words):
         return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.REVISION_ASKED)))
     approvals = tuple(word for word in last_words if word.opinion is Opinion.APPROVE)
@@ -235,6 +234,15 @@ def prove(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime)
     if verdict.outcome is not Outcome.APPROVED:
         return verdict, None
     return verdict, ApprovedPlan(_KEY, plan, verdict, now)
+
+
+def against(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> tuple[Actor, ...]:
+    """Name those who may decide and whose last word of the plan is no; that stops work which is under way.
+
+    It counts whatever became of plan and comment since it was said: an edit must not keep the work going.
+    """
+    ageless = replace(snapshot, shown=Shown(datetime.min.replace(tzinfo=UTC)))
+    return _against(_last_words(word for word in snapshot.candidates if not _objection(plan, ageless, policy, word)))
 
 
 def hopeful(snapshot: Snapshot, policy: Policy, since: datetime) -> tuple[Actor, ...]:
@@ -263,6 +271,10 @@ def _blocked(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> Verdict |
     }
     reasons = tuple(Finding(reason) for reason, holds in waits.items() if holds)
     return Verdict(Outcome.PENDING, (), reasons) if reasons else None
+
+
+def _against(words: Iterable[Candidate]) -> tuple[Actor, ...]:
+    return tuple(word.actor for word in words if word.opinion is Opinion.REJECT)
 
 
 def _objection(plan: PlanDocument, snapshot: Snapshot, policy: Policy, word: Candidate) -> Reason | None:

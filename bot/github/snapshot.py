@@ -28,12 +28,13 @@ FILES_LIMIT: Final = 300
 _NO_ROLES: Final = {ActorKind.BOT, ActorKind.MANNEQUIN, ActorKind.GONE}
 
 # https://docs.github.com/en/graphql/reference/enums#reactioncontent
-_VOTES: Final = {
+VOTES: Final = {
     "THUMBS_UP": Opinion.APPROVE,
     "ROCKET": Opinion.APPROVE,
     "THUMBS_DOWN": Opinion.REJECT,
     "CONFUSED": Opinion.REVISE,
 }
+"""What each reaction says of a plan; the others say nothing."""
 _COMMANDS: Final = {Verb.APPROVE: Opinion.APPROVE, Verb.REJECT: Opinion.REJECT}
 _NEWEST: Final = "orderBy: { field: CREATED_AT, direction: DESC }"
 _VOTE: Final = """
@@ -59,7 +60,7 @@ query ($owner: String!, $name: String!, $number: Int!, $branch: String!, $plan: 
       isMinimized
       author {{ ...who }}
       ...edits
-      {" ".join(f"{vote}: reactions(first: 100, content: {vote}, {_NEWEST}) {{ ...votes }}" for vote in _VOTES)}
+      {" ".join(f"{vote}: reactions(first: 100, content: {vote}, {_NEWEST}) {{ ...votes }}" for vote in VOTES)}
     }}
   }}
 }}
@@ -110,7 +111,7 @@ class Looker:
                 Shown(plan.expires, hidden=True), open=bool(subject) and not subject["closed"], plans=plan.plan
             )
         past = history(node, self.posted(plan))
-        words = [*_tick(past), *[word async for word in self._votes(node, shown)]]
+        words = [*ticked(past), *[word async for word in self._votes(node, shown)]]
         words += await self._commands(plan, subject["comments"], time(node["createdAt"]))
         roles = self.roles()
         candidates, known = await _with_roles(words, roles)
@@ -126,7 +127,7 @@ class Looker:
 
     async def _votes(self, node: Json, shown: str) -> AsyncIterator[Candidate]:
         """Yield the reactions that mean something, all pages."""
-        for vote, opinion in _VOTES.items():
+        for vote, opinion in VOTES.items():
             page = node[vote]
             while True:
                 for reaction in page["nodes"] or []:
@@ -145,24 +146,7 @@ class Looker:
             earlier, cursor = await self.threads.before(plan.thread, cursor)
             comments = (*earlier, *comments)
         newer = [said for said in comments if said.at >= posted and said.actor.id != self.bot.id]
-        return [word for said in newer for word in self._words(said)]
-
-    def _words(self, said: Said) -> list[Candidate]:
-        """Read the commands of one comment that say yes or no."""
-        commands = [parse(line, self.mention) for line in command_lines(said.body)]
-        return [
-            Candidate(
-                said.actor,
-                Way.COMMAND,
-                _COMMANDS[command.verb],
-                said.at,
-                None,
-                digest=command.argument if command.verb is Verb.APPROVE else "",
-                edited=said.edited,
-            )
-            for command in commands
-            if isinstance(command, Command) and command.verb in _COMMANDS
-        ]
+        return [word for said in newer for word in decisions(said, self.mention)]
 
     async def _drifted(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
         """List the files of the plan's scope that changed on the branch since its base; of renames both names."""
@@ -200,7 +184,26 @@ def _base(repository: Json) -> CommitId:
     return CommitId(repository["ref"]["target"]["oid"])
 
 
-def _tick(past: History) -> list[Candidate]:
+def decisions(said: Said, mention: str) -> list[Candidate]:
+    """Give the commands of one comment that say yes or no; roles are still to be looked up."""
+    commands = [parse(line, mention) for line in command_lines(said.body)]
+    return [
+        Candidate(
+            said.actor,
+            Way.COMMAND,
+            _COMMANDS[command.verb],
+            said.at,
+            None,
+            digest=command.argument if command.verb is Verb.APPROVE else "",
+            edited=said.edited,
+        )
+        for command in commands
+        if isinstance(command, Command) and command.verb in _COMMANDS
+    ]
+
+
+def ticked(past: History) -> list[Candidate]:
+    """Give the tick that stands, if there is one; its author's role is still to be looked up."""
     return [Candidate(past.tick.by, Way.TICK, Opinion.APPROVE, past.tick.at, None)] if past.tick else []
 
 

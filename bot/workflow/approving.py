@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bot.core import comment, reply_text
-from bot.core.approval import ApprovedPlan, Outcome, Reason, Verdict, prove
+from bot.core.approval import ApprovedPlan, Outcome, Snapshot, Verdict, against, prove
 from bot.core.gate import Move, Stage
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
@@ -30,18 +30,25 @@ async def perform(desk: Desk, now: Record) -> Done | None:
 
 
 async def stopped(desk: Desk, now: Record) -> Done | None:
-    """Give the move that stops running work: an approver rejected its plan, or the thread was closed (product.md)."""
-    verdict, _ = await evaluated(desk, now)
-    if any(finding.reason is Reason.THREAD_CLOSED for finding in verdict.findings):
+    """Give the move that stops running work: an approver rejected its plan, or the thread was closed (product.md).
+
+    Each counts whatever else became of the plan meanwhile: a branch that drifted must not keep the work going.
+    """
+    snapshot = await _live(desk, now)
+    if not snapshot.open:
         return Done(Move.STOPPED, {"owes": reply_text.closed(desk.orders.mention)})
-    if verdict.outcome is not Outcome.REJECTED:
+    by = [actor.login for actor in against(now.plan, snapshot, desk.policy)]
+    if not by:
         return None
-    by = [actor.login for actor in verdict.by]
     return Done(Move.STOPPED, {"by": by, "owes": reply_text.stopped(", ".join(by), desk.orders.mention)})
 
 
 async def evaluated(desk: Desk, now: Record) -> tuple[Verdict, ApprovedPlan | None]:
     """Take one live look and evaluate it; the proof comes only with an approval."""
+    return prove(now.plan, await _live(desk, now), desk.policy, desk.world.clock.now())
+
+
+async def _live(desk: Desk, now: Record) -> Snapshot:
+    """Take one live look, and add what the journal knows: for whom the plan was made, and how many there were."""
     live = await desk.dialogue.snapshot(now.plan, now.fact("shown"), onto=now.onto)
-    snapshot = replace(live, requesters=now.requesters, plans=now.plans)
-    return prove(now.plan, snapshot, desk.policy, desk.world.clock.now())
+    return replace(live, requesters=now.requesters, plans=now.plans)

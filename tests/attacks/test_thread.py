@@ -245,6 +245,26 @@ async def test_closing_stops_the_work(story: Story, model: Model) -> None:
     assert story.nothing_done()
 
 
+@pytest.mark.long
+@pytest.mark.req("PR1", "A5")
+@pytest.mark.parametrize("way", ("closed", "refused"))
+async def test_nothing_keeps_the_work_from_being_stopped(story: Story, model: Model, way: str) -> None:
+    """A branch that drifted, and an edit of the plan comment after the 👎, do not keep the work going."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    async with story.at_work(model.pause("w1")) as looking:
+        story.person("ada").push(HOME, {FIXED: "FREE_FROM = 60\n"})
+        if way == "closed":
+            story.person("will").close(HOME, 1)
+        else:
+            story.reacts("ada", "-1")
+            story.person("will").edit_comment(story.plan.id, story.plan.text.body.replace("`>=`", "`>`"))
+        await story.hears()
+        assert (await asyncio.wait_for(looking, 20)).stage is Stage.STOPPED
+    assert ("the thread was closed" if way == "closed" else "Stopped by ada") in story.said("tell")[-1]
+    assert story.nothing_done()
+
+
 @pytest.mark.req("E4", "PR3")
 async def test_stopped_during_the_push(story: Story) -> None:
     """A stop that comes while the branch is pushed: no pull request is opened after it."""

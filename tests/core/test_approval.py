@@ -20,6 +20,7 @@ from bot.core.approval import (
     Shown,
     Snapshot,
     Way,
+    against,
     evaluate,
     hopeful,
     prove,
@@ -157,3 +158,31 @@ def test_hopeful(word: Candidate, named: str) -> None:
     """Whose yes would wait in silence: of who may decide, by reaction or tick, since that moment; each by name."""
     look = Snapshot(Shown(NOON), (word,), requesters=frozenset({ASKER.id}))
     assert [actor.login for actor in hopeful(look, STRICT, NOON)] == named.split()
+
+
+@pytest.mark.req("PR1")
+@pytest.mark.parametrize(
+    ("row", "named"),
+    (
+        ("maya 👎", "maya"),
+        ("maya rejects", "maya"),
+        ("maya 👍, ada 👎", "ada"),
+        ("maya 👎 | drifted", "maya"),
+        ("maya 👎 | altered", "maya"),
+        ("maya 👎 | expired long ago", "maya"),
+        ("maya 👎 at 59 | edited at 60", "maya"),
+        ("olga 👎 | four eyes", "olga"),
+        ("maya 👎 at 1, maya approves the-other-plan at 2", "maya"),
+        ("maya 👍", ""),
+        ("maya 👎 at 1, maya 👍 at 2", ""),
+        ("maya rejects edited", ""),
+        ("will 👎", ""),
+        ("uma 👎", ""),
+        ("ci 👎", ""),
+        ("plangate 👎", ""),
+    ),
+)
+def test_against(row: str, named: str) -> None:
+    """Whose no stops the work: of who may decide, as their last word, whatever became of the plan meanwhile."""
+    given = case(row)
+    assert [actor.login for actor in against(given.plan, given.snapshot, given.policy)] == named.split()
