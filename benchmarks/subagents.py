@@ -24,8 +24,9 @@ from bot.agent.permissions import Gate
 from bot.agent.prompts import Environment, first_message, system
 from bot.agent.scheduler import merged
 from bot.agent.session import Frozen, Session, World
-from bot.agent.subagents.crew import Crew, Post, Size
+from bot.agent.subagents.crew import Crew, Size
 from bot.agent.subagents.kinds import TYPES
+from bot.agent.subagents.making import Post
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Context

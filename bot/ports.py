@@ -107,6 +107,8 @@ class Checkout:
     path: str
     shown_as: str
     base: CommitId
+    found: bool = False
+    """Whether it is a fork that was there already, as it was left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,11 @@ class Workspace(Protocol):
     async def keep(self, checkout: Checkout) -> bytes:
         """Give what changed in a checkout as data that makes it again elsewhere; b"" where nothing can be kept."""
 
-    async def fork(self, checkout: Checkout, name: str) -> Checkout:
-        """Copy a checkout as it stands now into one of its own, inside a sandbox (S4)."""
+    async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
+        """Copy a checkout as it stands now into one of its own, inside a sandbox (S4).
+
+        A lasting one outlives its process for some hours: whoever asks by its name finds it as it was left.
+        """
 
     async def merge(self, fork: Checkout, into: Checkout) -> Merge:
         """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""

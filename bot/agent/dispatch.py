@@ -112,6 +112,12 @@ def admitted(session: Session, prepared: Prepared) -> Prepared:
     return prepared
 
 
+def repeatable(prepared: Sequence[Prepared]) -> bool:
+    """Tell whether calls can be made again after a crash, and go on then: sub-agents, and what only looks beside."""
+    ready = [each for each in prepared if isinstance(each, Ready)]
+    return any(each.tool.goes_on for each in ready) and all(each.tool.concurrent(each.given) for each in ready)
+
+
 async def run(session: Session, prepared: Sequence[Prepared], results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
     """Run calls in order, neighbours that are safe side by side, and fill `results` (call id -> tool_result)."""
     at_once = min(AT_ONCE, session.limits.concurrent_tools or AT_ONCE)

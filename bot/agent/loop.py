@@ -2,7 +2,8 @@
 
 It rests when the model answers without a tool call, when a call suspends it, or at a limit; it yields typed events and
 never prints. Cancelling it leaves a history that is valid and saved: calls that did not finish are marked as cancelled,
-and a message of which no call finished is dropped, as after a crash, so that a resumed session asks again (L6, L9).
+and a message of which no call finished is dropped, as after a crash, so that a resumed session asks again; one that
+sends sub-agents is not lost: its calls are made again, and they go on where they were (L6, L9).
 """
 
 import asyncio
@@ -39,6 +40,11 @@ async def run(session: Session) -> AsyncGenerator[AgentEvent | Began, None]:
     """Drive a session until it rests; the last event is Ended. `Began` passes through for prefix sharing (M4)."""
     in_vain: Counter[str] = Counter()
     rests = False
+    if session.asked is not None:
+        async with closing(_tools(session, session.asked)) as again:
+            async for told in again:
+                rests = isinstance(told, Ended)
+                yield told
     while not rests:
         before = in_vain.total()
         async with closing(_step(session, in_vain)) as events:
@@ -162,6 +168,8 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
         return
     session.tool_calls += len(calls)
     prepared = [dispatch.admitted(session, each) for each in prepared]
+    if dispatch.repeatable(prepared):
+        session.asks(completed)
     results: dict[str, Json] = {}
     try:
         async with closing(dispatch.run(session, prepared, results)) as events:
@@ -172,7 +180,7 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
         yield Ended(session.agent, End.FAILED, str(error))
         return
     except (asyncio.CancelledError, GeneratorExit):
-        if results:
+        if results and session.asked is None:
             session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results)})
         raise
     kinds = [each.tool.kind(each.given) for each in prepared if isinstance(each, dispatch.Ready)]

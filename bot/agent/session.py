@@ -33,6 +33,8 @@ from bot.core.transcript import (
 )
 from bot.ports import Clock, Completed, Model, Notice, Transcripts, Usage, Web
 
+ASKED = "asked"
+"""The note of an answer whose calls are under way."""
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
 
 
@@ -47,6 +49,18 @@ class Frozen:
     role: str = "main"
     schema: Json | None = None
     """What answers are held to by structured output (S8)."""
+
+
+def frozen_of(lines: Sequence[Line], ordered: str) -> Frozen | None:
+    """Give a saved session's frozen parts as they were sent; never rendered again (L9).
+
+    It stays with the model that answered last; where none has answered yet, the one that is ordered now is asked.
+    """
+    if not lines or lines[0].kind is not LineKind.OPENED:
+        return None
+    body = lines[0].body
+    model = next((str(line.body["model"]) for line in reversed(lines[1:]) if "model" in line.body), ordered)
+    return Frozen(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,8 @@ class Session:
     """What its calls used, beside tool calls."""
     over: Resource | None = None
     """What a call would have gone over; the session ends before its next request."""
+    asked: Completed | None = None
+    """An answer whose calls have no results yet, and can be made again after a crash."""
 
     def __post_init__(self) -> None:
         self.started = self.world.clock.monotonic()
@@ -130,16 +146,20 @@ class Session:
 
     def commit(self, completed: Completed, results: Json | None = None) -> None:
         """Append an assistant message, and the user message with the results of all its calls where it made any."""
-        facts = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
-        facts["stop_reason"] = completed.stop_reason
         message, text = sendable(without_empty_text(completed.message))
-        lines = [self._message(message, facts)]
+        lines = [self._message(message, _facts(completed))]
         self._append(message, text)
         if results is not None:
             results, text = sendable(results)
             lines.append(self._results(results))
             self._append(results, text)
         self._save(*lines)
+
+    def asks(self, completed: Completed) -> None:
+        """Save an answer before its calls run, so that a crash loses neither it nor what they have come to."""
+        if self.asked is None:
+            self.note(ASKED, {**_facts(completed), "message": completed.message})
+            self.asked = completed
 
     def add(self, message: Json) -> None:
         """Append one user message."""
@@ -195,8 +215,7 @@ class Session:
     def book(self, completed: Completed) -> None:
         """Book an answer that is no part of the conversation, note what it cost, and listen to it (X3)."""
         self.world.ledger.add(self.agent, completed.model, completed.usage, completed.cost_usd)
-        facts = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
-        self.note("aside", facts)
+        self.note("aside", _facts(completed))
         self.world.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
 
     def measure(self, usage: Usage, window: int) -> None:
@@ -223,6 +242,8 @@ class Session:
             self._recall(line)
         for answer, results in pairwise(said(lines)):
             self._recall_calls(tool_calls(answer), results["content"])
+        if self.asked is not None:
+            self._take_in(_facts(self.asked))
 
     def _recall(self, line: Line) -> None:
         body = line.body
@@ -230,13 +251,16 @@ class Session:
             case LineKind.OPENED:
                 self.context.mode = Mode(body["mode"])
             case LineKind.MESSAGE if body["message"]["role"] == "assistant":
-                self.steps += 1
-                usage = Usage(**(body.get("usage") or {}))
-                self.last_context = usage.context
-                self.peak = max(self.peak, usage.context)
-                self.world.ledger.add(self.agent, body.get("model", self.frozen.model), usage, body.get("cost_usd"))
+                self.asked = None
+                self._take_in(body)
             case LineKind.MESSAGE:
+                self.asked = None
                 self.context.stamps.update(body.get("seen") or {})
+            case LineKind.NOTE if body.get("note") == ASKED:
+                usage = Usage(**body["usage"])
+                self.asked = Completed(body["message"], body["stop_reason"], usage, body["cost_usd"], body["model"])
+            case LineKind.NOTE if body.get("note") == "canary":
+                self.asked = None
             case LineKind.COMPACTED:
                 self.context.stamps.update(body.get("seen") or {})
                 self.shortened = len(body["history"])
@@ -247,6 +271,14 @@ class Session:
                 self.world.ledger.add(self.agent, body["model"], Usage(**body["usage"]), body["cost_usd"])
             case _:
                 pass
+
+    def _take_in(self, body: Json) -> None:
+        """Count an answer, and book what it cost."""
+        self.steps += 1
+        usage = Usage(**(body.get("usage") or {}))
+        self.last_context = usage.context
+        self.peak = max(self.peak, usage.context)
+        self.world.ledger.add(self.agent, body.get("model", self.frozen.model), usage, body.get("cost_usd"))
 
     def _recall_calls(self, calls: Sequence[Json], results: Any) -> None:
         """Count the calls of an answer, and take over the todo list that they wrote."""
@@ -283,6 +315,8 @@ class Session:
         return Line(kind, self.world.clock.now(), body)
 
     def _save(self, *lines: Line) -> None:
+        if any(line.kind is LineKind.MESSAGE for line in lines):
+            self.asked = None
         self.world.transcripts.append(self.id, lines)
 
 
@@ -293,6 +327,12 @@ def result_block(call: str, text: str, *, is_error: bool = False, blocks: Sequen
         content = [{"type": "text", "text": content}, *blocks]
     made: Json = {"type": "tool_result", "tool_use_id": call, "content": content}
     return {**made, "is_error": True} if is_error else made
+
+
+def _facts(completed: Completed) -> Json:
+    """Give what is saved with an answer."""
+    facts: Json = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
+    return {**facts, "stop_reason": completed.stop_reason}
 
 
 def _plain(usage: Usage) -> Json:

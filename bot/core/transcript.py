@@ -6,7 +6,8 @@ A line is an object ``{"v": 1, "at": time, "kind": ..., ...}``. Kinds:
 ``message``  a message exactly as it was sent or received (key order, unknown blocks and empty thinking included),
              with `usage` and `model` for an assistant message and `seen` (file stamps) for tool results
 ``compacted`` `history`: the messages that are sent from now on instead of all before them, which stay stored (C4)
-``note``     something that happened and is never sent: a mode change, a retry, a fallback, an error, the end
+``note``     something that happened and is never sent: a mode change, a retry, a fallback, an error, the end, an
+             answer whose calls to sub-agents are under way
 
 Rules: a line is never changed or removed; an assistant message that calls tools is written together with the message
 that carries all its results (one `append`), so a crash loses at most the message in flight; what is replayed is the

@@ -15,9 +15,10 @@ from bot.agent.modes import Mode
 from bot.agent.pending import permitted
 from bot.agent.prompts import Environment, first_message, prompt, system
 from bot.agent.rehearsal import Rehearsal
-from bot.agent.session import Frozen, Session
-from bot.agent.subagents.crew import Crew, Post, Size
+from bot.agent.session import Frozen, Session, frozen_of
+from bot.agent.subagents.crew import Crew, Size
 from bot.agent.subagents.kinds import TYPES, AgentType
+from bot.agent.subagents.making import Post
 from bot.agent.subagents.own import types_of
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
@@ -28,7 +29,7 @@ from bot.core.errors import Broken, Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import AgentId, SessionId
 from bot.core.network import Network
-from bot.core.transcript import Line, LineKind
+from bot.core.transcript import Line
 from bot.ports import Access, Began, Checkout
 from bot.workflow.desk import Desk
 from bot.workflow.keeping import Saving, checkout, toolhost
@@ -67,7 +68,9 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         lines = desk.world.transcripts.load(opening.ident)
         types = types_of(await desk.agents()) if desk.agents else TYPES
         tools = _tools(desk, types)
-        frozen = _frozen(lines, desk.orders.model) or Frozen("main", desk.orders.model, system("main"), schemas(tools))
+        frozen = frozen_of(lines, desk.orders.model) or Frozen(
+            "main", desk.orders.model, system("main"), schemas(tools)
+        )
         context = Context(host, tree.shown_as, opening.mode, web=desk.world.web, reached=reaching)
         context.rehearse = Rehearsal(desk.workspace, tree).run
         limits = Limits(desk.orders.limits.steps, desk.orders.limits.seconds)
@@ -171,24 +174,14 @@ def _restored(session: Session, crew: Crew, lines: tuple[Line, ...], *, now: Rec
     session.restore(lines)
     if any(agent == session.agent for agent, _ in booked):
         ledger.rows = booked
-    session.queued += crew.restore(lines)
+    crew.restore(lines)
+    if session.asked is None:
+        session.queued += crew.lost(lines)
     if any(agent == session.agent for agent, _ in booked):
         return
     mine = (entry.body for entry in now.entries if entry.body.get("session") == session.id)
     spent = sum(ledger.of(agent).cost_usd for agent in (session.agent, *crew.rows))
     ledger.carried += min(spent, sum(float(body.get("cost_usd", 0)) for body in mine))
-
-
-def _frozen(lines: tuple[Line, ...], ordered: str) -> Frozen | None:
-    """Give a saved session's frozen parts as they were sent; never rendered again (L9).
-
-    It stays with the model that answered last; where none has answered yet, the one that is ordered now is asked.
-    """
-    if not lines or lines[0].kind is not LineKind.OPENED:
-        return None
-    body = lines[0].body
-    model = next((str(line.body["model"]) for line in reversed(lines[1:]) if "model" in line.body), ordered)
-    return Frozen(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))
 
 
 def _tools(desk: Desk, types: Mapping[str, AgentType]) -> Mapping[str, Tool]:

@@ -1,7 +1,8 @@
 """Checkouts: a work tree with a git directory of its own for each session (security.md G2; agent.md S4).
 
 Layout of one, in the folder of checkouts: ``<name>/tree`` (what a sandbox sees), ``<name>/base`` (the commit), and for
-a fork ``<name>/origin``, the tree as it was when the fork was made; ``<name>.lock`` beside it.
+a fork ``<name>/origin``, the tree as it was when the fork was made, with ``<name>/lasting`` where somebody may go on in
+it; ``<name>.lock`` beside it.
 
 Rules
 - A checkout is made under another name and renamed when it is whole: a half-made one is never taken for whole.
@@ -15,8 +16,9 @@ import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from bot.core.errors import Broken, Refused, Transient
 from bot.core.names import CommitId
@@ -26,6 +28,8 @@ from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.sandbox import Mount, Profile
 
+LASTING_SECONDS: Final = 6 * 3600.0
+"""For how long a lasting fork stays that nobody goes on in."""
 _SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _UNREADABLE = ("Permission denied", "File name too long")
 _COPY = ("cp", "-a", "--reflink=auto", "--no-target-directory")
@@ -67,25 +71,29 @@ class Checkouts:
         os.utime(place / "base")
         return self._found(place)
 
-    async def fork(self, checkout: Checkout, name: str) -> Checkout:
-        """Copy a checkout as it stands, twice: to work in, and to know what it began with.
+    async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
+        """Copy a checkout as it stands, twice: to work in, and to know what it began with; or find one of that name.
 
         Raises Refused for one that cannot be read.
         """
         place = self._take(name)
-        if not (place / "base").exists():
+        if found := (place / "base").exists():
+            os.utime(place / "base")
+        else:
             making = await self._begin(place)
             mounts = (Mount(checkout.path, checkout.path), Mount(str(making), str(making), writable=True))
             for copy in ("origin", "tree"):  # a half-made one is known for a fork as well
                 await self._confined(mounts, [*_COPY, "--", checkout.path, str(making / copy)])
+            if lasting:
+                (making / "lasting").touch()
             (making / "base").write_text(checkout.base)
             os.rename(making, place)
-        return self._found(place)
+        return replace(self._found(place), found=found)
 
     async def sweep(self) -> None:
         """Remove forks that a killed process left, and checkouts that nobody used for a long time.
 
-        A fork has a name of its own, so nobody goes on in one.
+        A lasting fork stays for some hours, in which whoever takes the session over may go on in it.
         """
         await litter.sweep(self.folder, _is_litter, self._remove)
 
@@ -171,7 +179,9 @@ class Checkouts:
 
 def _is_litter(place: Path) -> bool:
     """Tell whether nobody will go on in a checkout that nobody holds."""
-    return (place / "origin").is_dir() or litter.unused(place / "base")
+    if not (place / "origin").is_dir():
+        return litter.unused(place / "base")
+    return not (place / "lasting").exists() or litter.unused(place / "base", seconds=LASTING_SECONDS)
 
 
 async def _restore(tree: Path, base: CommitId, kept: bytes) -> None:

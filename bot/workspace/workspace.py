@@ -95,9 +95,9 @@ class GitWorkspace:
         self.checkouts.place(checkout)
         return await self.publisher.keep(checkout)
 
-    async def fork(self, checkout: Checkout, name: str) -> Checkout:
-        """Copy a checkout as it stands now into one of its own, inside a sandbox (S4)."""
-        return await self.checkouts.fork(checkout, name)
+    async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
+        """Copy a checkout as it stands now into one of its own, inside a sandbox; or find a lasting one (S4)."""
+        return await self.checkouts.fork(checkout, name, lasting=lasting)
 
     async def merge(self, fork: Checkout, into: Checkout) -> Merge:
         """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""

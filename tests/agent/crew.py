@@ -10,8 +10,9 @@ from bot.agent.events import (
 )
 from bot.agent.modes import Mode
 from bot.agent.session import Session
-from bot.agent.subagents.crew import Crew, Post, Size
+from bot.agent.subagents.crew import Crew, Size
 from bot.agent.subagents.kinds import TYPES, AgentType
+from bot.agent.subagents.making import Post
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.core.approval import ApprovedPlan
@@ -43,6 +44,8 @@ class DeskWorkspace:
     log: list[str] = field(default_factory=list)
     hosts: dict[str, DeskHost] = field(default_factory=dict)
     conflicts: dict[str, str] = field(default_factory=dict)
+    forks: list[str] = field(default_factory=list)
+    """The lasting ones, by their whole names."""
     broken: str = ""
     answer: Answer = lambda operation, _: ToolOutput(operation)
     bounds: list[Bounds] = field(default_factory=list)
@@ -57,9 +60,12 @@ class DeskWorkspace:
     async def keep(self, checkout: Checkout) -> bytes:  # noqa: ARG002
         return b""
 
-    async def fork(self, checkout: Checkout, name: str) -> Checkout:
+    async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
         agent = name.rpartition("-")[0]
+        if name in self.forks:
+            return Checkout(agent, checkout.shown_as, checkout.base, found=True)
         self.log.append(f"fork {agent}")
+        self.forks += [name] * lasting
         if self.broken in {"fork", f"fork {agent}"}:
             raise Broken("the disk is full")
         await asyncio.sleep(0)

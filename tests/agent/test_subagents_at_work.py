@@ -10,8 +10,9 @@ from bot.agent.events import End, ToolStarted
 from bot.agent.loop import run
 from bot.agent.modes import Mode
 from bot.agent.session import Session
-from bot.agent.subagents.crew import Crew, Post
+from bot.agent.subagents.crew import Crew
 from bot.agent.subagents.kinds import TYPES
+from bot.agent.subagents.making import Post
 from bot.agent.subagents.presets import RESTRICTED
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool

@@ -14,8 +14,9 @@ from bot.agent.modes import Mode
 from bot.agent.permissions import Decision, Gate, Kind, Ruling
 from bot.agent.prompts import Environment, system
 from bot.agent.session import Frozen, Session, World
-from bot.agent.subagents.crew import Crew, Post
+from bot.agent.subagents.crew import Crew
 from bot.agent.subagents.kinds import TYPES
+from bot.agent.subagents.making import Post
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Context

@@ -133,6 +133,28 @@ def test_the_same_command_goes_on(meet: Meet, name: str, kind: signal.Signals) -
     _goes_on(person, model, before)
 
 
+@pytest.mark.long
+@pytest.mark.req("L9", "S4", "S11")
+def test_a_writer_goes_on_after_kill_9(meet: Meet) -> None:
+    """It had edited its fork and was about to report: started again, it alone is asked, with the bytes of the request
+    that the kill struck; what it had read and edited is not done twice, and its work reaches the branch."""
+    held = Held(lambda _, request: "sub-agent that writes code" in request.system and request.step == 2, crew)
+    person, model = meet(held)
+    before = state(person.repository)
+    process = _started(person)
+    until(lambda: held.arrived.is_set() or process.poll() is not None, (person.home / "screen").read_text())
+    process.kill()
+    process.wait(PATIENCE)
+    asked = len(model.requests)
+    held.released.set()
+    _goes_on(person, model, before)
+    struck, first, then = (model.requests[asked - 1], *model.requests[asked : asked + 2])
+    assert first.raw == struck.raw
+    assert "that writes code" not in then.system
+    assert "Changed." in then.results[-1].text
+    assert [request.step for request in model.requests if "that writes code" in request.system] == [0, 1, 2, 2]
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(20))
 def test_kill_9_at_any_time(meet: Meet, seed: int) -> None:

@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from bot.workspace.checkout import LASTING_SECONDS
 from bot.workspace.litter import AT_ONCE
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, publish, write
@@ -27,6 +29,7 @@ async def main():
     workspace = GitWorkspace.on(source, Path(sys.argv[2]))
     mine = await workspace.checkout("thread", source.head)
     await workspace.fork(mine, "child-1")
+    await workspace.fork(mine, "child-2", lasting=True)
     async with workspace.publisher.place() as place:
         (place / "clone").mkdir()
         print("at work", flush=True)
@@ -57,14 +60,38 @@ def folders(data: Path) -> list[str]:
 
 @pytest.mark.req("E4")
 async def test_the_next_process_removes_it(workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
-    """While the other one lives everything stays; when it was killed, its fork and clone go, its checkout stays."""
+    """While the other one lives everything stays; when it was killed, its fork and clone go, what is to last stays."""
     data = tmp_path / "data"
     with at_work(repository, data):
         await workspace.checkout("mine", repository.head)
-        assert folders(data) == ["child-1", "mine", "thread", "1 clones"]
+        assert folders(data) == ["child-1", "child-2", "mine", "thread", "1 clones"]
     await workspace.checkout("mine", repository.head)
-    assert folders(data) == ["mine", "thread", "0 clones"]
-    assert sorted(lock.name for lock in (data / "checkouts").glob("*.lock")) == ["mine.lock", "thread.lock"]
+    assert folders(data) == ["child-2", "mine", "thread", "0 clones"]
+    assert sorted(lock.name for lock in (data / "checkouts").glob("*.lock")) == [
+        "child-2.lock",
+        "mine.lock",
+        "thread.lock",
+    ]
+
+
+@pytest.mark.req("E4", "L9", "S4")
+async def test_a_lasting_fork_is_found_again(workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
+    """Whoever asks by its name within hours finds it as it was left; later it is litter like any other."""
+    mine = await workspace.checkout("mine", repository.head)
+    fork = await workspace.fork(mine, "child-3", lasting=True)
+    (Path(fork.path) / "work.txt").write_text("done\n")
+    await workspace.close()
+    later = GitWorkspace.on(workspace.source, tmp_path / "data")
+    mine = await later.checkout("mine", repository.head)
+    found = await later.fork(mine, "child-3", lasting=True)
+    assert (fork.found, found.found) == (False, True)
+    assert (Path(found.path) / "work.txt").read_text() == "done\n"
+    assert (await later.merge(found, mine)).merged == ("work.txt",)
+    await later.close()
+    stamp = Path(found.path).parent / "base"
+    os.utime(stamp, (time.time() - LASTING_SECONDS - 60,) * 2)
+    await workspace.checkout("mine", repository.head)
+    assert not stamp.exists()
 
 
 async def test_a_half_made_fork_is_litter(workspace: GitWorkspace, repository: Repository) -> None:

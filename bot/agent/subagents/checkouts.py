@@ -5,16 +5,15 @@ one at a time, in the order in which they were asked for.
 """
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from bot.agent.subagents.coming import ComingHost
 from bot.agent.subagents.kinds import AgentType
 from bot.core.bounds import Bounds
-from bot.core.names import AgentId
+from bot.core.errors import PlangateError
 from bot.core.network import NO_NETWORK, Network
 from bot.ports import Access, Checkout, Merge, Workspace
 
@@ -42,7 +41,7 @@ class Place:
             await host.close()
 
     async def merge(self) -> Merge:
-        """Merge a fork back once all that were asked for before it are merged or gone, and remove it."""
+        """Merge a fork back once all that were asked for before it are merged or gone."""
         for before in self.earlier:
             await before.wait()
         return await self.home.merge(self.checkout)
@@ -58,6 +57,8 @@ class Checkouts:
     """What those that write may reach."""
     _writers: list[asyncio.Event] = field(default_factory=list)
     _forks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FORKS_AT_ONCE))
+    _made: dict[str, Checkout] = field(default_factory=dict)
+    """The forks that are not removed yet."""
     _coming: int = 0
     """Forks that were asked for and are not made yet."""
     _still: asyncio.Event = field(default_factory=asyncio.Event)
@@ -65,24 +66,31 @@ class Checkouts:
     _merging: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @asynccontextmanager
-    async def place(self, kind: AgentType, agent: AgentId) -> AsyncIterator[Place]:
-        """Give an agent its place; however the block is left, those that come after it are not held up."""
+    async def place(self, kind: AgentType, fork: str) -> AsyncIterator[Place]:
+        """Give an agent its place, a fork of that name where it writes: a new one, or as an earlier process left it.
+
+        However the block is left, those that come after it are not held up.
+        """
         place = Place(self, kind, self.origin, tuple(self._writers))
         try:
             if kind.writes:
                 self._writers.append(place.merged)
-                place.checkout = await self._fork(f"{agent}-{secrets.token_hex(4)}")
+                place.checkout = self._made[fork] = await self._fork(fork)
             yield place
         finally:
             place.merged.set()
 
     async def merge(self, fork: Checkout) -> Merge:
-        """Merge a fork once nobody copies the tree, and remove it."""
+        """Merge a fork once nobody copies the tree."""
         await self._still.wait()
         async with self._merging:
-            merge = await self.workspace.merge(fork, self.origin)
-        await self.workspace.discard(fork)
-        return merge
+            return await self.workspace.merge(fork, self.origin)
+
+    async def discard(self, fork: str) -> None:
+        """Remove the fork of that name, if there is one; what cannot be removed is litter."""
+        if made := self._made.pop(fork, None):
+            with suppress(PlangateError):
+                await self.workspace.discard(made)
 
     async def _fork(self, name: str) -> Checkout:
         """Copy the tree as it stands; nothing is merged into it meanwhile."""
@@ -92,7 +100,7 @@ class Checkouts:
             async with self._forks:
                 async with self._merging:
                     pass
-                return await self.workspace.fork(self.origin, name)
+                return await self.workspace.fork(self.origin, name, lasting=True)
         finally:
             self._coming -= 1
             if not self._coming:

@@ -13,46 +13,36 @@ from functools import partial
 from typing import Final
 
 from bot.agent.events import AgentChanged, AgentEvent, Lifecycle
-from bot.agent.limits import Limits
 from bot.agent.modes import Mode
-from bot.agent.prompts import Environment, first_message, prompt, reminder, system
+from bot.agent.prompts import reminder
 from bot.agent.relay import closing
-from bot.agent.session import Frozen, Session, World
 from bot.agent.subagents.checkouts import Checkouts
 from bot.agent.subagents.kinds import TYPES, AgentType
+from bot.agent.subagents.making import Making, Post, Sent
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.presets import preset
-from bot.agent.subagents.resuming import BEGAN, ENDED, LOST, in_flight, noted, recalled
+from bot.agent.subagents.resuming import (
+    ENDED,
+    LOST,
+    Before,
+    Errand,
+    in_flight,
+    left,
+    noted,
+    recalled,
+)
 from bot.agent.subagents.together import SYNTHESIS, together
 from bot.agent.subagents.watch import Watch
 from bot.agent.subagents.work import Work
 from bot.agent.synthesis import SCHEMA
-from bot.agent.tools.registry import by_name, schemas
-from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.tool import Context
 from bot.core.errors import PlangateError
-from bot.core.names import AgentId, SessionId
-from bot.core.network import NO_NETWORK, Network
-from bot.core.transcript import Line
-from bot.ports import Checkout, Toolhost, ToolOutput, Workspace
+from bot.core.names import AgentId
+from bot.core.transcript import Json, Line
+from bot.ports import ToolOutput
 
 ACTIVE: Final = frozenset({Lifecycle.INITIALIZING, Lifecycle.RUNNING, Lifecycle.WAITING})
-
-
-@dataclass(frozen=True, slots=True)
-class Post:
-    """Where a crew works: the parent's session and checkout, and what its agents share with it."""
-
-    world: World
-    workspace: Workspace
-    checkout: Checkout
-    environment: Environment
-    model: str
-    parent: AgentId
-    session: SessionId
-    network: Network = NO_NETWORK
-    """What those that write may reach: what the parent may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +71,13 @@ class Crew:
     _places: asyncio.Semaphore = field(init=False)
     _prefixes: Prefixes = field(default_factory=Prefixes)
     _checkouts: Checkouts = field(init=False)
+    _making: Making = field(init=False)
+    _before: list[Before] = field(default_factory=list)
+    """What an earlier process left, and no call was made again for yet."""
 
     def __post_init__(self) -> None:
         self._checkouts = Checkouts(self.post.workspace, self.post.checkout, self.post.network)
+        self._making = Making(self.post, self.parent)
         self._places = asyncio.Semaphore(self.size.at_once)
 
     async def delegate(
@@ -91,7 +85,8 @@ class Crew:
     ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Run one sub-agent: yields its events, then one ToolOutput with its report (an error names the agent)."""
         kind = self.types.get(agent_type)
-        if kind is None or (refusal := self._refusal(kind)):
+        made_before = kind is not None and any(each.errand.same(kind, description, brief) for each in self._before)
+        if kind is None or (refusal := "" if made_before else self._refusal(kind)):
             known = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
             yield ToolOutput(known if kind is None else refusal, is_error=True)
             return
@@ -110,13 +105,17 @@ class Crew:
         runs = [self._one(formed, f"{description} ({n} of {several})", brief) for n in range(1, several + 1)]
         return together(runs, brief, lambda reports: self._one(SYNTHESIS, description, reports))
 
-    def restore(self, lines: Sequence[Line]) -> list[str]:
-        """Take over what a saved parent's sub-agents came to; gives what the parent must be told, once."""
+    def restore(self, lines: Sequence[Line]) -> None:
+        """Take over what a saved parent's sub-agents came to; a call that is made again goes on with its own."""
         self.rows.update(recalled(self.post.world, self.post.parent, lines))
-        lost = in_flight(lines)
-        for agent in lost:
+        self._before = left(lines)
+
+    def lost(self, lines: Sequence[Line]) -> list[str]:
+        """Give what the parent must be told of those in flight, once, where their calls are not made again."""
+        agents = in_flight(lines)
+        for agent in agents:
             noted(self.post.world, self.post.session, ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
-        return [reminder(LOST.format(agents=", ".join(lost)))] if lost else []
+        return [reminder(LOST.format(agents=", ".join(agents)))] if agents else []
 
     def _refusal(self, kind: AgentType) -> str:
         """Say why no agent of a type may start now; "" where one may."""
@@ -126,38 +125,69 @@ class Crew:
             return f"All {self.size.in_all} sub-agents of this session were used. Do it yourself."
         return ""
 
+    def _errand(self, kind: AgentType, description: str, brief: str) -> tuple[Errand, Before | None]:
+        """Give the errand of a call: one that an earlier process began and did not report on, or a new one."""
+        for before in self._before:
+            if before.errand.same(kind, description, brief):
+                self._before.remove(before)
+                return before.errand, before
+        agent = AgentId(f"{kind.name}-{len(self.rows) + 1}")
+        return Errand(agent, kind.name, description, brief, f"{agent}-{secrets.token_hex(4)}"), None
+
     async def _one(
         self, kind: AgentType, description: str, brief: str
     ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
-        """Run one sub-agent and book what it came to."""
-        agent = AgentId(f"{kind.name}-{len(self.rows) + 1}")
-        row = AgentChanged(agent, self.post.parent, kind.name, description, Lifecycle.INITIALIZING)
+        """Run one sub-agent and book what it came to; one that has reported is not run again."""
+        errand, before = self._errand(kind, description, brief)
+        if before and before.report:
+            yield self.rows[errand.agent]
+            yield before.report
+            return
+        row = AgentChanged(errand.agent, self.post.parent, kind.name, description, Lifecycle.INITIALIZING)
         watch = Watch(self.post.world, self.rows, row)
         self.metrics.started += 1
         yield watch.row
+        told = None
         try:
-            async with closing(self._work(kind, brief, watch)) as events:
+            async with closing(self._work(Sent(kind, errand, before, watch))) as events:
                 async for event in events:
                     self.metrics.sample(self.rows)
+                    told = event if isinstance(event, ToolOutput) else told
                     yield event
         except PlangateError as error:
             yield watch.moved(Lifecycle.FAILED)
-            yield ToolOutput(f"The sub-agent {agent} failed: {error}", is_error=True)
+            told = ToolOutput(f"The sub-agent {errand.agent} failed: {error}", is_error=True)
+            yield told
         finally:
-            watch.abandon()
-            self.metrics.finish(watch)
-            noted(self.post.world, self.post.session, ENDED, {"agent": agent, "state": str(watch.row.state)})
+            self._ended(watch, told)
+        await self._checkouts.discard(errand.fork)
 
-    async def _work(self, kind: AgentType, brief: str, watch: Watch) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
+    def _ended(self, watch: Watch, told: ToolOutput | None) -> None:
+        """Book a sub-agent that has ended, and note it with its report, which a later process need not have again."""
+        watch.abandon()
+        self.metrics.finish(watch)
+        facts: Json = {"agent": watch.row.agent, "state": str(watch.row.state)}
+        if told is not None:
+            facts |= {"report": told.text, "is_error": told.is_error}
+        noted(self.post.world, self.post.session, ENDED, facts)
+
+    async def _work(self, sent: Sent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Prepare the place, do the work, merge back, report."""
         await asyncio.sleep(0)  # all that were sent in one message are known from here on
+        kind, watch = sent.kind, sent.watch
         alone = sum(row.state in ACTIVE for row in self.rows.values()) == 1
         limits = preset(kind.limits, untrusted=self.untrusted and not kind.writes, alone=alone)
         watch.report_tokens = limits.report_tokens
-        async with self._checkouts.place(kind, watch.row.agent) as place:
+        async with self._checkouts.place(kind, sent.errand.fork) as place:
             async with self._places, place.opened(limits.bounds) as host:
-                begin = partial(self._begun, kind, watch.row.agent, host)
-                async with closing(Work(watch, self._prefixes, begin, limits, brief).done()) as events:
+                earlier = None
+                if sent.before:
+                    sent, earlier = self._making.resumed(sent, host, limits, found=place.checkout.found)
+                    yield watch.recoveries[-1]
+                work = Work(
+                    watch, self._prefixes, partial(self._making.begun, sent, host), limits, sent.errand.brief, earlier
+                )
+                async with closing(work.done()) as events:
                     async for event in events:
                         host.check()
                         yield event
@@ -167,24 +197,3 @@ class Crew:
                 watch.merge = await place.merge()
         yield watch.moved(Lifecycle.COMPLETED if watch.succeeded else Lifecycle.FAILED)
         yield watch.report()
-
-    def _begun(self, kind: AgentType, agent: AgentId, host: Toolhost, *, limits: Limits, brief: str) -> Session:
-        """Begin a session of a sub-agent: it knows its brief alone."""
-        tools = by_name((*kind.tools, RESOURCE_REQUEST))
-        role = "subagent" if limits.thinking_tokens is None else "restricted"
-        frozen = Frozen(
-            kind.name, kind.model or self.post.model, system(kind.name, kind.job), schemas(tools), role, kind.schema
-        )
-        mode = self.parent.mode if kind.writes else Mode.PLAN
-        context = Context(host, self.parent.folder, mode, dict(self.parent.stamps), is_subagent=True)
-        context.rehearse, context.paths = self.parent.rehearse, kind.paths
-        ident = SessionId(f"{self.post.session}.{agent}-{secrets.token_hex(4)}")
-        session = Session(ident, agent, frozen, self.post.world, tools, context, limits)
-        facts = {"agent": agent, "session": ident, "type": kind.name, "description": self.rows[agent].description}
-        noted(self.post.world, self.post.session, BEGAN, facts)
-        session.begin(first_message(self.post.environment, brief, _reminders(kind)))
-        return session
-
-
-def _reminders(kind: AgentType) -> list[str]:
-    return [] if kind.writes else [prompt("plan_mode")]

@@ -1,7 +1,8 @@
 """Recovery: what becomes of a sub-agent's trouble, by kind, as one table (S11).
 
 A tool's error goes back to the model where it happens (dispatch), and a model that cannot be reached is tried again and
-given up for its fallback by the client; what is left of both goes to the parent.
+given up for its fallback by the client; what is left of both goes to the parent. One that was interrupted with its
+process goes on when its call is made again (resuming).
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ class Trouble(StrEnum):
     DENIED = "permission denied"
     TOOL = "tool error"
     MODEL = "model communication"
+    INTERRUPTED = "interrupted"
     OTHER = "other"
 
 
@@ -36,6 +38,7 @@ class Remedy(StrEnum):
     RAISE = "the limit is raised"
     SPLIT = "the task is split into parts, one after the other"
     MODEL = "the model is told"
+    GO_ON = "it goes on where it was, or begins again"
     PARENT = "the parent is told"
 
 
@@ -46,6 +49,7 @@ TABLE: Final[Mapping[Trouble, tuple[Remedy, ...]]] = MappingProxyType(
         Trouble.DENIED: (),
         Trouble.TOOL: (Remedy.MODEL,),
         Trouble.MODEL: (),
+        Trouble.INTERRUPTED: (Remedy.GO_ON,),
         Trouble.OTHER: (),
     }
 )

@@ -50,6 +50,8 @@ class Watch:
     report_tokens: int | None = None
     so_far: str = ""
     """What was done, in the harness's words, where there is no report."""
+    remark: str = ""
+    """What the parent is told beside the report."""
     recoveries: list[Recovery] = field(default_factory=list)
     uses: Counter[Resource] = field(default_factory=Counter)
 
@@ -108,6 +110,11 @@ class Watch:
         self.recoveries.append(Recovery(self.row.agent, trouble, outcome, text))
         return self.recoveries[-1]
 
+    def interrupted(self, what: str) -> Recovery:
+        """Note that it was interrupted with an earlier process, and what is done; give the event that tells it."""
+        self.recoveries.append(Recovery(self.row.agent, Trouble.INTERRUPTED, Outcome.RECOVERED, what))
+        return self.recoveries[-1]
+
     def note(self, session: Session) -> None:
         """Note what a session has done so far: its calls, and its last words."""
         called = [call for message in session.history for call in tool_calls(message)][-SHOWN:]
@@ -129,6 +136,7 @@ class Watch:
         """Give the report as the parent's tool result: data, with what imitates the harness escaped (S11a)."""
         text = escaped(_cut(self.end.text, self.report_tokens))
         parts = [text] if self.succeeded else [f"The sub-agent {self.row.agent} did not finish: {text}"]
+        parts += [f"Note: {self.remark}."] if self.remark else []
         if self.so_far and not self.succeeded:
             parts.append(f"What it did so far:\n{escaped(_cut(self.so_far, self.report_tokens))}")
         denied = [each.text for each in self.recoveries if each.outcome is Outcome.ESCALATED]

@@ -17,6 +17,7 @@ from bot.agent.session import Session
 from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, trouble_of
 from bot.agent.subagents.watch import Watch
+from bot.core.transcript import text_of
 from bot.ports import Began
 
 FOREVER: Final = 10.0**9
@@ -49,18 +50,20 @@ class Work:
     begin: "Begin"
     limits: Limits
     brief: str
+    earlier: Session | None = None
+    """What an earlier process left of it, to go on with."""
     _met: Counter[Trouble] = field(default_factory=Counter)
 
     async def done(self) -> AsyncIterator[AgentEvent]:
         """Work until there is a report, or nothing helps; the watch knows which."""
-        session = self.begin(limits=self.limits, brief=self.brief)
-        while True:
+        session = self.earlier or self.begin(limits=self.limits, brief=self.brief)
+        while not self._answered(session):
             session.context.ask_for_more = lambda resource: self._asked(session, resource)
             async with closing(self._run(session)) as events:
                 async for event in events:
                     yield event
             if self.watch.succeeded:
-                break
+                continue
             trouble = trouble_of(self.watch.end)
             cure = remedy(trouble, self._met[trouble])
             self._met[trouble] += 1
@@ -78,6 +81,13 @@ class Work:
             self._mend(session, cure)
         for trouble in self._met:
             yield self._outcome(trouble)
+
+    def _answered(self, session: Session) -> bool:
+        """Tell whether a session that an earlier process left has ended with its answer."""
+        last = session.history[-1]
+        if session is self.earlier and self.watch.ended is None and last["role"] == "assistant":
+            self.watch.ended = Ended(session.agent, End.ANSWERED, text_of(last))
+        return self.watch.succeeded
 
     async def _run(self, session: Session) -> AsyncIterator[AgentEvent]:
         """Run a session once its prefix is there, within its time."""

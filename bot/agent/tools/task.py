@@ -44,6 +44,7 @@ def task_tool(types: Iterable[tuple[str, str, bool]]) -> Tool:
         call=_call,
         kind=lambda given: Kind.DELEGATE if given.subagent_type in writers else Kind.EXPLORE,
         concurrent=lambda _: True,
+        goes_on=True,
         queues=True,
         timeout=lambda _: 3600.0,
     )

@@ -90,6 +90,8 @@ class Tool:
     kind: Callable[[Any], Kind]
     concurrent: Callable[[Any], bool] = lambda _: False
     """Whether the call may run beside its neighbours (T2)."""
+    goes_on: bool = False
+    """Whether a call that is made again after a crash goes on where it was."""
     queues: bool = False
     """Whether the tool itself holds its calls back, so that all of a batch may begin at once."""
     timeout: Callable[[Any], float] = lambda _: 600.0

@@ -1,0 +1,111 @@
+"""Makes the sessions of sub-agents: new ones, and those that an earlier process left (S3, L9)."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bot.agent.limits import Limits
+from bot.agent.modes import Mode
+from bot.agent.prompts import Environment, first_message, prompt, system
+from bot.agent.session import Frozen, Session, World, frozen_of
+from bot.agent.subagents.kinds import AgentType
+from bot.agent.subagents.resuming import (
+    AGAIN,
+    BEGAN,
+    GOES_ON,
+    LOST_ONCE,
+    LOST_TWICE,
+    Before,
+    Errand,
+    noted,
+    taken_over,
+)
+from bot.agent.subagents.watch import Watch
+from bot.agent.tools.registry import by_name, schemas
+from bot.agent.tools.resource_request import RESOURCE_REQUEST
+from bot.agent.tools.tool import Context
+from bot.core.errors import Refused
+from bot.core.names import AgentId, SessionId
+from bot.core.network import NO_NETWORK, Network
+from bot.core.transcript import Line
+from bot.ports import Checkout, Toolhost, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Where a crew works: the parent's session and checkout, and what its agents share with it."""
+
+    world: World
+    workspace: Workspace
+    checkout: Checkout
+    environment: Environment
+    model: str
+    parent: AgentId
+    session: SessionId
+    network: Network = NO_NETWORK
+    """What those that write may reach: what the parent may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One sub-agent on its way: its type, its errand, what an earlier process left of it, and who follows it."""
+
+    kind: AgentType
+    errand: Errand
+    before: Before | None
+    watch: Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """Makes sessions for the sub-agents of one parent."""
+
+    post: Post
+    parent: Context
+
+    def resumed(self, sent: Sent, host: Toolhost, limits: Limits, *, found: bool) -> tuple[Sent, Session | None]:
+        """Give the session of one that was interrupted, to go on with; None for one that begins again.
+
+        Raises Refused for one whose work was lost before.
+        """
+        errand, watch, before = sent.errand, sent.watch, sent.before
+        lines = self.post.world.transcripts.load(before.session) if before and found else ()
+        session = self._session(sent, host, limits=limits, lines=lines) if lines else None
+        if session is not None:
+            taken_over(session, lines)
+            watch.row = replace(watch.row, steps=session.steps, tool_calls=session.tool_calls)
+            watch.remark = LOST_ONCE if errand.losses else ""
+            watch.interrupted(GOES_ON)
+        elif sent.kind.writes and errand.losses:
+            raise Refused(LOST_TWICE, mend="send another one, for less")
+        elif sent.kind.writes:
+            errand, watch.remark = replace(errand, losses=1), LOST_ONCE
+            watch.interrupted(LOST_ONCE)
+        else:
+            watch.interrupted(AGAIN)
+        return replace(sent, errand=errand), session
+
+    def _session(self, sent: Sent, host: Toolhost, *, limits: Limits, lines: Sequence[Line] = ()) -> Session:
+        """Make a session of a sub-agent: the one of those lines, or a new one."""
+        kind, agent = sent.kind, sent.errand.agent
+        tools = by_name((*kind.tools, RESOURCE_REQUEST))
+        model, role = kind.model or self.post.model, "subagent" if limits.thinking_tokens is None else "restricted"
+        frozen = Frozen(kind.name, model, system(kind.name, kind.job), schemas(tools))
+        frozen = replace(frozen_of(lines, model) or frozen, role=role, schema=kind.schema)
+        mode = self.parent.mode if kind.writes else Mode.PLAN
+        context = Context(host, self.parent.folder, mode, dict(self.parent.stamps), is_subagent=True)
+        context.rehearse, context.paths = self.parent.rehearse, kind.paths
+        ident = SessionId(f"{self.post.session}.{agent}-{secrets.token_hex(4)}")
+        ident = sent.before.session if lines and sent.before else ident
+        return Session(ident, agent, frozen, self.post.world, tools, context, limits)
+
+    def begun(self, sent: Sent, host: Toolhost, *, limits: Limits, brief: str) -> Session:
+        """Begin a session of a sub-agent: it knows its brief alone."""
+        session = self._session(sent, host, limits=limits)
+        noted(self.post.world, self.post.session, BEGAN, {**sent.errand.facts(), "session": session.id})
+        session.begin(first_message(self.post.environment, brief, _reminders(sent.kind)))
+        return session
+
+
+def _reminders(kind: AgentType) -> list[str]:
+    return [] if kind.writes else [prompt("plan_mode")]
