@@ -6,6 +6,8 @@ Rules: every call is a hardening step on top of the sandbox, so that a kernel th
 import os
 import resource
 
+from bot.toolhost.processes import MOST_PROCESSES
+
 # https://man7.org/linux/man-pages/man2/keyctl.2.html: the number of the system call depends on the machine.
 _KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "armv7l": 311, "i686": 288, "ppc64le": 271, "s390x": 280}
 _JOIN_SESSION_KEYRING = 1
@@ -15,7 +17,8 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
 _LARGEST_FILE = 1 << 30
-_MOST_TASKS = 2048
+_MOST_TASKS = 2 * MOST_PROCESSES
+"""The watch counts processes and is to see too many of them; threads count as well here."""
 
 
 def harden() -> None:

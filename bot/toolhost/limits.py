@@ -2,7 +2,8 @@
 
 Rules
 - What is cheap is looked at first, and is too much: resident memory counts shared and file-backed pages again and
-  again, what the machine has less of may be anybody's. Only above a limit is the true share asked for.
+  again, what the machine has less of may be anybody's. Only above a limit is the true share asked for, and where the
+  processes keep it to themselves for too long, what the machine has less of is theirs.
 - What no share shows (memory behind a descriptor, a removed file, the kernel's own) is still gone from the machine:
   where too little of it is left, and a command began when there was more by its limit, that command is ended.
 """
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from bot.toolhost.operation import Host
+from bot.toolhost.patience import Patience
 from bot.toolhost.processes import MOST_PROCESSES, Child, Process, below_self, table
 
 _MIB = 1024 * 1024
@@ -23,6 +25,7 @@ _IN_MEMORY = ("/tmp", "/dev/shm")
 _MEMORY_LEFT = 512 * _MIB
 _DISK_LEFT = 1024 * _MIB
 _FILES_LEFT = 100_000
+_SHARES_SECONDS = 2.0
 _HIDING = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM)
 
 
@@ -41,6 +44,7 @@ class Meter:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._shares = Patience(_SHARES_SECONDS)
         self._memory = _available()
         self._disk = os.statvfs(host.root.real)
 
@@ -62,8 +66,11 @@ class Meter:
         folders = sum(map(_in_use, _IN_MEMORY)) if self._host.alone else 0
         if not limit or (taken <= limit and folders + sum(row.rss for row in every) <= limit):
             return False
-        mine = sum(map(_memory, family)) + _behind_descriptors(family)
-        total = mine + sum(_memory(row) for row in every if row not in family)
+        shares = self._shares.ask(lambda: {row.pid: _memory(row) for row in every})
+        if shares is None:
+            return taken > limit
+        mine = sum(shares.get(row.pid, 0) for row in family) + _behind_descriptors(family)
+        total = mine + sum(shares[row.pid] for row in every if row not in family)
         share = mine * self._host.children.commands() >= total
         return (total + folders > limit and share) or (taken > limit and left < _MEMORY_LEFT)
 

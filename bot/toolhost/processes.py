@@ -16,13 +16,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from bot.toolhost.patience import Patience
+
 Child: TypeAlias = "subprocess.Popen[bytes]"
 
 MARK = "PLANGATE_CALL"
-MOST_PROCESSES = 1000
+MOST_PROCESSES = 256 + 32 * (os.cpu_count() or 1)
+"""Of all commands; builds start more where there are more processors. What forks without end holds 0.3 MB each."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PIECE = 1 << 20
 _PATIENCE = 5.0
+_MARKS_SECONDS = 0.5
 
 
 class Process(NamedTuple):
@@ -79,6 +83,7 @@ class Children:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._started: dict[int, str] = {}
+        self._patience = Patience(_MARKS_SECONDS)
 
     def search(self, command: list[str], *, cwd: str, env: Mapping[str, str]) -> Child:
         """Start a program that leaves nothing behind; its errors come on a pipe of their own."""
@@ -110,7 +115,9 @@ class Children:
         with self._lock:
             mark = self._started.get(child.pid)
             alone = self.commands() <= 1
-            tops = [pid for pid in self._adopted(rows) if alone or _mark(pid) == mark]
+            adopted = self._adopted(rows)
+            marks = {} if alone else self._patience.ask(lambda: {pid: _mark(pid) for pid in adopted}) or {}
+            tops = [pid for pid in adopted if alone or marks.get(pid) == mark]
         return descendants(rows, [child.pid, *tops])
 
     def commands(self) -> int:
@@ -193,7 +200,9 @@ def _mark(pid: int) -> str | None:
     except OSError:
         return None
     prefix = MARK.encode() + b"="
-    return next((line.removeprefix(prefix).decode() for line in variables if line.startswith(prefix)), None)
+    return next(
+        (line.removeprefix(prefix).decode(errors="replace") for line in variables if line.startswith(prefix)), None
+    )
 
 
 def _kill(find: Callable[[], list[Process]]) -> None:

@@ -195,7 +195,10 @@ class _Run:
                 return f"made more than {self._host.config.files:,} files in the checkout: all of it was ended"
             case _:
                 code = self._code or 0
-        return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}: exit code {128 - code}"
+        said = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}: exit code {128 - code}"
+        most = self._host.config.memory_mb
+        killed = most and abs(code) in {signal.SIGKILL, 128 + signal.SIGKILL}
+        return f"{said} (as the kernel does where more than {most:,} MB of memory are used)" if killed else said
 
 
 def _high_pipe() -> tuple[int, int]:

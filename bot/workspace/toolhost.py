@@ -48,7 +48,7 @@ class SandboxedToolhost:
         self._last = 0
         self._closed = False
         self._listening: asyncio.Task[None] | None = None
-        self._group: Path | None = None
+        self._groups: tuple[Path, ...] = ()
 
     @classmethod
     async def start(
@@ -81,7 +81,7 @@ class SandboxedToolhost:
             await host.close()
             raise
         if descriptors:
-            host._group = cgroup.enclose(_family(process.pid))
+            host._groups = cgroup.enclose(_family(process.pid), memory_mb=int(config.get("memory_mb") or 0))
         host._listening = asyncio.create_task(host._listen())
         return host
 
@@ -217,9 +217,9 @@ class SandboxedToolhost:
         await self._process.wait()
 
     def _bury(self) -> None:
-        """Answer everybody who still waits, and leave no group behind."""
-        cgroup.remove(self._group)
-        self._group = None
+        """Answer everybody who still waits, and leave no groups behind."""
+        cgroup.remove(self._groups)
+        self._groups = ()
         for waiting in self._answers.values():
             if not waiting.done():
                 waiting.set_result(_dead())

@@ -1,12 +1,14 @@
 """What a command can do to the machine by its size alone: it is ended, told why, and nothing of it is left.
 
-Each row runs in a real sandbox with small limits. What is measured is what is held afterwards, not the peak.
+Each row runs in a real sandbox with small limits, and what it holds afterwards is measured. What takes a machine's
+breath runs with the usual limits too, and there its peak is, as the kernel counts it for the sandbox's group.
 """
 
 import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,9 @@ NAMELESS = PYTHON.format('import os\nwhile 1: os.write(os.memfd_create("x"), byt
 HIDDEN = PYTHON.format('import os, time\nf = open("big", "wb"); os.remove("big")\nwhile 1: f.write(bytes(1 << 20))')
 DEEP = PYTHON.format('import os\nfor n in range(5000): os.mkdir("d"); os.chdir("d")')
 
+FORKS = PYTHON.format("import os\nwhile 1:\n try: os.fork()\n except OSError: pass")
+SESSIONS = 'b() { for i in 1 2; do setsid bash -c "$(declare -f b); b" & done; b; }; b'
+
 FLOODS = {
     "anonymous memory": ("tail /dev/zero", "192 MB of memory"),
     "shared memory": (BALLOON, "192 MB of memory"),
@@ -39,13 +44,28 @@ FLOODS = {
     "temporary files": ("head -c 1G /dev/zero > /tmp/big", "exit code 1"),
     "files in shared memory": ("head -c 1G /dev/zero > /dev/shm/big", "exit code 1"),
     "bomb": (":(){ :|:& };:", " ended"),
+    "bomb of forks alone": (FORKS, "too many processes"),
     "many processes": ("for i in $(seq 1500); do sleep 300 & done; wait", "too many processes"),
     "output": ("yes | head -c 2G", "characters left out"),
     "errors": ("yes | head -c 2G >&2", "characters left out"),
     "one line": ("head -c 1G /dev/zero | tr '\\0' x", "characters left out"),
     "sparse file": ("truncate -s 900M sparse && echo fine", "fine"),
 }
-DAILY = ("shared memory", "many files", "bomb", "a removed file")
+DAILY = ("shared memory", "many files", "bomb of forks alone", "a removed file")
+PEAKS = {
+    "output": ("yes | head -c {size}", "characters left out"),
+    "bomb": (":(){ :|:& };:", " ended"),
+    "bomb of forks alone": (FORKS, "too many processes"),
+    "bomb of sessions": (SESSIONS, "too many processes"),
+    "threads": (
+        PYTHON.format("import threading as t\nwhile 1: t.Thread(target=t.Event().wait, daemon=True).start()"),
+        "new thread",
+    ),
+    "a file": ("head -c {size} /dev/zero > big", "size limit exceeded"),
+    "large files": ("for i in $(seq 99); do head -c 900M /dev/zero > f$i; done; sleep 30", "MB to the checkout"),
+    "a daemon": ("setsid -f sleep 300; echo there", "background process"),
+    "deaf to SIGTERM": ("trap '' TERM; while :; do :; done", "timed out"),
+}
 BURIED = {
     "no session": "setsid -f sleep 300",
     "two forks": "(setsid bash -c 'setsid sleep 300 & disown' &)",
@@ -58,10 +78,16 @@ BURIED = {
 
 
 @pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[SandboxedToolhost]:
-    """A toolhost with small limits, as a workspace opens it."""
+def limits() -> Limits:
+    """Small ones, so that little is enough to reach them."""
+    return LIMITS
+
+
+@pytest.fixture
+async def host(tmp_path: Path, limits: Limits) -> AsyncIterator[SandboxedToolhost]:
+    """A toolhost with these limits, as a workspace opens it."""
     source = await LocalRepository.open(make_repository(tmp_path / "repo").path)
-    workspace = GitWorkspace.on(source, tmp_path / "data", LIMITS)
+    workspace = GitWorkspace.on(source, tmp_path / "data", limits)
     checkout = await workspace.checkout("main", source.head)
     opened = await workspace.open(checkout, Access.WRITE)
     assert isinstance(opened, SandboxedToolhost)
@@ -109,8 +135,60 @@ async def test_flood(host: SandboxedToolhost, flood: str) -> None:
 @pytest.mark.skipif(os.getuid() == 0 and not os.access("/sys/fs/cgroup/pids", os.W_OK), reason="root has no group here")
 async def test_bomb_of_sessions(host: SandboxedToolhost) -> None:
     """Processes that each take a session of their own get the machine's time, and are bounded by the kernel."""
-    bomb = 'b() { for i in 1 2; do setsid bash -c "$(declare -f b); b" & done; b; }; b'
-    await check(host, bomb, "too many processes")
+    await check(host, SESSIONS, "too many processes")
+
+
+def counted_mb(host: SandboxedToolhost) -> int | None:
+    """Give the memory that the kernel counts for a sandbox, its own for it included and the cache of files not."""
+    for group in host._groups:
+        with suppress(OSError):
+            rows = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            if "total_rss" not in rows:
+                return sum(int(rows[name]) for name in ("anon", "shmem", "kernel")) >> 20
+            kernel = int((group / "memory.kmem.usage_in_bytes").read_text())
+            return (int(rows["total_rss"]) + int(rows["total_shmem"]) + kernel) >> 20
+    return None
+
+
+async def peak(host: SandboxedToolhost, seen: list[int]) -> None:
+    """Look at it a hundred times a second."""
+    while (held := counted_mb(host)) is not None:
+        seen.append(held)
+        await asyncio.sleep(0.01)
+
+
+async def held_at_most(host: SandboxedToolhost, command: str, said: str, *, timeout: int = 20_000) -> None:
+    """Run a command for so many milliseconds; the model is told what became of it, and it never holds much memory."""
+    seen: list[int] = []
+    looking = asyncio.create_task(peak(host, seen))
+    output = await host.call("Bash", {"command": command, "timeout": timeout})
+    looking.cancel()
+    left = await host.call("Bash", {"command": "ls /proc | grep -c ^[0-9]"})
+    assert said in output.text, output.text[-300:]
+    assert int(left.text) <= 5, "something survived"
+    if not seen:
+        pytest.skip("no group counts memory here")
+    assert max(seen) < HOST_MB
+
+
+@pytest.mark.long
+@pytest.mark.req("S9", "T5")
+@pytest.mark.parametrize("limits", (Limits(seconds=20, disk_mb=1000),), ids=["usual limits"])
+@pytest.mark.parametrize("flood", PEAKS)
+async def test_peak(host: SandboxedToolhost, flood: str) -> None:
+    """With the usual memory as well, whatever takes a machine's breath leaves it 256 MB less at its worst."""
+    command, said = PEAKS[flood]
+    await held_at_most(host, command.replace("{size}", "2G"), said, timeout=1_000 if "TERM" in flood else 20_000)
+
+
+@pytest.mark.soak
+@pytest.mark.req("S9", "T5")
+@pytest.mark.parametrize("limits", (Limits(seconds=300),), ids=["usual limits"])
+@pytest.mark.parametrize(("flood", "size"), (("output", "10G"), ("a file", "50G"), ("large files", "")))
+async def test_peak_of_what_is_large(host: SandboxedToolhost, flood: str, size: str) -> None:
+    """The same with more of it."""
+    command, said = PEAKS[flood]
+    await held_at_most(host, command.replace("{size}", size), said, timeout=300_000)
 
 
 @pytest.mark.req("S9")

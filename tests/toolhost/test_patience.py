@@ -1,0 +1,28 @@
+"""Questions that a process can hold up are waited for no longer than they are worth."""
+
+import threading
+import time
+
+from bot.toolhost.patience import Patience
+
+
+def test_an_answer_that_comes() -> None:
+    """What is answered in time is given, one question after another."""
+    patience = Patience(5.0)
+    assert [patience.ask(lambda n=n: n) for n in (1, 2)] == [1, 2]  # type: ignore[misc]
+
+
+def test_a_question_that_is_held_up() -> None:
+    """It is given up in time; until it is answered nothing else is asked, and afterwards all is as before."""
+    held = threading.Event()
+    patience = Patience(0.1)
+    began = time.monotonic()
+    assert patience.ask(held.wait) is None
+    asked: list[int] = []
+    assert patience.ask(lambda: asked.append(1)) is None
+    assert not asked
+    assert time.monotonic() - began < 2
+    held.set()
+    while (answer := patience.ask(lambda: "free")) is None:
+        time.sleep(0.01)
+    assert answer == "free"
