@@ -33,7 +33,7 @@ def harden() -> None:
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_FSIZE, _LARGEST_FILE)
-    if os.getuid() != 0:  # it does not bind root; a cgroup does, or else the count in bot/toolhost/limits.py
+    if os.getuid() != 0:  # it does not bind root; a cgroup does, or else the guard in bot/toolhost/processes.py
         _lower(resource.RLIMIT_NPROC, _MOST_TASKS)
 
 

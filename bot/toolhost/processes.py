@@ -7,6 +7,7 @@ mark its environment bears, and one that hides its mark to the next command that
 
 import contextlib
 import fcntl
+import math
 import os
 import select
 import signal
@@ -27,6 +28,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PIECE = 1 << 20
 _PATIENCE = 5.0
 _MARKS_SECONDS = 0.5
+_GUARD_TICK = 0.02
 
 
 class Process(NamedTuple):
@@ -84,6 +86,9 @@ class Children:
         self._lock = threading.Lock()
         self._started: dict[int, str] = {}
         self._patience = Patience(_MARKS_SECONDS)
+        self._guarding = False
+        self.overrun = -math.inf
+        """When the processes of all commands were last ended at one stroke, since they were too many."""
 
     def search(self, command: list[str], *, cwd: str, env: Mapping[str, str]) -> Child:
         """Start a program that leaves nothing behind; its errors come on a pipe of their own."""
@@ -100,9 +105,27 @@ class Children:
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, bufsize=0, **options
             )
             self._started[child.pid] = mark
+            if mark and not self._guarding:
+                self._guarding = True
+                threading.Thread(target=self._guard, daemon=True).start()
         if child.stdout:
             _widen(child.stdout.fileno())
         return child
+
+    def _guard(self) -> None:
+        """End every process at once when there are too many, as long as commands run.
+
+        It does nothing else: among thousands that want the processor each step of a longer round takes a second.
+        """
+        while True:
+            time.sleep(_GUARD_TICK)
+            if crowded():
+                self.overrun = time.monotonic()
+                _kill_all()
+            with self._lock:
+                self._guarding = self.commands() > 0
+                if not self._guarding:
+                    return
 
     def family(self, child: Child, rows: Mapping[int, Process] | None = None) -> list[Process]:
         """List what a child and its descendants are now, adopted ones included; orphans that have ended are reaped."""

@@ -65,6 +65,8 @@ class _Run:
             try:
                 self._watch(child)
                 self._settle(child)
+                if self._host.children.overrun > self._began:
+                    self._verdict = Excess.PROCESSES.value
                 self._host.children.kill(child)
                 self._drain(child)
             finally:

@@ -81,6 +81,7 @@ class SandboxedToolhost:
             await host.close()
             raise
         if descriptors:
+            _favour(process.pid)
             host._groups = cgroup.enclose(_family(process.pid), memory_mb=int(config.get("memory_mb") or 0))
         host._listening = asyncio.create_task(host._listen())
         return host
@@ -236,6 +237,16 @@ def _children(pid: int) -> tuple[int, ...]:
 def _family(pid: int) -> tuple[int, ...]:
     """List a process and everything below it."""
     return (pid, *(below for child in _children(pid) for below in _family(child)))
+
+
+def _favour(pid: int) -> None:
+    """Let who keeps watch in a sandbox run before what it watches, where this user may say so (sched(7), autogroup).
+
+    Each session of processes gets an equal share of the processors, and a command can begin thousands of them.
+    """
+    for each in _family(pid):
+        with suppress(OSError):
+            Path(f"/proc/{each}/autogroup").write_text("-20")
 
 
 async def _drain(stream: asyncio.StreamReader | None) -> None:
