@@ -66,13 +66,12 @@ class Export:
 
     async def _read_base(self) -> None:
         """Learn what the base holds."""
-        out = (await run.git(self.clone, "ls-files", "--stage", "-z")).out
-        for record in out.split(b"\0")[:-1]:
-            about, _, name = record.partition(b"\t")
-            mode, oid, _ = about.decode().split(" ")
-            path = os.fsdecode(name)
+        out = os.fsdecode((await run.git(self.clone, "ls-files", "--stage", "-z")).out)
+        for record in out.split("\0")[:-1]:
+            about, _, path = record.partition("\t")
+            mode, oid, _ = about.split(" ")
             self.base[path] = (mode, oid)
-            while (path := os.path.dirname(path)) and path not in self._folders:
+            while (path := path.rpartition("/")[0]) and path not in self._folders:
                 self._folders.add(path)
 
     async def _level(self, folders: list[str]) -> list[str]:

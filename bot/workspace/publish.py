@@ -10,7 +10,6 @@ Rules
 
 import asyncio
 import logging
-import os
 import re
 import secrets
 import shutil
@@ -33,7 +32,7 @@ from bot.workspace.export import Export, printable
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.remote import refusal
-from bot.workspace.screening import Screen
+from bot.workspace.screening import Change, Screen, changes_of
 from bot.workspace.tree import UntrustedTree
 
 AUTHOR: Final = ("Plangate", "plangate@users.noreply.github.com")
@@ -69,11 +68,11 @@ class Publisher:
         await self.mirror.ensure(checkout.base)
         async with self.place() as place:
             clone = place / "clone"
-            paths, tree = await self._export(clone, checkout, plan.document)
-            await self.screen.check(clone, checkout.base, order)
+            changes, tree = await self._export(clone, checkout, plan.document)
+            await self.screen.check(clone, changes, order)
             commit = await asyncio.to_thread(_commit_tree, clone, checkout.base, tree, order)
             await self._push(clone, commit, order)
-        return Published(order.branch, commit, paths)
+        return Published(order.branch, commit, tuple(sorted(change.path for change in changes)))
 
     async def keep(self, checkout: Checkout) -> bytes:
         """Give what would be published, whatever its scope: the id of its tree, and a pack of what the base lacks.
@@ -111,20 +110,19 @@ class Publisher:
             await _remove(place)
             lock.drop()
 
-    async def _export(self, clone: Path, checkout: Checkout, plan: PlanDocument) -> tuple[tuple[str, ...], str]:
-        """Bring the work into a fresh clone, and give the changed paths, all in scope, and its tree, as approved."""
+    async def _export(self, clone: Path, checkout: Checkout, plan: PlanDocument) -> tuple[list[Change], str]:
+        """Bring the work into a fresh clone, and give what it changes, all in scope, and its tree, as approved."""
         await self._copied(clone, checkout)
-        names = ("diff-index", "--cached", "--name-only", "--no-renames", "-z", checkout.base, "--")
-        out = (await run.git(clone, *names)).out
-        paths = tuple(sorted(os.fsdecode(path) for path in out.split(b"\0") if path))
-        if not paths:
+        changes = await changes_of(clone, checkout.base)
+        if not changes:
             raise Refused("the work changed nothing", mend="say what should be different")
         tree = (await run.git(clone, "write-tree")).out.decode().strip()
         if plan.tree not in {"", tree}:
             where = f"tree {tree[:SHORT_DIGEST]}, approved was {plan.tree[:SHORT_DIGEST]}"
             raise Refused("the work is not what was approved: it has changed since", where=where, mend="ask again")
+        paths = tuple(sorted(change.path for change in changes))
         await asyncio.to_thread(_check_scope, paths, plan.contract, tree)
-        return paths, tree
+        return changes, tree
 
     async def _copied(self, clone: Path, checkout: Checkout) -> None:
         """Copy a tree into a fresh clone and its index."""

@@ -36,7 +36,7 @@ Look = Callable[[str], Sequence[Span]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class Change:
     """One path that differs from the base; an id is "" where there is no file."""
 
     path: str
@@ -51,9 +51,8 @@ class Screen:
     redactor: Redactor = field(default_factory=Redactor)
     examples: tuple[str, ...] = ()
 
-    async def check(self, clone: Path, base: CommitId, order: CommitOrder) -> None:
-        """Raise SecretAdded for an order or an index that adds a secret; the clone is the publisher's own."""
-        changes = await _changes(clone, base)
+    async def check(self, clone: Path, changes: Sequence[Change], order: CommitOrder) -> None:
+        """Raise SecretAdded for an order or changes that add a secret; the clone is the publisher's own."""
         places = self._in_words(order, changes)
         old: list[str] | None = None
         async for change, data in _contents(clone, changes):
@@ -68,7 +67,7 @@ class Screen:
         if places:
             raise SecretAdded(tuple(places))
 
-    def _in_words(self, order: CommitOrder, changes: Sequence[_Change]) -> list[Place]:
+    def _in_words(self, order: CommitOrder, changes: Sequence[Change]) -> list[Place]:
         """Look at what is not the content of a file."""
         words = [("the commit message", order.message), ("the branch", order.branch)]
         words += [("a file's name", change.path) for change in changes if not change.before]
@@ -96,21 +95,21 @@ def _pieces(text: str, look: Look) -> Iterator[Span]:
                 yield Span(start + span.start, start + span.end, span.kind)
 
 
-async def _changes(clone: Path, base: CommitId) -> list[_Change]:
-    """List what the index changes of the base: git-diff-index(1), raw output format."""
+async def changes_of(clone: Path, base: CommitId) -> list[Change]:
+    """List what a clone's index changes of the base: git-diff-index(1), raw output format."""
     names = ("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", base, "--")
     records = (await run.git(clone, *names)).out.split(b"\0")
     made = []
     for about, name in zip(records[::2], records[1::2], strict=False):
         was, now, before, after, _ = about.decode().lstrip(":").split(" ")
         ids = (oid if mode not in {"000000", Kind.MODULE} else "" for mode, oid in ((was, before), (now, after)))
-        made.append(_Change(os.fsdecode(name), *ids))
+        made.append(Change(os.fsdecode(name), *ids))
     return made
 
 
 async def _contents(
-    clone: Path, changes: Sequence[_Change], *, old: bool = False
-) -> AsyncIterator[tuple[_Change, bytes]]:
+    clone: Path, changes: Sequence[Change], *, old: bool = False
+) -> AsyncIterator[tuple[Change, bytes]]:
     """Yield the new (or old) contents of changed files, a bounded number of bytes at a time (git-cat-file(1))."""
     wanted = [(change, oid) for change in changes if (oid := change.before if old else change.after)]
     if not wanted:
