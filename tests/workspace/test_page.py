@@ -1,0 +1,60 @@
+"""docs/sandbox.md says what is so."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from bot.config import settings
+from bot.configuration import Sandbox
+from bot.core.hosts import open_to_writes
+from bot.toolhost.processes import MOST_PROCESSES
+from bot.workflow.preparing import MOST
+from bot.workspace.egress.connected import leading
+from bot.workspace.sandbox import Profile, cure, environment
+from bot.workspace.workspace import Limits
+
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()
+WORDS: Final = " ".join(PAGE.split())
+
+
+def test_every_key_is_there_with_its_default() -> None:
+    """The table is the configuration's own part, key by key."""
+    rows = re.findall(r"^\| `sandbox\.(\w+)` \| `(.*?)` \|", PAGE, re.MULTILINE)
+    wanted = {name: getattr(Sandbox(), name) for name in Sandbox.model_fields}
+    assert dict(rows) == {
+        name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in wanted.items()
+    }
+
+
+def test_the_whole_environment_is_there() -> None:
+    """Every variable that a program has is named, and no other."""
+    told = PAGE[PAGE.index("Its whole environment") : PAGE.index("What it leaves")]
+    named = set(re.findall(r"`([A-Z_]+)`", told))
+    assert named == {*environment(Profile("/")), *(name for name in leading() if name.isupper())}
+
+
+def test_figures() -> None:
+    """Bounds, and from where on a repository is fetched in part."""
+    bounds = Limits()
+    assert f"a private `/tmp` of {bounds.tmp_mb // 1024} GB" in WORDS
+    assert f"{bounds.disk_mb // 1024} GB and a million files" in WORDS
+    assert bounds.files == 1_000_000
+    assert f"{MOST_PROCESSES:,} processes" in WORDS
+    assert f"at most {MOST} may be left" in WORDS
+    assert f"more than {settings({}).partial_clone_mb} MB on GitHub" in WORDS
+
+
+def test_hosts_that_weigh_more() -> None:
+    """A registry that takes uploads where it serves from weighs more; one with another host for them does not (N1a)."""
+    heavy = re.search(r"serves from: (.*?) and others", WORDS)
+    assert heavy is not None
+    assert all(map(open_to_writes, re.findall(r"`(.*?)`", heavy[1])))
+    assert not open_to_writes("pypi.org")
+    assert not open_to_writes("files.pythonhosted.org")
+    assert open_to_writes("upload.pypi.org")
+
+
+def test_the_cure_is_the_programs_own() -> None:
+    """What the page says against a machine that allows no namespaces is what the program says."""
+    assert "user namespaces" in WORDS
+    assert "the system calls unshare and mount" in cure("bwrap: No permissions to create a new namespace")
