@@ -1,4 +1,4 @@
-"""Shows a stored transcript as a tree with cost and time, from a file of JSON lines. SHELL.
+"""Shows a stored transcript as a tree of agents, answers and tools with cost and time. SHELL.
 
 Secrets are not shown (L9).
 
@@ -6,7 +6,8 @@ Transcripts are encrypted at rest; a spool file of this machine is opened with t
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
@@ -14,18 +15,42 @@ from bot.compose.local import transcript
 from bot.config import redactor, settings
 from bot.core.codepoints import shown as readable
 from bot.core.errors import Misconfigured
-from bot.core.transcript import Json, Line, LineKind, decode
+from bot.core.transcript import Json, Line, LineKind, decode, tool_calls
+
+SUFFIX = ".jsonl"
 
 _WIDTH = 110
 _TINTS = {"user": "36", "assistant": "32", "error": "31", "note": "33", "head": "1"}
 
 
+@dataclass(slots=True)
+class Tally:
+    """What a session came to, its sub-agents aside."""
+
+    steps: int = 0
+    calls: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    seconds: float = 0.0
+    agents: list["Tally"] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        unknown = f", {self.unpriced} without a price" if self.unpriced else ""
+        own = f"{self.steps} steps, ${self.cost_usd:.4f}{unknown}, {self.calls} tool calls, {self.seconds:.0f} s"
+        if not self.agents:
+            return own
+        return f"{own}; {len(self.agents)} sub-agents beside it, ${sum(each.cost_usd for each in self.agents):.4f}"
+
+
+Load = Callable[[str], Iterable[Line]]
+"""Gives the transcript of a sub-agent's session; nothing where it is not there."""
+
+
 def show(path: Path, out: TextIO) -> int:
-    """Print a transcript; raises Misconfigured or Refused when the file is none."""
+    """Print a transcript and those of its sub-agents; raises Misconfigured or Refused when the file is none."""
     tint = _tinted if out.isatty() else _plain
     try:
-        clean = redactor().deep
-        tree = list(rendered(Line(line.kind, line.at, clean(line.body)) for line in _lines(path)))
+        tree = list(rendered(_clean(path), Tally(), lambda session: _beside(path, session)))
     except (KeyError, TypeError, AttributeError) as error:
         raise Misconfigured("this is no transcript", where=str(path), mend=f"a part is missing: {error}") from error
     for kind, text in tree:
@@ -33,37 +58,54 @@ def show(path: Path, out: TextIO) -> int:
     return 0
 
 
-def rendered(lines: Iterable[Line]) -> Iterator[tuple[str, str]]:
-    """Yield (kind, text) for each line of the tree, ending with the sum."""
-    step, cost, unpriced = 0, 0.0, 0
+def rendered(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) for each line of the tree, a sub-agent's where it began, ending with the sum."""
+    began = None
     for line in lines:
+        began = began or line.at
+        tally.seconds = (line.at - began).total_seconds()
         at = f"{line.at:%H:%M:%S}"
         match line.kind:
             case LineKind.OPENED:
                 body = line.body
-                yield (
-                    "head",
-                    f"{at} session {body['session']}: {body['agent_type']} on {body['model']}, mode {body['mode']}",
-                )
+                told = f"{body['agent_type']} on {body['model']}, mode {body['mode']}"
+                yield "head", f"{at} session {body['session']}: {told}"
             case LineKind.COMPACTED:
                 sizes = f"{line.body['before']:,} tokens before, {line.body['after']:,} after"
                 yield "note", f"{at} ├ compacted ({line.body['by']}): {sizes}"
+            case LineKind.NOTE if line.body["note"] == "subagent":
+                body = line.body
+                yield "head", f"{at} ├ {body['agent']} ({body['type']}): {_short(body['description'])}"
+                yield from _agent(body["session"], tally, load)
             case LineKind.NOTE:
                 facts = {key: value for key, value in line.body.items() if key != "note"}
                 yield "note", f"{at} ├ {line.body['note']} {json.dumps(facts, ensure_ascii=False)}"
             case LineKind.MESSAGE:
-                message = line.body["message"]
-                if message["role"] == "assistant":
-                    step += 1
-                    price = line.body.get("cost_usd")
-                    unpriced += price is None
-                    cost += price or 0.0
-                    used = line.body.get("usage", {})
-                    spent = "unknown cost" if price is None else f"${price:.4f}"
-                    yield "head", f"{at} ├ step {step}: {sum(used.values()):,} tokens, {spent}"
-                yield from _blocks(message)
-    unknown = f", {unpriced} without a price" if unpriced else ""
-    yield "head", f"{step} steps, ${cost:.4f}{unknown}"
+                if line.body["message"]["role"] == "assistant":
+                    yield "head", f"{at} ├ {_counted(line.body, tally)}"
+                yield from _blocks(line.body["message"])
+    yield "head", str(tally)
+
+
+def _agent(session: str, tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
+    """Yield a sub-agent's own tree, set in; nothing where its transcript is not at hand."""
+    lines = list(load(session))
+    if not lines:
+        return
+    tally.agents.append(Tally())
+    for kind, text in rendered(lines, tally.agents[-1], load):
+        yield kind, f"         ┊ {text}"
+
+
+def _counted(body: Json, tally: Tally) -> str:
+    """Add an answer to the sum, and say what it took."""
+    price, used = body.get("cost_usd"), body.get("usage", {})
+    tally.steps += 1
+    tally.calls += len(tool_calls(body["message"]))
+    tally.unpriced += price is None
+    tally.cost_usd += price or 0.0
+    spent = "unknown cost" if price is None else f"${price:.4f}"
+    return f"step {tally.steps}: {sum(used.values()):,} tokens, {spent}"
 
 
 def _blocks(message: Json) -> Iterator[tuple[str, str]]:
@@ -87,6 +129,20 @@ def _blocks(message: Json) -> Iterator[tuple[str, str]]:
                 )
             case other:
                 yield "note", f"         │ ({other})"
+
+
+def _clean(path: Path) -> Iterator[Line]:
+    """Read a file's lines without secrets."""
+    clean = redactor().deep
+    return (Line(line.kind, line.at, clean(line.body)) for line in _lines(path))
+
+
+def _beside(path: Path, session: str) -> Iterable[Line]:
+    """Read the transcript of a session that lies beside this one, as those of one thread do."""
+    if Path(session).name != session:
+        return ()
+    file = path.with_name(session + path.suffix) if path.suffix == SUFFIX else path.with_name(session)
+    return _clean(file) if file.is_file() and file != path else ()
 
 
 def _lines(path: Path) -> Iterator[Line]:

@@ -67,7 +67,7 @@ def test_a_transcript_is_a_tree_that_ends_with_the_sum(tmp_path: Path) -> None:
         '08:30:00 ├ mode {"mode": "acceptEdits"}',
         "08:30:00 ├ step 2: 7 tokens, unknown cost",
         "Done.",
-        "2 steps, $0.2500, 1 without a price",
+        "2 steps, $0.2500, 1 without a price, 1 tool calls, 0 s",
     ]
 
 

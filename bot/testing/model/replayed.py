@@ -1,0 +1,60 @@
+"""One job: make a policy of stored transcripts, so that a session that was seen once can be played again.
+
+A session is known by the words of its first message. Its answers come in their order; ids and signatures are made anew,
+since they are bound to the request that they answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+
+from bot.core.transcript import Line, LineKind
+from bot.testing.model.reply import Block, Call, Policy, Reply, Text, Thought, Verbatim
+from bot.testing.model.request import ModelRequest
+from bot.testing.model.wire import Json, blocks
+
+
+def replayed(*transcripts: Iterable[Line]) -> Policy:
+    """A policy that gives the answers of these sessions; a request beyond them, or of another session, is an error."""
+    lock = threading.Lock()
+    sessions: dict[str, Iterator[Reply]] = {}
+    for lines in transcripts:
+        kept = list(lines)
+        first = next(line.body["message"] for line in kept if line.kind is LineKind.MESSAGE)
+        sessions[_words(first)] = iter([_reply(line.body) for line in kept if _answers(line)])
+
+    def policy(request: ModelRequest) -> Reply:
+        words = _words(request.messages[0])
+        with lock:
+            reply = next(sessions.get(words, iter(())), None)
+        if reply is None:
+            raise AssertionError(f"no transcript has a further answer for the session on {words[:200]!r}")
+        return reply
+
+    return policy
+
+
+def _answers(line: Line) -> bool:
+    return line.kind is LineKind.MESSAGE and line.body["message"]["role"] == "assistant"
+
+
+def _words(message: Json) -> str:
+    return str(blocks(message["content"])[-1].get("text"))
+
+
+def _reply(body: Json) -> Reply:
+    content = blocks(body["message"]["content"])
+    return Reply(tuple(_block(block) for block in content), stop_reason=body.get("stop_reason"))
+
+
+def _block(block: Json) -> Block:
+    match block["type"]:
+        case "text":
+            return Text(block["text"])
+        case "thinking":
+            return Thought(block["thinking"])
+        case "tool_use":
+            return Call(block["name"], block["input"])
+        case _:
+            return Verbatim(block)
