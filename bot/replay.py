@@ -77,9 +77,11 @@ def rendered(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[
                 body = line.body
                 yield "head", f"{at} ├ {body['agent']} ({body['type']}): {_short(body['description'])}"
                 yield from _agent(body["session"], tally, load)
+            case LineKind.NOTE if line.body["note"] == "asked":
+                yield "note", f"{at} ├ an answer sends sub-agents; it is counted once they have reported"
             case LineKind.NOTE:
-                facts = {key: value for key, value in line.body.items() if key != "note"}
-                yield "note", f"{at} ├ {line.body['note']} {json.dumps(facts, ensure_ascii=False)}"
+                facts = {key: value for key, value in line.body.items() if key not in {"note", "message"}}
+                yield "note", f"{at} ├ {line.body['note']} {_short(json.dumps(facts, ensure_ascii=False))}"
             case LineKind.MESSAGE:
                 if line.body["message"]["role"] == "assistant":
                     yield "head", f"{at} ├ {_counted(line.body, tally)}"
