@@ -257,6 +257,9 @@ class Dialogue(Protocol):
     async def propose(self, plan: PlanDocument, ask: int) -> Proposed:
         """Show the plan and say where it is shown."""
 
+    async def shown(self, ask: int) -> str:
+        """Say where the plan of an ask is shown; "" where it is not."""
+
     async def supersede(self, shown: str, why: str) -> None:
         """Mark a plan that was shown as outdated, with what replaced it."""
 

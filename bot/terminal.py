@@ -74,6 +74,10 @@ class Terminal:
         self._show(plan)
         return Proposed(f"{TERMINAL}-{ask}")
 
+    async def shown(self, ask: int) -> str:  # noqa: ARG002 - the port's
+        """Nothing stays shown but what was printed."""
+        return ""
+
     async def supersede(self, shown: str, why: str) -> None:
         """What was printed stays printed; the newer plan stands below it."""
 

@@ -60,8 +60,11 @@ def heading(plan: PlanDocument) -> str:
 
 
 def plan_text(plan: PlanDocument, how: str) -> str:
-    """Render a plan document: plan, contract, what was hidden in the request, how to decide, base and expiry."""
+    """Render a plan document: plan, contract, what changed since the version before, what was hidden in the request,
+    how to decide, base and expiry."""
     parts = [f"## {heading(plan)}", inert(plan.markdown), "### What it may do", contract(plan)]
+    if plan.changed:
+        parts += [f"### What changed since plan {plan.plan - 1}", fenced(inert(plan.changed), "diff")]
     parts += [*([_hidden(plan.hidden)] if plan.hidden.count else []), how]
     parts.append(f"Made for commit {plan.base[:12]}. Expires {plan.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
     return "\n\n".join(parts) + "\n"
@@ -204,6 +207,11 @@ def superseded(plan: PlanDocument) -> str:
     return f"Replaced by plan {plan.plan} ({plan.short_digest})."
 
 
+def followed(plan: PlanDocument) -> str:
+    """Say which plan came after one that was carried out."""
+    return f"Carried out; plan {plan.plan} ({plan.short_digest}) is about what was asked for next."
+
+
 def brief(request: str, plan: PlanDocument) -> str:
     """Give approved work its task: the request in the person's words ("" for none), and the plan as it was approved."""
     asked = f"Somebody asked:\n\n{request}\n\n" if request else ""
@@ -279,11 +287,11 @@ def _folded(summary: str, body: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
-def fenced(text: str) -> str:
+def fenced(text: str, language: str = "") -> str:
     """Show a text as it is, in a block that nothing in it can leave."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
-    return f"{fence}\n{text}\n{fence}"
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _cell(text: str) -> str:

@@ -29,7 +29,7 @@ HIDDEN_SHOWN = 20
 HIDDEN_CHARACTERS = 300
 """So many fragments of a request that nobody sees are shown, and so much of each."""
 
-_OPTIONAL = frozenset({"tree", "hidden"})
+_OPTIONAL = frozenset({"tree", "hidden", "changed"})
 """Keys that only some documents have: one without them is the same, byte for byte, as before they were there."""
 _FOLDERS = r"(?:[\w.-]+/)+"
 _FILE = r"\.[A-Za-z]\w{0,7}"
@@ -95,6 +95,8 @@ class PlanDocument:
     tree: str = ""
     """The git tree that is approved, of an amendment: nothing else may be published for it; "" for work to come."""
     hidden: Hidden = Hidden()
+    changed: str = ""
+    """What is different from the version before it (core/changes.py); "" where it takes no other one's place."""
 
     @property
     def digest(self) -> Digest:
@@ -130,6 +132,7 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
         "expires": document.expires.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         **({"tree": document.tree} if document.tree else {}),
         **({"hidden": document.hidden.to_json()} if document.hidden.count else {}),
+        **({"changed": document.changed} if document.changed else {}),
     }
 
 
@@ -150,6 +153,7 @@ def from_json(value: dict[str, Any]) -> PlanDocument:
         expires=datetime.strptime(value["expires"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC),
         tree=value.get("tree", ""),
         hidden=Hidden.from_json(value["hidden"]) if "hidden" in value else Hidden(),
+        changed=value.get("changed", ""),
     )
 
 

@@ -113,6 +113,11 @@ class GitHubDialogue:
         posted = await self.comments.put("plan", ask, self._plan(plan), digest=plan.digest)
         return Proposed(posted.node, posted.url)
 
+    async def shown(self, ask: int) -> str:
+        """Say which comment shows the plan of an ask, by its marker."""
+        found = await self.comments.find("plan", ask)
+        return found.node if found else ""
+
     async def supersede(self, shown: str, why: str) -> None:
         """Say on the plan comment what replaced it, and fold it as outdated."""
         await self.comments.supersede(shown, why)

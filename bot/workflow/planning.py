@@ -6,6 +6,7 @@ from datetime import timedelta
 from bot.agent.events import End, Ended
 from bot.agent.plan_mode import EXIT_PLAN_MODE, HandedIn, read_plan
 from bot.agent.session import Session
+from bot.core.changes import changes
 from bot.core.errors import Refused
 from bot.core.gate import Move, Stage
 from bot.core.plan import PlanDocument, contract_tier, to_json
@@ -56,7 +57,7 @@ def document(desk: Desk, now: Record, handed_in: HandedIn) -> PlanDocument:
             mend="ask again, for a plan without it",
         )
     expires = desk.world.clock.now() + timedelta(days=desk.orders.expires_days)
-    return PlanDocument(
+    made = PlanDocument(
         repository=desk.place.repository,
         thread=desk.place.thread,
         plan=now.thread.plan + 1,
@@ -68,6 +69,8 @@ def document(desk: Desk, now: Record, handed_in: HandedIn) -> PlanDocument:
         expires=expires.replace(microsecond=0),
         hidden=now.hidden,
     )
+    older = now.replaced if desk.pulls is not None else None
+    return made if older is None else replace(made, changed=changes(older, made))
 
 
 async def _task(desk: Desk, now: Record) -> str:

@@ -7,10 +7,12 @@ from bot.workflow.record import Record
 
 
 async def perform(desk: Desk, now: Record) -> Done:
-    """Show the newest plan and record where it is shown."""
+    """Show the newest plan and record where it is shown; whatever plan was shown before is no longer the one."""
     plan = now.plan
     proposed = await desk.dialogue.propose(plan, now.thread.ask)
-    older = now.fact("shown")
-    if older and older != proposed.id:
-        await desk.dialogue.supersede(older, comment.superseded(plan))
+    older = [now.fact("shown"), *[await desk.dialogue.shown(ask) for ask in now.lost]]
+    why = comment.superseded(plan) if plan.changed or plan.tree else comment.followed(plan)
+    for shown in older:
+        if shown not in {"", proposed.id}:
+            await desk.dialogue.supersede(shown, why)
     return Done(Move.PROPOSED, {"shown": proposed.id, "shown_url": proposed.url}, plan.digest)

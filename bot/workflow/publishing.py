@@ -79,6 +79,7 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
         contract=contract,
         tier=str(contract_tier(contract)),
         tree=tree,
+        changed="",
     )
 
 

@@ -44,6 +44,7 @@ LEFT_BEHIND: Final = timedelta(minutes=2)
 """A reply that is owed for longer was left by a process that died."""
 
 _MOVES: Final = frozenset(Move)
+_MADE: Final = frozenset({Move.PLANNED, Move.OUTGREW})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,20 @@ class Record:
         return from_json(self.last(Move.PLANNED, Move.OUTGREW).body["plan"])
 
     @property
+    def replaced(self) -> PlanDocument | None:
+        """The plan that a new one takes the place of: the newest, unless it was carried out or its round is over."""
+        after = {Move.EXECUTED, Move.DELIVERED, Move.CLOSED}
+        newest = next((entry for entry in reversed(self.entries) if entry.kind in {*_MADE, *after}), None)
+        return from_json(newest.body["plan"]) if newest is not None and newest.kind in _MADE else None
+
+    @property
+    def lost(self) -> tuple[int, ...]:
+        """The asks of earlier plans that may be shown and no entry says so: the thread moved while one was posted."""
+        told = max((entry.body["ask"] for entry in self.entries if entry.kind == Move.PROPOSED), default=0)
+        made = (entry.body["ask"] + 1 for entry in self.entries if entry.kind in _MADE)
+        return tuple(ask for ask in made if told < ask < self.thread.ask)
+
+    @property
     def void(self) -> bool:
         """Whether a plan is shown that lost its force to a request of which no other plan came, and the bot rests."""
         return bool(self.voided) and self.stage not in ON_ENTER
@@ -101,7 +116,7 @@ class Record:
     @property
     def plans(self) -> int:
         """How many plan versions this round's request has had: an approval without a digest needs exactly one."""
-        made = [entry for entry in self.entries if entry.kind in {Move.PLANNED, Move.OUTGREW}]
+        made = [entry for entry in self.entries if entry.kind in _MADE]
         over = [entry.n for entry in self.entries if entry.kind in {Move.DELIVERED, Move.CLOSED}]
         return sum(entry.n > max(over, default=0) for entry in made)
 

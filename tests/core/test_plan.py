@@ -63,6 +63,7 @@ PLANS = st.builds(
     ).map(lambda moment: moment.replace(microsecond=0)),
     tree=st.just("") | st.text("0123456789abcdef", min_size=40, max_size=40),
     hidden=st.just(Hidden()) | st.lists(TEXTS, min_size=1, max_size=30).map(Hidden.of),
+    changed=TEXTS,
 )  # fmt: skip
 
 
@@ -125,6 +126,7 @@ CHANGES: Final[dict[str, Any]] = {
     "expires": PLAN.expires + timedelta(seconds=1),
     "tree": "e" * 40,
     "hidden": Hidden(1, ("<!-- psst -->",)),
+    "changed": "-old\n+new",
     "contract": Contract(),
 }
 CONTRACTS: Final = [replace(PLAN.contract, **{field.name: ("x",)}) for field in fields(Contract)]

@@ -123,6 +123,9 @@ async def test_revised(story: Story) -> None:
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert [plan.minimized for plan in story.plans()] == ["outdated", None]
     assert f"Replaced by plan 2 ({story.digest[:12]})" in story.plans()[0].text.body
+    assert "### What changed since plan 1\n\n```diff\n-In `parcel/shipping.py`, compare with" in story.plan.text.body
+    assert "\n+As before, and a line in `CHANGELOG.md`." in story.plan.text.body
+    assert "What changed" not in story.plans()[0].text.body
     story.reacts("maya", "+1", story.world.comments[old.id])
     story.says("maya", "@plangate approve")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL

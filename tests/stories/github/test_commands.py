@@ -92,9 +92,13 @@ async def answered(story: Story, who: str, command: str) -> Answer:
     return Answer("".join(story.signs(said)), "\n".join(texts), now.stage, len(story.plans()))
 
 
-def people(*every_day: str) -> list[object]:
-    """Give everybody, those of every day first and the others in CI."""
-    return [who if who in every_day else pytest.param(who, marks=pytest.mark.long) for who in EVERYBODY]
+CI: Final = ("maya, maintain", "will, write, who asked")
+
+
+def people(every_day: str) -> list[object]:
+    """Give everybody: one of every day, some in CI, the others in the campaigns."""
+    rest = {who: pytest.param(who, marks=pytest.mark.long) if who in CI else soak(who) for who in EVERYBODY}
+    return [*(rest | {every_day: every_day}).values()]
 
 
 @pytest.mark.req("PR1", "PR3", "A3")
@@ -172,7 +176,7 @@ async def test_asked_and_lost_the_right(story: Story) -> None:
     assert (story.signs(others), story.signs(own)) == (["confused"], ["eyes"])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 async def test_triage_may_ask(story: Story) -> None:
     """Where triage may ask, that role may stop its own work and nobody else's, and is told so."""
     story.person("ada").push(HOME, {CONFIGURED: "ask:\n  roles: [triage, write]\n"})
@@ -227,7 +231,7 @@ async def test_listed_bot(story: Story) -> None:
     assert story.nothing_done()
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("L5", "PR3")
 async def test_budget_then_retry(story: Story, model: Model) -> None:
     """Work that comes to its limit says what to say next; said by people who may, it goes on to the pull request."""
@@ -244,7 +248,7 @@ async def test_budget_then_retry(story: Story, model: Model) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
-@pytest.mark.parametrize("stage", ("listening", soak("rejected"), "in_review"))
+@pytest.mark.parametrize("stage", (soak("listening"), soak("rejected"), "in_review"))
 @pytest.mark.long
 async def test_nothing_to_stop(story: Story, stage: str) -> None:
     """Where nothing is under way `stop` says so, and nothing is done again by the `retry` after it."""
