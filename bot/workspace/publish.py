@@ -4,6 +4,8 @@ Rules
 - It works in a fresh clone and never runs git in the checkout; a person's work tree, index and HEAD stay untouched.
 - Nothing outside of the approved plan's scope is committed, and no secret (X3); of an amendment exactly its own tree.
 - Author, date, branch and message are the harness's.
+- It pushes, by one compare-and-swap: what was looked through and hashed here is, bit for bit, what lands. A commit that
+  the server is asked to make could only be compared once it stands on the branch, and cannot hold every file mode.
 - The same order gives the same commit; a branch that holds something else is a Conflict, never overwritten.
 - GitPython is used here alone, in a clone of this program's making, without an argument that others shape.
 """

@@ -147,7 +147,7 @@ async def test_server_without_filters(remote: GitWorkspace, bare: Repository) ->
     assert bare.git("show", f"{published.branch}:new") == "x"
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 async def test_damage_heals(damage: Callable[[Path], None], remote: GitWorkspace, bare: Repository) -> None:
     """Whatever a crash left of a partial mirror, the next checkout is whole."""

@@ -1,5 +1,6 @@
 """What the default branch's configuration changes, and what its mistakes end in."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from bot.core.gate import Stage
 from bot.workflow.record import PREPARED
 from bot.workspace.partial import is_partial
-from tests.stories.github.ground import HOME, WISH, Model, Story, soak
+from tests.stories.github.ground import HOME, PATIENCE, WISH, Model, Story, soak
+from tests.stories.ground import processes, until
 
 pytestmark = pytest.mark.long
 
@@ -162,3 +164,25 @@ async def test_set_up_is_the_default_branchs(story: Story) -> None:
     assert (await story.rests(2)).stage is Stage.FAILED
     (told,) = story.said("tell", 2)
     assert all(word in told for word in ("exit code 9", f"sandbox.setup in {PATH}", "`@octo/team`")), told
+
+
+@pytest.mark.req("PR3", "PR1")
+async def test_stopped_while_it_is_set_up(story: Story) -> None:
+    """`stop` ends a set-up command that is under way, with all that it started; no work begins."""
+    configured(story, "sandbox:\n  setup: ['echo x > begun; sleep 300']\n")
+    await story.planned()
+    story.reacts("maya", "+1")
+    data = story.host.settings.data_dir
+    looking = asyncio.ensure_future(story.host.look(story.address()))
+    try:
+        await asyncio.to_thread(until, lambda: [*data.glob("checkouts/*/tree/begun")], "the set-up is under way")
+        story.says("will", "@plangate stop")
+        await story.hears()
+        story.records[1] = await asyncio.wait_for(looking, PATIENCE)
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+    assert (await story.rests()).stage is Stage.STOPPED
+    assert list(processes(data)) == []
+    assert story.model.worked == 0
+    assert story.nothing_done()
