@@ -15,6 +15,13 @@ BLOCKED: Final = "bwrap: No permissions to create a new namespace"
 MISSING_CURE: Final = "apt-get install bubblewrap"
 BLOCKED_CURE: Final = "user namespaces"
 LOCAL: Final = ("run", "--repo", "shop", "--prompt", "x", "--yes")
+KEYS: Final = {
+    "ANTHROPIC_API_KEY": "test",
+    "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
+    "GITHUB_API_URL": "http://127.0.0.1:9",
+    "PLANGATE_GITHUB_TOKEN": "test",
+    "PLANGATE_WEBHOOK_SECRET": "test",
+}
 OTHERS: Final = (
     ("run", "octo/hello#7"),
     ("sweep",),
@@ -50,17 +57,14 @@ def cases() -> Iterator[Any]:
             )
 
 
-@pytest.mark.parametrize(("shell", "blocked"), [*cases()])
+@pytest.mark.parametrize(("shell", "blocked"), tuple(cases()))
 def test_refused(shell: tuple[str, ...], blocked: bool, tmp_path: Path) -> None:
     """At once, with the cure, whether bubblewrap is missing or the machine blocks it."""
     make(tmp_path / "shop")
     (tmp_path / "bin").mkdir()
     variables = {
         "PATH": programs(tmp_path / "bin", blocked=blocked),
-        "ANTHROPIC_API_KEY": "test",
-        "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
-        **({} if shell == ("doctor",) else {"PLANGATE_GITHUB_TOKEN": "test", "PLANGATE_WEBHOOK_SECRET": "test"}),
-        "GITHUB_API_URL": "http://127.0.0.1:9",
+        **({} if shell == ("doctor",) else KEYS),
     }
     done = subprocess.run(
         [str(PROGRAM), *shell],

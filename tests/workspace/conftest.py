@@ -1,13 +1,15 @@
 """A repository of somebody, and a workspace on it."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
-from tests.workspace.ground import Repository, make_repository
+from tests.contracts.smart_http import Site, served
+from tests.workspace.ground import NAME, TOKEN, Repository, make_repository
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +34,17 @@ def marker(tmp_path: Path) -> Path:
     folder = tmp_path / "outside"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def bare(repository: Repository, tmp_path: Path) -> Repository:
+    """The repository on the server."""
+    repository.git("clone", "-q", "--bare", ".", str(tmp_path / "site" / NAME))
+    return Repository(tmp_path / "site" / NAME)
+
+
+@pytest.fixture
+def site(bare: Repository, tmp_path: Path) -> Iterator[Site]:
+    """The server, which takes one token."""
+    with served(tmp_path / "site", TOKEN) as site:
+        yield site

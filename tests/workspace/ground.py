@@ -13,6 +13,9 @@ from bot.ports import Checkout, CommitOrder, Published
 from bot.workspace.workspace import GitWorkspace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TOKEN = "ghs_4711_eyJhbGciOi.canary"
+NAME = "owner/name.git"
+"""What the server of a repository takes, and what the repository is called there."""
 
 Work = Callable[[Path], None]
 """Does some work in a tree."""

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,10 @@ from bot.workspace.mirror import Mirror
 from bot.workspace.remote import RemoteRepository
 from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
-from tests.contracts.smart_http import Site, served
-from tests.workspace.ground import Repository, approved, order, publish, write
+from tests.contracts.smart_http import Site
+from tests.workspace.ground import NAME, TOKEN, Repository, approved, order, publish, write
 from tests.workspace.test_upkeep import DAMAGES
 
-TOKEN, NAME = "ghs_partial", "owner/large.git"
 PAST, NOW = "what it was\n", "what it is\n"
 
 TOP = Path(__file__).parents[2]
@@ -29,20 +28,18 @@ pytestmark = pytest.mark.req("G2")
 
 
 @pytest.fixture
-def bare(repository: Repository, tmp_path: Path) -> Repository:
-    """The repository on the server: one file of it was another one once."""
+def repository(repository: Repository) -> Repository:
+    """One file of it was another one once."""
     repository.commit(changing=PAST)
     repository.commit(changing=NOW)
-    repository.git("clone", "-q", "--bare", ".", str(tmp_path / "site" / NAME))
-    bare = Repository(tmp_path / "site" / NAME)
-    bare.git("config", "uploadpack.allowFilter", "true")
-    return bare
+    return repository
 
 
 @pytest.fixture
-def site(bare: Repository, tmp_path: Path) -> Iterator[Site]:
-    with served(tmp_path / "site", TOKEN) as site:
-        yield site
+def bare(bare: Repository) -> Repository:
+    """On a server that knows filters, as GitHub does."""
+    bare.git("config", "uploadpack.allowFilter", "true")
+    return bare
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import base64
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -16,23 +15,7 @@ from bot.workspace.mirror import Mirror
 from bot.workspace.remote import Passage, RemoteRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.contracts.smart_http import Site, served
-from tests.workspace.ground import Repository, approved, begin, order, publish, write
-
-TOKEN = "ghs_4711_eyJhbGciOi.canary"
-NAME = "owner/name.git"
-
-
-@pytest.fixture
-def bare(repository: Repository, tmp_path: Path) -> Repository:
-    """The repository on the server."""
-    repository.git("clone", "-q", "--bare", ".", str(tmp_path / "site" / NAME))
-    return Repository(tmp_path / "site" / NAME)
-
-
-@pytest.fixture
-def site(bare: Repository, tmp_path: Path) -> Iterator[Site]:
-    with served(tmp_path / "site", TOKEN) as site:
-        yield site
+from tests.workspace.ground import NAME, TOKEN, Repository, approved, begin, order, publish, write
 
 
 @pytest.fixture
