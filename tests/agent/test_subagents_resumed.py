@@ -48,14 +48,16 @@ class Halting:
         return say("Did half.")
 
 
-async def killed(r: Room, t: Team, policy: Halting, *, reported: int = 0) -> Room:
-    """Run until the agent stands still and so many others have reported; give what a process killed there leaves."""
+async def killed(
+    r: Room, t: Team, policy: Halting, *, reported: int = 0, state: Lifecycle = Lifecycle.COMPLETED
+) -> Room:
+    """Run until the agent stands still and so many others have come to a state; give what a kill then leaves."""
     finished: set[str] = set()
     enough = asyncio.Event()
 
     async def follow() -> None:
         async for event in run(t.session):
-            if isinstance(event, AgentChanged) and event.state is Lifecycle.COMPLETED:
+            if isinstance(event, AgentChanged) and event.state is state:
                 finished.add(event.agent)
             if len(finished) >= reported:
                 enough.set()
@@ -131,6 +133,23 @@ async def test_one_that_writes_goes_on_where_it_was(room: Open) -> None:
     assert t.crew.rows[AgentId("code-3")].steps == 3
     assert t.session.world.ledger.of(AgentId("code-3")).requests == 3
     assert sorted(t.crew.rows) == ["code-2", "code-3", "explore-1"]
+
+
+@pytest.mark.req("L9", "S4")
+async def test_one_that_waited_to_be_merged_is_merged(room: Open) -> None:
+    """It had answered, and its turn had not come: it is not asked again, and merged after the one before it."""
+    policy = Halting(several(task("half", "code"), task("made", "code")))
+    r = room(policy)
+    first = team(r)
+    left = await killed(r, first, policy, reported=1, state=Lifecycle.WAITING)
+    before = len(r.api.requests)
+    t = resumed(left, first.workspace.forks)
+    await drive(t.session)
+    assert [brief(request) for request in r.api.requests[before:]] == ["half", ""]
+    assert [line for line in t.workspace.log if line.startswith("merge")] == [
+        f"merge code-{n} into main" for n in (1, 2)
+    ]
+    assert results(t.session)[1]["content"].startswith("Did made.")
 
 
 @pytest.mark.req("L9", "S11", "S4")
