@@ -199,6 +199,7 @@ async def _one(session: Session, prepared: Prepared, results: dict[str, Json]) -
             yield TodosChanged(session.agent, tuple(session.context.todos))
     output = _bounded(output or ToolOutput("The tool gave no result.", is_error=True))
     session.world.alarm.listen(output.text)
+    Monitor(session).took(call["name"], output)
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
     yield ToolFinished(session.agent, ident, call["name"], output.text, output.is_error)
 

@@ -28,6 +28,7 @@ class Resource(StrEnum):
     FILE_WRITES = "file_writes"
     FILE_BYTES = "file_bytes"
     NETWORK = "network_requests"
+    NETWORK_BYTES = "network_bytes"
 
     @property
     def label(self) -> str:
@@ -63,6 +64,8 @@ class Limits:
     file_bytes: int | None = None
     """Of one file that is written; what a sandbox lets be read is a matter of its bounds."""
     network_requests: int | None = None
+    network_bytes: int | None = None
+    """Of all pages together; no page is asked for once they are reached."""
     concurrent_tools: int | None = None
     idle_seconds: float | None = None
     """How long nothing may come of it: no piece of an answer, no tool that begins, tells or ends."""

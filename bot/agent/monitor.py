@@ -11,6 +11,7 @@ from bot.agent.limits import USES, Resource
 from bot.agent.session import Session
 from bot.agent.tools.tool import ToolInput
 from bot.core.errors import LimitReached
+from bot.ports import ToolOutput
 
 
 class OverLimit(LimitReached):
@@ -41,15 +42,21 @@ class Monitor:
     def admit(self, tool: str, given: ToolInput) -> None:
         """Count one tool call; raises OverLimit, and the call must not run, when it would go over a limit."""
         counts, limits = self.session.counts, self.session.limits
-        for resource in USES.get(tool, ()):
+        uses = USES.get(tool, ())
+        for resource in (*uses, Resource.NETWORK_BYTES) if Resource.NETWORK in uses else uses:
             allowed = getattr(limits, resource)
             if allowed is not None and counts[resource] >= allowed:
                 self.session.over = resource
                 raise OverLimit(resource, counts[resource], allowed)
         size = max((len(value.encode()) for value in _texts(given)), default=0)
-        if Resource.FILE_WRITES in USES.get(tool, ()) and limits.file_bytes is not None and size > limits.file_bytes:
+        if Resource.FILE_WRITES in uses and limits.file_bytes is not None and size > limits.file_bytes:
             raise OverLimit(Resource.FILE_BYTES, size, limits.file_bytes)
-        counts.update(USES.get(tool, ()))
+        counts.update(uses)
+
+    def took(self, tool: str, output: ToolOutput) -> None:
+        """Count what a call that reads the web brought; what other tools say of it counts nothing."""
+        if Resource.NETWORK in USES.get(tool, ()):
+            self.session.counts[Resource.NETWORK_BYTES] += int(output.details.get("bytes", 0))
 
     def utilisation(self) -> Mapping[Resource, int]:
         """Give how much of each bounded resource is used, in whole percent."""
@@ -67,6 +74,7 @@ class Monitor:
             Resource.TOOL_CALLS: session.tool_calls,
             Resource.CONTEXT: session.last_context,
             Resource.SECONDS: seconds,
+            Resource.NETWORK_BYTES: session.counts[Resource.NETWORK_BYTES],
             **counted,
         }
 

@@ -36,3 +36,5 @@ class Page:
     text: str
     cut: bool = False
     moved: str = ""
+    size: int = 0
+    """Bytes of it that came over the wire."""

@@ -20,11 +20,9 @@ from bot.agent.subagents.crew import Crew, Size
 from bot.agent.subagents.kinds import TYPES, AgentType
 from bot.agent.subagents.making import Post
 from bot.agent.subagents.own import types_of
-from bot.agent.tools.registry import ALL, by_name, schemas
+from bot.agent.tools.registry import ALL, by_name, schemas, web_tools
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Context, Tool
-from bot.agent.tools.web_fetch import WEB_FETCH, offered
-from bot.agent.tools.web_search import WEB_SEARCH, searches
 from bot.core.errors import Broken, Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import AgentId, SessionId
@@ -185,11 +183,9 @@ def _restored(session: Session, crew: Crew, lines: tuple[Line, ...], *, now: Rec
 
 
 def _tools(desk: Desk, types: Mapping[str, AgentType]) -> Mapping[str, Tool]:
-    """Give the main agent's tools; WebFetch is among them where it could reach anything."""
-    web = (WEB_FETCH,) if offered(desk.world.web, desk.world.gate) else ()
-    searching = (WEB_SEARCH,) if searches(desk.world.gate.rules) else ()
+    """Give the main agent's tools; those of the web are among them where they could reach anything."""
     task = task_tool((kind.name, kind.purpose, kind.writes) for kind in types.values())
-    return by_name((*ALL, *web, *searching, task))
+    return by_name((*ALL, *web_tools(desk.world.web, desk.world.gate), task))
 
 
 def _crew(

@@ -8,7 +8,7 @@ from bot.agent.modes import Mode
 from bot.agent.permissions import Kind
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.subagents.own import LARGEST, MOST, parse, types_of
-from bot.agent.tools.registry import EDITING, LISTING, LOOKING
+from bot.agent.tools.registry import EDITING, LISTING, LOOKING, READING_WEB
 from bot.agent.tools.task import TaskInput, task_tool
 from bot.core.errors import Misconfigured
 from bot.testing.model.reply import Reply, call, say, several
@@ -115,7 +115,9 @@ def test_there_are_only_so_many() -> None:
         types_of({"a.md": GOOD, "b.md": GOOD})
 
 
-_names = st.lists(st.sampled_from(["Read", "Bash", "Write", "Task", "exit_plan_mode", "x"]), min_size=1, max_size=9)
+_names = st.lists(
+    st.sampled_from(["Read", "Bash", "Write", "WebFetch", "Task", "exit_plan_mode", "x"]), min_size=1, max_size=9
+)
 
 
 @pytest.mark.req("S1", "S2")
@@ -126,9 +128,9 @@ def test_a_list_of_tools_only_narrows(names: list[str]) -> None:
     try:
         kind = parse(PATH, text)
     except Misconfigured:
-        assert not set(names) <= {"Read", "Bash", "Write"}
+        assert not set(names) <= {"Read", "Bash", "Write", "WebFetch"}
         return
-    assert set(kind.tools) <= {*LOOKING, *EDITING, *LISTING}
+    assert set(kind.tools) <= {*LOOKING, *EDITING, *LISTING, *READING_WEB}
     assert kind.writes == ("Write" in names)
 
 

@@ -5,17 +5,22 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from bot.agent.events import End
+from bot.agent.limits import Resource
 from bot.agent.modes import Mode
 from bot.agent.permissions import Gate, Rules, parse_rule
 from bot.agent.reached import facts
 from bot.agent.session import Session
+from bot.agent.subagents.presets import RESTRICTED
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.web_fetch import LONGEST, WEB_FETCH, offered
 from bot.core.errors import PlangateError, Refused
 from bot.core.network import Page, Reached
-from bot.testing.model.reply import call, say, sequence
+from bot.testing.model.reply import Reply, call, say, sequence
+from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.ground import Room, drive, results
+from tests.agent.crew import team
+from tests.agent.ground import Room, drive, ended, results
 
 pytestmark = pytest.mark.req("T4", "N1")
 
@@ -111,3 +116,39 @@ async def test_approved_work_reads_what_rules_allow(room: Open, mode: Mode, rule
     await drive(session)
     assert results(session)[0]["content"].startswith("Denied: ")
     assert shelf.asked == []
+
+
+BRIEF = "Brief: the page, please."
+
+
+@pytest.mark.req("S2", "S9")
+@pytest.mark.parametrize("kind", ("explore", "plan", "code"))
+async def test_sub_agents_read_the_hosts_of_their_parent(room: Open, kind: str) -> None:
+    """Where a rule opens one they have the tool, and what they reach is told with what their parent does; where none
+    does they have no such tool."""
+
+    def policy(request: ModelRequest) -> Reply:
+        if BRIEF not in request.texts()[0]:
+            return say("Done.") if request.step else call("Task", description="x", prompt=BRIEF, subagent_type=kind)
+        return say("Read.") if request.step else call("WebFetch", url=URL, prompt="the date")
+
+    r = room(policy)
+    for world in (replace(r.world, gate=ALLOWED, web=Shelf({URL: Page(URL, "It is Monday.")})), r.world):
+        t = team(replace(r, world=world))
+        await drive(t.session)
+        told = r.api.requests[-2]
+        assert ("WebFetch" in told.tools) == (world is not r.world)
+        assert ("It is Monday." in told.results[-1].text) == (world is not r.world)
+        assert len(t.session.context.reached.rows) == (world is not r.world)
+
+
+@pytest.mark.req("S9")
+async def test_pages_have_a_bound_of_bytes_together(room: Open) -> None:
+    """Ten mebibytes in all for a restricted session: the next page is not asked for, and the end says why."""
+    r = room(lambda _: call("WebFetch", url=URL, prompt="x"))
+    session, shelf = reading(r, Page(URL, "x", size=5 << 20))
+    session.limits = RESTRICTED
+    end = ended(await drive(session))
+    assert len(shelf.asked) == 2
+    assert (end.end, end.limit) == (End.LIMIT, Resource.NETWORK_BYTES)
+    assert "the limit of 10,485,760 network bytes was reached (10,485,760 used)" in end.text

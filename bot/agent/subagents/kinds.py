@@ -8,7 +8,7 @@ from typing import Final
 from bot.agent.limits import Limits
 from bot.agent.subagents.presets import STANDARD
 from bot.agent.tools.exit_plan_mode import PLAN
-from bot.agent.tools.registry import EDITING, LISTING, LOOKING
+from bot.agent.tools.registry import EDITING, LISTING, LOOKING, READING_WEB
 from bot.agent.tools.tool import Tool
 from bot.core.transcript import Json
 
@@ -20,6 +20,7 @@ class AgentType:
     name: str
     purpose: str
     tools: tuple[Tool, ...]
+    """Those of the web only where a rule opens them."""
     writes: bool = False
     limits: Limits | None = None
     """None for those of the thread's preset."""
@@ -33,18 +34,21 @@ class AgentType:
     """What it is told of its job; "" for the prompt file of its name."""
 
 
+_SEEING: Final = (*LOOKING, *LISTING, *READING_WEB)
 TYPES: Final[Mapping[str, AgentType]] = MappingProxyType(
     {
         kind.name: kind
         for kind in (
-            AgentType("explore", "finds things out, changes nothing, reports briefly.", (*LOOKING, *LISTING)),
+            AgentType("explore", "finds things out, changes nothing, reports briefly.", _SEEING),
             AgentType(
-                "plan", "thinks a change through, changes nothing, returns a numbered plan.", (*LOOKING, *LISTING, PLAN)
+                "plan",
+                "thinks a change through, changes nothing, returns a numbered plan.",
+                (*_SEEING, PLAN),
             ),
             AgentType(
                 "code",
                 "makes a change in a checkout of its own.",
-                (*LOOKING, *EDITING, *LISTING),
+                (*_SEEING, *EDITING),
                 writes=True,
                 limits=STANDARD,
             ),

@@ -21,7 +21,7 @@ from bot.agent.subagents.resuming import (
     taken_over,
 )
 from bot.agent.subagents.watch import Watch
-from bot.agent.tools.registry import by_name, schemas
+from bot.agent.tools.registry import READING_WEB, by_name, schemas, web_tools
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.tool import Context
 from bot.core.errors import Refused
@@ -88,16 +88,19 @@ class Making:
     def _session(self, sent: Sent, host: Toolhost, *, limits: Limits, lines: Sequence[Line] = ()) -> Session:
         """Make a session of a sub-agent: the one of those lines, or a new one."""
         kind, agent = sent.kind, sent.errand.agent
-        tools = by_name((*kind.tools, RESOURCE_REQUEST))
+        world = self.post.world
+        closed = set(READING_WEB) - set(web_tools(world.web, world.gate))
+        tools = by_name((*(tool for tool in kind.tools if tool not in closed), RESOURCE_REQUEST))
         model, role = kind.model or self.post.model, "subagent" if limits.thinking_tokens is None else "restricted"
         frozen = Frozen(kind.name, model, system(kind.name, kind.job), schemas(tools))
         frozen = replace(frozen_of(lines, model) or frozen, role=role, schema=kind.schema)
         mode = self.parent.mode if kind.writes else Mode.PLAN
         context = Context(host, self.parent.folder, mode, dict(self.parent.stamps), is_subagent=True)
         context.rehearse, context.paths = self.parent.rehearse, kind.paths
+        context.web, context.light, context.reached = world.web, self.parent.light, self.parent.reached
         ident = SessionId(f"{self.post.session}.{agent}-{secrets.token_hex(4)}")
         ident = sent.before.session if lines and sent.before else ident
-        return Session(ident, agent, frozen, self.post.world, tools, context, limits)
+        return Session(ident, agent, frozen, world, tools, context, limits)
 
     def begun(self, sent: Sent, host: Toolhost, *, limits: Limits, brief: str) -> Session:
         """Begin a session of a sub-agent: it knows its brief alone."""

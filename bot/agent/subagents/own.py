@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bot.agent.limits import Limits
 from bot.agent.subagents.kinds import TYPES, AgentType
 from bot.agent.subagents.presets import STANDARD
-from bot.agent.tools.registry import EDITING, LISTING, LOOKING
+from bot.agent.tools.registry import EDITING, LISTING, LOOKING, READING_WEB
 from bot.core.errors import Misconfigured
 
 FOLDER: Final = ".plangate/agents/"
@@ -25,9 +25,9 @@ MOST: Final = 20
 LARGEST: Final = 16 * 1024
 """Bytes of one file."""
 _FRONT: Final = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|$)(.*)", re.DOTALL)
-_TOOLS: Final = MappingProxyType({tool.name: tool for tool in (*LOOKING, *EDITING, *LISTING)})
+_TOOLS: Final = MappingProxyType({tool.name: tool for tool in (*LOOKING, *EDITING, *LISTING, *READING_WEB)})
 _EDITING: Final = frozenset(tool.name for tool in EDITING)
-_READING: Final = tuple(tool.name for tool in (*LOOKING, *LISTING))
+_READING: Final = tuple(tool.name for tool in (*LOOKING, *LISTING, *READING_WEB))
 
 Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$")]
 

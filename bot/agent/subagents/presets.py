@@ -22,6 +22,7 @@ RESTRICTED: Final = replace(
     file_writes=5,
     file_bytes=1 << 20,
     network_requests=5,
+    network_bytes=10 << 20,
     thinking_tokens=1_000,
     report_tokens=2_048,
     idle_seconds=30,

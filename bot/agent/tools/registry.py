@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from bot.agent.permissions import Gate
 from bot.agent.tools.ask_user import ASK
 from bot.agent.tools.bash import BASH
 from bot.agent.tools.edit import EDIT, MULTI_EDIT
@@ -13,13 +14,24 @@ from bot.agent.tools.notebook import NOTEBOOK_EDIT, NOTEBOOK_READ
 from bot.agent.tools.read import READ
 from bot.agent.tools.todo import TODO_READ, TODO_WRITE
 from bot.agent.tools.tool import Tool
+from bot.agent.tools.web_fetch import WEB_FETCH, offered
+from bot.agent.tools.web_search import WEB_SEARCH, searches
 from bot.agent.tools.write import WRITE
 from bot.core.transcript import Json
+from bot.ports import Web
 
 LOOKING = (READ, NOTEBOOK_READ, LS, GLOB, GREP, BASH)
 EDITING = (WRITE, EDIT, MULTI_EDIT, NOTEBOOK_EDIT)
 LISTING = (TODO_READ, TODO_WRITE)
+READING_WEB = (WEB_FETCH, WEB_SEARCH)
+"""Beside the loop, and only where a rule opens them."""
 ALL = (*LOOKING, *EDITING, *LISTING, PLAN, ASK)
+
+
+def web_tools(web: Web | None, gate: Gate) -> tuple[Tool, ...]:
+    """Give the tools of the web that a session gets: those that a rule opens."""
+    fetching = (WEB_FETCH,) if offered(web, gate) else ()
+    return (*fetching, WEB_SEARCH) if searches(gate.rules) else fetching
 
 
 def by_name(tools: Iterable[Tool]) -> Mapping[str, Tool]:

@@ -37,7 +37,7 @@ async def _call(given: FetchInput, context: Context) -> AsyncIterator[Step]:
         yield ToolOutput("No host of the web is open here.", is_error=True)
         return
     page = await context.web.fetch(given.url, context.reached.take)
-    yield ToolOutput(_told(page, given.prompt), is_error=bool(page.moved))
+    yield ToolOutput(_told(page, given.prompt), is_error=bool(page.moved), details={"bytes": page.size})
 
 
 def _told(page: Page, prompt: str) -> str:

@@ -136,4 +136,4 @@ def _page(target: Target, answer: _Answer) -> Page:
     if answer.encoded:
         raise Refused("the answer is compressed", where=str(target), mend="use another page")
     text, cut = readable(answer.body, answer.headers.get("content-type", ""))
-    return Page(str(target), text, cut or answer.cut)
+    return Page(str(target), text, cut or answer.cut, size=len(answer.body))
