@@ -56,7 +56,7 @@ def due(session: Session) -> bool:
         return True
     window = session.world.model.abilities(session.frozen.model).window
     grown = len(session.history) > session.shortened
-    return grown and _size(session) >= session.world.compaction * window
+    return grown and session.context_size >= session.world.compaction * window
 
 
 async def compacted(session: Session) -> AsyncGenerator[AgentEvent, None]:
@@ -71,7 +71,7 @@ async def compacted(session: Session) -> AsyncGenerator[AgentEvent, None]:
     if session.futile >= FUTILE:
         yield Ended(session.agent, End.LIMIT, STUCK)
         return
-    before, by, made = _size(session), "cut", None
+    before, by, made = session.context_size, "cut", None
     head = session.history[:start]
     kept = turns.bounded(session.history[start:], int(RESULT_SHARE * abilities.window))
     if len(head) > 1:
@@ -93,11 +93,6 @@ async def compacted(session: Session) -> AsyncGenerator[AgentEvent, None]:
     after = turns.tokens([*session.frozen.system, *session.frozen.tools, *history])
     session.shorten(history, by=by, before=before, after=after)
     yield Compacted(session.agent, before, after)
-
-
-def _size(session: Session) -> int:
-    """Guess the tokens of the next request."""
-    return session.last_context + turns.tokens(turns.new(session.history))
 
 
 def _back_ends(part: Part) -> list[tuple[str, BackEnd]]:
@@ -157,23 +152,21 @@ async def _asked(
         peak=session.peak,
         summarize=summarize,
     )
-    world.ledger.settle(session.agent)
-    if not world.ledger.may_start(session.agent):
-        return
-    try:
-        async with closing(world.model.stream(request)) as events:
-            async for event in events:
-                match event:
-                    case Notice():
-                        session.noticed(event)
-                        yield Info(session.agent, event.kind, event.text)
-                    case Completed():
-                        session.book(event)
-                        yield event
-                    case _:
-                        pass
-    except PlangateError as error:
-        session.note("unsummarised", {"text": str(error)})
-        yield Info(session.agent, "compaction", f"no summary: {error}")
-    finally:
-        world.ledger.settle(session.agent)
+    async with world.ledger.call(session.dearest) as may:
+        if not may:
+            return
+        try:
+            async with closing(world.model.stream(request)) as events:
+                async for event in events:
+                    match event:
+                        case Notice():
+                            session.noticed(event)
+                            yield Info(session.agent, event.kind, event.text)
+                        case Completed():
+                            session.book(event)
+                            yield event
+                        case _:
+                            pass
+        except PlangateError as error:
+            session.note("unsummarised", {"text": str(error)})
+            yield Info(session.agent, "compaction", f"no summary: {error}")

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bot.agent.limits import dearest
 from bot.agent.relay import closing
 from bot.agent.session import Session
+from bot.agent.turns import tokens
 from bot.core.errors import PlangateError
 from bot.core.transcript import Json
 from bot.ports import Completed, ModelRequest
@@ -41,20 +43,24 @@ class Light:
 
     async def _answer(self, system: str, messages: Sequence[Json], tools: tuple[Json, ...]) -> Completed | None:
         """Make one request and book it; None where it failed, or the budget has no room for it."""
-        world, agent = self.session.world, self.session.agent
-        if not self.model or not world.ledger.may_start(agent):
+        world = self.session.world
+        if not self.model:
             return None
         told = ({"type": "text", "text": system},)
         request = ModelRequest(self.model, told, tools, messages, role="light", user_id=world.user_id)
+        size = tokens([told, tools, messages])
+        async with world.ledger.call(dearest(world.model.abilities(self.model), "light", size)) as may:
+            return await self._made(request) if may else None
+
+    async def _made(self, request: ModelRequest) -> Completed | None:
+        """Make a request that may go out; None where it failed."""
         found = None
         try:
-            async with closing(world.model.stream(request)) as events:
+            async with closing(self.session.world.model.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, Completed):
                         found = event
                         self.session.book(event)
         except PlangateError as error:
             self.session.note("light", {"text": str(error)})
-        finally:
-            world.ledger.settle(agent)
         return found

@@ -1,16 +1,20 @@
 """What a session may use, and what it has spent (L5, S9); one ledger is shared by a session and its sub-agents.
 
-At most one model call goes over a budget of dollars: calls that are under way are counted with what the agent's last
-call cost.
+At most one model call goes over a budget of dollars: calls that are under way are counted with the most that they can
+cost.
 """
 
-from collections.abc import Mapping
+import asyncio
+import math
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Self
 
 from bot.core.bounds import UNBOUND, Bounds
+from bot.core.exchange import MOST_TOKENS, Abilities
 from bot.core.names import AgentId
 from bot.ports import Usage
 
@@ -47,6 +51,11 @@ USES: Final[Mapping[str, tuple[Resource, ...]]] = MappingProxyType(
     | dict.fromkeys(("WebFetch", "WebSearch"), _NET)
 )
 """What one call of a tool uses, beside a tool call."""
+
+
+def dearest(abilities: Abilities, role: str, context: int) -> float:
+    """Give the most that a call can cost, in US dollars, whose prompt has so many tokens."""
+    return context * abilities.prompt_usd + MOST_TOKENS[role] * abilities.answer_usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +112,43 @@ class Ledger:
     rows: dict[tuple[AgentId, str], Spent] = field(default_factory=dict)
     carried: float = 0.0
     """Dollars among them that the thread's journal has from an earlier process; they count against the budget alone."""
-    _open: dict[AgentId, float] = field(default_factory=dict)
-    _last: dict[AgentId, float] = field(default_factory=dict)
+    _open: dict[object, float] = field(default_factory=dict)
+    """What each call that is under way may cost at most."""
+    _dearest: float = 0.0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def may_start(self, agent: AgentId) -> bool:
-        """Tell whether another request fits the budget, and if so count it as under way."""
-        if self.budget_usd is not None and self.cost_usd + sum(self._open.values()) >= self.budget_usd:
-            return False
-        self._open[agent] = self._last.get(agent, 0.0)
-        return True
+    @asynccontextmanager
+    async def call(self, most_usd: float) -> AsyncIterator[bool]:
+        """Tell whether a call that costs at most so much may go out; it counts as under way within the block.
 
-    def settle(self, agent: AgentId) -> None:
-        """Forget a request that is no longer under way."""
-        self._open.pop(agent, None)
+        Waits while the calls under way may use up the budget, so that at most one call goes over it.
+        """
+        while self._open and not self.used_up and self._left <= sum(self._open.values()):
+            await self._changed.wait()
+        if self.used_up:
+            yield False
+            return
+        ticket = object()
+        self._open[ticket] = max(most_usd, self._dearest)
+        try:
+            yield True
+        finally:
+            del self._open[ticket]
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    @property
+    def used_up(self) -> bool:
+        """Whether the budget is spent."""
+        return self._left <= 0
+
+    @property
+    def _left(self) -> float:
+        return math.inf if self.budget_usd is None else self.budget_usd - self.cost_usd
 
     def add(self, agent: AgentId, model: str, usage: Usage, cost_usd: float | None) -> None:
         """Book one response."""
-        self.settle(agent)
-        self._last[agent] = cost_usd or 0.0
+        self._dearest = max(self._dearest, cost_usd or 0.0)
         row = self.rows.get((agent, model), Spent())
         self.rows[agent, model] = Spent(
             row.usage + usage, row.cost_usd + (cost_usd or 0.0), row.requests + 1, row.unpriced + (cost_usd is None)

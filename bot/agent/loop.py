@@ -109,9 +109,20 @@ async def _react(session: Session, completed: Completed, in_vain: Counter[str]) 
 
 
 async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Completed]:
-    """Make one model request and relay it; a failure for good is an Ended."""
-    session.steps += 1
-    yield RequestStarted(session.agent, session.steps)
+    """Make one model request, once the budget has room for it, and relay it; a failure for good is an Ended."""
+    async with session.world.ledger.call(session.dearest) as may:
+        if not may:
+            yield _spent(session)
+            return
+        session.steps += 1
+        yield RequestStarted(session.agent, session.steps)
+        async with closing(_asked(session)) as events:
+            async for event in events:
+                yield event
+
+
+async def _asked(session: Session) -> AsyncIterator[AgentEvent | Began | Completed]:
+    """Make one model request and relay it."""
     frozen, world = session.frozen, session.world
     request = ModelRequest(
         frozen.model,
@@ -134,8 +145,6 @@ async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Compl
     except PlangateError as error:
         session.note("failed", {"text": str(error)})
         yield Ended(session.agent, End.FAILED, str(error))
-    finally:
-        world.ledger.settle(session.agent)
 
 
 def _relayed(session: Session, event: ModelEvent) -> AgentEvent | Began | Completed:
@@ -192,15 +201,18 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
 
 def _limit(session: Session) -> Ended | None:
     """End at the limit that is reached, with used and allowed; None when the next request may go out (L5)."""
-    ledger = session.world.ledger
     try:
         Monitor(session).check()
     except OverLimit as over:
         return Ended(session.agent, End.LIMIT, over.what, over.resource)
-    if not ledger.may_start(session.agent):
-        spent = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
-        return Ended(session.agent, End.LIMIT, spent)
-    return None
+    return _spent(session) if session.world.ledger.used_up else None
+
+
+def _spent(session: Session) -> Ended:
+    """End at the budget."""
+    ledger = session.world.ledger
+    spent = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
+    return Ended(session.agent, End.LIMIT, spent)
 
 
 def _nudge(session: Session, completed: Completed) -> bool:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from bot.agent import turns
 from bot.agent.events import ModeChanged
-from bot.agent.limits import USES, Ledger, Limits, Resource
+from bot.agent.limits import USES, Ledger, Limits, Resource, dearest
 from bot.agent.modes import Mode
 from bot.agent.permissions import Gate
 from bot.agent.tools.tool import Context, Tool
@@ -217,6 +218,17 @@ class Session:
         self.world.ledger.add(self.agent, completed.model, completed.usage, completed.cost_usd)
         self.note("aside", _facts(completed))
         self.world.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
+
+    @property
+    def context_size(self) -> int:
+        """How many tokens the next request has: those of the last usage, and a guess of what came since."""
+        return self.last_context + turns.tokens(turns.new(self.history))
+
+    @property
+    def dearest(self) -> float:
+        """What the next request can cost at most, in US dollars."""
+        frozen = self.frozen
+        return dearest(self.world.model.abilities(frozen.model), frozen.role, self.context_size)
 
     def measure(self, usage: Usage, window: int) -> None:
         """Take in how large the context is now, and whether the last compaction made room."""

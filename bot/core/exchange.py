@@ -1,10 +1,16 @@
 """What passes between a session and a model: the request, and the events of its answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from bot.core.transcript import Json
+
+MOST_TOKENS: Final[Mapping[str, int]] = MappingProxyType(
+    {"main": 64_000, "subagent": 32_000, "restricted": 4_096, "light": 4_096}
+)
+"""How many tokens an answer may have, by the role of who asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,10 @@ class Abilities:
     """Whether it makes a signed summary on demand."""
     binds: bool
     """Whether its thinking is bound to all that came before it."""
+    prompt_usd: float = 0.0
+    """What a token of the prompt costs at most; 0 for a model without prices."""
+    answer_usd: float = 0.0
+    """What a token of the answer costs at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Limits end a session cleanly and say which one it was; a ledger keeps the books (L5)."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,10 +10,11 @@ from bot.agent.events import End
 from bot.agent.limits import Ledger, Limits
 from bot.core.names import AgentId
 from bot.ports import ToolOutput, Usage
-from bot.testing.model.reply import Reply, call, say, several
+from bot.testing.model.reply import Reply, Text, call, say, several
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.ground import Room, drive, ended, valid
+from tests.agent.crew import script, task, team
+from tests.agent.ground import Room, drive, ended, results, valid
 
 A, B = AgentId("main"), AgentId("explore-1")
 
@@ -85,15 +88,39 @@ async def test_many_calls_of_one_message_count_each(room: Open) -> None:
 
 
 @pytest.mark.req("L5")
-def test_calls_under_way_count_against_the_budget() -> None:
-    """A second agent does not start where the first one's open call may use up the rest."""
-    ledger = Ledger(budget_usd=1.0)
-    assert ledger.may_start(A)
-    ledger.add(A, "m", Usage(input=1), 0.6)
-    assert ledger.may_start(A)
-    assert not ledger.may_start(B)
-    ledger.settle(A)
-    assert ledger.may_start(B)
+async def test_calls_under_way_count_against_the_budget() -> None:
+    """A second call waits where the open one may use up the rest; then it goes out, or there is nothing left for it."""
+    for cost, may_follow in ((0.6, True), (1.1, False)):
+        ledger = Ledger(budget_usd=1.0)
+        order: list[object] = []
+
+        async def second(ledger: Ledger = ledger, order: list[object] = order) -> None:
+            async with ledger.call(0.1) as may:
+                order.append(may)
+
+        async with asyncio.TaskGroup() as group, ledger.call(1.0) as may:
+            assert may
+            group.create_task(second())
+            await asyncio.sleep(0.01)
+            assert order == [], "it waits"
+            ledger.add(A, "m", Usage(input=1), cost)
+        assert order == [may_follow]
+
+
+@pytest.mark.req("L5", "S9")
+async def test_sub_agents_together_go_over_a_budget_by_one_call(room: Open) -> None:
+    """Eight at once, each dearer than any call before: no more is spent than the budget and what one call costs."""
+    dear = Reply((Text("Found."),), usage={"output_tokens": 20_000})
+    tasks = several(*(task(f"part {number}") for number in range(8)))
+    r = room(script(tasks, lambda _: dear), budget_usd=0.5)
+    t = team(r, at_once=8)
+    end = ended(await drive(t.session))
+    assert end.end is End.LIMIT
+    one = max(row.cost_usd for row in r.world.ledger.rows.values())
+    assert one > 0.2
+    assert 0.5 <= r.world.ledger.cost_usd < 0.5 + one
+    assert r.world.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
+    assert sum("the budget of $0.50 was reached" in str(block["content"]) for block in results(t.session)) >= 5
 
 
 @pytest.mark.req("M12")

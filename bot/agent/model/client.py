@@ -134,7 +134,9 @@ class AnthropicModel:
     def abilities(self, model: str) -> Abilities:
         """Tell what the model of that name can hold."""
         spec = self.spec(model)
-        return Abilities(spec.window, spec.summarizes, spec.thinking == "adaptive")
+        dear = spec.prices and (spec.prices.above or spec.prices)
+        prices = (max(dear.input, dear.write) / 1e6, dear.output / 1e6) if dear else (0.0, 0.0)
+        return Abilities(spec.window, spec.summarizes, spec.thinking == "adaptive", *prices)
 
     def _other(self, spec: ModelSpec) -> ModelSpec | None:
         """Give the model to go on with where this one does not answer; None where there is no other."""

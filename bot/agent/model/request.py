@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from bot.agent.model.context import context_fields
 from bot.agent.model.specs import ModelSpec
+from bot.core.exchange import MOST_TOKENS
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
 
 MARK: Final[Json] = {"type": "ephemeral"}
 TAIL_MARKS: Final = 2
 
-_MAX_TOKENS: Final = {"main": 64_000, "subagent": 32_000, "restricted": 4_096, "light": 4_096}
 _EFFORT: Final = {"main": "medium", "subagent": "medium", "restricted": "low", "light": "low"}
 _UNMARKABLE: Final = frozenset({"thinking", "redacted_thinking"})
 _THINKING_BUDGET: Final = 8_000
@@ -31,7 +31,7 @@ def parameters(
     """
     if request.role == "light":
         return _light(request, spec, cap=cap, extra=extra)
-    wanted = _MAX_TOKENS[request.role]
+    wanted = MOST_TOKENS[request.role]
     limit = min(wanted, spec.max_output, cap or wanted)
     built: dict[str, Any] = {
         "model": spec.id,
@@ -58,7 +58,7 @@ def parameters(
 
 def _light(request: ModelRequest, spec: ModelSpec, *, cap: int | None, extra: Mapping[str, Any] | None) -> Json:
     """Build a light call: a plain text as system, no cache marks, no thinking where it may be switched off (M11)."""
-    limit = min(_MAX_TOKENS["light"], spec.max_output, cap or spec.max_output)
+    limit = min(MOST_TOKENS["light"], spec.max_output, cap or spec.max_output)
     built: Json = {"model": spec.id, "max_tokens": limit, "messages": list(request.messages)}
     built["system"] = "\n\n".join(block["text"] for block in request.system)
     if request.tools:
