@@ -169,6 +169,8 @@ class Configuration(Part):
 
 def parse(text: str, where: str) -> Configuration:
     """Read a configuration; raises Misconfigured with line, column and, for an unknown key, the nearest one."""
+    if not text.strip():
+        return Configuration()
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 

@@ -7,14 +7,15 @@ anything that acts is left.
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
-
-from markdown_it.token import Token
 
 from bot.core.codepoints import shown
 from bot.core.plan import inert as _boxes
 from bot.core.visible import newlines, parser
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 POSTED_CHARACTERS: Final = 58_000
 POSTED_BYTES: Final = 232_000
@@ -109,7 +110,7 @@ class _Calm:
         """Tell whether a text as GitHub reads it holds nothing that acts."""
         return all(self._harmless(part) for token in parser().parse(text) for part in (token, *(token.children or [])))
 
-    def _harmless(self, token: Token) -> bool:
+    def _harmless(self, token: "Token") -> bool:
         match token.type:
             case "html_block" | "html_inline":
                 return False
@@ -181,7 +182,7 @@ def _coded(found: re.Match[str]) -> str:
     return _code(found.group())
 
 
-def _seen(token: Token) -> str:
+def _seen(token: "Token") -> str:
     """Give the text of a paragraph, heading or cell as it is shown, all but its code spans."""
     shows = {"code_inline": "`", "softbreak": "\n", "hardbreak": "\n"}
     return "".join(shows.get(part.type, part.content) for part in token.children or [])

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from html.parser import HTMLParser
-from typing import Final
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from typing import TYPE_CHECKING, Final
 
 from bot.core.codepoints import shown
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 LIMIT: Final = 65_536
 """Characters of a text that are read; GitHub holds no longer comments."""
@@ -68,8 +69,10 @@ def _named(mention: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=1)
-def parser() -> MarkdownIt:
+def parser() -> "MarkdownIt":
     """Give the parser: CommonMark with GitHub's tables and strikethrough (https://github.github.com/gfm/)."""
+    from markdown_it import MarkdownIt
+
     return MarkdownIt("commonmark", {"html": True, "maxNesting": 100}).enable(["table", "strikethrough"])
 
 
@@ -104,11 +107,11 @@ class _Page:
     def text(self) -> str:
         return re.sub(r"\n{3,}", "\n\n", "\n".join(self.lines)).strip()
 
-    def take(self, tokens: Sequence[Token]) -> None:
+    def take(self, tokens: Sequence["Token"]) -> None:
         for token in tokens:
             self._block(token)
 
-    def _block(self, token: Token) -> None:
+    def _block(self, token: "Token") -> None:
         match token.type:
             case "inline":
                 self._inline(token.children or [])
@@ -128,7 +131,7 @@ class _Page:
         self.removed += [*html.removed, *([unclosed.group()] if unclosed else [])]
         self._emit(html.shown.strip())
 
-    def _structure(self, token: Token) -> None:
+    def _structure(self, token: "Token") -> None:
         match token.type:
             case "blockquote_open":
                 self.mark = self._first() + "> "
@@ -158,7 +161,7 @@ class _Page:
         """Give what stands before the first line of the next block."""
         return self.mark or "".join(self.containers)
 
-    def _inline(self, children: Sequence[Token]) -> None:
+    def _inline(self, children: Sequence["Token"]) -> None:
         html = _Html()
         html.take(children)
         self.removed += html.removed
@@ -171,7 +174,7 @@ class _Page:
             if not self.containers:
                 self.commands.append(html.spoken)
 
-    def _code(self, token: Token) -> None:
+    def _code(self, token: "Token") -> None:
         language, _, rest = token.info.strip().partition(" ")
         if rest:
             self.removed.append(rest)
@@ -199,13 +202,13 @@ class _Html(HTMLParser):
         self.tags = 0
         self.cut = False
 
-    def take(self, children: Sequence[Token]) -> None:
+    def take(self, children: Sequence["Token"]) -> None:
         """Read the parts of one paragraph, heading or cell."""
         for child in children:
             self._part(child)
         self.close()
 
-    def _part(self, child: Token) -> None:
+    def _part(self, child: "Token") -> None:
         match child.type:
             case "text" | "text_special":
                 self._say(child.content)

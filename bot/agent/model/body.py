@@ -1,6 +1,7 @@
 """The body of one call, joined from the bytes that its messages have already (M3): its cost is that of what is new."""
 
 from collections.abc import Mapping
+from itertools import chain, repeat
 from typing import Any
 
 from bot.core.transcript import encoded
@@ -9,7 +10,12 @@ from bot.ports import ModelRequest
 
 def body(fields: Mapping[str, Any], request: ModelRequest) -> bytes:
     """Give the JSON of a call's fields; a message that stands among them as it was stored is not encoded again."""
-    known = {id(message): text for message, text in zip(request.messages, request.stored, strict=False)}
-    messages = b",".join(known.get(id(message)) or encoded(message) for message in fields["messages"])
+    kept, texts = chain(request.messages, repeat(None)), chain(request.stored, repeat(b""))
+    aligned = zip(fields["messages"], kept, texts, strict=False)
+    parts = [text if text and message is stored else encoded(message) for message, stored, text in aligned]
     rest = encoded({name: value for name, value in fields.items() if name != "messages"})
-    return b'{"messages":[' + messages + b"]," + rest[1:]
+    if not parts:
+        return b'{"messages":[],' + rest[1:]
+    parts[0] = b'{"messages":[' + parts[0]
+    parts[-1] += b"]," + rest[1:]
+    return b",".join(parts)  # the one copy of it all
