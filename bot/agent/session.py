@@ -126,6 +126,8 @@ class Session:
     """What a call would have gone over; the session ends before its next request."""
     asked: Completed | None = None
     """An answer whose calls have no results yet, and can be made again after a crash."""
+    _noted: dict[str, str] = field(default_factory=dict)
+    """The stamps of files that the transcript has."""
 
     def __post_init__(self) -> None:
         self.started = self.world.clock.monotonic()
@@ -267,14 +269,14 @@ class Session:
                 self._take_in(body)
             case LineKind.MESSAGE:
                 self.asked = None
-                self.context.stamps.update(body.get("seen") or {})
+                self._saw(body)
             case LineKind.NOTE if body.get("note") == ASKED:
                 usage = Usage(**body["usage"])
                 self.asked = Completed(body["message"], body["stop_reason"], usage, body["cost_usd"], body["model"])
             case LineKind.NOTE if body.get("note") == "canary":
                 self.asked = None
             case LineKind.COMPACTED:
-                self.context.stamps.update(body.get("seen") or {})
+                self._saw(body)
                 self.shortened = len(body["history"])
                 self._shortened(body["after"])
             case LineKind.NOTE if body.get("note") == "mode":
@@ -283,6 +285,12 @@ class Session:
                 self.world.ledger.add(self.agent, body["model"], Usage(**body["usage"]), body["cost_usd"])
             case _:
                 pass
+
+    def _saw(self, body: Json) -> None:
+        """Take over the stamps of a line."""
+        seen = body.get("seen") or {}
+        self.context.stamps.update(seen)
+        self._noted.update(seen)
 
     def _take_in(self, body: Json) -> None:
         """Count an answer, and book what it cost."""
@@ -320,8 +328,11 @@ class Session:
         return self._line(LineKind.MESSAGE, {**(facts or {}), "message": message})
 
     def _results(self, message: Json) -> Line:
-        """Give the line of a message with tool results, and with it the stamps of the files that were read."""
-        return self._message(message, well_formed({"seen": dict(self.context.stamps)}) if self.context.stamps else None)
+        """Give the line of a message with tool results, and with it the stamps that no line before it has."""
+        stamps = self.context.stamps
+        fresh = {path: stamp for path, stamp in stamps.items() if self._noted.get(path) != stamp}
+        self._noted.update(fresh)
+        return self._message(message, well_formed({"seen": fresh}) if fresh else None)
 
     def _line(self, kind: LineKind, body: Json) -> Line:
         return Line(kind, self.world.clock.now(), body)

@@ -121,6 +121,7 @@ class Room:
         gate: Gate | None = None,
         world: World | None = None,
         delegate: Delegate | None = None,
+        environment: Environment = ENVIRONMENT,
     ) -> Session:
         """A session, begun with the task where there is one."""
         named = by_name(tools)
@@ -138,7 +139,7 @@ class Room:
         )
         if task is not None:
             reminders = [prompt("plan_mode")] if mode is Mode.PLAN else []
-            session.begin(first_message(ENVIRONMENT, task, reminders))
+            session.begin(first_message(environment, task, reminders))
         return session
 
     def resumed(self, ident: str = "thread-1", *, tools: Iterable[Tool] = ALL, limits: Limits | None = None) -> Session:

@@ -207,6 +207,20 @@ async def test_stamps_and_spend_come_back(room: Open) -> None:
 
 
 @pytest.mark.req("L9", "T4")
+async def test_a_stamp_is_stored_once(room: Open) -> None:
+    """Each line has the stamps that are new, so that it does not grow with the files read; all of them come back."""
+    names = ["a.py", "b.py", "a.py", "c.py", "a.py"]
+    stamps = iter([{"a.py": "1"}, {"b.py": "1"}, {"a.py": "1"}, {"c.py": "1"}, {"a.py": "2"}])
+    r = room(sequence(*(call("Read", file_path=name) for name in names), PLAN, say("Done.")))
+    r.host.answer = lambda *_: ToolOutput("x", stamps=next(stamps, {}))
+    first = r.session(mode=Mode.PLAN)
+    await drive(first)
+    stored = [line.body["seen"] for line in r.world.transcripts.load(first.id) if "seen" in line.body]
+    assert stored == [{"a.py": "1"}, {"b.py": "1"}, {"c.py": "1"}, {"a.py": "2"}]
+    assert r.resumed().context.stamps == {"a.py": "2", "b.py": "1", "c.py": "1"}
+
+
+@pytest.mark.req("L9", "T4")
 async def test_an_edit_after_a_resume_knows_the_file(room: Open) -> None:
     """Edit sends the stamp of the last read, and none for a file that was never read."""
     edit = {"old_string": "a", "new_string": "b"}
