@@ -131,8 +131,13 @@ class Merge:
 class Workspace(Protocol):
     """A safe place to work in (security.md: principals, G)."""
 
-    async def checkout(self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes) -> Checkout:
-        """Give the checkout of that name as it was left; where it is not there, made from `base` and what was kept."""
+    async def checkout(
+        self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
+    ) -> Checkout:
+        """Give the checkout of that name as it was left; where it is not there, made from `base` and what was kept.
+
+        `anew`: whatever was left is thrown away.
+        """
 
     async def keep(self, checkout: Checkout) -> bytes:
         """Give what changed in a checkout as data that makes it again elsewhere; b"" where nothing can be kept."""
@@ -220,6 +225,9 @@ class Transcripts(Protocol):
 
     def kept(self, session: SessionId) -> bytes:
         """Give the newest work that was kept for a session; b"" for none."""
+
+    def behind(self, session: SessionId) -> bool:
+        """Tell whether a session went on elsewhere since it was here: what `keep` was given there is its work then."""
 
     async def save(self) -> None:
         """Carry what was added since the last save to where the journal is."""

@@ -73,6 +73,10 @@ class MemoryTranscripts:
         """Give the work of a session."""
         return self._work.get(checked(session), b"")
 
+    def behind(self, session: SessionId) -> bool:  # noqa: ARG002 - the port's
+        """There is no other disk."""
+        return False
+
     async def save(self) -> None:
         """Do nothing: there is nowhere else to carry it to."""
 

@@ -104,6 +104,14 @@ class SpooledTranscripts:
             return self._work[session]
         return self._stored_work(self._refs.last_seen(self._thread), checked(session))[1]
 
+    def behind(self, session: SessionId) -> bool:
+        """Tell whether another disk went on with a session that is not open here: its work is not what is here."""
+        if checked(session) in self._ends:
+            return False
+        stored = self._stored(_chunks(self._refs.last_seen(self._thread), session))
+        spooled = self._spool.read(session).records
+        return bool(_differing(stored, spooled)) or max(stored, default=0) > max(spooled, default=0)
+
     def unsaved(self, tip: Tip) -> Mapping[str, bytes]:
         """Give the files that a tip lacks of the sessions that are open here: what rides on each push of the journal.
 

@@ -30,11 +30,14 @@ BYTES_A_SECOND: Final = 4_096
 async def checkout(desk: Desk, now: Record) -> Checkout:
     """Give the checkout of the newest request: as it was left, or else made from its base and the work that was kept.
 
-    Another request begins with a fresh one, whatever the work on the one before it left behind.
+    Another request begins with a fresh one, whatever the work on the one before it left behind; and where another disk
+    went on with the work, what is left on this one is not what the transcript tells of, nor what was checked (E4).
     """
     request = now.last(Move.REQUESTED).n
     name = f"{desk.place.repository}-{desk.place.thread}-{request}-{now.base[:16]}"
-    return await desk.workspace.checkout(name, now.base, lambda: desk.world.transcripts.kept(now.work_session))
+    transcripts, session = desk.world.transcripts, now.work_session
+    anew = desk.pulls is not None and transcripts.behind(session)
+    return await desk.workspace.checkout(name, now.base, lambda: transcripts.kept(session), anew=anew)
 
 
 @asynccontextmanager

@@ -55,13 +55,15 @@ class Checkouts:
     unsafe: bool = False
     _locks: dict[str, Lock] = field(default_factory=dict)
 
-    async def get(self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes) -> Checkout:
-        """Give the checkout of that name as it was left, or made from `base` and what was kept.
+    async def get(
+        self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
+    ) -> Checkout:
+        """Give the checkout of that name as it was left, or made (`anew`: in any case) from `base` and what was kept.
 
         Raises Conflict when it is taken.
         """
         place = self._take(name)
-        if not (place / "base").exists():
+        if anew or not (place / "base").exists():
             await self.mirror.ensure(base)
             making = await self._begin(place)
             await self.mirror.healed(base, lambda: self._populate(making / "tree", base))

@@ -81,14 +81,16 @@ class GitWorkspace:
         publisher = Publisher(folder / "publishing", mirror, screen or Screen())
         return cls(source, mirror, checkouts, publisher, bounds, passage or Passage())
 
-    async def checkout(self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes) -> Checkout:
-        """Give the checkout of that name as it was left, or made from `base` and what was kept.
+    async def checkout(
+        self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
+    ) -> Checkout:
+        """Give the checkout of that name as it was left, or made (`anew`: in any case) from `base` and what was kept.
 
         Raises Conflict when it is taken. Whatever killed processes left is removed before.
         """
         await self.checkouts.sweep()
         await self.publisher.sweep()
-        return await self.checkouts.get(name, base, kept)
+        return await self.checkouts.get(name, base, kept, anew=anew)
 
     async def keep(self, checkout: Checkout) -> bytes:
         """Give what changed in a checkout, to make it again where this disk is gone; b"" where nothing can be kept."""

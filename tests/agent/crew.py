@@ -54,7 +54,10 @@ class DeskWorkspace:
     """Where given, no sandbox is there before it is set."""
     opened: asyncio.Queue[DeskHost] = field(default_factory=asyncio.Queue)
 
-    async def checkout(self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes) -> Checkout:  # noqa: ARG002
+    async def checkout(
+        self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
+    ) -> Checkout:
+        assert (kept(), anew) == (b"", False)
         return Checkout(name, FOLDER, base)
 
     async def keep(self, checkout: Checkout) -> bytes:  # noqa: ARG002

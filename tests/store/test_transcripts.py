@@ -350,6 +350,8 @@ async def test_a_held_session_goes_on_elsewhere(open_on: Open) -> None:
     await second.save()
     third = open_on("c")
     assert (texts(third), third.kept(S)) == (["one", "two"], b"after two")
+    assert [open_on(disk).behind(S) for disk in "abd"] == [True, False, True]
+    assert not open_on("d").behind(SessionId("other"))
     first.keep(S, b"lost")
     with pytest.raises(Conflict):
         await first.save()

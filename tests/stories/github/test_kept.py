@@ -8,6 +8,7 @@ import pytest
 
 from bot.compose.github import GitHubHost
 from bot.compose.parts import key_of
+from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import RepositoryId, SessionId, ThreadNumber
 from bot.store.thread_refs import Remote, ThreadRefs
@@ -15,6 +16,7 @@ from bot.store.transcripts import SpooledTranscripts
 from bot.testing.github.faults import Fault
 from bot.testing.model.reply import Fault as Failure
 from bot.workflow.record import Record
+from tests.github.effects import BRANCH, PUSH
 from tests.stories.github.ground import FIX, FIXED, HOME, Story, first, settings
 from tests.stories.github.moments import exactly_one
 from tests.stories.ground import until
@@ -69,6 +71,29 @@ async def test_goes_on_from_the_last_half_minute(story: Story, tmp_path: Path) -
     assert "total >= FREE_FROM" in story.file(branch, FIXED)
     exactly_one(story)
     assert journaled(now, now.work_session) == pytest.approx(spent(story, now.work_session, tmp_path), abs=1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.req("E4", "PR5", "PR2")
+async def test_what_one_disk_has_left_is_not_what_another_did(story: Story, tmp_path: Path) -> None:
+    """Work stops on one machine and is done on another, which dies before the push: what was done is published."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    stops = story.model.pause("w1")
+    looking = asyncio.ensure_future(story.host.look(story.address()))
+    await first(stops.reached(), looking)
+    looking.cancel()
+    stops.go_on()
+    await asyncio.gather(looking, return_exceptions=True)
+    story.github.faults.plan(PUSH, Fault("status", 502), times=99, containing=BRANCH)
+    async with other_disk(story, tmp_path / "other") as other:
+        with pytest.raises(Transient):
+            await other.look(story.address())
+    story.github.faults.clear()
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (branch,) = story.branches()
+    assert "total >= FREE_FROM" in story.file(branch, FIXED)
+    exactly_one(story)
 
 
 @pytest.mark.req("L5", "L9")
