@@ -14,6 +14,7 @@ from bot.core.names import RepositoryId, ThreadNumber, ToolUseId, thread_ref
 from bot.core.pull import PullOrder
 from bot.core.question import permission
 from bot.core.turn import Sign
+from bot.github.door import Door
 from bot.github.pulls import GitHubPulls
 from bot.github.redelivery import Redeliveries
 from bot.github.tokens import AppTokens
@@ -40,7 +41,8 @@ MISHAPS: Final = {
     "not done, reset": Fault("reset"),
 }
 GRAPHQL: Final = "POST /graphql"
-WRITES: Final = frozenset({"post", "change", "put", "delete", "mutate"})
+WRITES: Final = {name for name in vars(Door) if name[0] != "_"} - {"get", "pages", "graphql", "close"}
+"""Whatever the door can do but read."""
 FOR_EVER: Final = 1_000_000
 BLIND: Final = (
     Plan("GET /*", Fault("status", 502), FOR_EVER),

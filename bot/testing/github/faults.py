@@ -83,6 +83,8 @@ class Faults:
     def __init__(self, world: World) -> None:
         self._world = world
         self._plans: list[Plan] = []
+        self.struck = 0
+        """How many strikes there were."""
         self._lock = threading.Lock()
 
     def plan(self, requests: str, fault: Fault, *, times: int = 1, containing: str = "", after: int = 0) -> None:
@@ -141,6 +143,7 @@ class Faults:
                     self._plans[index] = replace(plan, after=plan.after - 1)
                     continue
                 self._plans[index] = replace(plan, times=plan.times - 1)
+                self.struck += 1
                 if plan.times == 1:
                     self._plans += plan.then
                 return plan.fault

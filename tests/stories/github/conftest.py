@@ -8,6 +8,7 @@ import pytest
 from bot.compose.github import GitHubHost
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
+from tests.stories.github.deaths import Mortal
 from tests.stories.github.ground import Model, QuickClock, RealClock, Story, settings, settle
 from tests.stories.github.runner import Runs
 from tests.stories.github.service import Served
@@ -53,3 +54,16 @@ def runs(tmp_path: Path, model: Model) -> Iterator[Runs]:
                 for pause in model.pauses.values():
                     pause.go_on()
                 made.end()
+
+
+@pytest.fixture
+def mortal(request: pytest.FixtureRequest, tmp_path: Path, model: Model) -> Iterator[Mortal]:
+    clock = QuickClock()
+    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
+        installation = settle(github.world, github)
+        made = Mortal(github, installation, clock.advance, model, api.base_url, tmp_path / "disks", clock)
+        made.action = request.param == "action"
+        try:
+            yield made
+        finally:
+            made.end()

@@ -54,6 +54,17 @@ class QuickClock:
         self._start, self._began, self._turned = datetime.now(UTC), time.monotonic(), 0.0
         self._lock = threading.Lock()
 
+    @classmethod
+    def at(cls, start: datetime, began: float, turned: float) -> "QuickClock":
+        """Give the clock of another process of this machine that gave its `state`."""
+        made = cls()
+        made._start, made._began, made._turned = start, began, turned
+        return made
+
+    def state(self) -> tuple[datetime, float, float]:
+        """Give what makes the same clock in another process."""
+        return self._start, self._began, self._turned
+
     def now(self) -> datetime:
         return self._start + timedelta(seconds=self.monotonic())
 

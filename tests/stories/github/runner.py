@@ -83,6 +83,14 @@ class Run:
         until(lambda: not list(processes(self.folder)), "all processes of the job end")
 
 
+def journal_of(hub: Hub, settings: Settings, home: Path, number: int) -> Record:
+    """Read a thread's journal, verified: chained, and sealed with the key that those settings have."""
+    repository, clock = hub.world.repository(HOME), SystemClock()
+    refs = ThreadRefs(Remote(f"{hub.github.server_url}/{HOME}.git"), home / "reading.git", clock)
+    journal = GitJournal(refs, RepositoryId(repository.id), key=key_of(settings), clock=clock)
+    return record(asyncio.run(journal.read(ThreadNumber(number))))
+
+
 @dataclass(slots=True)
 class Runs(Hub):
     """A hub with the Action on it; the clock is the real one, the job's token speaks."""
@@ -147,11 +155,7 @@ class Runs(Hub):
 
     def record(self, number: int = 1) -> Record:
         """Read the thread's journal, verified: chained, and sealed with the key of the jobs."""
-        repository, clock = self.world.repository(HOME), SystemClock()
-        refs = ThreadRefs(Remote(f"{self.github.server_url}/{HOME}.git"), self.home / "reading.git", clock)
-        key = key_of(Settings(api_key=Secret(KEY), data_dir=self.home / "reading"))
-        journal = GitJournal(refs, RepositoryId(repository.id), key=key, clock=clock)
-        return record(asyncio.run(journal.read(ThreadNumber(number))))
+        return journal_of(self, Settings(api_key=Secret(KEY), data_dir=self.home / "reading"), self.home, number)
 
     def end(self) -> None:
         """End what still runs."""

@@ -12,13 +12,10 @@ from tests.stories.github.ground import PATIENCE, Story, soak
 from tests.stories.github.moments import COMMENTS, MOMENTS, PULLS, REACTIONS, READY, exactly_one, strike
 from tests.stories.github.service import Served
 
-OFTEN = {"after the pull request is made", "done, then reset", "not done, 502"}
-EVERY_DAY = {"done, then cut"}
+OFTEN = {"after the pull request is made", "done, then reset", "done, then cut", "not done, 502"}
 
 
 def _sampled(name: str) -> object:
-    if name in EVERY_DAY:
-        return name
     return pytest.param(name, marks=pytest.mark.long) if name in OFTEN else soak(name)
 
 
