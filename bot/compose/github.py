@@ -252,7 +252,10 @@ class GitHubHost:
         """Say how git fetches a repository: one that is large and was never fetched, without contents of its past."""
         if Mirror.of(reached.remote, mirrors(self.settings.data_dir)).path.exists():
             return reached.remote
-        size = await repository.kilobytes(reached.door, reached.at)
+        try:
+            size = await repository.kilobytes(reached.door, reached.at)
+        except Refused:  # a size that is not told is no reason not to work
+            return reached.remote
         return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
     async def _dialogue(
