@@ -137,6 +137,8 @@ def _look(arguments: argparse.Namespace) -> int:
     from bot.compose.github import look_once
     from bot.config import settings
 
+    if arguments.unsafe_no_sandbox:
+        raise Misconfigured("others write here too", where="--unsafe-no-sandbox", mend="use it with --repo alone")
     _need_sandbox()
     record = asyncio.run(look_once(settings(), arguments.thread))
     print(json.dumps({"stage": str(record.stage)}) if arguments.json else f"{arguments.thread}: {record.stage}")
