@@ -1,20 +1,31 @@
 """Code points that nobody sees: shown as ‹U+XXXX›, but where writing needs them (X1).
 
 Kept: line feeds and tabs; the joiners and selectors of emoji sequences; joiners between letters of scripts that are
-written with them; the three flags that are spelled with tags (https://www.unicode.org/reports/tr51/).
+written with them, and the marks of scripts that stand before or between their signs; the three flags that are spelled
+with tags (https://www.unicode.org/reports/tr51/).
 """
 
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import Final
 
 _SUSPECT: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+    "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001345f"
+    "\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+)
+# Format code points that show, where they stand by signs of their own script: signs of numbers and verses in Arabic,
+# of abbreviation in Syriac, of numbers in Kaithi, of layout between hieroglyphs.
+_MARKS: Final = re.compile(
+    "[\u0600-\u0605\u06dd\u0890\u0891\u08e2](?=[\u0620-\u08ff])|\u070f(?=[\u0710-\u074f])"
+    "|[\U000110bd\U000110cd](?=[\U00011080-\U000110ba\U00011066-\U0001106f])"
+    "|(?<=[\U00013000-\U0001342f])[\U00013430-\U0001345f](?=[\U00013000-\U0001342f])"
 )
 _JOINERS: Final = frozenset("\u200c\u200d")
 _EMOJI_STYLE: Final = "\ufe0f"
+_STYLES: Final = frozenset("\ufe0e\ufe0f")
 _TAGGED_FLAGS: Final = re.compile(
     "\U0001f3f4(?:"
     + "|".join("".join(chr(0xE0000 + ord(sign)) for sign in name) for name in ("gbeng", "gbsct", "gbwls"))
@@ -22,38 +33,65 @@ _TAGGED_FLAGS: Final = re.compile(
 )
 # Arabic to Thaana and N'Ko, the scripts of India, Sinhala, Tibetan, Myanmar, Khmer, Mongolian, and their extensions.
 _JOINED_SCRIPTS: Final = re.compile("[\u0620-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\ua8e0-\ua8ff\uaa60-\uaa7f]")
-_PICTURES: Final = re.compile("[\xa9\xae\u203c-\u3299\U0001f000-\U0001faff]")
-_KEYS: Final = frozenset("0123456789#*")
+_PICTURES: Final = re.compile(
+    "[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+)
+_KEYCAPS: Final = frozenset(f"{key}\ufe0f\u20e3" for key in "0123456789#*")
 
 
 def shown(text: str) -> str:
     """Give a text with every code point that nobody sees as ‹U+XXXX›."""
+    return _replaced(text, _as_numbers)
+
+
+def parted(text: str) -> tuple[str, tuple[str, ...]]:
+    """Give a text as `shown`, but without runs of code points that nobody sees: they may spell something.
+
+    Beside it stands what was hidden, each code point or run as ‹U+XXXX›.
+    """
+    hidden: list[str] = []
+
+    def kept(run: str) -> str:
+        hidden.append(_as_numbers(run))
+        return hidden[-1] if len(run) == 1 else ""
+
+    return _replaced(text, kept), tuple(hidden)
+
+
+def blank(text: str) -> bool:
+    """Tell whether nothing of a text is seen."""
+    return not _replaced(text, lambda _: "").strip()
+
+
+def _as_numbers(run: str) -> str:
+    return "".join(f"‹U+{ord(sign):04X}›" for sign in run)
+
+
+def _replaced(text: str, replace: Callable[[str], str]) -> str:
+    """Replace each run of code points that nobody sees, all but flags and what writing needs."""
     if not _SUSPECT.search(text):
         return text
-    made, at = "", 0
-    for flag in _TAGGED_FLAGS.finditer(text):
-        made += _without(text, at, flag.start()) + flag.group()
-        at = flag.end()
-    return made + _without(text, at, len(text))
-
-
-def _without(text: str, start: int, end: int) -> str:
-    """Show the suspects in one part of a text."""
-    return "".join(
-        f"‹U+{ord(text[at]):04X}›" if _SUSPECT.match(text[at]) and not _needed(text, at) else text[at]
-        for at in range(start, end)
-    )
+    made, run = list[str](), ""
+    flags = {at for flag in _TAGGED_FLAGS.finditer(text) for at in range(*flag.span())}
+    for at, sign in enumerate(text):
+        if _SUSPECT.match(sign) and at not in flags and not _needed(text, at):
+            run += sign
+            continue
+        made += [replace(run), sign] if run else [sign]
+        run = ""
+    return "".join([*made, *([replace(run)] if run else [])])
 
 
 def _needed(text: str, at: int) -> bool:
     """Tell whether writing needs the code point at that place."""
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
-    if text[at] == _EMOJI_STYLE:
-        return bool(_PICTURES.match(before)) or (before in _KEYS and after == "\u20e3")
+    if text[at] in _STYLES:
+        return bool(_PICTURES.match(before)) or (text[at - 1 : at + 2] in _KEYCAPS)
     if text[at] not in _JOINERS:
-        return False
-    if _JOINED_SCRIPTS.match(before) and _JOINED_SCRIPTS.match(after):
-        return True
+        return _MARKS.match(text, at) is not None
+    if _JOINED_SCRIPTS.match(before):
+        return _SUSPECT.match(after) is None
     return text[at] == "\u200d" and _picture_before(text, at) and bool(_PICTURES.match(after))
 
 

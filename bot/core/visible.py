@@ -8,12 +8,14 @@ Rules
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Final
 
-from bot.core.codepoints import shown
+from bot.core import footnotes
+from bot.core.codepoints import parted, shown
+from bot.core.footnotes import references, with_footnotes
+from bot.core.markup import Hiding, Markup
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -22,11 +24,10 @@ if TYPE_CHECKING:
 LIMIT: Final = 65_536
 """Characters of a text that are read; GitHub holds no longer comments."""
 
-_HIDING: Final = frozenset("script style template title textarea iframe noembed noframes noscript xmp svg math".split())
-_BREAKING: Final = frozenset("br p div li tr h1 h2 h3 h4 h5 h6 summary details blockquote pre hr".split())
-_EMPTY: Final = frozenset("area base br col embed hr img input link meta source track wbr".split())
-_UNCLOSED: Final = re.compile(r"<!--(?:(?!-->).)*\Z", re.DOTALL)
-_UNSEEN_ATTRIBUTES: Final = ("alt", "title", "aria-label", "data-content")
+# Blocks that GitHub draws instead of showing their text: of some only what follows this sign is not drawn.
+# https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/creating-diagrams
+_DRAWN: Final = {"mermaid": "%%", "math": "%"}
+_PICTURED: Final = frozenset(("geojson", "topojson", "stl"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,13 @@ class Visible:
 
 
 def visible(text: str) -> Visible:
-    """Give a Markdown text as people see it, as plain Markdown without HTML; invisible code points as ‹U+XXXX›."""
+    """Give a Markdown text as people see it, as plain Markdown without HTML.
+
+    A code point that nobody sees is shown as ‹U+XXXX›, a run of them is removed; both are among what is told of.
+    """
     page = _read(text)
-    return Visible(shown(page.text()), tuple(shown(fragment) for fragment in page.removed if fragment.strip()))
+    seen, unseen = parted(page.text())
+    return Visible(seen, (*(shown(fragment) for fragment in page.removed if fragment.strip()), *unseen))
 
 
 def mentions(text: str, mention: str) -> bool:
@@ -70,10 +75,12 @@ def _named(mention: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=1)
 def parser() -> "MarkdownIt":
-    """Give the parser: CommonMark with GitHub's tables and strikethrough (https://github.github.com/gfm/)."""
+    """Give the parser: CommonMark with GitHub's tables, strikethrough and footnotes (https://github.github.com/gfm/)."""
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": True, "maxNesting": 100}).enable(["table", "strikethrough"])
+    return with_footnotes(
+        MarkdownIt("commonmark", {"html": True, "maxNesting": 100}).enable(["table", "strikethrough"])
+    )
 
 
 @lru_cache(maxsize=8)
@@ -103,6 +110,14 @@ class _Page:
     row: list[str] | None = None
     mark: str = ""
     heading: bool = False
+    hiding: Hiding = Hiding()
+    depths: list[int] = field(default_factory=list)
+    """How many elements hid the text where each container began: what begins in one ends with it."""
+    refers: set[str] = field(default_factory=set)
+    notes: list[tuple[str, list[str]]] = field(default_factory=list)
+    """Footnotes with their lines."""
+    around: list[tuple[str, list[str]]] = field(default_factory=list)
+    """Of each footnote that is being read the label, and the lines that it stands among."""
 
     def text(self) -> str:
         return re.sub(r"\n{3,}", "\n\n", "\n".join(self.lines)).strip()
@@ -110,6 +125,16 @@ class _Page:
     def take(self, tokens: Sequence["Token"]) -> None:
         for token in tokens:
             self._block(token)
+        self._noted()
+
+    def _noted(self) -> None:
+        """Put the footnotes that are shown at the end; what nothing refers to nobody sees."""
+        for label, lines in self.notes:
+            text = f"[^{label}]: " + "\n".join(lines).strip()
+            if label in self.refers:
+                self.lines += [text, ""]
+            else:
+                self.removed.append(text)
 
     def _block(self, token: "Token") -> None:
         match token.type:
@@ -120,29 +145,27 @@ class _Page:
             case "html_block":
                 self._html(token.content)
             case "hr":
-                self._emit("---")
+                self._emit("" if self.hiding else "---")
             case _:
                 self._structure(token)
 
     def _html(self, source: str) -> None:
-        html, unclosed = _Html(), _UNCLOSED.search(source)
-        html.feed(source[: unclosed.start()] if unclosed else source)
-        html.close()
-        self.removed += [*html.removed, *([unclosed.group()] if unclosed else [])]
+        html = Markup(self.hiding)
+        self.hiding = html.block(source)
+        self.removed += html.removed
         self._emit(html.shown.strip())
 
     def _structure(self, token: "Token") -> None:
         match token.type:
             case "blockquote_open":
                 self.mark = self._first() + "> "
-                self.containers.append("> ")
+                self._enter("> ")
             case "list_item_open":
                 mark = f"{token.info}{token.markup} " if token.info else "- "
                 self.mark = self._first() + mark
-                self.containers.append(" " * len(mark))
+                self._enter(" " * len(mark))
             case "blockquote_close" | "list_item_close":
-                self.containers.pop()
-                self.mark = ""
+                self._leave()
             case "heading_open":
                 self.heading, self.mark = True, self._first() + "#" * int(token.tag[1]) + " "
             case "heading_close":
@@ -154,22 +177,40 @@ class _Page:
                 self._emit(" | ".join(cells), blank=False)
             case "table_close":
                 self.lines.append("")
+            case footnotes.OPEN:
+                self.around.append((token.info, self.lines))
+                self.lines = []
+            case footnotes.CLOSE:
+                label, around = self.around.pop()
+                self.notes.append((label, self.lines))
+                self.lines = around
             case _:
                 pass
+
+    def _enter(self, prefix: str) -> None:
+        self.containers.append(prefix)
+        self.depths.append(len(self.hiding.elements))
+
+    def _leave(self) -> None:
+        self.containers.pop()
+        self.mark = ""
+        self.hiding = replace(self.hiding, elements=self.hiding.elements[: self.depths.pop()])
 
     def _first(self) -> str:
         """Give what stands before the first line of the next block."""
         return self.mark or "".join(self.containers)
 
     def _inline(self, children: Sequence["Token"]) -> None:
-        html = _Html()
-        html.take(children)
+        html = Markup(self.hiding)
+        self.hiding = html.inline(children)
         self.removed += html.removed
+        if not self.around:
+            self.refers |= references("".join(child.content for child in children if child.type == "text"))
         if self.row is not None:
             self.row.append(html.shown)
             return
         self._emit(html.shown)
-        if not self.heading and "> " not in self.containers:
+        if not (self.heading or self.around) and "> " not in self.containers:
             self.speech.append(html.spoken)
             if not self.containers:
                 self.commands.append(html.spoken)
@@ -178,8 +219,23 @@ class _Page:
         language, _, rest = token.info.strip().partition(" ")
         if rest:
             self.removed.append(rest)
-        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", token.content)), default=0))
-        self._emit(f"{fence}{language}\n{token.content.rstrip(chr(10))}\n{fence}")
+        if self.hiding:
+            self.removed.append(token.content)
+            return
+        content = self._drawn(language.lower(), token.content)
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", content)), default=0))
+        self._emit(f"{fence}{language}\n{content.rstrip(chr(10))}\n{fence}")
+
+    def _drawn(self, language: str, content: str) -> str:
+        """Give a code block without what is not drawn where GitHub draws it."""
+        if language in _PICTURED:
+            self.removed.append(content)
+            return "(picture)"
+        if language not in _DRAWN:
+            return content
+        seen = [line.partition(_DRAWN[language]) for line in content.split("\n")]
+        self.removed += [f"{sign}{unseen}" for _, sign, unseen in seen if sign]
+        return "\n".join(line for line, _, _ in seen)
 
     def _emit(self, text: str, *, blank: bool = True) -> None:
         """Add a block's lines behind the marks of what it stands in."""
@@ -188,96 +244,3 @@ class _Page:
         first, prefix, self.mark = self._first(), "".join(self.containers), ""
         head, *rest = text.split("\n")
         self.lines += [first + head, *(prefix + line for line in rest), *([""] if blank else [])]
-
-
-class _Html(HTMLParser):
-    """Inline text and HTML as they are seen; comments, attributes and hidden elements are removed and kept aside."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.shown = self.spoken = ""
-        self.removed: list[str] = []
-        self.hiding: list[str] = []
-        self.links: list[str] = []
-        self.tags = 0
-        self.cut = False
-
-    def take(self, children: Sequence["Token"]) -> None:
-        """Read the parts of one paragraph, heading or cell."""
-        for child in children:
-            self._part(child)
-        self.close()
-
-    def _part(self, child: "Token") -> None:
-        match child.type:
-            case "text" | "text_special":
-                self._say(child.content)
-            case "code_inline":
-                self._say(f"`{child.content}`", _quoted(child.content))
-            case "softbreak" | "hardbreak":
-                self._say("\n")
-            case "html_inline":
-                self.feed(child.content)
-            case "image":
-                self.removed += [child.content, str(child.attrGet("title") or "")]
-                self._say("(picture)", "")
-            case "link_open":
-                self.links.append(str(child.attrGet("href") or ""))
-                self.removed.append(str(child.attrGet("title") or ""))
-            case "link_close":
-                target = self.links.pop()
-                if target and not self.shown.endswith(target):
-                    self._say(f" ({target})", "")
-            case _:
-                pass
-
-    def _say(self, text: str, spoken: str | None = None) -> None:
-        """Add text that is seen, unless an element hides it or an unclosed comment has begun."""
-        head, comment, hidden = text.partition("<!--") if spoken is None else (text, "", "")
-        if self.hiding or self.cut:
-            self.removed.append(text)
-            return
-        self.shown += head
-        self.spoken += "" if self.links else head if spoken is None else spoken
-        if comment:
-            self.cut = True
-            self.removed.append(comment + hidden)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        self.removed += [value for name in _UNSEEN_ATTRIBUTES if (value := values.get(name))]
-        if tag in _EMPTY:
-            self._say({"br": "\n", "img": "(picture)"}.get(tag, ""), "\n" if tag == "br" else "")
-        elif tag in _HIDING or "hidden" in values or self.hiding:
-            self.hiding.append(tag)
-        elif tag in _BREAKING:
-            self._say("\n")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)  # GitHub reads `<b/>` as `<b>`, as HTML does
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self.hiding:
-            del self.hiding[len(self.hiding) - 1 - self.hiding[::-1].index(tag) :]
-        elif tag in _BREAKING and not self.shown.endswith("\n"):
-            self._say("\n")
-
-    def handle_data(self, data: str) -> None:
-        self._say(data)
-
-    def handle_comment(self, data: str) -> None:
-        self.removed.append(f"<!--{data}-->")
-
-    def handle_decl(self, decl: str) -> None:
-        self.removed.append(f"<!{decl}>")
-
-    def unknown_decl(self, data: str) -> None:
-        self.removed.append(f"<![{data}]>")
-
-    def handle_pi(self, data: str) -> None:
-        self.removed.append(f"<?{data}>")
-
-
-def _quoted(code: str) -> str:
-    """Give a code span as speech: a digest in it may be typed, a mention or command in it is none."""
-    return f"`{code.replace('@', '＠')}`" if "@" in code or code.lstrip().startswith("/") else code

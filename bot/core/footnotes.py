@@ -1,0 +1,59 @@
+"""Footnotes as GitHub reads them: a block that stands in the text and is shown, if at all, at its end.
+
+A definition that nothing refers to is not shown at all, so that it can hide something (X1).
+https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-writing-and-formatting-syntax#footnotes
+"""
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+
+OPEN: Final = "footnote_open"
+CLOSE: Final = "footnote_close"
+
+_DEFINITION: Final = re.compile(r"\[\^([^\s\[\]]{1,200})\]:[ \t]*")
+_REFERENCE: Final = re.compile(r"\[\^([^\s\[\]]{1,200})\]")
+_INDENT: Final = 4
+"""Columns by which the further blocks of a footnote are indented."""
+
+
+def with_footnotes(parser: "MarkdownIt") -> "MarkdownIt":
+    """Have a parser read definitions of footnotes as blocks of their own; the opening token's info is the label."""
+    parser.block.ruler.before(
+        "reference", "footnote", _definition, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    )
+    return parser
+
+
+def references(text: str) -> set[str]:
+    """Give the labels of the footnotes that a text refers to."""
+    return {label.casefold() for label in _REFERENCE.findall(text)}
+
+
+def _definition(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
+    """Read one definition with the blocks in it, as the parser asks its rules to."""
+    if state.is_code_block(start):
+        return False
+    begin = state.bMarks[start] + state.tShift[start]
+    found = _DEFINITION.match(state.src, begin, state.eMarks[start])
+    if found is None or silent:
+        return found is not None
+    opened = state.push(OPEN, "", 1)
+    opened.info = found.group(1).casefold()
+    _content(state, start, end, at=found.end())
+    state.push(CLOSE, "", -1)
+    return True
+
+
+def _content(state: "StateBlock", start: int, end: int, *, at: int) -> None:
+    """Read the blocks of a footnote, the first of which begins behind its label."""
+    kept = state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType
+    state.blkIndent += _INDENT
+    state.bMarks[start], state.tShift[start], state.sCount[start] = at, 0, state.blkIndent
+    state.parentType = "footnote"
+    state.md.block.tokenize(state, start, end)
+    state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType = kept
+    state.blkIndent -= _INDENT

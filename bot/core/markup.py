@@ -1,0 +1,222 @@
+"""HTML in Markdown as a person sees it: what is shown, what speaks, and what is kept aside because nobody sees it.
+
+One `Markup` reads one paragraph, cell, or block of HTML. What it leaves open (an element that hides, a comment or an
+attribute that never ends) hides what follows it as well: that comes back as its `Hiding`.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Final
+
+from bot.core.codepoints import blank
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_HIDING: Final = frozenset("script style template title textarea iframe noembed noframes noscript xmp svg math".split())
+_BREAKING: Final = frozenset("br p div li tr h1 h2 h3 h4 h5 h6 summary details blockquote pre hr".split())
+_EMPTY: Final = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_PHRASES: Final = frozenset("span q cite dfn kbd mark abbr sub sup samp var ins del time label bdo bdi data".split())
+"""Elements that end with their paragraph."""
+_PLAIN: Final = frozenset(
+    "align valign width height border colspan rowspan open start reversed type checked disabled hidden dir lang".split()
+)
+"""Attributes that say nothing."""
+_UNSEEN: Final = re.compile(
+    r"(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0*(?![\d.])"
+    r"|(?:font-size|(?:max-)?(?:width|height))\s*:\s*[01]?(?:px|pt|em|rem|%)?\s*(?:;|$|!)"
+    r"|color\s*:\s*(?:white|transparent|#fff)|(?:text-indent|left|top)\s*:\s*-|clip|scale)",
+    re.IGNORECASE,
+)
+_UNCLOSED: Final = re.compile(r"<!--(?:(?!-->).)*\Z", re.DOTALL)
+_COMMENT_END: Final = "-->"
+
+
+@dataclass(frozen=True, slots=True)
+class Hiding:
+    """What hides the text that follows: elements that are open, and the sign that must come first; "" for none."""
+
+    elements: tuple[str, ...] = ()
+    until: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.elements or self.until)
+
+
+class Markup(HTMLParser):
+    """Inline text and HTML as they are seen; comments, attributes and hidden elements are removed and kept aside."""
+
+    def __init__(self, hiding: Hiding) -> None:
+        super().__init__(convert_charrefs=True)
+        self.shown = self.spoken = ""
+        self.removed: list[str] = []
+        self.cut = False
+        self._hiding = list(hiding.elements)
+        self._until = hiding.until
+        self._links: list[tuple[str, int]] = []
+
+    def block(self, source: str) -> Hiding:
+        """Read a block of HTML, and say what it hides of what follows it."""
+        source = self._resumed(source)
+        unclosed = _UNCLOSED.search(source)
+        self.feed(source[: unclosed.start()] if unclosed else source)
+        if unclosed:
+            self.removed.append(unclosed.group())
+            self._until = _COMMENT_END
+        elif quote := _open_quote(self.rawdata):
+            self.removed.append(self.rawdata)
+            self._until = quote
+        else:
+            self.close()
+        self._end_links()
+        return Hiding(tuple(self._hiding), self._until)
+
+    def inline(self, children: Sequence["Token"]) -> Hiding:
+        """Read the parts of one paragraph, heading or cell, and say what it hides of what follows it."""
+        for child in children:
+            self._part(child)
+        self.close()
+        self._end_links()
+        return Hiding(tuple(tag for tag in self._hiding if tag not in _PHRASES), self._until)
+
+    def _resumed(self, source: str) -> str:
+        """Give what follows the sign that was waited for; nothing where it does not come."""
+        if not self._until:
+            return source
+        hidden, found, rest = source.partition(self._until)
+        self.removed.append(hidden)
+        if not found:
+            return ""
+        rest = rest if self._until == _COMMENT_END else rest.partition(">")[2]
+        self._until = ""
+        return rest
+
+    def _part(self, child: "Token") -> None:
+        match child.type:
+            case "text" | "text_special":
+                self._say(child.content)
+            case "code_inline":
+                self._say(f"`{child.content}`", _quoted(child.content))
+            case "softbreak" | "hardbreak":
+                self._say("\n")
+            case "html_inline":
+                self.feed(self._resumed(child.content))
+            case "image":
+                self._picture(child)
+            case "link_open":
+                self._links.append((str(child.attrGet("href") or ""), len(self.shown)))
+                self.removed.append(str(child.attrGet("title") or ""))
+            case "link_close":
+                self._end_link()
+            case _:
+                pass
+
+    def _picture(self, child: "Token") -> None:
+        """Say that there is a picture; its words and where it is from are not seen."""
+        source, title = str(child.attrGet("src") or ""), str(child.attrGet("title") or "")
+        self.removed.append(f"![{child.content}]({' '.join(filter(None, (source, title)))})")
+        self._say("(picture)", "")
+
+    def _end_link(self) -> None:
+        """Show where a link leads, unless nothing of the link itself is seen."""
+        target, since = self._links.pop()
+        words = self.shown[since:]
+        if target and blank(words):
+            self.removed.append(target)
+        elif target and not words.endswith(target):
+            self._say(f" ({target})", "")
+
+    def _end_links(self) -> None:
+        while self._links:
+            self._end_link()
+
+    def _say(self, text: str, spoken: str | None = None) -> None:
+        """Add text that is seen, unless an element hides it or a comment that is none to the parser has begun."""
+        if self._hiding or self._until:
+            self.removed.append(text)
+        elif spoken is None:
+            self._tell(text)
+        elif self.cut:
+            self.removed.append(text)
+        else:
+            self.shown += text
+            self.spoken += "" if self._links else spoken
+
+    def _tell(self, text: str) -> None:
+        """Add what stands in a text outside of comments."""
+        while text:
+            sign = _COMMENT_END if self.cut else "<!--"
+            head, found, text = text.partition(sign)
+            if self.cut:
+                self.removed.append(head + found)
+            else:
+                self.shown += head
+                self.spoken += "" if self._links else head
+            self.cut = self.cut != bool(found)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take an element's beginning: what it hides, what it says, what its attributes hold."""
+        values = {name: value or "" for name, value in attrs}
+        if set(values) - _PLAIN - ({"href"} if tag == "a" else set()):
+            self.removed.append(self.get_starttag_text() or "")
+        if tag in _EMPTY:
+            self._say({"br": "\n", "img": "(picture)"}.get(tag, ""), "\n" if tag == "br" else "")
+        elif tag in _HIDING or "hidden" in values or _UNSEEN.search(values.get("style", "")) or self._hiding:
+            self._hiding.append(tag)
+        elif tag == "a":
+            self._links.append((values.get("href", ""), len(self.shown)))
+        elif tag in _BREAKING:
+            self._say("\n")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take an element that closes itself: GitHub reads `<b/>` as `<b>`, as HTML does."""
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Take an element's end."""
+        if tag in self._hiding:
+            del self._hiding[len(self._hiding) - 1 - self._hiding[::-1].index(tag) :]
+        elif tag == "a" and self._links:
+            self._end_link()
+        elif tag in _BREAKING and not self.shown.endswith("\n"):
+            self._say("\n")
+
+    def handle_data(self, data: str) -> None:
+        """Take text."""
+        self._say(data)
+
+    def handle_comment(self, data: str) -> None:
+        """Keep a comment aside."""
+        self.removed.append(f"<!--{data}-->")
+
+    def handle_decl(self, decl: str) -> None:
+        """Keep a declaration aside."""
+        self.removed.append(f"<!{decl}>")
+
+    def unknown_decl(self, data: str) -> None:
+        """Keep a section aside."""
+        self.removed.append(f"<![{data}]>")
+
+    def handle_pi(self, data: str) -> None:
+        """Keep a processing instruction aside."""
+        self.removed.append(f"<?{data}>")
+
+
+def _open_quote(rest: str) -> str:
+    """Give the quote that an attribute at the end of a block of HTML is still waiting for; "" for none."""
+    if not re.match(r"</?[A-Za-z]", rest):
+        return ""
+    quote = ""
+    for sign in rest:
+        if sign == quote:
+            quote = ""
+        elif not quote and sign in "\"'":
+            quote = sign
+    return quote
+
+
+def _quoted(code: str) -> str:
+    """Give a code span as speech: a digest in it may be typed, a mention or command in it is none."""
+    return f"`{code.replace('@', '＠')}`" if "@" in code or code.lstrip().startswith("/") else code

@@ -1,0 +1,143 @@
+"""What nobody sees of a text never reaches the model, and is told of in the plan; what people write stays as it is."""
+
+import random
+import sys
+import unicodedata
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from bot.core.comment import plan_text
+from bot.core.plan import Hidden
+from bot.core.visible import mentions, visible
+from tests.core.approval_cast import PLAN
+from tests.core.hidden_channels import HIDDEN, SPELLED
+
+pytestmark = pytest.mark.req("X1")
+
+# Default_Ignorable_Code_Point (https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt), as it was in
+# Unicode 16, without what is not assigned; the format characters beside it are known by their category.
+IGNORED: Final = (
+    *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0x200B, 0x2010)),
+    *(*range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0),
+    *(*range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B), 0xE0001, *range(0xE0020, 0xE0080), *range(0xE0100, 0xE01F0)),
+)
+ALSO: Final = (0x2028, 0x2029, 0x2800, 0x16FE4, 0x1D159, 0x1343F)
+"""Separators of lines, and what is drawn as nothing without being ignored."""
+INVISIBLE: Final = sorted({*IGNORED, *ALSO, *(at for at in range(0x110000) if unicodedata.category(chr(at)) == "Cf")})
+
+
+def told(text: str) -> str:
+    """Give what the plan for a request says."""
+    return plan_text(replace(PLAN, hidden=Hidden.of(visible(text).removed)), "Decide.")
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_hidden_words(name: str) -> None:
+    """What a person does not see is not in the text, what a person sees is, and the plan shows what was hidden."""
+    seen = visible(HIDDEN[name]).text
+    assert "SECRET" not in seen
+    assert "before" in seen
+    assert "after" in seen
+    assert "SECRET" in told(HIDDEN[name])
+    assert "removed from the request before the plan was made" in told(HIDDEN[name])
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_hidden_words_do_not_wake(name: str) -> None:
+    """What nobody sees does not speak to the bot."""
+    assert not mentions(HIDDEN[name].replace("SECRET", "@plangate"), "@plangate")
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_spelled_with_what_nobody_sees(name: str) -> None:
+    """Words that are spelled with code points that nobody sees are not in the text, in no form; the plan tells."""
+    text = f"before {SPELLED[name]} after"
+    seen = visible(text).text
+    assert [sign for sign in seen if ord(sign) in INVISIBLE or ord(sign) > 0xEFFFF] in ([], ["\u200c"])
+    assert seen.count("‹") <= 1
+    assert "‹U+" in told(text)
+
+
+def test_every_code_point_that_nobody_sees() -> None:
+    """Each of them by itself, in the midst of a word, is shown by its number and told of in the plan."""
+    assert len(INVISIBLE) >= 431
+    for at in INVISIBLE:
+        name = f"‹U+{at:04X}›"
+        assert visible(f"a{chr(at)}b").text == f"a{name}b", name
+        assert name in told(f"a{chr(at)}b"), name
+
+
+def test_every_code_point_in_code() -> None:
+    """In code blocks and spans as well, where a reader would copy them from."""
+    for at in INVISIBLE:
+        for text in (f"```\na{chr(at)}b\n```", f"`a{chr(at)}b`"):
+            assert chr(at) not in visible(text).text.removesuffix("\n"), hex(at)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    (
+        ("See[^1].\n\n[^1]: The note.\n\n    More.", "See[^1].\n\n[^1]: The note.\n\nMore."),
+        ("See[^A].\n\n[^a]: The note.", "See[^A].\n\n[^a]: The note."),
+        ("A [link](https://example.org/x) stays", "A link (https://example.org/x) stays"),
+        ("A <a href='https://example.org/x'>link</a> stays", "A link (https://example.org/x) stays"),
+        ("<div align='center'>\n\nmiddle\n\n</div>\n\nend", "middle\n\nend"),
+        ("use <span hidden> here\n\nend", "use \n\nend"),
+        ("<p style='color: red'>red</p>", "red"),
+        ("an <a href='https://example.org/x'>open link", "an open link (https://example.org/x)"),
+        ("> see[^1]\n    [^1]: lazy", "> see[^1]\n> [^1]: lazy"),
+        ("> see[^1]\n[^1]: note", "> see[^1]\n\n[^1]: note"),
+        ("see[^1]\n\n    [^1]: code", "see[^1]\n\n```\n[^1]: code\n```"),
+        ("```mermaid\ngraph TD\n```", "```mermaid\ngraph TD\n```"),
+        ("- <div hidden>\n\n  x\n- end", "- end"),
+        ("&lt;!-- seen --&gt; `<!-- seen -->`", "`<!-- seen -->`"),
+    ),
+)
+def test_what_is_seen(text: str, seen: str) -> None:
+    """What stands beside a way to hide something, and hides nothing, stays."""
+    assert visible(text).text == seen
+
+
+# --- ordinary texts --------------------------------------------------------------------------------------------------
+
+WORDS: Final = {
+    "emoji": (
+        "👩‍💻 👨‍👩‍👧‍👦 🏳️‍🌈 🏴‍☠️ 👍🏽 👩🏽‍💻 🧑🏿‍🤝‍🧑🏻 ❤️ ❤️‍🔥 ✔️ ☺︎ ↩︎ ▶️ 1️⃣ #️⃣ 🇩🇪 🇯🇵 🏴󠁧󠁢󠁥󠁮󠁧󠁿 🏴󠁧󠁢󠁳󠁣󠁴󠁿 🏴󠁧󠁢󠁷󠁬󠁳󠁿 ⚕️ 👩‍⚕️ 🙂‍↔️ 🐻‍❄️ 😮‍💨 ©️ ™️ ㊗️"
+    ).split(),
+    "English": "the build fails on Windows since 1.2 naïve café O’Neill – “quoted” … x² ½ µs".split(),
+    "Persian": "می‌خواهم نمی‌شود کتاب‌ها برنامه‌نویسی سلام خانه‌ای این‌جا ه‍ ۱۲۳".split(),
+    "Arabic": "مرحبا بالعالم هذا نصّ عربيّ مع تشكيل كِتَابٌ ١٤٤٥ه‍ ؟ ، ﷺ".split(),
+    "Hebrew": "שלום עולם בְּרֵאשִׁית זה טקסט בעברית צה״ל".split(),
+    "Hindi": "नमस्ते दुनिया क्‍ष श्रीमान् र्‍य हिन्दी में".split(),
+    "Bengali": "র‍্যাব ক্ষ বাংলা উৎস র্যাঁদা".split(),
+    "Malayalam": "ന്‍ അവന്‍ ര്‍ മലയാളം ള്‍ എന്‍റെ".split(),
+    "Sinhala": "ශ්‍රී ලංකා ක්‍ෂ ප්‍රශ්නය".split(),
+    "Tamil": "வணக்கம் க்‌ஷ ஸ்ரீ".split(),
+    "Thai": "สวัสดีชาวโลก ทดสอบ".split(),
+    "Japanese": "日本語のテスト カタカナ 一二三 〜 ー".split(),
+    "Korean": "안녕하세요 세계 테스트".split(),
+    "Chinese": "你好 世界 中文 測試 ，。".split(),
+    "Greek": "Ελληνικά κείμενο ΐ".split(),
+    "Russian": "Привет мир ёлка й".split(),
+}
+
+
+def ordinary(seed: int) -> str:
+    """Make a text as people write it, of one script or of several, with emoji."""
+    dice = random.Random(seed)
+    scripts = dice.sample(list(WORDS), dice.choice((1, 1, 2, 3)))
+    words = [word for script in scripts for word in WORDS[script]] + dice.sample(WORDS["emoji"], 4)
+    lines = [" ".join(dice.choice(words) for _ in range(dice.randint(1, 14))) for _ in range(dice.randint(1, 4))]
+    return "x" + "\nx".join(lines)
+
+
+def test_ordinary_texts() -> None:
+    """A thousand texts with emoji, in scripts from right to left and with joiners, pass unchanged; nothing is told."""
+    first = random.SystemRandom().randrange(10**9)
+    sys.stdout.write(f"1000 texts, seeds from {first}\n")
+    for seed in range(first, first + 1000):
+        text = ordinary(seed)
+        seen = visible(text)
+        assert (seen.text, seen.removed) == (text, ()), f"seed {seed}"
