@@ -259,6 +259,9 @@ class Dialogue(Protocol):
     async def context(self) -> str:
         """Give what was said on the thread as quoted, attributed, untrusted text; "" where there is nothing."""
 
+    async def closed_since(self, moment: datetime) -> bool:
+        """Tell whether the thread was closed after a moment, and was closed still when its turns were listed."""
+
     async def acknowledge(self, turn: Turn, sign: Sign) -> None:
         """Put a sign under a turn; putting it twice changes nothing."""
 

@@ -66,6 +66,10 @@ class Terminal:
         """There is nothing to quote."""
         return ""
 
+    async def closed_since(self, moment: datetime) -> bool:  # noqa: ARG002 - the port's
+        """A terminal is open as long as the program runs."""
+        return False
+
     async def acknowledge(self, turn: Turn, sign: Sign) -> None:
         """The person sees the story."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -103,6 +104,11 @@ class GitHubDialogue:
             return ""
         self._read = self._read or await self._threads.read(self.thread)
         return context(self._read)
+
+    async def closed_since(self, moment: datetime) -> bool:
+        """Tell whether the thread was closed after a moment, as it was when its turns were read."""
+        self._read = self._read or await self._threads.read(self.thread)
+        return self._read.closed_at is not None and self._read.closed_at > moment
 
     async def acknowledge(self, turn: Turn, sign: Sign) -> None:
         """Put a reaction under a turn; putting it twice changes nothing."""

@@ -32,7 +32,7 @@ fragment comments on IssueCommentConnection {
 def subject(newest: int) -> str:
     """Give the fields of an issue or a pull request, with so many of its newest comments."""
     return f"""
-  id number title body createdAt lastEditedAt closed locked author {{ ...who }} editor {{ ...who }}
+  id number title body createdAt lastEditedAt closed closedAt locked author {{ ...who }} editor {{ ...who }}
   labels(first: 100) {{ nodes {{ name }} }}
   assignees(first: 100) {{ nodes {{ databaseId }} }}
   comments(last: {newest}) {{ ...comments }}
@@ -116,6 +116,7 @@ class Thread:
     head: CommitId | None = None
     """The head of a pull request whose branch is in this repository."""
     head_branch: str = ""
+    closed_at: datetime | None = None
 
     def everything(self) -> tuple[Said, ...]:
         """Give all that was said, oldest first."""
@@ -199,6 +200,7 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
         pull_request=pull_request,
         head=CommitId(node["headRefOid"]) if ours else None,
         head_branch=node["headRefName"] if ours else "",
+        closed_at=time(node["closedAt"]) if node["closed"] else None,
     )
 
 

@@ -62,11 +62,14 @@ async def look(desk: Desk) -> Record:
 
 
 async def listen(desk: Desk) -> Record:
-    """Only take in what people said, while another look of the same thread works; a rejection stops that work."""
+    """Only take in what people said, while another look of the same thread works; a rejection or closing stops it."""
     now = await _heard(desk)
-    if now.stage in _AT_WORK and (stop := await approving.stopped(desk, now)) is not None:
-        now = await append(desk, now, stop)
-    return now
+    stop = None
+    if now.stage in _AT_WORK:
+        stop = await approving.stopped(desk, now)
+    elif now.stage is Stage.PLANNING:
+        stop = await planning.stopped(desk, now)
+    return now if stop is None else await append(desk, now, stop)
 
 
 async def _heard(desk: Desk) -> Record:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from bot.agent.events import End, Ended
 from bot.agent.plan_mode import EXIT_PLAN_MODE, HandedIn, read_plan
 from bot.agent.session import Session
+from bot.core import reply_text
 from bot.core.changes import changes
 from bot.core.errors import Refused
 from bot.core.gate import Move, Stage
@@ -23,6 +24,8 @@ _RESTED = frozenset({End.ANSWERED, End.SUSPENDED})
 
 async def perform(desk: Desk, now: Record) -> Done | None:
     """Make a plan for the newest turn and all that was added to it; an interrupted session goes on where it was."""
+    if (stop := await stopped(desk, now)) is not None:
+        return stop
     opening = Opening(now.planning_session, Access.READ, await _task(desk, now))
     async with opened(desk, now, opening) as session:
         if (question := await asked(desk, now, session)) is not None:
@@ -41,6 +44,13 @@ async def perform(desk: Desk, now: Record) -> Done | None:
                 return _without_plan(desk, ended)
     plan = document(desk, now, handed_in)
     return Done(Move.PLANNED, {"plan": to_json(plan)}, plan.digest)
+
+
+async def stopped(desk: Desk, now: Record) -> Done | None:
+    """Give the move that stops planning: the thread was closed after people asked (product.md, Execution)."""
+    if await desk.dialogue.closed_since(now.asked_at):
+        return Done(Move.STOPPED, {"owes": reply_text.closed(desk.orders.mention)})
+    return None
 
 
 def document(desk: Desk, now: Record, handed_in: HandedIn) -> PlanDocument:

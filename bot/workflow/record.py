@@ -182,6 +182,16 @@ class Record:
         return (request, *(entry for entry in added if not entry.body.get("kept")))
 
     @property
+    def asked_at(self) -> datetime:
+        """When people last asked for what is planned, added to it, or had it tried again."""
+        kinds = {Move.REQUESTED, Move.NOTED, Move.RETRIED}
+        return max(
+            datetime.fromisoformat(entry.body["turn_at"])
+            for entry in self.entries
+            if entry.kind in kinds and "turn_at" in entry.body
+        )
+
+    @property
     def requesters(self) -> frozenset[int]:
         """Whose words are planned for, as numeric ids: with four eyes none of them approves the plan."""
         return frozenset(who for entry in self.asked_for for who in (entry.body["actor"], *entry.body.get("hands", ())))
