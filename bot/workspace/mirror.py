@@ -219,6 +219,9 @@ def _unfetched(source: Source, what: str, answer: run.Answer) -> PlangateError:
     said = " ".join(answer.error.split())[-400:]
     if "fsck error" in answer.error:
         return Refused(f"the history holds a dangerous object: {said}", where=source.location, mend="remove it")
+    if "from promisor remote" in answer.error:
+        what = "this clone lacks contents of the commit that is worked on"
+        return Misconfigured(what, where=source.location, mend="fetch them, such as by git sparse-checkout disable")
     if any(sign in answer.error for sign in _MISSING):
         return Misconfigured(f"the repository has no commit {what}", where=source.location, mend="name one it has")
     return refusal(source.location, answer.error) or run.failed("fetch", source.location, answer)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.core.errors import Misconfigured
 from bot.core.names import CommitId
 from bot.ports import Access
 from bot.workspace.mirror import Mirror
@@ -208,3 +209,16 @@ async def test_local_repository_that_is_partial(bare: Repository, tmp_path: Path
     workspace = GitWorkspace.on(await LocalRepository.open(clone.path), tmp_path / "data")
     published = await publish(workspace, clone, write(new="x"))
     assert clone.git("show", f"{published.branch}:new") == "x"
+
+
+@pytest.mark.long
+async def test_local_repository_that_lacks_what_is_worked_on(bare: Repository, tmp_path: Path) -> None:
+    """A person's own clone that has only some folders of its HEAD is refused with the cure, and works after it."""
+    address = f"file://{bare.path}"
+    bare.git("clone", "-q", "--filter=blob:none", "--sparse", address, str(tmp_path / "clone"))
+    clone = Repository(tmp_path / "clone")
+    workspace = GitWorkspace.on(await LocalRepository.open(clone.path), tmp_path / "data")
+    with pytest.raises(Misconfigured, match="git sparse-checkout disable"):
+        await workspace.checkout("main", clone.head)
+    clone.git("sparse-checkout", "disable")
+    assert Path((await workspace.checkout("main", clone.head)).path, "src", "b.py").exists()
