@@ -9,6 +9,7 @@ from typing import BinaryIO, NamedTuple
 
 from bot.toolhost import stamps
 from bot.toolhost.images import IMAGE_BYTES, block, media_type
+from bot.toolhost.milestones import nearest, passed
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.paths import Place, missing, opened
 from bot.toolhost.protocol import Answer, Failure
@@ -53,7 +54,7 @@ def read(host: Host, _call: Call, arguments: Arguments) -> Answer:
             return Answer(f"({place.name} is empty)", stamps=stamp)
         source: BinaryIO = file if content is None else io.BytesIO(content)
         first, limit = max(1, arguments.get("offset") or 1), max(1, arguments.get("limit") or LINES)
-        found = slice_of(source, first, limit)
+        found = slice_of(source, first, limit, host.milestones.of(descriptor) if content is None else {0: 0})
     latin = content is not None and not is_utf8(content)
     return Answer(_numbered(found, first, latin=latin), stamps=stamp)
 
@@ -71,9 +72,9 @@ def _refuse_binary(probe: bytes, place: Place, size: int) -> None:
     raise Failure(f"{place.name} is {what} of {size:,} bytes: {instead}.")
 
 
-def slice_of(file: BinaryIO, first: int, limit: int) -> Slice:
+def slice_of(file: BinaryIO, first: int, limit: int, milestones: dict[int, int]) -> Slice:
     """Cut `limit` lines from line `first` (counted from 1) out of a file; raises Failure when it is shorter."""
-    piece = _skip(file, first - 1)
+    piece = _skip(file, first - 1, milestones)
     lines: list[bytes] = []
     line, total, crlf = b"", 0, False
     while piece or (piece := file.read(_PIECE)):
@@ -92,21 +93,23 @@ def slice_of(file: BinaryIO, first: int, limit: int) -> Slice:
     return Slice([*lines, line] if line else lines, more=False, crlf=crlf)
 
 
-def _skip(file: BinaryIO, lines: int) -> bytes:
+def _skip(file: BinaryIO, lines: int, milestones: dict[int, int]) -> bytes:
     """Pass over lines and give what was read of the ones after them; raises Failure when the file has no more."""
-    passed, last = 0, b"\n"
-    while passed < lines:
+    place, before, last = nearest(milestones, file, lines)
+    while before < lines:
         piece = file.read(_PIECE)
         if not piece:
-            raise _past_end(passed + (last != b"\n"))
+            raise _past_end(before + (last != b"\n"))
         last = piece[-1:]
         count = piece.count(b"\n")
-        if passed + count >= lines:
+        if before + count >= lines:
             at = 0
-            for _ in range(lines - passed):
+            for _ in range(lines - before):
                 at = piece.index(b"\n", at) + 1
             return piece[at:]
-        passed += count
+        before += count
+        place += len(piece)
+        passed(milestones, place, before)
     return b""
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from bot.toolhost.milestones import Milestones
 from bot.toolhost.paths import Root
 from bot.toolhost.processes import Children
 from bot.toolhost.protocol import Answer, Config, Writer, printable
@@ -28,6 +29,7 @@ class Host:
         self.children = Children()
         self.writing = threading.Lock()
         """Held from the check of a file's stamp until the file is replaced."""
+        self.milestones = Milestones()
         self.cwd = self.root.real
         """Where the next command starts."""
 

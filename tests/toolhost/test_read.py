@@ -3,12 +3,15 @@
 import base64
 import hashlib
 import os
+import random
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from bot.toolhost.milestones import EVERY
 from tests.toolhost.client import Client
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">IIBBBBB", 2, 2, 8, 0, 0, 0, 0) + b"\0\0\0\0"
@@ -216,5 +219,58 @@ def test_huge_file(host: Client, root: Path) -> None:
     assert got.text == "     1\tfirst\n(more lines follow: read on with offset=2)"
     status = (root / "huge").stat()
     assert got.stamps == {"huge": f"{status.st_size}-{status.st_mtime_ns}"}
+    peak = Path(f"/proc/{host.process.pid}/status").read_text().partition("VmHWM:")[2].split()[0]
+    assert int(peak) < 50_000
+
+
+@pytest.mark.req("T4")
+@pytest.mark.parametrize("end", (b"", b"\n", b"last"))
+def test_deep_slices_of_a_large_file(host: Client, root: Path, end: bytes) -> None:
+    """Lines are the same ones whether they are counted anew or not, in any order, short ones and very long ones."""
+    dice = random.Random(5)
+    lengths = [9_000_000 if n % 900 == 450 else dice.choice((0, 1, 70, 300, 5_000)) for n in range(2_000)]
+    lines = [str(n).encode() + b"x" * length for n, length in enumerate(lengths)]
+    content = b"\n".join(lines) + end
+    content += b"y" * (-len(content) % EVERY)
+    lines = content.split(b"\n") if content[-1:] != b"\n" else content.split(b"\n")[:-1]
+    (root / "f").write_bytes(content)
+    time.sleep(0.2)  # a file that changes just now is counted anew each time
+    long = [n for n, line in enumerate(lines, 1) if len(line) > EVERY]
+    assert len(long) > 1
+    for offset in [len(lines), *(dice.randint(1, len(lines)) for _ in range(20)), *long, *(n + 1 for n in long[:-1])]:
+        text = host.call("Read", file_path="f", offset=offset, limit=1).text.splitlines()[0]
+        assert text.startswith(f"{offset:6d}\t{lines[offset - 1][:1000].decode()}"), offset
+    for _ in range(2):
+        got = host.call("Read", file_path="f", offset=len(lines) + 1)
+        assert f"has only {len(lines)} lines" in got.text
+
+
+@pytest.mark.req("T4")
+def test_a_large_file_that_changes_is_counted_anew(host: Client, root: Path) -> None:
+    """What was counted belongs to the file as it was, though its size stays."""
+    for first in (10_000_000, 100_000_000):
+        (root / "f").write_text("\n".join(map(str, range(first, first + 18_000_000 // len(str(first))))) + "\n")
+        time.sleep(0.2)
+        for offset in (1_500_000, 1_000_000):
+            got = host.call("Read", file_path="f", offset=offset, limit=1)
+            assert got.text.startswith(f"{offset}\t{first + offset - 1}\n")
+
+
+@pytest.mark.long
+@pytest.mark.req("T4", "T5")
+def test_a_slice_far_inside_of_a_huge_file(host: Client, root: Path) -> None:
+    """What lies before it is counted once: afterwards a slice anywhere before costs no more than one at the front."""
+    with open(root / "huge", "wb") as file:
+        for _ in range(256):
+            file.write(b"one line of a file that is larger than what anybody wants to hold\n" * 16_000)
+    time.sleep(0.2)
+    slices = {name: {"file_path": "huge", "offset": at, "limit": 9} for name, at in (("deep", 4_000_000), ("front", 9))}
+    host.call("Read", **slices["deep"])
+    took: dict[str, list[float]] = {"deep": [], "front": []}
+    for name in tuple(took) * 9:
+        began = time.perf_counter()
+        assert not host.call("Read", **slices[name]).is_error
+        took[name].append(time.perf_counter() - began)
+    assert min(took["deep"]) < min(took["front"]) + 0.02
     peak = Path(f"/proc/{host.process.pid}/status").read_text().partition("VmHWM:")[2].split()[0]
     assert int(peak) < 50_000
