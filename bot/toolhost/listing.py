@@ -40,16 +40,17 @@ def glob(host: Host, call: Call, arguments: Arguments) -> Answer:
     """List the files whose path matches a pattern, the newest first."""
     place, pattern = _anchor(host, folder(host.root, arguments.get("path") or "."), arguments["pattern"])
     options = [*_FILES, f"--glob=/{pattern}", _NOT_GIT]
-    above = os.fsencode(place.real) + b"/"
+    # From where this process stands, the root: the kernel walks less of each path.
+    above = b"" if place.real == host.root.real else os.fsencode(os.path.relpath(place.real, host.root.real)) + b"/"
     newest: list[tuple[int, bytes]] = []
     total = 0
     with Ripgrep(host, call, options, cwd=place.real) as rg:
         for names in rg.batches(b"\0"):
             total += len(names)
-            newest = _newest(newest, [above + name for name in names])
+            newest = _newest(newest, [above + name for name in names] if above else names)
     if rg.error:
         raise Failure(f"The pattern is not valid: {rg.error}")
-    shown = [quoted(host.root.name(os.fsdecode(path))) for _, path in newest]
+    shown = [quoted(host.root.name(os.path.join(host.root.real, os.fsdecode(path)))) for _, path in newest]
     more = total - len(shown)
     note = f"\n(the {MATCHES} newest; {more:,} more match: use a narrower pattern or path)" if more else ""
     return Answer("\n".join(shown) + note if shown else "No files found")
