@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Final, TypeVar
 
+from bot.core.errors import Broken
+
 Item = TypeVar("Item")
 
 _ENDED: Final = object()
@@ -58,6 +60,11 @@ async def _pump(
                 await queue.put((index, value))
     except Exception as error:  # noqa: BLE001 - handed on to whoever reads the merged values
         await queue.put((index, _Failure(error)))
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        await queue.put((index, _Failure(Broken("something that a source waited for was cancelled"))))
     finally:
         if isinstance(source, AsyncGenerator):
             await source.aclose()

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from bot.agent.relay import closing, within
 from bot.agent.scheduler import merged
+from bot.core.errors import Broken
 
 
 @dataclass
@@ -22,7 +25,16 @@ class Books:
     order: list[int] = field(default_factory=list)
 
 
-async def source(index: int, steps: list[int], books: Books, *, fails: bool = False) -> AsyncGenerator[int, None]:
+class End(Enum):
+    """How a source ends."""
+
+    WELL = 0
+    ERROR = 1
+    CANCELLED = 2
+    """What it waited for was cancelled by somebody else."""
+
+
+async def source(index: int, steps: list[int], books: Books, *, end: End = End.WELL) -> AsyncGenerator[int, None]:
     """Counts up, giving way as often as its steps say."""
     books.running += 1
     books.most = max(books.most, books.running)
@@ -32,19 +44,24 @@ async def source(index: int, steps: list[int], books: Books, *, fails: bool = Fa
             for _ in range(pauses):
                 await asyncio.sleep(0)
             yield number
-        if fails:
+        if end is End.ERROR:
             raise ValueError(index)
+        if end is End.CANCELLED:
+            gone = asyncio.get_running_loop().create_future()
+            gone.cancel()
+            await gone
     finally:
         books.running -= 1
         books.closed.append(index)
 
 
-_plans = st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=6), st.booleans()), max_size=8)
+Plan = tuple[list[int], End]
+_plans = st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=6), st.sampled_from(End)), max_size=8)
 
 
 @pytest.mark.req("S6", "T2")
 @given(_plans, st.integers(0, 5))
-def test_nothing_is_lost_whatever_runs(plans: list[tuple[list[int], bool]], at_once: int) -> None:
+def test_nothing_is_lost_whatever_runs(plans: list[Plan], at_once: int) -> None:
     """Any number of sources of any length, some of which fail: every value arrives once, in its source's order; at
     most so many run at a time, in order; the first error is raised at the end; no task is left."""
     books = Books()
@@ -52,15 +69,17 @@ def test_nothing_is_lost_whatever_runs(plans: list[tuple[list[int], bool]], at_o
 
     async def scenario() -> None:
         before = asyncio.all_tasks()
-        sources = [source(index, steps, books, fails=fails) for index, (steps, fails) in enumerate(plans)]
-        failing = [index for index, (_, fails) in enumerate(plans) if fails]
+        sources = [source(index, steps, books, end=end) for index, (steps, end) in enumerate(plans)]
+        failing = [(index, end) for index, (_, end) in enumerate(plans) if end is not End.WELL]
         raised = []
         try:
             async for index, value in merged(sources, at_once=at_once):
                 arrived.setdefault(index, []).append(value)
         except ValueError as error:
-            raised = [error.args]
-        assert raised == [(index,) for index in failing[:1]]
+            raised = [(error.args[0], End.ERROR)]
+        except Broken:
+            raised = [(failing[0][0], End.CANCELLED)]
+        assert raised == failing[:1]
         assert asyncio.all_tasks() == before
 
     asyncio.run(scenario())
@@ -72,20 +91,22 @@ def test_nothing_is_lost_whatever_runs(plans: list[tuple[list[int], bool]], at_o
 
 @pytest.mark.req("S6")
 @given(_plans, st.integers(1, 5), st.integers(0, 12))
-def test_closing_closes_all(plans: list[tuple[list[int], bool]], at_once: int, after: int) -> None:
+def test_closing_closes_all(plans: list[Plan], at_once: int, after: int) -> None:
     """Wherever the reader stops, every source that began has ended when closing returns, and no task is left."""
     books = Books()
 
     async def scenario() -> None:
         before = asyncio.all_tasks()
-        sources = [source(index, steps, books) for index, (steps, _) in enumerate(plans)]
+        sources = [source(index, steps, books, end=end) for index, (steps, end) in enumerate(plans)]
         left = after
-        async with closing(merged(sources, at_once=at_once)) as values:
-            async for _ in values:
-                left -= 1
-                if left <= 0:
-                    break
+        with suppress(ValueError, Broken):
+            async with closing(merged(sources, at_once=at_once)) as values:
+                async for _ in values:
+                    left -= 1
+                    if left <= 0:
+                        break
         assert books.running == 0
+        assert books.most <= at_once
         assert len(books.closed) == len(books.order)
         assert asyncio.all_tasks() == before
 
@@ -187,7 +208,7 @@ async def test_a_deadline_strikes_the_source_and_never_the_reader() -> None:
 
 @pytest.mark.req("S6", "L6")
 @given(_plans, st.integers(1, 5), st.integers(0, 12))
-def test_cancelling_whoever_reads_leaves_nothing(plans: list[tuple[list[int], bool]], at_once: int, after: int) -> None:
+def test_cancelling_whoever_reads_leaves_nothing(plans: list[Plan], at_once: int, after: int) -> None:
     """Whenever the reader is cancelled, in a wait or between two, all sources end with it; never too many ran."""
     books = Books()
 
@@ -195,7 +216,7 @@ def test_cancelling_whoever_reads_leaves_nothing(plans: list[tuple[list[int], bo
         before = asyncio.all_tasks()
 
         async def read() -> None:
-            sources = [source(index, steps, books, fails=fails) for index, (steps, fails) in enumerate(plans)]
+            sources = [source(index, steps, books, end=end) for index, (steps, end) in enumerate(plans)]
             async with closing(merged(sources, at_once=at_once)) as values:
                 async for _ in values:
                     await asyncio.sleep(0)
@@ -205,7 +226,7 @@ def test_cancelling_whoever_reads_leaves_nothing(plans: list[tuple[list[int], bo
             await asyncio.sleep(0)
         reader.cancel()
         (came,) = await asyncio.gather(reader, return_exceptions=True)
-        assert came is None or isinstance(came, asyncio.CancelledError | ValueError)
+        assert came is None or isinstance(came, asyncio.CancelledError | ValueError | Broken)
         assert books.running == 0
         assert books.most <= at_once
         assert asyncio.all_tasks() == before
