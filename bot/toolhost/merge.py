@@ -1,7 +1,7 @@
 """Merge: brings what changed in a fork of the checkout back into it, three ways, path by path.
 
 Rules: content and executable bit are merged apart; a path that cannot be merged stays as it is in the checkout and is
-reported with the fork's change; nothing is written through a symlink; git's own folder is never touched.
+reported with the changes of both sides; nothing is written through a symlink; git's own folder is never touched.
 """
 
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from bot.toolhost.protocol import Answer, Failure
 from bot.toolhost.trees import Entry, File, Tree
 
 DIFF_CHARACTERS = 20_000
+_SIDE_CHARACTERS = DIFF_CHARACTERS // 2 - 200
 ALL_DIFFS_CHARACTERS = 1_000_000
 _SHORTEST = 200
 _LARGEST = 64 * 1024 * 1024
@@ -94,28 +95,38 @@ def _merged_text(trees: Trees, path: str) -> bytes:
 
 
 def _report(trees: Trees, path: str, reason: Exception) -> str:
-    """Describe the fork's change of a path that stays as it is in the checkout, as a unified diff where it is text."""
-    base, theirs = trees.base[path], trees.theirs[path]
-    text = f"# {reason}\n--- {'a/' + path if base else '/dev/null'}\n+++ {'b/' + path if theirs else '/dev/null'}\n"
-    if isinstance(base, File | None) and isinstance(theirs, File | None):
-        text += _diff(trees, path, base, theirs)
-    else:
-        text += f"{_kind(base)} became {_kind(theirs)}\n"
-    if len(text) <= DIFF_CHARACTERS:
+    """Describe both sides' changes of a path that stays as it is in the checkout, as unified diffs where it is text."""
+    text = f"# {reason}\n{_change(trees, path, trees.theirs)}"
+    try:
+        yours = _change(trees, path, trees.into)
+    except OSError:
         return text
-    note = f"\n[... {len(text) - DIFF_CHARACTERS:,} characters left out]"
-    return text[: DIFF_CHARACTERS - len(note) - 8] + note
+    return f"{text}# in the checkout:\n{yours}" if trees.into[path] != trees.base[path] else text
 
 
-def _diff(trees: Trees, path: str, base: File | None, theirs: File | None) -> str:
-    """Diff the two sides of a fork's change, without its header."""
-    sides = ((trees.base, base), (trees.theirs, theirs))
-    if any(side and (tree.size(path) > _LARGEST or tree.is_binary(path)) for tree, side in sides):
-        return f"binary: {_kind(base)} became {_kind(theirs)}\n"
-    files = [tree.full(path) if side else "/dev/null" for tree, side in sides]
+def _change(trees: Trees, path: str, side: Tree) -> str:
+    """Describe what one side made of a path, in half of the room that a conflict has."""
+    before, after = trees.base[path], side[path]
+    text = f"--- {'a/' + path if before else '/dev/null'}\n+++ {'b/' + path if after else '/dev/null'}\n"
+    if isinstance(before, File | None) and isinstance(after, File | None):
+        text += _diff(trees, path, side)
+    else:
+        text += f"{_kind(before)} became {_kind(after)}\n"
+    if len(text) <= _SIDE_CHARACTERS:
+        return text
+    return text[:_SIDE_CHARACTERS] + f"\n[... {len(text) - _SIDE_CHARACTERS:,} characters left out]\n"
+
+
+def _diff(trees: Trees, path: str, side: Tree) -> str:
+    """Diff what one side made of a file, without its header."""
+    sides = ((trees.base, trees.base[path]), (side, side[path]))
+    changed = f"{_kind(sides[0][1])} became {_kind(sides[1][1])}\n"
+    if any(entry and (tree.size(path) > _LARGEST or tree.is_binary(path)) for tree, entry in sides):
+        return f"binary: {changed}"
+    files = [tree.full(path) if entry else "/dev/null" for tree, entry in sides]
     _, text = _git(trees.host, ["diff", "--no-index", "--no-ext-diff", "--no-textconv", "--no-color", "--", *files])
     at = text.find(b"\n@@") + 1
-    return text[at:].decode("utf-8", "replace") if at else f"{_kind(base)} became {_kind(theirs)}\n"
+    return text[at:].decode("utf-8", "replace") if at else changed
 
 
 def _git(host: Host, arguments: list[str]) -> tuple[int, bytes]:

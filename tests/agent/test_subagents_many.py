@@ -58,6 +58,7 @@ async def test_twenty_writers_lose_nothing(room: Open, tmp_path: Path) -> None:
             assert "CONFLICT" not in result["content"]
         else:
             assert "CONFLICT in shared.txt" in result["content"]
-            assert f"+agent {n}" in result["content"]
+            assert f"+agent {n}\n" in result["content"]
+            assert f"+agent {n - PLACES}\n" in result["content"]
     assert files == again
     assert [each["content"] for each in told] == [each["content"] for each in told_again]

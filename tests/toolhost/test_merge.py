@@ -113,13 +113,32 @@ def test_clean(host: Client, base: Side, theirs: Side, into: Side, after: Side, 
     ),
 )
 def test_conflicts(host: Client, base: Side, theirs: Side, into: Side, words: str) -> None:
-    """Where both sides changed the same, the checkout's stays and the fork's change is reported."""
+    """Where both sides changed the same, the checkout's stays, and the fork's change is reported, then the other."""
     got = merged(host, base, theirs, into)
     assert got.details["merged"] == []
     (diff,) = got.details["conflicts"].values()
-    assert words in diff
+    assert words in diff.partition("# in the checkout:\n")[0]
     assert len(diff) <= 20_000
     assert harvest(host.root) == into
+
+
+@pytest.mark.req("S4")
+@pytest.mark.parametrize(
+    ("into", "words"),
+    (
+        ({"f": b"c\n"}, "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+c\n"),
+        ({}, "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"),
+        ({"f": "z"}, "a file of 2 bytes became a symlink to z\n"),
+        ({"f": b"".join(b"%d\n" % n for n in range(9000))}, "characters left out]"),
+    ),
+)
+def test_a_conflict_shows_the_checkouts_side(host: Client, into: Side, words: str) -> None:
+    """Beside the fork's change stands what the checkout has made of the file."""
+    (diff,) = merged(host, {"f": b"a\n"}, {"f": b"b\n"}, into).details["conflicts"].values()
+    theirs, _, yours = diff.partition("# in the checkout:\n")
+    assert "-a\n+b\n" in theirs
+    assert words in yours
+    assert len(diff) <= 20_000
 
 
 def test_one_conflict_stops_nothing(host: Client) -> None:

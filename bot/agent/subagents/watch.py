@@ -166,5 +166,5 @@ def _cut(text: str, tokens: int | None) -> str:
 def _merge_text(merge: Merge) -> str:
     lines = [f"Merged into your checkout: {', '.join(merge.merged) or 'nothing'}."]
     for path, theirs in merge.conflicts.items():
-        lines.append(f"CONFLICT in {path}: your side was kept. The sub-agent's side, as a diff:\n{theirs}")
+        lines.append(f"CONFLICT in {path}: your side was kept. The sub-agent's change, then yours, as diffs:\n{theirs}")
     return "\n".join(lines)
