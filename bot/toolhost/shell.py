@@ -18,7 +18,8 @@ from bot.toolhost.processes import MOST_PROCESSES, Child, crowded, read_some
 from bot.toolhost.protocol import Answer, Failure
 
 DEFAULT_SECONDS = 120.0
-_GRACE = 2.0
+_GRACE = 1.0
+"""Between asking a command to end and killing it: whatever is cancelled is gone within two seconds (S3)."""
 _TICK = 0.05
 _CHECK = 0.05
 _CHECK_SHARE = 4

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from bot.agent.events import End, ToolStarted
 from bot.agent.loop import run
 from bot.agent.modes import Mode
 from bot.agent.session import Session
-from bot.agent.subagents.crew import Crew
+from bot.agent.subagents.crew import Crew, Size
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.subagents.making import Post
 from bot.agent.subagents.presets import RESTRICTED
@@ -25,6 +26,7 @@ from bot.workspace.workspace import GitWorkspace
 from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, MAIN, Room, drive, ended, results
 
+AGENTS = 8
 TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
 
 
@@ -118,6 +120,42 @@ async def test_processes_are_gone_when_the_parent_is_cancelled(room: Open, tmp_p
     assert children() <= before
     await workspace.discard(checkout)
     assert children() == frozenset()
+
+
+@pytest.mark.long
+@pytest.mark.req("S3", "L6")
+async def test_eight_end_within_two_seconds_of_their_parent(room: Open, tmp_path: Path) -> None:
+    """Each runs a command that ignores being asked: none is left, and the cancellation is through in time."""
+
+    def policy(request: ModelRequest) -> Reply:
+        if brief(request):
+            return call("Bash", command="trap '' TERM INT HUP; sleep 4321.5 & sleep 4321.5")
+        return several(*(task(f"part {n}") for n in range(AGENTS)))
+
+    session, checkout, workspace = await team(room(policy), tmp_path)
+    crew = session.context.delegate.__self__  # type: ignore[union-attr]
+    assert isinstance(crew, Crew)
+    session.context.delegate = Crew(crew.post, session.context, Size(AGENTS)).delegate
+    before, begun, all_begun = children(), set[str](), asyncio.Event()
+
+    async def follow() -> None:
+        async for event in run(session):
+            if isinstance(event, ToolStarted) and event.name == "Bash":
+                begun.add(event.agent)
+                if len(begun) == AGENTS:
+                    all_begun.set()
+
+    running = asyncio.create_task(follow())
+    await all_begun.wait()
+    await asyncio.sleep(0.5)
+    asked = time.monotonic()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    took = time.monotonic() - asked
+    assert children() <= before
+    assert took < 2, f"{took:.2f} s"
+    await workspace.discard(checkout)
 
 
 def children() -> frozenset[str]:
