@@ -13,6 +13,7 @@ from bot.agent.decision_table import REGENERATE, markdown, rows
 from bot.agent.modes import Mode
 from bot.agent.permissions import TABLE, Kind
 from bot.agent.tools.registry import ALL
+from bot.core.command import Verb
 from bot.core.diagram import mermaid
 from bot.core.gate import ON_ENTER
 from bot.workflow.engine import VERBS
@@ -62,6 +63,12 @@ def test_the_docs_show_the_decisions() -> None:
     assert {name for name, _, _ in rows()} == {tool.name for tool in ALL} | beside
     assert {kind for _, _, kind in rows()} == set(Kind)
     assert "docs/permissions.md" in README
+
+
+def test_every_command_on_a_thread_is_in_the_readme() -> None:
+    """The table of commands names each, and none that there is not."""
+    table = re.findall(r"^\| (`[a-z].*?) \| who ", README, re.MULTILINE)
+    assert {name for row in table for name in re.findall(r"`([a-z]+)", row)} == {str(verb) for verb in Verb}
 
 
 def test_only_approval_makes_an_approved_plan() -> None:

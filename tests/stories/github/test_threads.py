@@ -141,7 +141,7 @@ async def test_asked_on_a_closed_thread(story: Story) -> None:
     assert (await story.rests(1)).stage is WAITS
     story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is WAITS
-    assert "the thread is closed" in story.said("waits")[0]
+    assert "the thread is closed: open it again" in story.said("waits")[0]
     story.person("will").reopen(HOME, 1)
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
