@@ -262,6 +262,12 @@ class Dialogue(Protocol):
     async def closed_since(self, moment: datetime) -> bool:
         """Tell whether the thread was closed after a moment, and was closed still when its turns were listed."""
 
+    async def asked_before(self, turn: Turn) -> Collection[str]:
+        """Name what the turn's author asked before it on the same day (UTC), as ``thread/key``, on all threads.
+
+        What cannot be read is left out: the journal knows what was asked on this one.
+        """
+
     async def acknowledge(self, turn: Turn, sign: Sign) -> None:
         """Put a sign under a turn; putting it twice changes nothing."""
 

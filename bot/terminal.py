@@ -70,6 +70,10 @@ class Terminal:
         """A terminal is open as long as the program runs."""
         return False
 
+    async def asked_before(self, turn: Turn) -> Collection[str]:  # noqa: ARG002 - the port's
+        """Whoever sits at the terminal pays for it."""
+        return ()
+
     async def acknowledge(self, turn: Turn, sign: Sign) -> None:
         """The person sees the story."""
 

@@ -98,6 +98,7 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         ask_roles=frozenset(Role[role.upper()] for role in keys.ask.roles),
         ask_users=frozenset(login.lower() for login in keys.ask.users),
         ask_bots=frozenset(keys.ask.bots),
+        ask_per_day=keys.ask.per_day,
         mention=keys.mention,
         draft=keys.pull_request.draft,
         labels=tuple(keys.pull_request.labels),

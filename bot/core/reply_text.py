@@ -43,6 +43,15 @@ def did_you_mean(line: str, nearest: str) -> str:
     return f"I do not know the command {code(line)}.{hint}"
 
 
+def quota(login: str, per_day: int, mention: str) -> str:
+    """Say that somebody has asked as often as one may on one day, and what can be done."""
+    times = "once" if per_day == 1 else f"{per_day} times"
+    return (
+        f"{login} has asked {times} today, which is as often as one person may here (ask.per_day), so I leave this. "
+        f"Ask again after midnight UTC; commands such as `{mention} status` and approvals go on."
+    )
+
+
 def stopped(login: str, mention: str) -> str:
     """Say that work was stopped, and by whom."""
     return f"Stopped by {login}. {_kept(mention)}"

@@ -1,5 +1,6 @@
 """The Dialogue port on a GitHub thread: joins what the room can read and write; decides nothing."""
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -8,6 +9,7 @@ from urllib.parse import urlsplit
 
 from bot.core import comment
 from bot.core.approval import Actor, Reason, Role, Snapshot, Verdict
+from bot.core.errors import PlangateError
 from bot.core.inert import inert
 from bot.core.marker import Key
 from bot.core.names import CommitId, ThreadNumber
@@ -20,11 +22,14 @@ from bot.github.comments import BOX, Comments
 from bot.github.door import Door
 from bot.github.permissions import Roles
 from bot.github.progress import Progress
+from bot.github.quota import asked_before
 from bot.github.repository import Address
 from bot.github.snapshot import Looker
 from bot.github.threads import Thread, Threads, context
 from bot.github.turns import Listener, turns
 from bot.ports import Proposed, Signer
+
+_log: Final = logging.getLogger(__name__)
 
 _DONE_TO_IT: Final = frozenset(
     {Reason.PLAN_CHANGED, Reason.PLAN_HIDDEN, Reason.THREAD_CLOSED, Reason.REVISION_ASKED, Reason.TOO_FEW}
@@ -109,6 +114,15 @@ class GitHubDialogue:
         """Tell whether the thread was closed after a moment, as it was when its turns were read."""
         self._read = self._read or await self._threads.read(self.thread)
         return self._read.closed_at is not None and self._read.closed_at > moment
+
+    async def asked_before(self, turn: Turn) -> Collection[str]:
+        """Name what the turn's author asked before it on the same day, on all threads of the repository."""
+        try:
+            found = asked_before(self.door, self.address, self.listener, turn)
+            return {f"{thread}/{key}" async for thread, key in found}
+        except PlangateError as error:
+            _log.warning("who asked how often cannot be counted: %s", error)
+            return ()
 
     async def acknowledge(self, turn: Turn, sign: Sign) -> None:
         """Put a reaction under a turn; putting it twice changes nothing."""

@@ -45,6 +45,8 @@ class Orders:
     """Logins, in lower case."""
     ask_bots: frozenset[int] = frozenset()
     """Numeric ids of the other bots that may ask."""
+    ask_per_day: int = 0
+    """So many requests one person may make in a repository on one day (UTC); 0 for no quota."""
     mention: str = "@plangate"
     draft: bool = False
     labels: tuple[str, ...] = ()

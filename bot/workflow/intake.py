@@ -16,6 +16,7 @@ from bot.core.turn import Sign, Turn
 from bot.workflow.asking import waits_for
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.ledger import append, note
+from bot.workflow.quota import exhausted
 from bot.workflow.record import HEARD, Record, taken
 from bot.workflow.rights import may_ask, may_command
 
@@ -80,12 +81,24 @@ def _is_command(said: Command | Mistaken | None) -> bool:
 
 
 async def _request(desk: Desk, now: Record, turn: Turn, text: str) -> Record:
-    """Begin to plan, or note a turn that comes while the bot works."""
+    """Begin to plan, or note a turn that comes while the bot works; leave what is beyond its author's quota."""
+    if await exhausted(desk, now, turn):
+        return await _left(desk, now, turn)
     facts = taken(turn) | {"text": text}
     if Move.REQUESTED in TRANSITIONS[now.stage] and not (now.stage is Stage.ASKED and now.steers):
         now, start = await _start(desk, now)
         return await append(desk, now, Done(Move.REQUESTED, facts | start))
     return await append(desk, now, Done(Move.NOTED, facts | {"kept": now.stage is not Stage.PLANNING}))
+
+
+async def _left(desk: Desk, now: Record, turn: Turn) -> Record:
+    """Leave a request that is beyond its author's quota: told once a day on each thread, then by a sign alone."""
+    day, who = f"{turn.at:%Y-%m-%d}", turn.actor.id
+    if any((entry.body.get("quota"), entry.body.get("actor")) == (day, who) for entry in now.entries):
+        await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
+        return await _heard(desk, now, turn, quota=day)
+    owes = reply_text.quota(turn.actor.login, desk.orders.ask_per_day, desk.orders.mention)
+    return await _heard(desk, now, turn, owes=owes, quota=day)
 
 
 async def _start(desk: Desk, now: Record) -> tuple[Record, Json]:

@@ -1,0 +1,59 @@
+"""How much somebody asked on one day, over a whole repository: counted in what GitHub shows, so that nothing is kept.
+
+A day is one of UTC, and what counts is what was asked before a moment: however often it is counted, and by whichever
+process, a request is within the quota or beyond it for good. Comments that were deleted are not seen from here.
+"""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Final
+
+from bot.core.command import Command, Mistaken, Verb, parse
+from bot.core.names import RepositoryId
+from bot.core.turn import Turn
+from bot.core.visible import command_lines
+from bot.github.door import Door
+from bot.github.errors import Missing
+from bot.github.news import Fresh, Moved, fresh
+from bot.github.repository import Address
+from bot.github.threads import Said
+from bot.github.turns import Listener
+
+# https://docs.github.com/en/graphql/reference/objects#repository
+_REPOSITORY: Final = (
+    "query ($owner: String!, $name: String!) { repository(owner: $owner, name: $name) { id databaseId } }"
+)
+
+
+async def asked_before(door: Door, address: Address, listener: Listener, turn: Turn) -> AsyncIterator[tuple[int, str]]:
+    """Yield thread and key of each request that the turn's author made before it on the same day."""
+    day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
+    async for each in _moved(door, address, day, turn.at):
+        for said in each.thread.everything():
+            mine = said.actor.id == turn.actor.id and day <= said.at
+            earlier = (said.at, said.key) < (turn.at, turn.key)
+            if mine and earlier and listener.addressed(each.thread, said) and is_request(said, listener.mention):
+                yield int(each.thread.number), said.key
+
+
+async def _moved(door: Door, address: Address, since: datetime, until: datetime) -> AsyncIterator[Fresh]:
+    """Yield the threads of a repository that moved since then."""
+    found = (await door.graphql(_REPOSITORY, {"owner": address.owner, "name": address.name}))["repository"]
+    if found is None:
+        raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
+    repository = Moved(RepositoryId(found["databaseId"]), found["id"], address, until, until)
+    async for each in fresh(door, repository, since):
+        yield each
+
+
+def is_request(said: Said, mention: str) -> bool:
+    """Tell whether something that speaks to the bot asks for work: no command does, but one to revise."""
+    lines = (parse(line, mention) for line in command_lines(said.body))
+    first = next((line for line in lines if line is not None), None)
+    match first:
+        case Command(verb):
+            return verb is Verb.REVISE
+        case Mistaken():
+            return False
+        case _:
+            return True

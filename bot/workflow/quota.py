@@ -1,0 +1,26 @@
+"""The quota of requests: how often one person may ask in a repository on one day (product.md, Turns; ask.per_day)."""
+
+from datetime import datetime
+
+from bot.core.gate import Move
+from bot.core.turn import Turn
+from bot.ports import Entry
+from bot.workflow.desk import Desk
+from bot.workflow.record import Record
+
+
+async def exhausted(desk: Desk, now: Record, turn: Turn) -> bool:
+    """Tell whether the turn's author has asked as often before it, on the same day, as one person may."""
+    allowed = desk.orders.ask_per_day
+    if not allowed:
+        return False
+    here = {f"{desk.place.thread}/{entry.body['turn']}" for entry in now.entries if _counts(entry, turn)}
+    return len(here) >= allowed or len(here | set(await desk.dialogue.asked_before(turn))) >= allowed
+
+
+def _counts(entry: Entry, turn: Turn) -> bool:
+    """Tell whether an entry is another request of that person on that day: also one whose comment is gone by now."""
+    body = entry.body
+    if entry.kind not in {Move.REQUESTED, Move.NOTED} or body.get("turn") == turn.key:
+        return False
+    return body["actor"] == turn.actor.id and datetime.fromisoformat(body["turn_at"]).date() == turn.at.date()

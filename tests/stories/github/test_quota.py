@@ -1,0 +1,88 @@
+"""How often one person may ask in a repository on one day, and what becomes of what is beyond that."""
+
+from datetime import timedelta
+
+import pytest
+
+from bot.core.gate import Stage
+from tests.stories.github.ground import HOME, Story
+
+PATH = ".github/plangate.yml"
+TWICE = "ask:\n  per_day: 2\n"
+REFUSAL = "will has asked 2 times today, which is as often as one person may here (ask.per_day), so I leave this."
+
+
+def to_midnight(story: Story) -> None:
+    """Turn the clock to the beginning of the next day of UTC."""
+    now = story.clock.now()
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    story.advance((midnight - now).total_seconds() + 1)
+
+
+async def asks(story: Story, *logins: str) -> list[int]:
+    """Have people ask on a thread of their own each, and let the bot look once at all; gives the threads."""
+    numbers = [story.opens(login, title=f"Wish of {login}").number for login in logins]
+    for number in numbers:
+        await story.rests(number)
+    return numbers
+
+
+@pytest.mark.req("PR3")
+async def test_quota(story: Story) -> None:
+    """The second request of a day is planned, the third is refused by one comment; commands go on."""
+    story.person("ada").push(HOME, {PATH: TWICE})
+    to_midnight(story)
+    first, second, third = await asks(story, "will", "will", "will")
+    stages = [story.records[number].stage for number in (first, second, third)]
+    assert stages == [Stage.AWAITING_APPROVAL, Stage.AWAITING_APPROVAL, Stage.LISTENING]
+    assert [said[: len(REFUSAL)] for said in story.said("tell", third)] == [REFUSAL]
+    story.says("will", "@plangate really, please", third)
+    story.says("will", "@plangate status", third)
+    await story.rests(third)
+    assert story.records[third].stage is Stage.LISTENING
+    assert [said.split(".")[0][:24] for said in story.said("tell", third)] == [REFUSAL[:24], "This thread is at: liste"]
+
+
+@pytest.mark.long
+@pytest.mark.req("PR3")
+async def test_quota_of_the_next_day(story: Story) -> None:
+    """Others ask on; the next day begins anew, and a request of the day before is not asked again by itself."""
+    story.person("ada").push(HOME, {PATH: TWICE})
+    to_midnight(story)
+    *_, third, another = await asks(story, "will", "will", "will", "maya")
+    assert story.records[another].stage is Stage.AWAITING_APPROVAL
+    to_midnight(story)
+    await story.rests(third)
+    assert story.records[third].stage is Stage.LISTENING
+    story.says("will", "@plangate today, then", third)
+    assert (await story.rests(third)).stage is Stage.AWAITING_APPROVAL
+
+
+@pytest.mark.long
+@pytest.mark.req("PR3")
+async def test_quota_of_one_thread(story: Story) -> None:
+    """Revisions count, on one thread as on several, and deleting what one said gives nothing back."""
+    story.person("ada").push(HOME, {PATH: TWICE})
+    to_midnight(story)
+    story.opens("will")
+    await story.rests(1)
+    said = story.says("will", "@plangate revise Say why.")
+    assert (await story.rests(1)).thread.plan == 2
+    story.person("will").delete_comment(said.id)
+    story.says("will", "@plangate revise And how.")
+    assert (await story.rests(1)).thread.plan == 2
+    assert [text[: len(REFUSAL)] for text in story.said("tell")] == [REFUSAL]
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.long
+@pytest.mark.req("PR3", "E2")
+async def test_quota_that_cannot_be_counted(story: Story) -> None:
+    """While other threads cannot be read, what was asked on this one counts alone; nobody is refused for that."""
+    story.person("ada").push(HOME, {PATH: TWICE})
+    to_midnight(story)
+    await asks(story, "will", "will")
+    story.github.faults.fail("POST /graphql", 502, times=99, containing="threads: issues")
+    (third,) = await asks(story, "will")
+    assert story.records[third].stage is Stage.AWAITING_APPROVAL
