@@ -120,9 +120,11 @@ class _Page:
     """Of each footnote that is being read the label, and the lines that it stands among."""
 
     def text(self) -> str:
+        """Give what was taken as it is seen, at most one empty line between two others."""
         return re.sub(r"\n{3,}", "\n\n", "\n".join(self.lines)).strip()
 
     def take(self, tokens: Sequence["Token"]) -> None:
+        """Read all tokens of a text, and then the footnotes that it refers to."""
         for token in tokens:
             self._block(token)
         self._noted()
