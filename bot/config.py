@@ -153,6 +153,10 @@ class Settings:
     github: GitHubSettings = field(default_factory=GitHubSettings)
     identity: Identity | None = None
     overrides: Overrides = Overrides()
+    traces: str = ""
+    """The OTLP endpoint that spans are sent to."""
+    trace_headers: Secret = field(default_factory=lambda: Secret(""))
+    """What it is sent with: ``name=value,...``."""
 
 
 def settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -169,6 +173,8 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         network=Network.of(env),
         partial_clone_mb=_positive(env, "PLANGATE_PARTIAL_CLONE_MB") or PARTIAL_CLONE_MB,
         github=_github(env),
+        traces=env.get("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
+        trace_headers=Secret(env.get("OTEL_EXPORTER_OTLP_HEADERS", "")),
     )
 
 
@@ -196,6 +202,7 @@ def _secrets(settings: Settings) -> Values:
         (github.private_key, "App key"),
         (github.webhook_secret, "webhook secret"),
         (github.api_token, "API token"),
+        (settings.trace_headers, "OTLP headers"),
         *(((identity.request_token, "identity token"),) if identity else ()),
     )
     return tuple((secret.reveal(), kind) for secret, kind in named if secret)

@@ -1,6 +1,7 @@
 """The service's HTTP, and `serve`: deliveries in, health out (interfaces.md, HTTP). SHELL: no rule lives here."""
 
 import asyncio
+import hmac
 import os
 import signal
 import socket
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.requests import ClientDisconnect
 
 from bot.compose.github import Address, GitHubHost
@@ -130,7 +131,23 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
         state = await service.state()
         return JSONResponse(dict(state), 200 if state["deliveries"] == "ok" else 503)
 
+    @app.get("/metrics")
+    async def metrics(request: Request) -> PlainTextResponse:
+        """Count what sessions did, for Prometheus; away from this machine only with the API token."""
+        if not _may_read(service, request):
+            return PlainTextResponse("a bearer token is needed\n", 401, {"www-authenticate": "Bearer"})
+        return PlainTextResponse(service.counters.text(), media_type="text/plain; version=0.0.4")
+
     return app
+
+
+def _may_read(service: Service, request: Request) -> bool:
+    """Tell a caller on this machine, with no proxy before it, or one that has the token."""
+    near = request.client is not None and request.client.host in {"127.0.0.1", "::1"}
+    given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
+    token = service.api_token.reveal().encode()
+    forwarded = {"forwarded", "x-forwarded-for"} & set(request.headers)
+    return (near and not forwarded) or (bool(token) and hmac.compare_digest(given, token))
 
 
 async def _received(service: Service, request: Request, body: bytes) -> tuple[int, str, dict[str, Any]]:
@@ -169,6 +186,7 @@ def serve(settings: "Settings", host: str, port: int, *, worker: bool = True, lo
         async with GitHubHost(settings, redactor=redactor) as github:
             model = partial(try_model, settings)
             service = Service(settings, github, worker=worker, reading=Reconciler(github), model=model)
+            service.counters = github.counters
             await run(service, listener, stopping=cut.start)
 
     with listening(host, port) as listener:

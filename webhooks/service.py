@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import PlangateError, Transient
+from bot.telemetry import Counters
 from webhooks.deliveries import Delivery, Inbox
 from webhooks.host import HostPort
 from webhooks.logs import failure
@@ -35,6 +36,8 @@ class Service:
         model: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self.host = host
+        self.counters = Counters()
+        self.api_token = settings.github.api_token
         self.secret = settings.github.webhook_secret
         self.inbox = Inbox(settings.data_dir / "inbox")
         self.worker = Worker(host, self.inbox) if worker else None

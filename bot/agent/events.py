@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from bot.agent.limits import Resource
 from bot.agent.modes import Mode
-from bot.core.names import AgentId, ToolUseId
+from bot.core.names import AgentId, SessionId, ToolUseId
 from bot.core.transcript import Json
 from bot.ports import Usage
 
@@ -30,6 +30,14 @@ class Lifecycle(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStarted:
+    """A session begins to run, or goes on."""
+
+    agent: AgentId
+    session: SessionId
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,8 @@ class Answered:
     message: Json
     usage: Usage
     cost_usd: float | None
+    model: str = ""
+    """The one that answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +187,8 @@ class Ended:
 
 
 AgentEvent: TypeAlias = (
-    RequestStarted
+    SessionStarted
+    | RequestStarted
     | Streamed
     | Answered
     | ToolStarted

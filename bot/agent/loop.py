@@ -81,7 +81,7 @@ async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[Agent
         return
     if not isinstance(last, Completed):
         raise Broken("the model port ended without an answer or an error")
-    yield Answered(session.agent, session.steps, last.message, last.usage, last.cost_usd)
+    yield Answered(session.agent, session.steps, last.message, last.usage, last.cost_usd, last.model)
     async with closing(_react(session, last, in_vain)) as reactions:
         async for reaction in reactions:
             yield reaction

@@ -23,6 +23,7 @@ from bot.compose.parts import (
     MEMORIES,
     agents_of,
     bounds_of,
+    collector_of,
     gate_of,
     key_of,
     model_of,
@@ -49,6 +50,7 @@ from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner, StateKey
 from bot.store.thread_refs import Change
 from bot.store.transcripts import SpooledTranscripts
+from bot.telemetry import Counters, Telemetry
 from bot.workflow import engine
 from bot.workflow.desk import Desk, Orders
 from bot.workflow.record import Record, record
@@ -97,6 +99,8 @@ class GitHubHost:
     """The run of GitHub Actions that this process is a job of."""
     redactor: Redactor = field(default_factory=Redactor, kw_only=True)
     """Knows the settings' secrets from the beginning, and tokens as they are made."""
+    counters: Counters = field(default_factory=Counters, kw_only=True)
+    """What the sessions of this process did."""
     connections: Connections = field(init=False)
     model: "AnthropicModel" = field(init=False)
     _shown: dict[Address, str] = field(default_factory=dict)
@@ -302,6 +306,7 @@ class GitHubHost:
             orders,
             policy_of(keys, bot.id),
             GitHubPulls(reached.door, reached.at, bot),
+            Telemetry(f"{facts.id}#{dialogue.thread}", self.clock, self.counters, collector_of(self.settings)).take,
             redactor=self.redactor,
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
         )

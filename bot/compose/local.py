@@ -3,6 +3,7 @@
 import gc
 import platform
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from bot.agent.events import AgentEvent
 from bot.agent.limits import Ledger
 from bot.agent.prompts import Environment
 from bot.agent.session import AtHand, World
@@ -19,6 +21,7 @@ from bot.compose.parts import (
     MEMORIES,
     agents_of,
     bounds_of,
+    collector_of,
     gate_of,
     local_key_of,
     local_orders,
@@ -40,6 +43,7 @@ from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.store.transcripts import SpooledTranscripts, spooled
+from bot.telemetry import Counters, Telemetry
 from bot.terminal import Story, Terminal
 from bot.workflow.desk import Desk
 from bot.workflow.engine import look
@@ -215,10 +219,17 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
     environment = partial(_environment, local, workspace.checkouts.shown_as)
     ports = (journal, dialogue, workspace)
     agents = partial(agents_of, local.mirror, local.source.head)
-    desk = Desk(
-        place, environment, *ports, world, orders, policy, listener=story.take, redactor=redactor, agents=agents
-    )
+    listener = _both(story, Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings)))
+    desk = Desk(place, environment, *ports, world, orders, policy, listener=listener, redactor=redactor, agents=agents)
     return desk, story
+
+
+def _both(story: Story, telemetry: Telemetry) -> Callable[[AgentEvent], None]:
+    def listener(event: AgentEvent) -> None:
+        story.take(event)
+        telemetry.take(event)
+
+    return listener
 
 
 async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:

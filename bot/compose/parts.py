@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from bot.agent.limits import Limits
 from bot.agent.modes import Mode
@@ -16,6 +16,7 @@ from bot.core.hosts import open_to_writes
 from bot.core.names import CommitId
 from bot.ports import Clock, Web
 from bot.store.keys import StateKey, key_file
+from bot.telemetry import Collector
 from bot.workflow.desk import Orders
 from bot.workspace.egress.passage import Passage
 from bot.workspace.mirror import Mirror
@@ -42,6 +43,12 @@ def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel"
         extra_body=settings.extra_body,
         identity=_identity_of(settings.identity) if settings.identity else None,
     )
+
+
+def collector_of(settings: Settings) -> Collector:
+    """Say where spans go: nowhere unless the operator named a place."""
+    pairs = (pair.partition("=") for pair in settings.trace_headers.reveal().split(",") if "=" in pair)
+    return Collector(settings.traces, {name.strip(): unquote(value.strip()) for name, _, value in pairs})
 
 
 def _identity_of(given: Identity) -> "WorkloadIdentity":

@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.agent.events import AgentEvent, Ended, ModeChanged
+from bot.agent.events import AgentEvent, Ended, ModeChanged, SessionStarted
 from bot.agent.light import Light
 from bot.agent.limits import Limits
 from bot.agent.loop import run
@@ -107,6 +107,7 @@ async def driven(desk: Desk, now: Record, session: Session, permit: str = "") ->
     `permit` is the pending call that people allowed; it runs first.
     """
     progress = Progress(desk, now)
+    desk.listener(SessionStarted(session.agent, session.id))
     source = permitted(session, permit) if permit else run(session)
     working = asyncio.ensure_future(_consumed(desk, source, progress, Saving(desk, now, session.agent)))
     watching = asyncio.ensure_future(watched(desk, now, session))

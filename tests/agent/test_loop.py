@@ -228,7 +228,7 @@ async def test_a_failure_for_good_ends_the_session_and_keeps_it(room: Open) -> N
     assert len(session.history) == 1
 
 
-@pytest.mark.req("O2")
+@pytest.mark.req("L7")
 async def test_each_step_is_numbered(room: Open) -> None:
     """Requests carry the number of their step, from 1."""
     r = room(sequence(call("LS", path="."), say("Done.")))

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from bot.config import Secret
 from bot.core.errors import Misconfigured
 from bot.testing.host import hosted
 from tests.webhooks.ground import SECRET, Host, call, deliver, headers, payload, settings, signature
@@ -262,3 +264,25 @@ def test_an_address_that_is_taken() -> None:
     """One line with the cure."""
     with listening("127.0.0.1", 0) as first, pytest.raises(Misconfigured, match="--port"):
         listening("127.0.0.1", first.getsockname()[1])
+
+
+@pytest.mark.req("O1", "O2")
+def test_metrics_are_for_this_machine_or_a_token(tmp_path: Path) -> None:
+    """Prometheus beside the service reads them; through a proxy, which anybody may stand behind, it needs the token."""
+    service = Service(settings(tmp_path), Host(), worker=False)
+    service.counters.add("sessions_total", end="answered")
+    through, right, wrong = (
+        ("X-Forwarded-For", "10.0.0.9"),
+        ("Authorization", "Bearer t"),
+        ("Authorization", "Bearer u"),
+    )
+    with hosted(application(service)) as base:
+        assert call(base, "GET", "/metrics").status == 200
+        assert call(base, "GET", "/metrics", given=[through]).status == 401
+        assert call(base, "GET", "/metrics", given=[through, ("Authorization", "Bearer ")]).status == 401
+        service.api_token = Secret("t")
+        assert call(base, "GET", "/metrics", given=[through, wrong]).status == 401
+        assert call(base, "GET", "/metrics", given=[through, right]).status == 200
+        with urllib.request.urlopen(f"{base}/metrics", timeout=20) as answer:  # noqa: S310 - our own address
+            text = answer.read().decode().splitlines()
+    assert text == ["# TYPE plangate_sessions_total counter", 'plangate_sessions_total{end="answered"} 1']

@@ -1,0 +1,226 @@
+"""What sessions do, as spans, counters and log lines: ids, names and sizes, never a word of a session (O1, O2, L7).
+
+SHELL. Spans go to OTEL_EXPORTER_OTLP_ENDPOINT where that is set, when a session rests, beside whatever follows; nothing
+here fails a session. Names are those of the GenAI conventions.
+https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-agent-spans/ and .../docs/specs/otlp/#otlphttp
+"""
+
+import logging
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bot.agent.events import (
+    AgentChanged,
+    AgentEvent,
+    Answered,
+    Compacted,
+    End,
+    Ended,
+    Info,
+    Lifecycle,
+    RequestStarted,
+    SessionStarted,
+    ToolFinished,
+    ToolStarted,
+)
+from bot.core.names import AgentId
+from bot.ports import Clock
+
+LOGGER: Final = logging.getLogger("plangate")
+SECONDS: Final = 5.0
+"""How long a collector may take."""
+
+_INTERNAL, _CLIENT = 1, 3
+_OVER: Final = frozenset({Lifecycle.COMPLETED, Lifecycle.FAILED, Lifecycle.ABORTED})
+Facts = Mapping[str, str | int | float | bool | None]
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened in this process, by name and labels."""
+
+    values: Counter[tuple[str, tuple[tuple[str, str], ...]]] = field(default_factory=Counter)
+
+    def add(self, name: str, amount: float = 1, **labels: str) -> None:
+        """Count something."""
+        self.values[name, tuple(sorted(labels.items()))] += amount  # type: ignore[assignment]  # dollars are no integers
+
+    def text(self) -> str:
+        """Give all of it as Prometheus reads it.
+
+        https://prometheus.io/docs/instrumenting/exposition_formats/
+        """
+        lines: list[str] = []
+        for (name, labels), value in sorted(self.values.items()):
+            if (kind := f"# TYPE plangate_{name} counter") not in lines:
+                lines.append(kind)
+            told = ",".join(f'{label}="{_quoted(text)}"' for label, text in labels)
+            lines.append(f"plangate_{name}{{{told}}} {value:g}")
+        return "".join(f"{line}\n" for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """Where spans go; no address: nowhere."""
+
+    endpoint: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def send(self, spans: list[dict[str, Any]]) -> None:
+        """Post spans from a thread of its own; what goes wrong is a line in the log."""
+        if self.endpoint and spans:
+            threading.Thread(target=self._post, args=(spans,), name="spans").start()
+
+    def _post(self, spans: list[dict[str, Any]]) -> None:
+        import httpx2
+
+        resource = {"attributes": _attributes({"service.name": "plangate"})}
+        body = {
+            "resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "plangate"}, "spans": spans}]}]
+        }
+        where = f"{self.endpoint.rstrip('/')}/v1/traces"
+        try:
+            httpx2.post(where, json=body, headers=dict(self.headers), timeout=SECONDS).raise_for_status()
+        except httpx2.HTTPError as error:
+            LOGGER.warning("spans were not taken: %s", type(error).__name__)
+
+
+@dataclass(slots=True)
+class _Span:
+    name: str
+    parent: str
+    start: int
+    facts: dict[str, str | int | float | bool | None]
+    kind: int = _INTERNAL
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """Listens to the sessions of one thread."""
+
+    thread: str
+    clock: Clock
+    counters: Counters
+    collector: Collector = Collector()
+    _trace: str = field(default_factory=lambda: secrets.token_hex(16))
+    _session: str = ""
+    _steps: dict[AgentId, int] = field(default_factory=dict)
+    _open: dict[object, _Span] = field(default_factory=dict)
+    _done: list[dict[str, Any]] = field(default_factory=list)
+
+    def take(self, event: AgentEvent) -> None:
+        """Note one event; never raises."""
+        match event:
+            case SessionStarted():
+                self._session = event.session
+                self._begin("turn", "turn")
+                facts: Facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": event.agent}
+                self._begin("session", f"invoke_agent {event.agent}", facts, parent="turn")
+            case RequestStarted():
+                self._steps[event.agent] = event.step
+                facts = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic"}
+                self._begin(("request", event.agent), "chat", self._of(event.agent) | facts, kind=_CLIENT)
+            case Answered():
+                self._answered(event)
+            case ToolStarted():
+                facts = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.name}
+                facts = self._of(event.agent) | facts | {"gen_ai.tool.call.id": event.call}
+                self._begin(("tool", event.call), f"execute_tool {event.name}", facts, parent=event.agent)
+            case ToolFinished():
+                self.counters.add("tool_calls_total", tool=event.name, failed=str(event.is_error).lower())
+                self._end(("tool", event.call), "tool_error" if event.is_error else "")
+            case AgentChanged():
+                self._moved(event)
+            case Info(kind="retry" | "fallback" | "nudge" | "pause"):
+                self.counters.add("model_troubles_total", kind=event.kind)
+            case Compacted():
+                self.counters.add("compactions_total")
+            case Ended():
+                self._ended(event)
+            case _:
+                pass
+
+    def _answered(self, event: Answered) -> None:
+        used = event.usage
+        counts = {"input": used.input + used.cache_read + used.cache_write, "output": used.output}
+        facts: Facts = {f"gen_ai.usage.{kind}_tokens": count for kind, count in counts.items()}
+        facts = {**facts, "gen_ai.usage.cache_read.input_tokens": used.cache_read}
+        facts = {**facts, "gen_ai.response.model": event.model, "plangate.cost_usd": event.cost_usd}
+        self._end(("request", event.agent), facts=facts)
+        self.counters.add("model_requests_total", model=event.model)
+        self.counters.add("cost_usd_total", event.cost_usd or 0.0)
+        for kind, count in counts.items():
+            self.counters.add("tokens_total", count, kind=kind)
+        told = {**self._of(event.agent), **facts}
+        LOGGER.info("step", extra={"fields": {name.rpartition(".")[2]: value for name, value in told.items()}})
+
+    def _moved(self, row: AgentChanged) -> None:
+        if row.agent not in self._open and row.state not in _OVER:
+            facts: Facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": row.agent}
+            self._begin(row.agent, f"invoke_agent {row.type}", facts)
+        elif row.agent in self._open and row.state in _OVER:
+            facts = {"plangate.steps": row.steps, "plangate.cost_usd": row.cost_usd, "plangate.context": row.tokens}
+            self._end(row.agent, "" if row.state is Lifecycle.COMPLETED else str(row.state), facts)
+            self.counters.add("subagents_total", type=row.type, state=str(row.state))
+
+    def _ended(self, event: Ended) -> None:
+        """Close what is open, the innermost first, and send all of it."""
+        failed = "" if event.end in {End.ANSWERED, End.SUSPENDED} else str(event.end)
+        self.counters.add("sessions_total", end=str(event.end))
+        LOGGER.info(
+            "session", extra={"fields": {"session": self._session, "agent": event.agent, "end": str(event.end)}}
+        )
+        for key in reversed(list(self._open)):
+            self._end(key, failed)
+        self.collector.send(self._done)
+        self._done, self._trace = [], secrets.token_hex(16)
+
+    def _of(self, agent: AgentId) -> dict[str, str | int | float | bool | None]:
+        return {"plangate.session": self._session, "plangate.agent": agent, "plangate.step": self._steps.get(agent, 0)}
+
+    def _begin(
+        self, key: object, name: str, facts: Facts | None = None, *, parent: object = "session", kind: int = _INTERNAL
+    ) -> None:
+        above = self._open.get(parent) or self._open.get("session")
+        told = {"gen_ai.conversation.id": self.thread, **(facts or {})}
+        self._open[key] = _Span(name, above.id if above else "", self._now(), told, kind)
+
+    def _end(self, key: object, error: str = "", facts: Facts | None = None) -> None:
+        span = self._open.pop(key, None)
+        if span is None:
+            return
+        told = {**span.facts, **(facts or {}), **({"error.type": error} if error else {})}
+        made = {"traceId": self._trace, "spanId": span.id, "name": span.name, "kind": span.kind}
+        times = {"startTimeUnixNano": str(span.start), "endTimeUnixNano": str(self._now())}
+        above = {"parentSpanId": span.parent} if span.parent else {}
+        self._done.append(
+            made | above | times | {"attributes": _attributes(told), "status": {"code": 2 if error else 0}}
+        )
+
+    def _now(self) -> int:
+        return int(self.clock.now().timestamp() * 1e9)
+
+
+def _attributes(facts: Facts) -> list[dict[str, Any]]:
+    return [{"key": name, "value": _value(value)} for name, value in facts.items() if value is not None]
+
+
+def _value(value: str | float | bool) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"boolValue": value}
+        case int():
+            return {"intValue": str(value)}
+        case float():
+            return {"doubleValue": value}
+        case _:
+            return {"stringValue": value}
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

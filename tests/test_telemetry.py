@@ -1,0 +1,150 @@
+"""Sessions as spans, counters and log lines: the tree with ids and sizes, and no word of what was said (O1, O2, L7)."""
+
+import json
+import logging
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bot.agent.events import SessionStarted
+from bot.agent.limits import Limits
+from bot.telemetry import Collector, Counters, Telemetry
+from bot.testing.host import served
+from bot.testing.model.reply import Fault, call, say, sequence, several
+from bot.testing.model.server import ScriptedModel
+from tests.agent.conftest import Open, room  # noqa: F401 - a fixture
+from tests.agent.crew import script, task, team
+from tests.agent.ground import HandClock, Room, drive
+from tests.stories.ground import person
+
+SECRET = "the-words-of-a-session"
+
+
+class Collected:
+    """A collector that keeps what comes."""
+
+    def __init__(self) -> None:
+        self.headers: list[dict[str, str]] = []
+        self.spans: list[dict[str, Any]] = []
+
+    async def take(self, request: Request) -> Response:
+        self.headers.append(dict(request.headers))
+        for resource in (await request.json())["resourceSpans"]:
+            self.spans += [span for scope in resource["scopeSpans"] for span in scope["spans"]]
+        return Response()
+
+    def routes(self) -> list[Route]:
+        return [Route("/v1/traces", self.take, methods=["POST"])]
+
+    def named(self, name: str) -> list[dict[str, Any]]:
+        return [span for span in self.spans if span["name"] == name]
+
+
+def facts(span: dict[str, Any]) -> dict[str, Any]:
+    return {each["key"]: next(iter(each["value"].values())) for each in span["attributes"]}
+
+
+async def heard(r: Room, counters: Counters, collector: Collector) -> None:
+    """A session with a tool that fails, a retry and two sub-agents, told to telemetry."""
+    t = team(r)
+    telemetry = Telemetry("7#12", HandClock(), counters, collector)
+    telemetry.take(SessionStarted(t.session.agent, t.session.id))
+    for event in await drive(t.session):
+        telemetry.take(event)
+    for thread in [each for each in threading.enumerate() if each.name == "spans"]:
+        thread.join(10)
+
+
+def told(room: Open) -> Room:  # noqa: F811 - the fixture
+    first = several(say(SECRET), call("Read", file_path=SECRET), call("Nothing", of=SECRET), task("a"), task("b"))
+    return room(script(first, lambda _: say(SECRET), after=say(SECRET)))
+
+
+@pytest.mark.req("O1", "L7", "S13")
+async def test_a_session_is_a_tree_of_spans(room: Open) -> None:  # noqa: F811 - the fixture
+    """Turn, session, requests, tools and sub-agents, each under the one that caused it, with the conventions' names."""
+    kept = Collected()
+    with served(kept.routes()) as address:
+        await heard(told(room), Counters(), Collector(address, {"x-key": "k"}))
+    assert {headers["x-key"] for headers in kept.headers} == {"k"}
+    by_id = {span["spanId"]: span for span in kept.spans}
+    (turn,), (session,) = kept.named("turn"), kept.named("invoke_agent main")
+    assert len(by_id) == len(kept.spans)
+    assert {span["traceId"] for span in kept.spans} == {turn["traceId"]}
+    assert "parentSpanId" not in turn
+    assert session["parentSpanId"] == turn["spanId"]
+    requests = kept.named("chat")
+    assert [facts(span)["plangate.step"] for span in requests] == ["1", "2"]
+    assert {facts(span)["plangate.session"] for span in requests} == {"thread-1"}
+    assert {facts(span)["gen_ai.conversation.id"] for span in kept.spans} == {"7#12"}
+    assert all(int(facts(span)["gen_ai.usage.input_tokens"]) > 0 for span in requests)
+    assert {facts(span)["gen_ai.response.model"] for span in requests} == {"claude-opus-5-5"}
+    assert facts(kept.named("execute_tool Nothing")[0])["error.type"] == "tool_error"
+    assert kept.named("execute_tool Nothing")[0]["status"] == {"code": 2}
+    agents = kept.named("invoke_agent explore")
+    assert [facts(span)["gen_ai.agent.name"] for span in agents] == ["explore-1", "explore-2"]
+    assert all(by_id[span["parentSpanId"]]["name"] == "invoke_agent main" for span in [*requests, *agents])
+    assert all(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) for span in kept.spans)
+
+
+@pytest.mark.req("O1", "O2", "L7")
+async def test_what_happened_is_counted_and_logged(
+    room: Open,  # noqa: F811 - the fixture
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Counters and log lines name sessions, agents and steps; no word of a session is in logs, spans or counters."""
+    kept, counters = Collected(), Counters()
+    with caplog.at_level(logging.INFO, "plangate"), served(kept.routes()) as address:
+        await heard(told(room), counters, Collector(address))
+    text = counters.text()
+    assert 'plangate_sessions_total{end="answered"} 1\n' in text
+    assert 'plangate_tool_calls_total{failed="true",tool="Nothing"} 1\n' in text
+    assert 'plangate_subagents_total{state="completed",type="explore"} 2\n' in text
+    assert 'plangate_model_requests_total{model="claude-opus-5-5"} 2\n' in text
+    assert text.count("# TYPE plangate_tokens_total counter") == 1
+    steps = [record.__dict__["fields"] for record in caplog.records if record.message == "step"]
+    assert [(each["session"], each["agent"], each["step"]) for each in steps] == [
+        ("thread-1", "main", 1),
+        ("thread-1", "main", 2),
+    ]
+    everything = json.dumps([kept.spans, text, [record.__dict__.get("fields") for record in caplog.records]])
+    assert SECRET not in everything
+
+
+@pytest.mark.req("O1")
+async def test_retries_limits_and_a_collector_that_fails(room: Open, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
+    """Trouble is counted; a limit marks the session's span; a collector that is not there costs one line of the log."""
+    r = room(sequence(Fault.status(500), call("LS", path=".")))
+    session, kept, counters = r.session(limits=Limits(steps=1)), Collected(), Counters()
+    with served(kept.routes()) as address:
+        for endpoint in (address, "http://127.0.0.1:9"):
+            telemetry = Telemetry("7#12", r.clock, counters, Collector(endpoint))
+            telemetry.take(SessionStarted(session.agent, session.id))
+            for event in await drive(session):
+                telemetry.take(event)
+            assert telemetry._open == {}
+            for thread in [each for each in threading.enumerate() if each.name == "spans"]:
+                thread.join(10)
+    assert facts(kept.named("invoke_agent main")[0])["error.type"] == "limit"
+    assert 'plangate_model_troubles_total{kind="retry"} 1\n' in counters.text()
+    assert [record.message for record in caplog.records] == ["spans were not taken: ConnectError"]
+
+
+@pytest.mark.long
+@pytest.mark.req("O1")
+def test_a_run_sends_its_spans(tmp_path: Path) -> None:
+    """Where the operator names a collector; without one nothing is sent."""
+    kept = Collected()
+    with ScriptedModel(lambda request: say("Above 50.")) as model, served(kept.routes()) as address:
+        somebody = person(tmp_path / "home", model.base_url)
+        assert somebody.run(prompt="From when on is it free?").code == 0
+        assert kept.spans == []
+        traced = replace(somebody, variables={"OTEL_EXPORTER_OTLP_ENDPOINT": address})
+        assert traced.run(prompt="From when on is it free?").code == 0
+    assert {span["name"] for span in kept.spans} >= {"turn", "invoke_agent main", "chat"}
