@@ -93,6 +93,7 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         light_model=keys.models.light or "",
         limits=Limits(keys.budget.steps, keys.budget.minutes * 60),
         budget_usd=max_cost_usd or keys.budget.session_usd,
+        thread_usd=max(keys.budget.thread_usd, max_cost_usd or 0.0),
         expires_days=keys.approve.expires_days,
         mode=Mode(execution.mode),
         at_once=execution.subagents.at_once,

@@ -73,7 +73,6 @@ class Reason(StrEnum):
     COMMENT_EDITED = "comment_edited"
     REVISION_ASKED = "revision_asked"
     TOO_FEW = "too_few"
-    CODE_OWNER = "code_owner"
     NOBODY_ELSE = "nobody_else"
     PLAN_CHANGED = "plan_changed"
     PLAN_HIDDEN = "plan_hidden"
@@ -119,8 +118,6 @@ class Candidate:
     """The hex digits that came with a command; empty for none."""
     edited: bool = False
     """Whether anybody ever edited the comment that carried a command (A4a)."""
-    owner: bool = False
-    """Owns every file of tier high that the plan names, as the default branch's CODEOWNERS says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +337,5 @@ def _counted(
 
 def _fewer(snapshot: Snapshot, policy: Policy, approvals: tuple[Candidate, ...]) -> Reason | None:
     """Say why fewer approvals are enough than tier high needs (product.md, Risk tiers); None where they are not."""
-    if any(word.owner for word in approvals):
-        return Reason.CODE_OWNER
     others = (snapshot.approvers or frozenset()) - {policy.bot, *(snapshot.requesters if policy.four_eyes else ())}
     return Reason.NOBODY_ELSE if others and others <= {word.actor.id for word in approvals} else None

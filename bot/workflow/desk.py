@@ -28,6 +28,9 @@ class Orders:
     """Asked small questions; "" for none."""
     limits: Limits = Limits()
     budget_usd: float = 5.0
+    """Of one session."""
+    thread_usd: float = 10.0
+    """Of a thread, over all its sessions."""
     expires_days: float = 7.0
     mode: Mode = Mode.ACCEPT_EDITS
     at_once: int = 3

@@ -20,6 +20,7 @@ from bot.workflow.desk import Desk, Done
 from bot.workflow.ledger import append, current, take_over
 from bot.workflow.record import Record
 from bot.workflow.sessions import session_of
+from bot.workflow.spending import exhausted
 
 Verb = Callable[[Desk, Record], Awaitable[Done | None]]
 
@@ -36,6 +37,7 @@ VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
 
 _ANSWERED: Final = frozenset({Move.REPLIED, Move.INSTRUCTED})
 _WAITING: Final = frozenset({Effect.APPROVING, Effect.ASKING})
+_SPENDING: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
 _AT_WORK: Final = frozenset({Stage.EXECUTING, Stage.PUBLISHING})
 
 
@@ -101,7 +103,7 @@ async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:
     ledger = desk.world.ledger
     before = ledger.cost_usd - ledger.carried
     try:
-        done = await VERBS[effect](desk, now)
+        done = (exhausted(desk, now) if effect in _SPENDING else None) or await VERBS[effect](desk, now)
     except Refused as error:
         if desk.orders.same_session and not isinstance(error, CanaryShown):
             raise  # a person at a terminal is told on the spot

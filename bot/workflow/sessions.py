@@ -35,6 +35,7 @@ from bot.workflow.ledger import current
 from bot.workflow.network import journaled
 from bot.workflow.progress import Progress
 from bot.workflow.record import Record
+from bot.workflow.spending import bound
 
 MAIN = AgentId("main")
 
@@ -56,8 +57,6 @@ class Opening:
 @asynccontextmanager
 async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Session]:
     """Give the session of that id on a toolhost with that access; every new request begins in plan mode (P2)."""
-    if raised := now.fact("budget_usd"):
-        desk.world.ledger.budget_usd = float(raised)
     tree = await checkout(desk, now)
     async with (
         journaled(desk, now, opening.ident) as reaching,
@@ -82,6 +81,7 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
             _restored(session, crew, lines, now=now)
         else:
             _begun(desk, now, session, opening=opening, environment=environment)
+        bound(desk, now)
         yield session
         _logged(crew)
 

@@ -33,7 +33,6 @@ class Person:
     actor: Actor
     role: Role | None
     listed: bool = False
-    owner: bool = False
 
 
 CAST: Final = {
@@ -41,7 +40,6 @@ CAST: Final = {
     "maya": Person(Actor(2, "maya"), Role.MAINTAIN),
     "max": Person(Actor(3, "max"), Role.MAINTAIN),
     "olga": Person(Actor(4, "olga"), Role.MAINTAIN),  # asked for the plan
-    "oona": Person(Actor(5, "oona"), Role.MAINTAIN, owner=True),
     "will": Person(Actor(6, "will"), Role.WRITE),
     "tess": Person(Actor(7, "tess"), Role.TRIAGE),
     "rita": Person(Actor(8, "rita"), Role.READ),
@@ -181,7 +179,6 @@ def _word(text: str, plan: PlanDocument) -> Candidate:
         person.listed,
         digest,
         edited=bool(found["edited"]),
-        owner=person.owner,
     )
 
 

@@ -71,7 +71,6 @@ def test_pull_request() -> None:
     ("reason", "said"),
     (
         (Reason.NOBODY_ELSE, "`ana` (nobody else may approve here, so that is enough) as plan 3"),
-        (Reason.CODE_OWNER, "`ana` (a code owner approved, so that is enough) as plan 3"),
         (Reason.ROLE_TOO_LOW, "`ana` as plan 3"),
     ),
 )

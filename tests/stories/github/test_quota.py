@@ -77,6 +77,24 @@ async def test_quota_of_one_thread(story: Story) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.req("PR3", "L5")
+async def test_budget_of_a_thread(story: Story) -> None:
+    """What all sessions of a thread cost together is bounded; one comment says so, `budget N` raises it."""
+    story.person("ada").push(HOME, {PATH: "budget:\n  thread_usd: 0.0001\n"})
+    await story.planned()
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.LIMIT
+    assert story.model.worked == 0
+    (said,) = story.said("tell")
+    assert "of its budget of $0.00 (budget.thread_usd)" in said
+    assert "budget N" in said
+    story.says("maya", "@plangate budget 5")
+    story.says("maya", "@plangate retry")
+    await story.rests(1)
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.long
 @pytest.mark.req("PR3", "E2")
 async def test_quota_that_cannot_be_counted(story: Story) -> None:
     """While other threads cannot be read, what was asked on this one counts alone; nobody is refused for that."""
