@@ -188,8 +188,8 @@ async def test_a_limit_ends_one_agent_and_not_the_parent(room: Open) -> None:
 @pytest.mark.parametrize(
     ("limits", "said"),
     (
-        (replace(STANDARD, seconds=0.2), "seconds was reached"),
-        (replace(STANDARD, idle_seconds=0.2), "idle seconds was"),
+        (replace(STANDARD, seconds=0.6), "the limit of 1 seconds was reached (1 used)"),
+        (replace(STANDARD, idle_seconds=0.6), "the limit of 1 idle seconds was reached (1 used)"),
     ),
     ids=["time", "idle"],
 )

@@ -22,7 +22,7 @@ from bot.testing import sample
 from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request import ModelRequest
 from bot.workspace.repository import LocalRepository
-from bot.workspace.workspace import GitWorkspace
+from bot.workspace.workspace import GitWorkspace, Limits
 from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, MAIN, Room, drive, ended, results
 
@@ -30,10 +30,10 @@ AGENTS = 8
 TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
 
 
-async def team(r: Room, folder: Path) -> tuple[Session, Checkout, GitWorkspace]:
-    """A parent at work on the sample repository."""
+async def team(r: Room, folder: Path, limits: Limits | None = None) -> tuple[Session, Checkout, GitWorkspace]:
+    """A parent at work on the sample repository; limits are those of every sandbox."""
     source = await LocalRepository.open(sample.make(folder / "shop"))
-    workspace = GitWorkspace.on(source, folder / "data")
+    workspace = GitWorkspace.on(source, folder / "data", limits)
     checkout = await workspace.checkout("main", source.head)
     session = r.session(tools=(*ALL, TASK), mode=Mode.ACCEPT_EDITS)
     session.context.folder = checkout.shown_as
@@ -184,6 +184,17 @@ async def test_a_restricted_sandbox_holds_memory_disk_and_files(room: Open, tmp_
     assert "No space left" in full.text
     assert large.is_error
     assert "1,048,577 bytes" in large.text
+    await workspace.discard(checkout)
+
+
+@pytest.mark.long
+@pytest.mark.req("S9", "T3a")
+async def test_a_restricted_sandbox_has_a_share_of_its_parents_memory(room: Open, tmp_path: Path) -> None:
+    """Where a sandbox may use 400 MB, a restricted one is held to 30 % of that."""
+    _, checkout, workspace = await team(room(lambda _: say("?")), tmp_path, Limits(memory_mb=400))
+    host = await workspace.open(checkout, Access.READ, bounds=RESTRICTED.bounds)
+    hungry = await host.call("Bash", {"command": "python3 -c 'x = bytearray(200 << 20); import time; time.sleep(60)'"})
+    assert "more than 120 MB of memory" in hungry.text
     await workspace.discard(checkout)
 
 

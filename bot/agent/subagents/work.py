@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from bot.agent.events import AgentEvent, End, Ended, Info, Lifecycle, Outcome, Recovery
 from bot.agent.limits import Limits, Resource
 from bot.agent.loop import run
+from bot.agent.monitor import OverLimit
 from bot.agent.relay import Idle, closing, within
 from bot.agent.session import Session
 from bot.agent.subagents.prefixes import Prefixes
@@ -153,4 +154,5 @@ class Work:
 def _timeout(session: Session, resource: Resource) -> Ended:
     """End a session whose time is up in the middle of something."""
     allowed = getattr(session.limits, resource)
-    return Ended(session.agent, End.LIMIT, f"the limit of {allowed:,.0f} {resource.label} was reached", resource)
+    used = allowed if resource is Resource.IDLE else session.world.clock.monotonic() - session.started
+    return Ended(session.agent, End.LIMIT, OverLimit(resource, max(used, allowed), allowed).what, resource)
