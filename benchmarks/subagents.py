@@ -1,8 +1,8 @@
 """Eight sub-agents of two reads and a report each, at one second to the first token: time and dollars beside the ideal.
 
 The model is simulated in a process of its own, over real HTTP on loopback, with a prompt cache that works as the
-service's does; the workspace is the sandbox of this machine. The ideal is five answers after each other: the parent
-sends all, three rounds, the end.
+service's does; the workspace is the sandbox of this machine. The ideal is answers after each other and nothing else:
+the parent sends all, three rounds for as many as work at once, the end.
 Usage: python benchmarks/subagents.py [--agents 8] [--latency 1.0] [--at-once 8]
 """
 
@@ -40,7 +40,8 @@ from bot.testing.model.server import ScriptedModel
 from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 
-ROUNDS = 5
+ROUNDS = 3
+"""Answers of one sub-agent, one after the other."""
 MEMORY = "Every change comes with a test. " * 40
 
 
@@ -133,7 +134,7 @@ def main():
     parser.add_argument("--at-once", type=int, default=8)
     given = parser.parse_args()
     spans = asyncio.run(measure(given))
-    ideal = ROUNDS * given.latency
+    ideal = given.latency * (2 + ROUNDS * -(-given.agents // given.at_once))
     print(f"{given.agents} agents, {given.at_once} at once, {given.latency:g} s to the first token")
     for name, (seconds, dollars) in zip(("cold", "warm"), spans, strict=False):
         whole = seconds + given.latency  # a span ends before the parent's last answer
