@@ -29,7 +29,8 @@ from bot.testing.model.server import ScriptedModel
 HERE = Path(__file__).parent
 PROMPT = "Read around in this repository and tell what it is."
 ROOM = "budget: {steps: 1000, session_usd: 1000, thread_usd: 1000, repository_day_usd: 1000}\n"
-"""The repository's configuration: no session ends before its script does."""
+"""The repository's configuration where a session has more steps than it may by default."""
+DEFAULT_STEPS = 200
 LAUNCHER = """
 import json, os, sys, time
 began = time.monotonic()
@@ -118,9 +119,9 @@ def main():
     parser.add_argument("others", nargs="*", metavar="NAME=COMMAND")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        repo = _cloned(given.repo, Path(folder) / "repo")
         commands = _commands(given.others)
         for steps in given.steps:
+            repo = _cloned(given.repo, Path(folder) / str(steps), roomy=steps >= DEFAULT_STEPS)
             figures = {name: [] for name in commands}
             for turn in range(given.runs):
                 for name, command in commands.items():
@@ -129,9 +130,11 @@ def main():
             _print(figures, f"{steps} steps, medians of {given.runs} interleaved runs")
 
 
-def _cloned(origin, repo):
-    """Clone a repository and commit the configuration that leaves room for every session."""
+def _cloned(origin, repo, *, roomy):
+    """Clone a repository; commit a configuration that leaves room for a long session, where that is needed."""
     subprocess.run(["git", "clone", "--quiet", "--no-local", origin, repo], check=True)
+    if not roomy:
+        return repo
     (repo / ".github").mkdir(exist_ok=True)
     (repo / ".github" / "plangate.yml").write_text(ROOM)
     author = ["-c", "user.name=Bench", "-c", "user.email=bench@example.invalid"]
