@@ -123,7 +123,7 @@ async def test_retries_limits_and_a_collector_that_fails(room: Open, caplog: pyt
     r = room(sequence(Fault.status(500), call("LS", path=".")))
     session, kept, counters = r.session(limits=Limits(steps=1)), Collected(), Counters()
     with served(kept.routes()) as address:
-        for endpoint in (address, "http://127.0.0.1:9"):
+        for endpoint in (address, "http://127.0.0.1:9", f"{address}/nowhere"):
             telemetry = Telemetry("7#12", r.clock, counters, Collector(endpoint))
             telemetry.take(SessionStarted(session.agent, session.id))
             for event in await drive(session):
@@ -133,7 +133,10 @@ async def test_retries_limits_and_a_collector_that_fails(room: Open, caplog: pyt
                 thread.join(10)
     assert facts(kept.named("invoke_agent main")[0])["error.type"] == "limit"
     assert 'plangate_model_troubles_total{kind="retry"} 1\n' in counters.text()
-    assert [record.message for record in caplog.records] == ["spans were not taken: ConnectError"]
+    assert [record.message for record in caplog.records] == [
+        "spans were not taken: ConnectError",
+        "spans were not taken: HTTPStatusError",
+    ]
 
 
 @pytest.mark.long

@@ -279,6 +279,7 @@ def test_metrics_are_for_this_machine_or_a_token(tmp_path: Path) -> None:
     with hosted(application(service)) as base:
         assert call(base, "GET", "/metrics").status == 200
         assert call(base, "GET", "/metrics", given=[through]).status == 401
+        assert call(base, "GET", "/metrics", given=[("X-Forwarded-For", "10.0.0.9")]).status == 401
         assert call(base, "GET", "/metrics", given=[through, ("Authorization", "Bearer ")]).status == 401
         service.api_token = Secret("t")
         assert call(base, "GET", "/metrics", given=[through, wrong]).status == 401

@@ -13,15 +13,25 @@ from bot.testing.model.models import MODELS, Model
 from bot.testing.model.rules_blocks import message_shapes, text_blocks
 from bot.testing.model.rules_cache import cache_markers
 from bot.testing.model.rules_context import context_edits
-from bot.testing.model.rules_messages import first_message, prefill, system_messages
+from bot.testing.model.rules_messages import first_message, images, prefill, system_messages
 from bot.testing.model.rules_pairing import pairing
-from bot.testing.model.rules_parameters import compaction, efforts, fields, max_tokens, output_format, prewarm, thinking
+from bot.testing.model.rules_parameters import (
+    compaction,
+    efforts,
+    fields,
+    max_tokens,
+    output_format,
+    prewarm,
+    speed,
+    thinking,
+)
 from bot.testing.model.rules_tools import strictness, tool_choice, tools
 from bot.testing.model.subject import Rule, Subject
 from bot.testing.model.wire import Json
 
 RULES: tuple[Rule, ...] = (
     fields,
+    speed,
     message_shapes,
     thinking,
     efforts,
@@ -33,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     first_message,
     system_messages,
     text_blocks,
+    images,
     compaction,
     context_edits,
     pairing,

@@ -19,6 +19,11 @@ FIELDS = {
     CLEAR_THINKING: frozenset({"type", "keep"}),
     COMPACT: frozenset({"type", "trigger", "pause_after_compaction", "instructions"}),
 }
+BETAS = {
+    CLEAR_TOOLS: "context-management-2025-06-27",
+    CLEAR_THINKING: "context-management-2025-06-27",
+    COMPACT: "compact-2026-01-12",
+}
 # What each measure of an edit may count.
 MEASURES = {
     "trigger": frozenset({"input_tokens", "tool_uses"}),
@@ -38,18 +43,20 @@ def context_edits(subject: Subject) -> Iterator[Finding]:
     yield from extra_fields(config, frozenset({"edits"}), "context_management.")
     edits = blocks(config["edits"])
     for index, edit in enumerate(edits):
-        yield from _edit(edit, f"context_management.edits.{index}")
+        yield from _edit(subject, edit, f"context_management.edits.{index}")
     kinds = [edit.get("type") for edit in edits]
     if CLEAR_THINKING in kinds[1:]:
         yield f"context_management.edits: `{CLEAR_THINKING}` must come first"
 
 
-def _edit(edit: Json, place: str) -> Iterator[Finding]:
+def _edit(subject: Subject, edit: Json, place: str) -> Iterator[Finding]:
     kind = str(edit.get("type"))
     if kind not in FIELDS:
         tags = ", ".join(f"'{name}'" for name in FIELDS)
         yield f"{place}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags}"
         return
+    if BETAS[kind] not in subject.betas:
+        yield f"{place}.{kind}: requires the `{BETAS[kind]}` value in the `anthropic-beta` header"
     yield from extra_fields(edit, FIELDS[kind], f"{place}.{kind}.")
     for name, counts in MEASURES.items():
         measure = edit.get(name)

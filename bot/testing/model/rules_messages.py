@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from bot.testing.model.subject import Finding, Subject
 from bot.testing.model.wire import Json, blocks
 
+SMALL_WINDOW = 200_000
+MAX_IMAGES = 600
+MAX_IMAGES_SMALL = 100
+
 
 def first_message(subject: Subject) -> Iterator[Finding]:
     """The first message is the user's, or an assistant's that begins with a compaction block."""
@@ -78,3 +82,16 @@ def prefill(subject: Subject) -> Iterator[Finding]:
         yield ("This model does not support assistant message prefill. The conversation must end with a user message.")
     elif content and content[-1]["type"] == "text" and content[-1]["text"] != content[-1]["text"].rstrip():
         yield "messages: final assistant content cannot end with trailing whitespace"
+
+
+def images(subject: Subject) -> Iterator[Finding]:
+    """A request has no more images than the model takes.
+
+    https://platform.claude.com/docs/en/build-with-claude/vision
+    """
+    found = [block for message in subject.messages for block in blocks(message["content"])]
+    found += [part for block in found if block["type"] == "tool_result" for part in blocks(block.get("content"))]
+    number = sum(block.get("type") == "image" for block in found)
+    most = MAX_IMAGES if subject.model.window > SMALL_WINDOW else MAX_IMAGES_SMALL
+    if number > most:
+        yield f"messages: too many images: {number} > {most} maximum"

@@ -19,6 +19,7 @@ def pairing(subject: Subject) -> Iterator[Finding]:
     for index, message in enumerate(subject.messages):
         if message["role"] == "user":
             yield from _results(message, index, calls)
+            yield from _alone(subject.messages, index)
         calls = _calls(message)
         yield from _answered(subject, index, calls)
 
@@ -56,6 +57,19 @@ def _results(message: Json, index: int, calls: list[str]) -> Iterator[Finding]:
                 f"{call_id}"
             )
         seen.add(call_id)
+
+
+def _alone(messages: list[Json], index: int) -> Iterator[Finding]:
+    """Nothing but results stands beside a call of a server tool that the service has not answered yet."""
+    before = blocks(messages[index - 1]["content"]) if index else []
+    served = {block.get("id") for block in before if block["type"] == "server_tool_use"}
+    served -= {block.get("tool_use_id") for block in before if str(block["type"]).endswith("_tool_result")}
+    others = [block["type"] for block in blocks(messages[index]["content"]) if block["type"] != "tool_result"]
+    if served and others:
+        yield (
+            f"messages.{index}: while a server tool is unresolved, a user message may hold `tool_result` blocks alone, "
+            f"found `{others[0]}`"
+        )
 
 
 def _answered(subject: Subject, index: int, calls: list[str]) -> Iterator[Finding]:

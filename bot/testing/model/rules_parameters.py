@@ -66,6 +66,27 @@ def _metadata(metadata: object) -> Iterator[Finding]:
             yield "metadata.user_id: user_id appears to contain an email address"
 
 
+FAST_BETA = "fast-mode-2026-02-01"
+FAST_MODELS = frozenset({"claude-opus-5-5", "claude-opus-5", "claude-opus-4-8"})
+
+
+# https://platform.claude.com/docs/en/build-with-claude/fast-mode
+def speed(subject: Subject) -> Iterator[Finding]:
+    """What streams says so with a truth value, stop sequences are texts, and fast mode is for some models alone."""
+    if not isinstance(subject.body.get("stream", False), bool):
+        yield "stream: Input should be a valid boolean"
+    sequences = subject.body.get("stop_sequences")
+    if sequences is not None and not (isinstance(sequences, list) and all(isinstance(one, str) for one in sequences)):
+        yield "stop_sequences: Input should be a valid list of strings"
+    wanted = subject.body.get("speed")
+    if wanted not in {None, "standard", "fast"}:
+        yield "speed: Input should be 'standard' or 'fast'"
+    elif wanted == "fast" and subject.model.id not in FAST_MODELS:
+        yield "speed: fast mode is not supported for this model"
+    elif wanted == "fast" and FAST_BETA not in subject.betas:
+        yield f"speed: fast mode requires the `{FAST_BETA}` value in the `anthropic-beta` header"
+
+
 def max_tokens(subject: Subject) -> Iterator[Finding]:
     """The output cap is a whole number within what the model can put out."""
     value = subject.body.get("max_tokens", 0)
@@ -142,6 +163,8 @@ def efforts(subject: Subject) -> Iterator[Finding]:
     yield from extra_fields(config or {}, known, "output_config.")
     yield from _effort(subject, (config or {}).get("effort"), "output_config.effort")
     budget = (config or {}).get("task_budget")
+    if budget is not None and subject.model.id == "claude-sonnet-5":
+        yield "output_config.task_budget: not supported for this model"
     if budget is not None and budget.get("total", 0) < MIN_TASK_BUDGET:
         yield f"output_config.task_budget.total: Input should be greater than or equal to {MIN_TASK_BUDGET}"
     off = subject.thinking in {"disabled", "between_tools"} and "adaptive" in subject.model.thinking
@@ -201,6 +224,10 @@ def compaction(subject: Subject) -> Iterator[Finding]:
             yield f"compaction: cannot be combined with `{name}`"
     if (subject.body.get("output_config") or {}).get("format") is not None:
         yield "compaction: cannot be combined with `output_config.format`"
+    if (subject.body.get("tool_choice") or {}).get("type") in {"any", "tool"}:
+        yield "compaction: cannot be combined with a `tool_choice` that forces tool use"
+    if not subject.model.preserved_thinking:
+        yield "compaction: not supported for this model"
     if any(block["type"] == "tool_use" for block in blocks(subject.messages[-1]["content"])):
         yield invalid("compaction: the last turn has calls without results", code="compaction_incomplete_turn")
     if all(block["type"] == "compaction" for m in subject.messages for block in blocks(m["content"])):

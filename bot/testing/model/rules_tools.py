@@ -87,6 +87,9 @@ def _custom(tool: Json, place: str) -> Iterator[Finding]:
         yield f"{place}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
     else:
         yield from well_formed(schema, f"{place}.input_schema")
+    examples = tool.get("input_examples") or []
+    if not isinstance(examples, list) or not all(isinstance(example, dict) for example in examples):
+        yield f"{place}.input_examples: Input should be a valid list of objects"
     if not isinstance(tool.get("description", ""), str):
         yield f"{place}.description: Input should be a valid string"
 

@@ -110,7 +110,7 @@ BETA_ROWS: dict[str, tuple[str, Json, Json, str]] = {
         "context_management.edits: `clear_thinking_20251015` must come first",
     ),
     "compaction at a threshold begins high": (
-        EDITS,
+        "compact-2026-01-12",
         edited({"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 50_000}}),
         edited({"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 49_999}}),
         "context_management.edits.0.compact_20260112.trigger.value: Input should be greater",

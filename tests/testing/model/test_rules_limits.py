@@ -1,0 +1,119 @@
+"""Rules that bind one feature to others: to models, to betas, to what stands beside it (M3-M6, C3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.testing.model.rules import HAIKU_4_5, OPUS, OPUS_5, SONNET, Json, body, refused, tool
+
+SUMMARIZE, EDITS, THRESHOLD = "compact-2026-09-04", "context-management-2025-06-27", "compact-2026-01-12"
+FAST, BUDGET = "fast-mode-2026-02-01", "task-budgets-2026-03-13"
+SEARCH: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+FOUND: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+READ: Json = {"type": "tool_use", "id": "a", "name": "Read", "input": {}}
+RESULT: Json = {"type": "tool_result", "tool_use_id": "a", "content": "x"}
+IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+MORE: Json = {"type": "text", "text": "more"}
+WISH: Json = {"type": "summarize"}
+
+
+def turns(answer: list[Json], reply: list[Json]) -> Json:
+    """A request whose last answer and the user's reply to it are these."""
+    said = [("user", [MORE]), ("assistant", answer), ("user", reply)]
+    return body(messages=[{"role": role, "content": content} for role, content in said])
+
+
+def pictures(number: int, model: str) -> Json:
+    return body(model, messages=[{"role": "user", "content": [MORE, *[IMAGE] * number]}])
+
+
+def edits(kind: str) -> Json:
+    return body(context_management={"edits": [{"type": kind}]})
+
+
+def budget(model: str) -> Json:
+    return body(model, output_config={"task_budget": {"type": "tokens", "total": 20_000}})
+
+
+ROWS: dict[str, tuple[Json, Json, str, tuple[str, ...]]] = {
+    "an open server tool has results alone beside it": (
+        turns([SEARCH, READ], [RESULT]),
+        turns([SEARCH, READ], [RESULT, MORE]),
+        "messages.2: while a server tool is unresolved, a user message may hold `tool_result` blocks alone",
+        (),
+    ),
+    "a resolved one has more": (
+        turns([SEARCH, FOUND, READ], [RESULT, MORE]),
+        turns([SEARCH], [MORE]),
+        "messages.2: while a server tool is unresolved",
+        (),
+    ),
+    "so many images": (pictures(600, OPUS), pictures(601, OPUS), "messages: too many images: 601 > 600", ()),
+    "fewer in a small window": (
+        pictures(100, HAIKU_4_5),
+        pictures(101, HAIKU_4_5),
+        "messages: too many images: 101 > 100",
+        (),
+    ),
+    "images of results count": (
+        turns([READ], [{**RESULT, "content": [IMAGE] * 600}]),
+        turns([READ], [{**RESULT, "content": [IMAGE] * 600}, IMAGE]),
+        "messages: too many images",
+        (),
+    ),
+    "a summary by some models": (
+        body(compaction=WISH),
+        body(OPUS_5, compaction=WISH),
+        "compaction: not supported for this model",
+        (SUMMARIZE,),
+    ),
+    "a summary calls nothing": (
+        body(compaction=WISH, tools=[tool()], tool_choice={"type": "auto"}),
+        body(OPUS_5, compaction=WISH, tools=[tool()], tool_choice={"type": "any"}),
+        "compaction: cannot be combined with a `tool_choice`",
+        (SUMMARIZE,),
+    ),
+    "clearing needs its own beta": (
+        body(context_management={"edits": []}),
+        edits("clear_tool_uses_20250919"),
+        "context_management.edits.0.clear_tool_uses_20250919: requires the `context-management-2025-06-27`",
+        (THRESHOLD,),
+    ),
+    "a threshold needs its own beta": (
+        edits("clear_tool_uses_20250919"),
+        edits("compact_20260112"),
+        "context_management.edits.0.compact_20260112: requires the `compact-2026-01-12`",
+        (EDITS,),
+    ),
+    "fast mode of some models": (
+        body(speed="fast"),
+        body(SONNET, speed="fast"),
+        "speed: fast mode is not supported",
+        (FAST,),
+    ),
+    "fast mode needs its beta": (body(speed="standard"), body(speed="fast"), "speed: fast mode requires", ()),
+    "a known speed": (body(), body(speed="warp"), "speed: Input should be", ()),
+    "a truth value for streaming": (body(), body(stream="no"), "stream: Input should be a valid boolean", ()),
+    "stop sequences are texts": (body(stop_sequences=["x"]), body(stop_sequences=[1]), "stop_sequences: Input", ()),
+    "no task budget on Sonnet 5": (
+        budget(OPUS),
+        budget("claude-sonnet-5"),
+        "output_config.task_budget: not supported",
+        (BUDGET,),
+    ),
+    "examples are objects": (
+        body(tools=[tool(input_examples=[{}])]),
+        body(tools=[tool(input_examples=["x"])]),
+        "tools.0.custom.input_examples: Input should be a valid list of objects",
+        (),
+    ),
+}
+
+
+@pytest.mark.req("M3", "M5", "M6", "C3")
+@pytest.mark.parametrize(("good", "bad", "message", "betas"), list(ROWS.values()), ids=list(ROWS))
+def test_rule(ok: Any, good: Json, bad: Json, message: str, betas: tuple[str, ...]) -> None:
+    """The good request is answered, its bad twin refused with this message."""
+    assert refused(ok, good, bad, *betas).startswith(message)
