@@ -30,7 +30,7 @@ from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, Hidden, PlanDocument
-from bot.core.reply_text import budget, closed, did_you_mean, helping, how_to_stop, mode, status, stopped
+from bot.core.reply_text import budget, closed, did_you_mean, helping, how_to_stop, mode, quota, status, stopped
 from bot.core.visible import visible
 
 PLAN: Final = PlanDocument(
@@ -316,3 +316,12 @@ def test_what_holds_a_plan_up() -> None:
     )
     assert refused("x is wrong") == "I cannot work here: x is wrong. Mend it and ask again."
     assert co_author(7, "ana") == "ana <7+ana@users.noreply.github.com>"
+
+
+@pytest.mark.parametrize(("per_day", "times"), ((1, "once"), (20, "20 times")))
+def test_quota(per_day: int, times: str) -> None:
+    """Who asked as often as one may is told how often that is, which key says so, when it ends, and what goes on."""
+    assert quota("will", per_day, "@bot") == (
+        f"will has asked {times} today, which is as often as one person may here (ask.per_day), so I leave this. "
+        "Ask again after midnight UTC; commands such as `@bot status` and approvals go on."
+    )

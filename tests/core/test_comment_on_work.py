@@ -8,7 +8,7 @@ import pytest
 
 from bot.core import visible
 from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
-from bot.core.comment import Row, brief, progress, published, pull_body, superseded
+from bot.core.comment import Row, brief, followed, progress, published, pull_body, superseded
 from bot.core.gate import Stage
 from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
@@ -148,5 +148,6 @@ def test_many_checks() -> None:
 def test_one_sentence_each() -> None:
     """A superseded plan names what replaced it, a published one its pull request, approved work its task."""
     assert superseded(PLAN) == f"Replaced by plan 3 ({PLAN.short_digest})."
+    assert followed(PLAN) == f"Carried out; plan 3 ({PLAN.short_digest}) is about what was asked for next."
     assert published(9) == "Pull request #9 is ready for review."
     assert brief("Fix it", PLAN) == ("Somebody asked:\n\nFix it\n\nThis plan was approved. Carry it out:\n\nRename it.")
