@@ -19,6 +19,9 @@ class HostPort(Protocol):
     async def open_threads(self) -> tuple[Address, ...]:
         """List every thread that is not at rest for good."""
 
+    def rests(self, address: Address) -> bool:
+        """Tell whether an open thread of that list only waits for people, and was looked at as it stands."""
+
     async def changed(self, addresses: Collection[Address]) -> tuple[Address, ...]:
         """List those whose plan comment got reactions or edits since the last call."""
 

@@ -23,7 +23,7 @@ SHORTEST_POLL: Final = 0.05
 @dataclass(slots=True)
 class Ticker:
     """Asks at every poll who reacted; at every reconciling, the first of which is at the start, wakes every open
-    thread, and looks for what no webhook told."""
+    thread that does not rest, and looks for what no webhook told."""
 
     host: HostPort
     worker: Worker
@@ -73,7 +73,7 @@ class Ticker:
         return bool(watched)
 
     async def _reconcile(self) -> bool:
-        """Wake every open thread."""
-        await self.worker.wake_all()
+        """Wake every open thread that does not rest."""
+        await self.worker.wake_all(rests=self.host.rests)
         say("reconcile", open=len(self.worker.watched))
         return True

@@ -109,14 +109,17 @@ class Worker:
         thread.wanted = True
         thread.word.set()
 
-    async def wake_all(self, mine: Callable[[Address], bool] = lambda _: True) -> None:
-        """Wake every open thread; raises what the host raises."""
+    async def wake_all(
+        self, mine: Callable[[Address], bool] = lambda _: True, *, rests: Callable[[Address], bool] = lambda _: False
+    ) -> None:
+        """Wake every open thread but those that rest, which are watched; raises what the host raises."""
         addresses = [address for address in await self.host.open_threads() if mine(address)]
         # A thread that is under way may have had no journal yet when the list was made.
         under_way = {key: thread.address for key, thread in self._threads.items() if thread.address is not None}
         self._open = under_way | {_key(address): address for address in addresses}
         for address in addresses:
-            self.wake(address)
+            if not rests(address):
+                self.wake(address)
 
     async def idle(self) -> None:
         """Wait until every thread rests."""

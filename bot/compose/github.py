@@ -32,6 +32,7 @@ from bot.compose.parts import (
     policy_of,
     web_of,
 )
+from bot.compose.resting import Resting
 from bot.config import Settings, configuration
 from bot.config import redactor as redactor_of
 from bot.core.canary import Alarm
@@ -69,7 +70,6 @@ AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED
 """Stages that only people move on: such a thread is not looked at until somebody speaks."""
 POLLED = frozenset({Stage.AWAITING_APPROVAL, Stage.EXECUTING, Stage.PUBLISHING, Stage.ASKED})
 """Stages in which a reaction to the plan matters: an approval, or a 👎 that stops the work; or a tick in a question."""
-
 STILL: Final = timedelta(minutes=15)
 """A thread whose ref did not move for so long has no job at it."""
 REMEMBERED: Final = 5_000
@@ -105,6 +105,7 @@ class GitHubHost:
     model: "AnthropicModel" = field(init=False)
     _shown: dict[Address, str] = field(default_factory=dict)
     _seen: dict[str, str] = field(default_factory=dict)
+    _resting: Resting = field(default_factory=Resting)
     _heard: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
@@ -124,13 +125,25 @@ class GitHubHost:
 
     async def look(self, address: Address) -> Record:
         """Carry a thread on until it rests; a cancelled look is taken up by the next one."""
+        at = repository.Address(address.owner, address.name)
+        head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
+        began = self.clock.now()
         async with self._desk(address) as desk:
-            return self._noted(address, await engine.look(desk))
+            now = self._noted(address, await engine.look(desk))
+        self._resting.looked(address, now, began, head)
+        return now
 
     async def listen(self, address: Address) -> Record:
         """Only take in what people said, while another look of the same thread is under way."""
         async with self._desk(address) as desk:
             return self._noted(address, await engine.listen(desk))
+
+    def rests(self, address: Address) -> bool:
+        """Tell whether a thread waited for people when it was looked at, and nothing became due since.
+
+        What people do to it is polled and read (W3): another look would cost its points for nothing (E2).
+        """
+        return self._resting.rests(address, self.clock.now())
 
     async def left(self, address: Address, run: str) -> bool:
         """Tell whether the job of another run that was at a thread must be gone; False where that is not known.
@@ -202,11 +215,12 @@ class GitHubHost:
         for thread in await journal.threads():
             address = Address(installation, number, at.owner, at.name, thread)
             try:
-                now = self._noted(address, record(await journal.read(thread)))
+                now = self._noted(address, record(await journal.known(thread)))
             except PlangateError:
                 continue  # another key's thread is not ours
             if now.stage not in AT_REST or now.debts or now.kept or self._is_void(now):
                 found.append(address)
+            self._resting.listed(address, now, reached.refs.head)
         return found
 
     def _is_void(self, now: Record) -> bool:

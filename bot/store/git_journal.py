@@ -51,9 +51,10 @@ class GitJournal:
         return await asyncio.to_thread(self._read, thread)
 
     async def known(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Give a thread's entries as the last read or append left them."""
+        """Give a thread's entries as the last read or append left them, or as its ref was last seen or listed."""
         held = self._known.get(thread)
-        return await self.read(thread) if held is None else self._chain(thread).verify(held.lines)
+        lines = await asyncio.to_thread(self._seen, thread) if held is None else held.lines
+        return self._chain(thread).verify(lines)
 
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
         """Add entries after `expected`; on return the remote has them.
@@ -69,9 +70,12 @@ class GitJournal:
     def _read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         return self._chain(thread).verify(self._lines(thread, self._refs.look(thread)))
 
+    def _seen(self, thread: ThreadNumber) -> tuple[bytes, ...]:
+        return self._lines(thread, self._refs.last_seen(thread))
+
     def _append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
         """Append by compare-and-swap; a tip that moved for another reason than the journal is built upon again."""
-        if len(self._lines(thread, self._refs.last_seen(thread))) != expected:
+        if len(self._seen(thread)) != expected:
             self._refs.look(thread)
         now = self._clock.now()
         lines: list[bytes] = []

@@ -78,6 +78,8 @@ class ThreadRefs:
         self._clock = clock
         self._seen: dict[ThreadNumber, Tip] = {}
         self._format = "sha1"
+        self.head: CommitId | None = None
+        """Where the remote's default branch was when its refs were listed last."""
 
     def look(self, thread: ThreadNumber) -> Tip:
         """See what the remote holds for a thread now."""
@@ -100,9 +102,13 @@ class ThreadRefs:
         return datetime.fromtimestamp(int(seconds), UTC)
 
     def threads(self) -> tuple[ThreadNumber, ...]:
-        """List every thread that the remote has a ref for, in order."""
-        named = (_NUMBERED.fullmatch(ref) for ref in self._list("refs/plangate/threads/*"))
-        return tuple(sorted(ThreadNumber(int(match.group(1))) for match in named if match))
+        """List every thread that the remote has a ref for, in order; what moved since it was seen is forgotten here."""
+        listed = self._list("refs/plangate/threads/*", "HEAD").items()
+        found = {ThreadNumber(int(match[1])): commit for ref, commit in listed if (match := _NUMBERED.fullmatch(ref))}
+        for thread, tip in tuple(self._seen.items()):
+            if found.get(thread) != tip.commit:
+                self._seen.pop(thread, None)
+        return tuple(sorted(found))
 
     def read(self, blobs: Sequence[str]) -> list[bytes]:
         """Read blobs of a tip, in order."""
@@ -148,6 +154,7 @@ class ThreadRefs:
         """Ask the remote for its refs: name -> commit."""
         out = self._git.ask("ls-remote", *self._upload, self._remote, *patterns).decode("utf-8", "replace")
         refs = {name: CommitId(commit) for commit, _, name in (line.partition("\t") for line in out.splitlines())}
+        self.head = refs.get("HEAD")
         if any(len(commit) == _SHA256_DIGITS for commit in refs.values()):
             self._format = "sha256"
         return refs

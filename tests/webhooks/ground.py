@@ -82,6 +82,7 @@ class Host:
     hold_listens: bool = False
     opened: tuple[Address, ...] = ()
     moved: Sequence[Address] = ()
+    resting: Sequence[Address] = ()
     bot: int = 99
     """The account that is the bot's own."""
     failures: list[Exception] = field(default_factory=list)
@@ -101,6 +102,9 @@ class Host:
     async def open_threads(self) -> tuple[Address, ...]:
         _fail(self.unasked)
         return self.opened
+
+    def rests(self, address: Address) -> bool:
+        return address in self.resting
 
     async def changed(self, addresses: Collection[Address]) -> tuple[Address, ...]:
         self.asked.append(tuple(addresses))

@@ -26,17 +26,18 @@ def turn(tick: Ticker, seconds: float) -> None:
 
 @pytest.mark.req("W3")
 async def test_every_open_thread_is_looked_at_at_the_start_and_again(tmp_path: Path) -> None:
-    """A crash, or a webhook that was lost, only costs time."""
+    """A crash, or a webhook that was lost, only costs time; one that rests is watched, and not looked at."""
     host = Host(opened=(thread(1), thread(2)))
     tick = ticker(tmp_path, host)
     async with tick.running():
         await settle()
         await tick.worker.idle()
         assert host.numbers() == [1, 2]
-        host.opened = (thread(3),)
+        host.opened, host.resting = (thread(3), thread(1)), (thread(1),)
         turn(tick, RECONCILE_SECONDS)
         await settle()
         await tick.worker.idle()
+        assert tick.worker.watched == (thread(3), thread(1))
     assert host.numbers() == [1, 2, 3]
 
 

@@ -14,6 +14,7 @@ from bot.compose.github import Address
 from bot.compose.reconcile import Reconciler
 from bot.core.gate import Stage
 from bot.github.poll import fingerprints
+from bot.testing.github import conversation
 from bot.testing.github.faults import Logged
 from tests.github.effects import EFFECTS, named
 from tests.github.test_oracles import oracle, pattern, problems, resolved
@@ -150,10 +151,14 @@ async def measured(story: Story) -> dict[str, Cost]:
     row("a look at a plan that waits, where nothing is new")
     await story.host.changed([story.address()])
     row("a poll over one plan that waits")
-    plans = [story.says("rita", "A plan.").node_id for _ in range(100)]
+    rita, elsewhere = story.person("rita"), story.opens("rita", "Nothing for a bot.")
+    plans = [conversation.comment(rita, elsewhere, "A plan.").node_id for _ in range(1000)]
     marks.append(len(story.github.requests))
-    await fingerprints(story.host.connections.poller(story.installation.id), plans)
-    row("a poll over 100 plans that wait")
+    for count in (100, 1000):
+        await fingerprints(story.host.connections.poller(story.installation.id), plans[:count])
+        row(f"a poll over {count:,} plans that wait")
+    await story.host.open_threads()
+    row("the list of all open threads of one repository, however many, every five minutes")
     story.reacts("maya", "+1")
     await story.rests(1)
     row("from the approval to the pull request")
@@ -199,6 +204,10 @@ own token 1,000 of each. Fetches and pushes of git count for neither.
 |---|---|---|---|
 {lines}
 
+Plans that wait are polled every 15 seconds: up to 100 of them take 240 points an hour, 1,000 take 2,400. A whole look
+at one that waits is taken when something happened to it, and else every 3 hours. Where nothing is new, the list of open
+threads takes one listing of refs by git for each repository, and no fetch.
+
 Longer work edits its progress comment more often: at most every 5 seconds in the first minute, every 20 later.
 
 What no webhook told is read every 5 minutes. With a thousand repositories where nothing moved that is 11 REST requests
@@ -228,4 +237,5 @@ async def test_the_page_on_costs_is_current(story: Story, tmp_path: Path) -> Non
             slack = 3 if name in {"the whole story", "from the approval to the pull request"} else 0
             assert abs(getattr(told[name], part) - getattr(now, part)) <= slack, (name, part, cure)
     assert rows["a poll over 100 plans that wait"] == Cost(0, 1, 1)
+    assert rows["a poll over 1,000 plans that wait"] == Cost(0, 10, 10)
     assert rows["a poll over one plan that waits"] == Cost(0, 1, 1)

@@ -1,0 +1,42 @@
+"""Which threads rest: they wait for people, were looked at as they stand, and nothing is due (E2)."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from bot.core.gate import Stage
+from bot.core.names import CommitId
+from bot.workflow.record import Record
+
+if TYPE_CHECKING:
+    from bot.compose.github import Address
+
+WAITING: Final = frozenset({Stage.AWAITING_APPROVAL, Stage.ASKED})
+"""Stages in which nothing goes on before people do something."""
+LOOKED_AT: Final = timedelta(hours=3)
+"""How long a look at a thread that waits is good for: what neither poll nor reading shows is seen by the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """What this process has looked at: nothing that is remembered here outlives it."""
+
+    _until: dict["Address", tuple[datetime, tuple[int, CommitId | None]]] = field(default_factory=dict)
+    """How long the last whole look at a thread is good for, if journal and default branch stay there."""
+
+    def looked(self, address: "Address", now: Record, began: datetime, head: CommitId | None) -> None:
+        """Take note of a whole look, which began with the default branch at that head."""
+        self._until.pop(address, None)
+        if now.stage in WAITING and not (now.debts or now.kept):
+            until = began + LOOKED_AT
+            until = min(until, now.plan.expires) if now.stage is Stage.AWAITING_APPROVAL else until
+            self._until[address] = until, (now.position, head)
+
+    def listed(self, address: "Address", now: Record, head: CommitId | None) -> None:
+        """Take note of how a thread and the default branch stand: one that moved rests no more."""
+        if address in self._until and self._until[address][1] != (now.position, head):
+            del self._until[address]
+
+    def rests(self, address: "Address", at: datetime) -> bool:
+        """Tell whether a thread rests at that time."""
+        return address in self._until and at < self._until[address][0]
