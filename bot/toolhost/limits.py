@@ -1,4 +1,4 @@
-"""What a command may use: memory, processes, and the disk under the checkout, over everything that it started.
+"""What a command may use: memory, processes, and the disk that it writes to, over everything that it started.
 
 Rules
 - What is cheap is looked at first, and is too much: resident memory counts shared and file-backed pages again and
@@ -21,7 +21,8 @@ from bot.toolhost.processes import MOST_PROCESSES, Child, Process, below_self, t
 
 _MIB = 1024 * 1024
 _OWN = (b"Pss_Anon:", b"Pss_Shmem:")
-_IN_MEMORY = ("/tmp", "/dev/shm")
+_SCRATCH = ("/tmp", "/dev/shm")
+"""Where commands write besides the checkout: to memory, or to the checkout's disk."""
 _MEMORY_LEFT = 512 * _MIB
 _DISK_LEFT = 1024 * _MIB
 _FILES_LEFT = 100_000
@@ -47,6 +48,10 @@ class Meter:
         self._shares = Patience(_SHARES_SECONDS)
         self._memory = _available()
         self._disk = os.statvfs(host.root.real)
+        device = os.stat(host.root.real).st_dev
+        scratch = [(folder, os.stat(folder).st_dev == device) for folder in _SCRATCH] if host.alone else []
+        self._in_memory = [folder for folder, on_disk in scratch if not on_disk]
+        self._on_it = [host.root.real, *(folder for folder, on_disk in scratch if on_disk)]
 
     def excess(self, child: Child) -> Excess:
         """Tell whether a command is to be ended for what it uses."""
@@ -63,7 +68,7 @@ class Meter:
         limit = self._host.config.memory_mb * _MIB
         left = _available()
         taken = self._memory - left
-        folders = sum(map(_in_use, _IN_MEMORY)) if self._host.alone else 0
+        folders = sum(map(_in_use, self._in_memory))
         if not limit or (taken <= limit and folders + sum(row.rss for row in every) <= limit):
             return False
         shares = self._shares.ask(lambda: {row.pid: _memory(row) for row in every})
@@ -75,14 +80,14 @@ class Meter:
         return (total + folders > limit and share) or (taken > limit and left < _MEMORY_LEFT)
 
     def _on_disk(self, family: list[Process]) -> Excess:
-        """Tell whether the checkout, or files removed from it and still open, have grown beyond their limits."""
+        """Tell whether what lies on the disk, or was removed from it and is still open, has grown beyond its limits."""
         config, now = self._host.config, os.statvfs(self._host.root.real)
         bytes_taken = (self._disk.f_bfree - now.f_bfree) * now.f_frsize
         files_taken = self._disk.f_ffree - now.f_ffree
         disk = config.disk_mb * _MIB
         if (not disk or bytes_taken <= disk) and (not config.files or files_taken <= config.files):
             return Excess.NONE
-        size, count = _written(self._host.root.real, self._host.began)
+        size, count = _written(self._on_it, self._host.began)
         size += _behind_descriptors(family)
         if disk and bytes_taken > disk and (size > disk or now.f_bavail * now.f_frsize < _DISK_LEFT):
             return Excess.DISK
@@ -91,13 +96,13 @@ class Meter:
         return Excess.NONE
 
 
-def _written(root: str, since: float) -> tuple[int, int]:
-    """Sum the bytes and count the files below a folder that were changed since a time: ctime cannot be set back.
+def _written(folders: Iterable[str], since: float) -> tuple[int, int]:
+    """Sum the bytes and count the files below folders that were changed since a time: ctime cannot be set back.
 
     Where something is hidden from us, too deep or without leave, that is without end; what vanishes meanwhile is not.
     """
     size = count = 0
-    queue = [root]
+    queue = list(folders)
     while queue:
         try:
             with os.scandir(queue.pop()) as entries:

@@ -193,9 +193,9 @@ class _Run:
             case Excess.PROCESSES.value:
                 return f"started too many processes (more than {MOST_PROCESSES:,}): all of it was ended"
             case Excess.DISK.value:
-                return f"wrote more than {self._host.config.disk_mb:,} MB to the checkout: all of it was ended"
+                return f"wrote more than {self._host.config.disk_mb:,} MB to the checkout and /tmp: all of it was ended"
             case Excess.FILES.value:
-                return f"made more than {self._host.config.files:,} files in the checkout: all of it was ended"
+                return f"made more than {self._host.config.files:,} files in the checkout and /tmp: all of it was ended"
             case _:
                 code = self._code or 0
         said = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}: exit code {128 - code}"

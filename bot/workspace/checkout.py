@@ -14,13 +14,14 @@ import hashlib
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from bot.core.errors import Broken, Refused, Transient
+from bot.core.errors import Broken, PlangateError, Refused, Transient
 from bot.core.names import CommitId
 from bot.ports import Checkout
 from bot.workspace import litter, partial, run
@@ -31,6 +32,7 @@ from bot.workspace.sandbox import Mount, Profile
 LASTING_SECONDS: Final = 6 * 3600.0
 """For how long a lasting fork stays that nobody goes on in."""
 _SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_SCRATCH = "tmp"
 _UNREADABLE = ("Permission denied", "File name too long")
 _COPY = ("cp", "-a", "--reflink=auto", "--no-target-directory")
 
@@ -120,6 +122,18 @@ class Checkouts:
             raise Broken("this is no checkout of this workspace", where=checkout.path)
         return place
 
+    async def scratch(self, checkout: Checkout) -> Path:
+        """Make an empty folder on the disk for one sandbox alone; what killed processes left of theirs is removed."""
+        place = self.place(checkout)
+        for left in _orphaned(place):
+            await self.clear(left)
+        return Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}-{os.getpid()}-", dir=place))
+
+    async def clear(self, scratch: Path) -> None:
+        """Remove such a folder; one that is gone is no error, and one that cannot be removed goes with its checkout."""
+        with suppress(PlangateError):
+            await self._remove(scratch)
+
     def origin(self, fork: Checkout) -> Path:
         """Give the tree that a fork began with; raises Refused for a checkout that is no fork."""
         origin = self.place(fork) / "origin"
@@ -177,6 +191,12 @@ class Checkouts:
             said = " ".join(answer.error.split())[-300:]
             raise Refused(f"the work cannot be copied: {said}", mend="give its files mode 644 or 755, at usual places")
         raise run.failed(command[0], mounts[-1].source, answer)
+
+
+def _orphaned(place: Path) -> list[Path]:
+    """List the folders for sandboxes that a process left which is no more."""
+    found = place.glob(f"{_SCRATCH}-*")
+    return [left for left in found if not Path("/proc", left.name.split("-")[1]).exists()]
 
 
 def _is_litter(place: Path) -> bool:

@@ -57,6 +57,9 @@ class Profile:
     mounts: tuple[Mount, ...] = ()
     """In this order: a later mount lies over an earlier one."""
     tmp_mb: int = 1024
+    """The size of /tmp where it lies in memory."""
+    tmp: str = ""
+    """A folder of the machine that is shown as /tmp; "" for memory."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -73,6 +76,7 @@ def argv(profile: Profile, *, init: bool = True, filters: Sequence[int] = ()) ->
         for part in ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
     ]
     variables = [part for name, value in environment(profile).items() for part in ("--setenv", name, value)]
+    in_memory = ("--size", str(profile.tmp_mb << 20), "--tmpfs")
     return [
         # Where bubblewrap is process 1, its own environment could be read in /proc/1.
         *("env", "-i", _bubblewrap(), *(() if init else ("--as-pid-1",))),
@@ -83,7 +87,8 @@ def argv(profile: Profile, *, init: bool = True, filters: Sequence[int] = ()) ->
         # Real root owns /proc/sys in any user namespace, so that writing is refused by the mount.
         *("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
         *("--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"),  # noqa: S108 - /dev/shm is the sandbox's own
-        *("--size", str(profile.tmp_mb << 20), "--tmpfs", "/tmp", "--dir", HOME),  # noqa: S108
+        *(("--bind", profile.tmp) if profile.tmp else in_memory),
+        *("/tmp", "--dir", HOME),  # noqa: S108 - /tmp is the sandbox's own
         *binds,
         *("--remount-ro", "/", "--chdir", profile.directory),
         *variables,

@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -41,8 +41,9 @@ def program(python: str, place: str) -> list[str]:
 class SandboxedToolhost:
     """A running toolhost; made by `start`."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, after: Callable[[], Awaitable[None]] | None = None) -> None:
         self._process = process
+        self._after = after
         self._answers: dict[int, asyncio.Future[ToolOutput]] = {}
         self._progress: dict[int, Progress] = {}
         self._last = 0
@@ -58,10 +59,12 @@ class SandboxedToolhost:
         *,
         environment: Mapping[str, str],
         descriptors: Sequence[int] = (),
+        after: Callable[[], Awaitable[None]] | None = None,
     ) -> "SandboxedToolhost":
         """Start a toolhost and wait until it is ready; raises NoSandbox when it does not come up.
 
         `descriptors` are what the command inherits besides its standard ones: the filter, where it is a sandbox.
+        `after` is awaited when it was closed.
         """
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -74,7 +77,7 @@ class SandboxedToolhost:
             start_new_session=True,
             pass_fds=descriptors,
         )
-        host = cls(process)
+        host = cls(process, after)
         try:
             await host._greet(config)
         except BaseException:
@@ -112,7 +115,7 @@ class SandboxedToolhost:
             self._progress.pop(number, None)
 
     async def close(self) -> None:
-        """End the process and everything in its sandbox, within 2 seconds; closing again does nothing."""
+        """End the process and everything in its sandbox within 2 seconds, then clear up; closing again is no error."""
         self._closed = True
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -123,6 +126,8 @@ class SandboxedToolhost:
         if self._listening is not None:
             await asyncio.wait([self._listening])
         self._bury()
+        if self._after is not None:
+            await self._after()
 
     @property
     def _gone(self) -> bool:

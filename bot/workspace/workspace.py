@@ -41,9 +41,10 @@ class Limits:
     memory_mb: int = 4096
     seconds: float = 600.0
     """Of one command."""
-    tmp_mb: int = 1024
+    tmp_mb: int | None = None
+    """The size of its /tmp in memory; None: it lies on the disk beside the checkout."""
     disk_mb: int = 10_240
-    """What a session may write to its checkout, which lies on the machine's disk."""
+    """What a session may write to the machine's disk."""
     files: int = 1_000_000
     """How many files it may make or change there."""
     mounts: tuple[str, ...] = ()
@@ -166,9 +167,16 @@ class GitWorkspace:
         tree = Mount(checkout.path, checkout.shown_as, access is Access.WRITE)
         shared = tuple(Mount(path, path) for path in (str(self.mirror.path), *self.limits.mounts))
         way = SOCKET if any(mount.target == SOCKET for mount in beside) else ""
-        tmp_mb = min(self.limits.tmp_mb, bounds.tmp_mb or self.limits.tmp_mb)
+        sizes = [size for size in (self.limits.tmp_mb, bounds.tmp_mb) if size is not None]
+        scratch = None if sizes or self.source.unsafe else await self.checkouts.scratch(checkout)
         variables = (leading() if way else {}) if access is Access.WRITE else _ONLY_LOOKING
-        profile = Profile(checkout.shown_as, (tree, *shared, *beside), tmp_mb, variables)
+        profile = Profile(
+            checkout.shown_as,
+            (tree, *shared, *beside),
+            tmp_mb=min(sizes, default=0),
+            tmp=str(scratch or ""),
+            environment=variables,
+        )
         environment = sandbox.environment(profile)
         config = {
             "root": checkout.shown_as,
@@ -189,7 +197,8 @@ class GitWorkspace:
         with seccomp.opened() as filters:
             command = sandbox.argv(profile, init=False, filters=filters)
             command += program(sandbox.python(), sandbox.PACKAGE)
-            return await SandboxedToolhost.start(command, config, environment={}, descriptors=filters)
+            after = None if scratch is None else partial(self.checkouts.clear, scratch)
+            return await SandboxedToolhost.start(command, config, environment={}, descriptors=filters, after=after)
 
 
 def _memory_mb(every: int, bounds: Bounds) -> int:

@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -177,8 +178,9 @@ def _ours(name: str) -> bool:
 
 
 def trees(data: Path) -> dict[str, str]:
-    """Give every file of all checkouts with its content."""
-    return state(data / "checkouts") if (data / "checkouts").exists() else {}
+    """Give every file of all checkouts with its content; what open sandboxes have as /tmp is none of them."""
+    found = state(data / "checkouts") if (data / "checkouts").exists() else {}
+    return {name: content for name, content in found.items() if not re.match(r"[^/]+/tmp-", name)}
 
 
 def until(true: Callable[[], object], what: str) -> None:

@@ -65,6 +65,8 @@ PEAKS = {
     ),
     "a file": ("head -c {size} /dev/zero > big", "size limit exceeded"),
     "large files": ("for i in $(seq 99); do head -c 900M /dev/zero > f$i; done; sleep 30", "MB to the checkout"),
+    "a temporary file": ("head -c {size} /dev/zero > /tmp/big", "size limit exceeded"),
+    "temporary files": ("for i in $(seq 99); do head -c 900M /dev/zero > /tmp/f$i; done; sleep 30", "MB to the "),
     "a daemon": ("setsid -f sleep 300; echo there", "background process"),
     "deaf to SIGTERM": ("trap '' TERM; while :; do :; done", "timed out"),
 }

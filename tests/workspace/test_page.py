@@ -37,8 +37,9 @@ def test_the_whole_environment_is_there() -> None:
 def test_figures() -> None:
     """Bounds, and from where on a repository is fetched in part."""
     bounds = Limits()
-    assert f"a private `/tmp` of {bounds.tmp_mb // 1024} GB" in WORDS
-    assert f"{bounds.disk_mb // 1024} GB and a million files" in WORDS
+    assert bounds.tmp_mb is None
+    written = "written to the checkout and to a private `/tmp` on the same disk"
+    assert f"{bounds.disk_mb // 1024} GB and a million files {written}" in WORDS
     assert bounds.files == 1_000_000
     assert f"{MOST_PROCESSES - 32 * (os.cpu_count() or 1)} processes, and 32 more for each processor" in WORDS
     assert f"at most {MOST} may be left" in WORDS

@@ -176,6 +176,27 @@ async def test_toolhost_is_the_first_process(workspace: GitWorkspace, repository
     await host.close()
 
 
+@pytest.mark.req("S9")
+async def test_tmp_is_each_ones_own(workspace: GitWorkspace, repository: Repository) -> None:
+    """It lies on the checkout's disk, nobody else sees it, and it goes with its sandbox, or with the next one where
+    the process was killed."""
+    checkout = await workspace.checkout("main", repository.head)
+    place = Path(checkout.path).parent
+    left = place / "tmp-4194305-x"
+    (left / "home").mkdir(parents=True)
+    hosts = [await workspace.open(checkout, access) for access in (Access.READ, Access.WRITE)]
+    assert not left.exists()
+    command = "ls -A /tmp/a ~; echo x > /tmp/a; mkdir -m 0 /tmp/b; df --output=target /tmp"
+    for host in hosts:
+        said = (await host.call("Bash", {"command": command})).text
+        assert "cannot access '/tmp/a'" in said
+        assert said.endswith("/tmp/home:\nMounted on\n/tmp")
+    assert [path.read_text() for path in place.glob("tmp-*/a")] == ["x\n", "x\n"]
+    for host in hosts:
+        await host.close()
+    assert not list(place.glob("tmp-*"))
+
+
 async def test_cancelled_command(workspace: GitWorkspace, repository: Repository) -> None:
     """Cancelling a call ends its command; the toolhost goes on."""
     checkout = await workspace.checkout("main", repository.head)
