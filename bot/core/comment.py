@@ -8,7 +8,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, Final
 
-from bot.core.approval import Reason, Verdict
+from bot.core.approval import Actor, Reason, Verdict
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.plan import Hidden, PlanDocument, inert
@@ -97,13 +97,16 @@ def _hidden(hidden: Hidden) -> str:
 
 def reasons(verdict: Verdict) -> str:
     """Say why a verdict is what it is, one clause a reason."""
-    said, findings = [], tuple(dict.fromkeys(verdict.findings))
-    for finding in findings[:NAMED]:
-        who = f"@{finding.actor.login}: " if finding.actor is not None else ""
-        said.append(who + REASONS[finding.reason])
+    findings = tuple(dict.fromkeys(verdict.findings))
+    said = [named(finding.actor) + REASONS[finding.reason] for finding in findings[:NAMED]]
     if len(findings) > NAMED:
         said.append(f"and {len(findings) - NAMED} more")
     return "; ".join(said) or str(verdict.outcome)
+
+
+def named(actor: Actor | None) -> str:
+    """Begin a clause about somebody, so that nobody is called to a thread by it (X2); "" for nobody."""
+    return f"`@{actor.login}`: " if actor is not None else ""
 
 
 def commit_message(title: str, plan: PlanDocument, summary: str) -> str:

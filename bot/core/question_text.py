@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.codepoints import shown
-from bot.core.comment import NAMED, code, fenced
+from bot.core.comment import NAMED, code, fenced, named
 from bot.core.question import ALL, Asking, Finding, Grant, Matter, Option, Question, Reply, Why
 
 _NOT_COUNTED: Final[Mapping[Why, str]] = MappingProxyType(
@@ -37,10 +37,7 @@ def question_text(asking: Asking, who: str) -> str:
 
 def not_counted(findings: Sequence[Finding]) -> str:
     """Say why what looks like an answer is none."""
-    said = [
-        (f"@{finding.actor.login}: " if finding.actor is not None else "") + _NOT_COUNTED[finding.why]
-        for finding in findings[:NAMED]
-    ]
+    said = [named(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings[:NAMED]]
     if len(findings) > NAMED:
         said.append(f"and {len(findings) - NAMED} more")
     return f"I still wait for an answer. {'; '.join(said)}."

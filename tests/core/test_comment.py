@@ -131,7 +131,7 @@ def test_reason(reason: Reason) -> None:
     """Every reason has its sentence, with and without a name, and no two are the same."""
     about_ana = Verdict(Outcome.PENDING, (), (Finding(reason, ANA),))
     about_plan = Verdict(Outcome.PENDING, (), (Finding(reason),))
-    assert reasons(about_ana) == f"@ana: {REASONS[reason]}"
+    assert reasons(about_ana) == f"`@ana`: {REASONS[reason]}"
     assert reasons(about_plan) == REASONS[reason]
     assert REASONS[reason].strip()
     assert list(REASONS.values()).count(REASONS[reason]) == 1
@@ -146,7 +146,7 @@ def test_reasons() -> None:
     """Several reasons are one line; a verdict without any says its outcome."""
     findings = (Finding(Reason.ROLE_TOO_LOW, ANA), Finding(Reason.NOBODY))
     said = reasons(Verdict(Outcome.PENDING, (), findings))
-    assert said == f"@ana: {REASONS[Reason.ROLE_TOO_LOW]}; {REASONS[Reason.NOBODY]}"
+    assert said == f"`@ana`: {REASONS[Reason.ROLE_TOO_LOW]}; {REASONS[Reason.NOBODY]}"
     assert reasons(Verdict(Outcome.APPROVED, (ANA,))) == "approved"
 
 

@@ -216,7 +216,7 @@ def test_what_the_model_is_told() -> None:
 
 def test_notices() -> None:
     """A notice names everybody once, and a crowd makes no endless one."""
-    assert "@ben: ticked a box" in not_counted((Finding(Why.MAY_NOT, BEN.actor), Finding(Why.ONE_ONLY)))
+    assert "`@ben`: ticked a box" in not_counted((Finding(Why.MAY_NOT, BEN.actor), Finding(Why.ONE_ONLY)))
     crowd = tuple(Finding(Why.MAY_NOT, Actor(n, f"p{n}")) for n in range(25))
     assert "and 5 more" in not_counted(crowd)
     assert "within 7 days" in unanswered(7.0, "@plangate")

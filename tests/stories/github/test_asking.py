@@ -137,7 +137,7 @@ async def test_revised(story: Story) -> None:
     story.reacts("maya", "+1", story.world.comments[old.id])
     story.says("maya", "@plangate approve")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
-    assert "@maya: this request has had several plans: name the digest" in story.said("waits")[0]
+    assert "`@maya`: this request has had several plans: name the digest" in story.said("waits")[0]
     assert story.nothing_done()
     story.says("maya", f"@plangate approve {story.digest[:12]}")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW

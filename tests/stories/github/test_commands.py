@@ -227,7 +227,7 @@ async def test_listed_bot(story: Story) -> None:
     assert (await story.rests(1)).stage is WAITS
     assert story.signs(raised) == ["eyes"]
     assert APPROVERS in story.said("tell")
-    assert "@updates: only people can approve" in story.said("waits")[0]
+    assert "`@updates`: only people can approve" in story.said("waits")[0]
     assert story.nothing_done()
 
 

@@ -26,7 +26,7 @@ async def test_four_eyes(story: Story) -> None:
     await story.planned("maya")
     story.reacts("maya", "+1")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
-    assert "@maya: the requester cannot approve here" in story.said("waits")[0]
+    assert "`@maya`: the requester cannot approve here" in story.said("waits")[0]
     story.reacts("ada", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
@@ -49,7 +49,7 @@ async def test_four_eyes_of_all_who_asked(story: Story, model: Model, way: str) 
     await story.rests(1)
     story.reacts("maya", "+1")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
-    assert "@maya: the requester cannot approve here" in story.said("waits")[0]
+    assert "`@maya`: the requester cannot approve here" in story.said("waits")[0]
     story.reacts("ada", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 

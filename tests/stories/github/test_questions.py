@@ -105,7 +105,7 @@ async def test_ticked_by_a_reader(asked: Story) -> None:
     for _ in range(2):
         assert (await asked.rests(1)).stage is Stage.ASKED
     (notice,) = asked.said("unsettled")
-    assert "@rita: ticked a box, but may not answer this" in notice
+    assert "`@rita`: ticked a box, but may not answer this" in notice
     asked.person("will").tick(shown.id, 0)
     assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
     assert answer(asked).endswith("From 50 on")
@@ -121,7 +121,7 @@ async def test_changed_question(asked: Story) -> None:
     asked.person("will").edit_comment(shown.id, changed)
     asked.person("maya").edit_comment(shown.id, body.replace("- [ ] From", "- [x] From"))
     assert (await asked.rests(1)).stage is Stage.ASKED
-    assert "@will: changed more of my question than its boxes" in asked.said("unsettled")[0]
+    assert "`@will`: changed more of my question than its boxes" in asked.said("unsettled")[0]
     asked.person("will").tick(shown.id, 0, ticked=False)
     asked.person("will").tick(shown.id, 0)
     assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
@@ -225,8 +225,8 @@ async def test_permission_of_others(requested: Story) -> None:
     for _ in range(2):
         assert (await requested.rests(1)).stage is Stage.ASKED
     (notice,) = requested.said("unsettled")
-    assert "@will: ticked a box" in notice
-    assert "@maya: the answer was edited" in notice
+    assert "`@will`: ticked a box" in notice
+    assert "`@maya`: the answer was edited" in notice
     assert requested.model.worked == 1
 
 

@@ -62,7 +62,7 @@ async def test_lost_the_role_at_work(story: Story, model: Model, way: str) -> No
         story.world.set_role(HOME, "maya", "write")
     assert (await story.rests(1)).stage is WAITS
     assert story.nothing_done()
-    assert f"@maya: {LOW}" in story.said("waits")[0]
+    assert f"`@maya`: {LOW}" in story.said("waits")[0]
     model.pauses.clear()
     story.reacts("ada", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
@@ -81,10 +81,10 @@ def rewritten_by_another(story: Story) -> None:
 
 
 UNDONE: Final[dict[str, tuple[Callable[[Story], object], str]]] = {
-    "edited and back": (edited_and_back, "@maya: the reaction is older than the plan as it is shown now"),
+    "edited and back": (edited_and_back, "`@maya`: the reaction is older than the plan as it is shown now"),
     "hidden": (lambda story: story.person("will").minimize(story.plan.id), "the plan comment was deleted or hidden"),
     "deleted": (lambda story: story.person("will").delete_comment(story.plan.id), "was deleted or hidden"),
-    "command rewritten": (rewritten_by_another, "@maya: the comment was edited, so it does not count"),
+    "command rewritten": (rewritten_by_another, "`@maya`: the comment was edited, so it does not count"),
 }
 
 
