@@ -149,6 +149,17 @@ async def test_a_look_up_that_failed_is_not_absent(ground: Ground) -> None:
     assert ground.comments(thread) == []
 
 
+@pytest.mark.req("E1", "X2")
+async def test_what_was_posted_is_read_back(ground: Ground) -> None:
+    """An edit that GitHub answers with 200 and does not show is no edit; the next look makes it."""
+    comments = ground.dialogue(ground.issue()).comments
+    await comments.put("waits", 1, "Before.")
+    ground.github.faults.stale("GET */issues/comments/*")
+    with pytest.raises(Transient, match="another text"):
+        await comments.put("waits", 1, "After.")
+    assert (await comments.put("waits", 1, "After.")).body.startswith("After.")
+
+
 @pytest.mark.req("E1")
 async def test_a_comment_is_found_beyond_the_first_page(ground: Ground) -> None:
     """The look-up runs through all pages."""
