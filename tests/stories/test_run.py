@@ -171,10 +171,22 @@ def test_a_model_that_refuses_is_a_failure_that_names_the_cure(meet: Meet, statu
     assert person.run("--yes", "--json").result["stage"] == "done"
 
 
+@pytest.mark.req("L4")
 @pytest.mark.soak
-def test_a_model_that_nobody_knows_is_named_and_does_not_stick(meet: Meet) -> None:
-    """The service refuses the id: exit code 5 with the cure; the same request with a better one goes on."""
+def test_a_model_that_nobody_knows_is_named_and_another_goes_on(meet: Meet) -> None:
+    """The service does not have the id: whoever waits is told, and the configured fallback does all of the work."""
     person, model = meet(Script())
+    ended = person.run("--yes", "--json", "--model", "claude-nonsense-9")
+    assert (ended.code, ended.result["stage"]) == (0, "done")
+    assert "claude-nonsense-9 is unavailable; going on with claude-opus-5" in ended.err
+    assert {request.model for request in model.requests if request.model != "claude-nonsense-9"} == {"claude-opus-5"}
+
+
+@pytest.mark.soak
+def test_a_model_that_nobody_knows_does_not_stick(meet: Meet) -> None:
+    """With no other to go on with it is exit code 5 and the cure; the same request with a better model goes on."""
+    person, model = meet(Script())
+    person.commit({".github/plangate.yml": "models:\n  fallback: null\n"})
     ended = person.run("--yes", "--json", "--model", "claude-nonsense-9")
     assert (ended.code, ended.result["stage"]) == (5, "failed")
     assert "claude-nonsense-9" in ended.result["detail"]
