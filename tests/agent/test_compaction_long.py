@@ -14,7 +14,7 @@ from bot.agent.plan_mode import EXIT_PLAN_MODE, approved
 from bot.agent.tools.registry import ALL, LOOKING
 from bot.core.transcript import pending_calls
 from bot.ports import ToolOutput
-from bot.testing.model.reply import Reply, call, say, several, stop, think
+from bot.testing.model.reply import Fault, Reply, call, say, several, stop, think, verbatim
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import drive, ended, of, plan_input, results, valid
@@ -22,7 +22,7 @@ from tests.agent.small import SUMMARY, breaks, small, steps, summarising
 
 MOVES = st.lists(
     st.tuples(
-        st.sampled_from(("read", "two", "plan", "long", "quiet", "full", "paused")),
+        st.sampled_from(("read", "two", "plan", "long", "full", "cut", "blank", "served", "pause", "empty", "torn")),
         st.integers(200, 9_000),
         st.booleans(),
     ),
@@ -31,40 +31,45 @@ MOVES = st.lists(
 )
 
 
-def scripted(kind: str, size: int, *, thinks: bool) -> Reply:
+SEARCH = verbatim({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}, "odd": None})
+FOUND = verbatim({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [], "encrypted": "x"})
+
+
+def scripted(kind: str, size: int, *, thinks: bool) -> Reply | Fault:
     """The answer of one move."""
-    thought = [think(f"About {size}.")] if thinks else []
-    match kind:
-        case "two":
-            return several(*thought, call("Read", file_path="a.py"), call("Grep", pattern="x"))
-        case "plan":
-            return several(*thought, say("A plan."), call(EXIT_PLAN_MODE, **plan_input()))
-        case "long":
-            return several(*thought, say("word " * (size // 5)), call("LS", path="."))
-        case "full":
-            return several(say("half"), stop("model_context_window_exceeded"))
-        case "paused":
-            return several(*thought, stop("max_tokens"), say("cut"))
-        case _:
-            return several(*thought, call("Read", file_path=f"{size}.py"))
+    if kind == "torn":
+        return Fault.truncate(reply=call("LS", path="."), after=size % 9)
+    moves: dict[str, list[Reply]] = {
+        "two": [call("Read", file_path="a.py"), call("Grep", pattern="x")],
+        "plan": [say("A plan."), call(EXIT_PLAN_MODE, **plan_input())],
+        "long": [say("word " * (size // 5)), call("LS", path=".")],
+        "full": [say("half"), stop("model_context_window_exceeded")],
+        "cut": [stop("max_tokens"), say("cut")],
+        "blank": [say(""), call("LS", path="."), say(" \n")],
+        "served": [SEARCH, FOUND, call("LS", path=".")],
+        "pause": [SEARCH, stop("pause_turn")],
+        "empty": [stop("end_turn")],
+        "read": [call("Read", file_path=f"{size}.py")],
+    }
+    return several(*([think(f"About {size}.")] if thinks else []), *moves[kind])
 
 
-@pytest.mark.req("C1", "C3", "C4", "L8", "L9")
+@pytest.mark.req("C1", "C3", "C4", "L4a", "L8", "L9", "M3")
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(moves=MOVES, signed=st.booleans(), every=st.integers(1, 4))
 async def test_any_session_is_taken(room: Open, moves: list[tuple[str, int, bool]], signed: bool, every: int) -> None:
-    """Whatever it does, and wherever it is suspended or dies and is resumed: nothing is refused, and bytes change at
-    compactions alone."""
+    """Whatever the model says and people add, and wherever it is suspended or dies and is resumed days later: nothing
+    is refused, and bytes change at compactions alone."""
     rest = iter(moves)
     sizes = itertools.cycle([size for _, size, _ in moves])
 
-    def policy(request: ModelRequest) -> Reply:
+    def policy(request: ModelRequest) -> Reply | Fault:
         move = next(rest, None)
         return say("Done.") if move is None else scripted(move[0], move[1], thinks=move[2])
 
     r = small(room, summarising(policy), signed=signed)
     r.host.answer = lambda *_: ToolOutput("x" * next(sizes))
-    session, compactions = r.session(mode=Mode.PLAN, tools=ALL, limits=Limits(steps=every)), 0
+    session, compactions = r.session(mode=Mode.PLAN, tools=ALL, limits=Limits(steps=every, seconds=None)), 0
     for _ in range(60):
         events = await drive(session)
         compactions += len(of(events, Compacted))
@@ -73,7 +78,9 @@ async def test_any_session_is_taken(room: Open, moves: list[tuple[str, int, bool
         live = json.dumps(session.history)
         session = r.resumed(tools=ALL)
         assert json.dumps(session.history) == live
-        session.limits = Limits(steps=session.steps + every)
+        r.clock.seconds += 3 * 24 * 3600
+        session.queued.append("Mind the changelog.")
+        session.limits = Limits(steps=session.steps + every, seconds=None)
         if pending := pending_calls(session.history):
             session.answer(pending[0]["id"], approved())
     assert r.api.refusals == ()
