@@ -73,6 +73,7 @@ class Reason(StrEnum):
     COMMENT_EDITED = "comment_edited"
     REVISION_ASKED = "revision_asked"
     TOO_FEW = "too_few"
+    CODE_OWNER = "code_owner"
     NOBODY_ELSE = "nobody_else"
     PLAN_CHANGED = "plan_changed"
     PLAN_HIDDEN = "plan_hidden"
@@ -150,6 +151,8 @@ class Snapshot:
     """How many plan versions the request has had."""
     approvers: frozenset[int] | None = None
     """The numeric ids of all who may approve, the bot's own among them if it may; None where that is not known."""
+    owners: frozenset[int] = frozenset()
+    """The numeric ids of those who said yes and own, as the default branch's CODEOWNERS says, all that may change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,5 +340,7 @@ def _counted(
 
 def _fewer(snapshot: Snapshot, policy: Policy, approvals: tuple[Candidate, ...]) -> Reason | None:
     """Say why fewer approvals are enough than tier high needs (product.md, Risk tiers); None where they are not."""
+    if any(word.actor.id in snapshot.owners for word in approvals):
+        return Reason.CODE_OWNER
     others = (snapshot.approvers or frozenset()) - {policy.bot, *(snapshot.requesters if policy.four_eyes else ())}
     return Reason.NOBODY_ELSE if others and others <= {word.actor.id for word in approvals} else None

@@ -26,6 +26,7 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.COMMENT_EDITED: "the comment was edited, so it does not count",
         Reason.REVISION_ASKED: "a revision was asked for: say what should change",
         Reason.TOO_FEW: "another approval is needed",
+        Reason.CODE_OWNER: "a code owner of all that may change, so that is enough",
         Reason.NOBODY_ELSE: "nobody else may approve here, so that is enough",
         Reason.PLAN_CHANGED: "the plan comment was edited and no longer shows the stored plan: ask for a new one",
         Reason.PLAN_HIDDEN: "the plan comment was deleted or hidden: ask for a new one",
@@ -37,6 +38,7 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
     }
 )
 
+_ENOUGH: Final = frozenset({Reason.CODE_OWNER, Reason.NOBODY_ELSE})
 NAMED: Final = 20
 """So many reasons are said: a crowd under a plan must not make a notice that GitHub refuses."""
 _FILES_ROOM: Final = 3_000
@@ -255,8 +257,8 @@ def pull_body(
 def _approvers(verdict: Verdict) -> str:
     """Name those who approved, and say why that many were enough for tier high where it is fewer than usual."""
     who = ", ".join(f"`{actor.login}`" for actor in verdict.by)
-    alone = any(finding.reason is Reason.NOBODY_ELSE for finding in verdict.findings)
-    return f"{who} ({REASONS[Reason.NOBODY_ELSE]})" if alone else who
+    why = [REASONS[finding.reason] for finding in verdict.findings if finding.reason in _ENOUGH]
+    return f"{who} ({why[0]})" if why else who
 
 
 def _checked(checks: Sequence[Mapping[str, Any]]) -> str:

@@ -51,7 +51,7 @@ class Roles:
         """Tell whether an account is named by login or team; None when that look-up failed."""
         if actor.login.lower() in {login.lower() for login in self.users}:
             return True
-        answers = [await self._member(team, actor) for team in self.teams]
+        answers = [await self.member(team, actor) for team in self.teams]
         return True if True in answers else None if None in answers else False
 
     async def who_may(self, least: Role) -> frozenset[int] | None:
@@ -94,8 +94,11 @@ class Roles:
         user = found.get("user") or {}
         return _read(found) if user.get("id") == actor.id else None
 
-    async def _member(self, team: str, actor: Actor) -> bool | None:
-        """Ask for a team membership (https://docs.github.com/en/rest/teams/members#get-team-membership-for-a-user)."""
+    async def member(self, team: str, actor: Actor) -> bool | None:
+        """Tell whether an account belongs to ``organisation/team``; None when that look-up failed.
+
+        https://docs.github.com/en/rest/teams/members#get-team-membership-for-a-user
+        """
         organisation, _, slug = team.partition("/")
         path = f"/orgs/{quote(organisation, safe='')}/teams/{quote(slug, safe='')}/memberships/{quote(actor.login)}"
         try:

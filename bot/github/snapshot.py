@@ -4,7 +4,7 @@ What could not be read makes the snapshot incomplete, never empty (A3). Nothing 
 https://docs.github.com/en/graphql/reference/objects#issuecomment
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -19,6 +19,7 @@ from bot.core.plan import PlanDocument
 from bot.core.visible import command_lines
 from bot.github.door import Door, Json
 from bot.github.edits import EDITS, History, history
+from bot.github.owners import owning
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
 from bot.github.threads import COMMENTS, Said, Threads, older, read_comments
@@ -123,7 +124,19 @@ class Looker:
             complete=known,
             plans=plan.plan,
             approvers=await roles.who_may(self.approve) if plan.tier == Tier.HIGH else None,
+            owners=await self._owners(plan, candidates, roles),
         )
+
+    async def _owners(self, plan: PlanDocument, candidates: Sequence[Candidate], roles: Roles) -> frozenset[int]:
+        """Give who said yes and owns all that a plan of tier high may change; a host is nobody's."""
+        if plan.tier != Tier.HIGH or plan.contract.hosts:
+            return frozenset()
+        people = {
+            word.actor
+            for word in candidates
+            if word.opinion is Opinion.APPROVE and (word.listed or (word.role or Role.NONE) >= self.approve)
+        }
+        return await owning(roles, self.branch, plan.contract.scope, people)
 
     async def _votes(self, node: Json, shown: str) -> AsyncIterator[Candidate]:
         """Yield the reactions that mean something, all pages."""

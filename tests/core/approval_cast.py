@@ -98,6 +98,9 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
     "nobody may": {"approvers": frozenset()},
     "only maya may": {"approvers": frozenset({_IDS["maya"]})},
     "only maya and the bot may": {"approvers": frozenset({_IDS["maya"], BOT})},
+    "maya owns it": {"owners": frozenset({_IDS["maya"]})},
+    "will owns it": {"owners": frozenset({_IDS["will"]})},
+    "olga owns it": {"owners": frozenset({_IDS["olga"]})},
     "maya and max may": {"approvers": frozenset({_IDS["maya"], _IDS["max"]})},
     "maya and olga may": {"approvers": frozenset({_IDS["maya"], _IDS["olga"]})},
 }

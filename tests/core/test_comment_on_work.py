@@ -71,6 +71,7 @@ def test_pull_request() -> None:
     ("reason", "said"),
     (
         (Reason.NOBODY_ELSE, "`ana` (nobody else may approve here, so that is enough) as plan 3"),
+        (Reason.CODE_OWNER, "`ana` (a code owner of all that may change, so that is enough) as plan 3"),
         (Reason.ROLE_TOO_LOW, "`ana` as plan 3"),
     ),
 )

@@ -41,6 +41,21 @@ async def test_two_for_high_risk(story: Story, model: Model) -> None:
     assert "Approved by `maya`, `ada`" in story.pulls()[0].text.body
 
 
+@pytest.mark.long
+@pytest.mark.req("G4")
+async def test_a_code_owner_is_enough_for_high_risk(story: Story, model: Model) -> None:
+    """A plan of tier high needs one person who owns all of its files; somebody who owns a part is not enough."""
+    story.person("ada").push(HOME, {".github/CODEOWNERS": "* @ada\n/parcel/ @maya @ada\n"})
+    model.scope = (FIXED, "CLAUDE.md")
+    await story.planned()
+    story.reacts("maya", "+1")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    story.person("maya").unreact(story.plan, "+1")
+    story.reacts("ada", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert "Approved by `ada` (a code owner of all that may change" in story.pulls()[0].text.body
+
+
 @pytest.mark.req("PR1", "PR2")
 @pytest.mark.parametrize("way", ("+1", soak("rocket"), "tick", "digest", soak("slash")))
 async def test_approved(story: Story, way: str) -> None:

@@ -1,0 +1,39 @@
+"""Reads the repository's CODEOWNERS and tells which people own all that a plan may change; core/owners.py decides.
+
+https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners#codeowners-file-location
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from bot.core.approval import Actor
+from bot.core.errors import PlangateError
+from bot.core.owners import owners
+from bot.github.door import Door
+from bot.github.permissions import Roles
+from bot.github.repository import Address, file
+
+PLACES: Final = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
+"""The first that is there counts."""
+
+
+async def owning(roles: Roles, branch: str, scope: Sequence[str], people: Collection[Actor]) -> frozenset[int]:
+    """Give the numeric ids of those who own all that a scope reaches; none where that cannot be read (A3)."""
+    if not people:
+        return frozenset()
+    try:
+        named = owners(await _text(roles.door, roles.address, branch), scope)
+    except PlangateError:
+        return frozenset()
+    teams = [name for name in named if "/" in name]
+    return frozenset(
+        [who.id for who in people if who.login.lower() in named or True in [await roles.member(t, who) for t in teams]]
+    )
+
+
+async def _text(door: Door, address: Address, branch: str) -> str:
+    """Read the file of a branch; "" for none."""
+    for place in PLACES:
+        if (found := await file(door, address, place, branch)) is not None:
+            return found.decode(errors="replace")
+    return ""

@@ -1,0 +1,51 @@
+"""Who owns what a plan may change: read from the first CODEOWNERS there is, people and teams; nobody where it fails."""
+
+import pytest
+
+from bot.core.approval import Actor
+from bot.github.door import Door
+from bot.github.owners import owning
+from bot.github.permissions import Roles
+from bot.github.tokens import StaticToken
+from bot.testing.github.credentials import personal_token
+from tests.github.conftest import HOME, Ground
+
+SCOPE = ("src/a.py",)
+
+
+def everybody(ground: Ground) -> dict[str, Actor]:
+    """Give some people who said yes."""
+    return {login: Actor(ground.github.world.user(login).id, login) for login in ("ada", "mia", "will")}
+
+
+async def found(ground: Ground, door: Door, *scope: str) -> list[str]:
+    """Give the logins of those who own a scope."""
+    people = everybody(ground)
+    ids = await owning(Roles(door, ground.address), "main", scope or SCOPE, people.values())
+    return [login for login, actor in people.items() if actor.id in ids]
+
+
+@pytest.mark.req("G4")
+async def test_the_first_file_counts(ground: Ground) -> None:
+    """.github/ comes before the top, and the top before docs/; logins are compared as GitHub compares them."""
+    assert await found(ground, ground.door) == []
+    for place, owner in (("docs/", "@will"), ("", "@Mia"), (".github/", "@ada @mia")):
+        ground.person("ada").push(HOME, {f"{place}CODEOWNERS": f"* {owner}\n"})
+        assert await found(ground, ground.door) == owner.lower().replace("@", "").split()
+
+
+@pytest.mark.req("A3", "G4")
+async def test_a_team_owns(ground: Ground) -> None:
+    """Whoever belongs to the team does; while that cannot be read nobody does, and nobody while the file cannot."""
+    world = ground.github.world
+    world.teams[world.user("acme").id, "core"] = frozenset({world.user("mia").id})
+    ground.person("ada").push(HOME, {"CODEOWNERS": "* @acme/core\n"})
+    urls, token = (ground.github.api_url, ground.github.graphql_url), personal_token(world, "ada")
+    door = Door(*urls, StaticToken(lambda: token.value), ground.clock)
+    assert await found(ground, door) == ["mia"]
+    ground.github.faults.fail("GET */memberships/*", 500, times=99)
+    assert await found(ground, door) == []
+    ground.person("ada").push(HOME, {"CODEOWNERS": "* @ada\n"})
+    assert await found(ground, door) == ["ada"]
+    ground.github.faults.fail("GET */contents/*", 500, times=99)
+    assert await found(ground, door) == []
