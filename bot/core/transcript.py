@@ -126,6 +126,17 @@ def text_of(message: Json) -> str:
     return "\n".join(block["text"] for block in content if block.get("type") == "text").strip()
 
 
+def unresolved(history: Sequence[Json]) -> bool:
+    """Tell whether the service is to go on with the last message: no text may follow its own call without a result.
+
+    https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons#pause-turn
+    """
+    content = history[-1]["content"] if history and history[-1]["role"] == "assistant" else []
+    blocks = [block for block in content if isinstance(block, dict)]
+    done = {block.get("tool_use_id") for block in blocks}
+    return any(block.get("type") == "server_tool_use" and block.get("id") not in done for block in blocks)
+
+
 def pending_calls(history: Sequence[Json]) -> list[Json]:
     """List the calls of the last message that nobody has answered: what a suspended session waits for (L8)."""
     return tool_calls(history[-1]) if history and history[-1]["role"] == "assistant" else []

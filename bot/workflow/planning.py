@@ -11,7 +11,7 @@ from bot.core.changes import changes
 from bot.core.errors import Refused
 from bot.core.gate import Move, Stage
 from bot.core.plan import PlanDocument, contract_tier, to_json
-from bot.core.transcript import Json, pending_calls
+from bot.core.transcript import Json, pending_calls, unresolved
 from bot.ports import Access
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
@@ -100,7 +100,7 @@ def _add(session: Session, said: list[str]) -> None:
         return
     if waiting is not None:
         session.answer(waiting["id"], MORE_WAS_SAID, reminders=said)
-    elif session.history[-1]["role"] == "assistant":
+    elif session.history[-1]["role"] == "assistant" and not unresolved(session.history):
         session.add({"role": "user", "content": [{"type": "text", "text": text} for text in said]})
     else:
         session.queued += said

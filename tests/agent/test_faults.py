@@ -18,7 +18,7 @@ from bot.agent.session import Session
 from bot.agent.subagents.resuming import BEGAN
 from bot.agent.tools.registry import ALL
 from bot.core.names import SessionId
-from bot.core.transcript import LineKind, messages
+from bot.core.transcript import LineKind, messages, unresolved
 from bot.testing.model.reply import (
     Call,
     Fault,
@@ -184,7 +184,7 @@ async def goes_on(r: Room, ident: SessionId) -> None:
     assert valid(messages(r.world.transcripts.load(ident)))
     session = r.resumed(ident, tools=(*ALL, TASK))
     session.world.ledger.budget_usd = None
-    if session.history[-1]["role"] == "assistant":
+    if session.history[-1]["role"] == "assistant" and not unresolved(session.history):
         session.add({"role": "user", "content": [{"type": "text", "text": "Go on."}]})
     assert ended(await drive(session)).end is DONE
 

@@ -19,6 +19,7 @@ from bot.core.transcript import (
     said,
     text_of,
     tool_calls,
+    unresolved,
     well_formed,
     without_empty_text,
 )
@@ -150,6 +151,24 @@ def test_text_of(message: Json, words: str) -> None:
 def test_pending_calls(history: list[Json], pending: list[Json]) -> None:
     """A suspended session waits for the calls of its last message, and for nothing once that is answered."""
     assert pending_calls(history) == pending
+
+
+@pytest.mark.req("M10")
+@pytest.mark.parametrize(
+    ("history", "waits"),
+    (
+        ([], False),
+        ([{"role": "user", "content": [SERVER_CALL]}], False),
+        ([assistant(text("done"))], False),
+        ([assistant(CALL)], False),
+        ([assistant(text("let me see"), SERVER_CALL)], True),
+        ([assistant(SERVER_CALL, {"type": "web_fetch_tool_result", "tool_use_id": "s1"})], False),
+        ([{"role": "assistant", "content": "plain"}], False),
+    ),
+)
+def test_the_service_goes_on(history: list[Json], waits: bool) -> None:
+    """A last message with a call of the service's own that has no result is the service's to go on with."""
+    assert unresolved(history) is waits
 
 
 @pytest.mark.req("L3")
