@@ -14,6 +14,7 @@ TRY = f"curl -sS https://{OTHER}/ 2>&1"
 REACH = call("Bash", command=f"{TRY}; ls /run/plangate")
 
 
+@pytest.mark.long
 @pytest.mark.req("N1a", "N1", "TOOLHOST")
 def test_a_host_that_the_plan_does_not_name(meet: Meet) -> None:
     """It stays shut, though the configuration names it; that it was tried stands in the journal. WebFetch is not there
@@ -53,6 +54,7 @@ def test_no_way_out_without_a_plan_for_it(meet: Meet) -> None:
     assert "WebFetch" in {tool for request in planning_requests(model.requests) for tool in request.tools}
 
 
+@pytest.mark.long
 @pytest.mark.req("PR6", "E3")
 def test_a_killed_process_has_told(meet: Meet) -> None:
     """What a command tries is on record while it still runs: whoever is killed then has journaled it."""

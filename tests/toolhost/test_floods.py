@@ -211,6 +211,7 @@ async def test_nothing_is_left_behind(host: SandboxedToolhost) -> None:
         await check(host, command, "background process")
 
 
+@pytest.mark.long
 @pytest.mark.req("S9")
 async def test_side_by_side(host: SandboxedToolhost) -> None:
     """A command that is ended for its size takes nothing of a small one beside it along."""

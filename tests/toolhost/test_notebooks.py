@@ -232,6 +232,7 @@ def test_read_only(open_host: Callable[..., Client], root: Path) -> None:
     assert "read-only" in change(open_host(writable=False), cell_id="m1", new_source="x").text
 
 
+@pytest.mark.long
 def test_a_large_notebook_is_not_decoded(host: Client, root: Path) -> None:
     """Twenty megabytes of outputs cost little memory."""
     put(root, notebook(CODE | {"outputs": [{"output_type": "stream", "text": "x" * 20_000_000}]}, TEXT))

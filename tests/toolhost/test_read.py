@@ -245,6 +245,7 @@ def test_deep_slices_of_a_large_file(host: Client, root: Path, end: bytes) -> No
         assert f"has only {len(lines)} lines" in got.text
 
 
+@pytest.mark.long
 @pytest.mark.req("T4")
 def test_a_large_file_that_changes_is_counted_anew(host: Client, root: Path) -> None:
     """What was counted belongs to the file as it was, though its size stays."""

@@ -97,6 +97,7 @@ async def test_death(tmp_path: Path) -> None:
     await host.close()
 
 
+@pytest.mark.long
 async def test_timeout_of_one_that_does_not_obey(tmp_path: Path) -> None:
     """A call beyond its time is stopped; a toolhost that ignores it is killed, with what it started."""
     beat = "os.fork() or [(open('beat', 'w').write('x'), time.sleep(0.05)) for _ in iter(int, 1)]\n"

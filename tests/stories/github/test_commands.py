@@ -137,6 +137,7 @@ MISSPELT: Final = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.req("PR3")
 async def test_misspelt(story: Story) -> None:
     """What is like a command and is none is answered once with the nearest one; the plan waits on, the model sleeps."""

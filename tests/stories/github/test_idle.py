@@ -9,6 +9,7 @@ from tests.stories.github.test_requests import Cost, cost_of
 UPLOAD = f"POST /{HOME}.git/git-upload-pack"
 
 
+@pytest.mark.long
 @pytest.mark.req("E2", "W3")
 async def test_nothing_new(story: Story) -> None:
     """A list of the open threads costs one listing of refs a repository, however many wait, and no fetch; all rest."""

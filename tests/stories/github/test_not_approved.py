@@ -136,6 +136,7 @@ async def test_deleted(story: Story) -> None:
     assert "the plan comment was deleted or hidden" in story.said("waits")[0]
 
 
+@pytest.mark.long
 async def test_remove_it_and_add_it_again(story: Story) -> None:
     """A reaction that was too old counts when it is made again; the notice had said so."""
     await story.planned()

@@ -16,6 +16,7 @@ WAITS: Final = Stage.AWAITING_APPROVAL
 LOW: Final = "the role on this repository is too low to approve"
 
 
+@pytest.mark.long
 @pytest.mark.req("A2", "A3")
 async def test_a_crowd(story: Story) -> None:
     """150 strangers approve and reject around the one who may: exactly that one word counts, and is found."""
