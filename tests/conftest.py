@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,11 @@ _PROXIES = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}
 
 
 def pytest_configure() -> None:
-    """Clear what would let a test reach a real service, and what would make git behave as it does only here."""
+    """Clear what would let a test reach a real service, and what would make git behave as it does only here.
+
+    A shell starts what runs in the background deaf to Ctrl-C, and so would be what the tests start.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in tuple(os.environ):
         if name == "PLANGATE_ORACLES":
             continue  # where GitHub's own schemas lie, which some tests hold the simulated world against

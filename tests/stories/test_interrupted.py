@@ -178,10 +178,10 @@ def test_kill_9_at_any_time(meet: Meet, seed: int) -> None:
 
 
 def _started(person: Person) -> "subprocess.Popen[bytes]":
-    """Start the command with its screen in a file; it hears Ctrl-C also where these tests run in the background."""
+    """Start the command with its screen in a file."""
     with (person.home / "screen").open("wb") as screen:
         return subprocess.Popen(
-            ["env", "--default-signal=INT", *person.command("--yes")],
+            person.command("--yes"),
             env=person.environment(),
             cwd=person.home,
             stdin=subprocess.DEVNULL,

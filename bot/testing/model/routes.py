@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def application(model: ScriptedModel) -> Starlette:
     """The application that serves this model."""
     from starlette.applications import Starlette
+    from starlette.requests import ClientDisconnect
     from starlette.routing import Route
 
     async def create(request: Request) -> Response:
@@ -45,6 +46,10 @@ def application(model: ScriptedModel) -> Starlette:
         model.broke(error)
         return Refusal(ApiError(500, f"the simulated server raised {error!r}"))  # type: ignore[return-value]
 
+    async def gone(_: Request, error: Exception) -> StarletteResponse:
+        """Whoever was cut off in the middle of a request is no fault of this server; nobody reads the answer."""
+        return Refusal(ApiError(400, f"the request broke off: {error!r}"))  # type: ignore[return-value]
+
     routes = [
         Route("/v1/messages", create, methods=["POST"]),
         Route("/v1/messages/count_tokens", count, methods=["POST"]),
@@ -52,7 +57,7 @@ def application(model: ScriptedModel) -> Starlette:
         Route("/v1/models", listed),
         Route("/v1/models/{id}", one),
     ]
-    return Starlette(routes=routes, exception_handlers={404: unknown, Exception: broken})
+    return Starlette(routes=routes, exception_handlers={404: unknown, ClientDisconnect: gone, Exception: broken})
 
 
 def _authorized(model: ScriptedModel, request: Request) -> Refusal | None:

@@ -213,3 +213,14 @@ def test_a_conversation(serve: Callable[..., Any]) -> None:
     assert text == "Read=x; Read=x; Read=x; Read=x"
     assert len(set(ids)) == 4
     assert run() == (text, ids)
+
+
+def test_a_client_that_dies_in_the_middle_of_a_request_is_no_error_of_the_server() -> None:
+    """Half of a request and no more: the server ends without an error, and nothing counts as asked."""
+    with ScriptedModel(lambda request: say("hi")) as model:
+        address = urlsplit(model.base_url)
+        with socket.create_connection((address.hostname or "", address.port or 0)) as client:
+            client.sendall(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        with httpx2.Client(base_url=model.base_url) as plain:
+            plain.get("/v1/models")  # answered after the other connection was seen to end
+        assert model.requests == ()
