@@ -46,10 +46,6 @@ def application(model: ScriptedModel) -> Starlette:
         model.broke(error)
         return Refusal(ApiError(500, f"the simulated server raised {error!r}"))  # type: ignore[return-value]
 
-    async def gone(_: Request, error: Exception) -> StarletteResponse:
-        """Whoever was cut off in the middle of a request is no fault of this server; nobody reads the answer."""
-        return Refusal(ApiError(400, f"the request broke off: {error!r}"))  # type: ignore[return-value]
-
     routes = [
         Route("/v1/messages", create, methods=["POST"]),
         Route("/v1/messages/count_tokens", count, methods=["POST"]),
@@ -57,7 +53,12 @@ def application(model: ScriptedModel) -> Starlette:
         Route("/v1/models", listed),
         Route("/v1/models/{id}", one),
     ]
-    return Starlette(routes=routes, exception_handlers={404: unknown, ClientDisconnect: gone, Exception: broken})
+    return Starlette(routes=routes, exception_handlers={404: unknown, ClientDisconnect: _gone, Exception: broken})
+
+
+async def _gone(_: Request, error: Exception) -> StarletteResponse:
+    """Whoever was cut off in the middle of a request is no fault of this server; nobody reads the answer."""
+    return Refusal(ApiError(400, f"the request broke off: {error!r}"))  # type: ignore[return-value]
 
 
 def _authorized(model: ScriptedModel, request: Request) -> Refusal | None:
