@@ -152,7 +152,8 @@ class Configuration(Part):
     """The whole file; every key has a default."""
 
     mention: str = Field(default="@plangate", pattern=r"^\S*\w\S*$")
-    language: str = "thread"
+    language: str = Field(default="thread", pattern=r"^\S[^\n]{0,59}$")
+    """What the model writes to people in; `thread`: the language of the request."""
     ask: Ask = Ask()
     approve: Approve = Approve()
     models: Models = Models()

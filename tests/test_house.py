@@ -4,15 +4,18 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from bot.agent.decision_table import REGENERATE, markdown, rows
 from bot.agent.modes import Mode
 from bot.agent.permissions import TABLE, Kind
 from bot.agent.tools.registry import ALL
+from bot.configuration import Configuration
 from bot.core.command import Verb
 from bot.core.diagram import mermaid
 from bot.core.gate import ON_ENTER
@@ -21,11 +24,21 @@ from bot.workflow.engine import VERBS
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "bot").rglob("*.py")) + sorted((ROOT / "webhooks").rglob("*.py"))
 README = (ROOT / "README.md").read_text()
+IDLE = {"maintenance", "pull_request.fix_checks", "paths.classes"}
+"""Keys of the configuration that change nothing yet."""
 
 
 def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     tree = ast.parse(path.read_text())
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def keys(part: type[BaseModel], above: str = "") -> Iterator[str]:
+    for name, field in part.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from keys(field.annotation, f"{above}{name}.")
+        else:
+            yield above + name
 
 
 def test_the_readme_shows_the_gate() -> None:
@@ -48,6 +61,14 @@ def test_every_command_stands_in_help_and_readme() -> None:
     for command in ("run", "demo", "doctor"):
         assert re.search(rf"^\s+{command}\b", shown, re.MULTILINE)
         assert f"plangate {command}" in README or f"make {command}" in README
+
+
+def test_every_key_of_the_configuration_is_obeyed() -> None:
+    """Where settings become parts each of them is read, but for those that the README says change nothing yet."""
+    joined = "".join(path.read_text() for path in (ROOT / "bot/compose").glob("*.py"))
+    unread = {key for key in keys(Configuration) if not re.search(rf"\.{key.rpartition('.')[2]}\b", joined)}
+    assert unread - {"budget.repository_day_usd"} == IDLE
+    assert all(f"`{key}`" in README for key in IDLE)
 
 
 def test_every_tool_has_a_decision_for_every_mode() -> None:

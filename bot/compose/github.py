@@ -14,16 +14,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from bot.agent.limits import Ledger
-from bot.agent.prompts import Environment
 from bot.agent.session import AtHand, World
 from bot.clock import SystemClock
 from bot.compose.connections import Connections, Reached
 from bot.compose.decoys import laid
 from bot.compose.parts import (
-    MEMORIES,
     agents_of,
     bounds_of,
+    chosen_of,
     collector_of,
+    described,
+    environment_at,
     gate_of,
     key_of,
     model_of,
@@ -304,15 +305,11 @@ class GitHubHost:
         orders = replace(self._orders(keys), refusal=mistake, run=self.run)
         bot = await self.connections.bot(reached.door)
         world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
+        name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as
+        job = described(keys, folder=folder, repository=name, clock=self.clock)
         return Desk(
             Place(facts.id, dialogue.thread, subject.title, base, facts.default_branch, branch=subject.branch),
-            partial(
-                _environment,
-                reached.door,
-                reached.at,
-                folder=workspace.checkouts.shown_as,
-                branch=facts.default_branch,
-            ),
+            partial(environment_at, job, partial(_read, reached.door, reached.at, facts.default_branch)),
             GitJournal(reached.refs, facts.id, key=self._key, clock=self.clock, beside=beside),
             dialogue,
             workspace,
@@ -332,8 +329,8 @@ class GitHubHost:
         transcripts = SpooledTranscripts(reached.refs, number, thread, key=self._key, spool=spool)
         ledger = Ledger(self._orders(keys).budget_usd)
         at_hand = AtHand(answers=True, permits=keys.tools.requests == "comment")
-        gate, web = gate_of(keys, sandboxed=True), web_of(keys, self.settings)
-        world = World(self.model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand, alarm, web)
+        gate, web, model = gate_of(keys, sandboxed=True), web_of(keys, self.settings), chosen_of(keys, self.model)
+        world = World(model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand, alarm, web)
         return world, transcripts.unsaved
 
     def _orders(self, keys: "Configuration") -> Orders:
@@ -348,8 +345,7 @@ class GitHubHost:
         given = self.settings.overrides
         mistake = ""
         try:
-            content = await repository.file(door, at, given.path, branch)
-            keys = configuration(content.decode(errors="replace") if content is not None else "", given.path)
+            keys = configuration(await _read(door, at, branch, given.path) or "", given.path)
         except Misconfigured as error:
             keys, mistake = configuration(""), str(error)
         return keys.model_copy(update={"mention": given.mention}) if given.mention else keys, mistake
@@ -377,18 +373,7 @@ async def look_once(settings: Settings, thread: str) -> Record:
         return await host.look(Address(installation, number, named.owner, named.name, int(match[3])))
 
 
-async def _environment(door: Door, at: repository.Address, base: CommitId, *, folder: str, branch: str) -> Environment:
-    """Describe the job, with the project memory of the default branch: a pull request's own is its author's (M2)."""
-    memory, name = None, ""
-    for name in MEMORIES:
-        if memory := await repository.file(door, at, name, branch):
-            break
-    return Environment(
-        folder=folder,
-        platform="Linux",
-        date=f"{door.clock.now():%Y-%m-%d}",
-        repository=f"{at.owner}/{at.name}",
-        base=base[:12],
-        memory=memory.decode(errors="replace") if memory else "",
-        memory_name=name if memory else "",
-    )
+async def _read(door: Door, at: repository.Address, branch: str, path: str) -> str | None:
+    """Read a text file of the default branch: what a pull request says there is its author's (M2)."""
+    content = await repository.file(door, at, path, branch)
+    return None if content is None else content.decode(errors="replace")

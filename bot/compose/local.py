@@ -1,7 +1,6 @@
 """Joins the rooms for `plangate run` on a local repository."""
 
 import gc
-import platform
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,15 +12,16 @@ from typing import TYPE_CHECKING, TextIO
 
 from bot.agent.events import AgentEvent
 from bot.agent.limits import Ledger
-from bot.agent.prompts import Environment
 from bot.agent.session import AtHand, World
 from bot.clock import SystemClock
 from bot.compose.decoys import laid
 from bot.compose.parts import (
-    MEMORIES,
     agents_of,
     bounds_of,
+    chosen_of,
     collector_of,
+    described,
+    environment_at,
     gate_of,
     local_key_of,
     local_orders,
@@ -128,7 +128,6 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Loc
         local = Local(settings, source, Mirror.of(source, mirrors(settings.data_dir)))
         await local.mirror.ensure(source.head)
         keys = await _configuration(local)
-        model.fallback = keys.models.fallback
         with laid(settings.data_dir) as alarm:
             desk, story = await _desk(options, local, keys=keys, model=model, alarm=alarm, out=out)
             final = await look(desk)
@@ -201,7 +200,7 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
     orders = local_orders(wanted)
     dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
     world = World(
-        model,
+        chosen_of(keys, model),
         transcripts,
         clock,
         gate_of(keys, sandboxed=not options.unsafe),
@@ -216,7 +215,9 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
     place = Place(local.number, thread, options.prompt, local.source.head)
     story = Story(out, redactor)
     policy = Policy(role=Role.READ, high_needs=1)
-    environment = partial(_environment, local, workspace.checkouts.shown_as)
+    shown_as = workspace.checkouts.shown_as
+    job = described(keys, folder=shown_as, repository=Path(shown_as).name, clock=clock)
+    environment = partial(environment_at, job, local.read)
     ports = (journal, dialogue, workspace)
     agents = partial(agents_of, local.mirror, local.source.head)
     listener = _both(story, Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings)))
@@ -250,19 +251,3 @@ async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:
 
 async def _configuration(local: Local) -> "Configuration":
     return configuration(await local.read(PATH) or "")
-
-
-async def _environment(local: Local, folder: str, base: CommitId) -> Environment:
-    memory, name = "", ""
-    for name in MEMORIES:
-        if memory := await local.read(name) or "":
-            break
-    return Environment(
-        folder=folder,
-        platform=platform.system(),
-        date=f"{local.clock.now():%Y-%m-%d}",
-        repository=Path(folder).name,
-        base=base[:12],
-        memory=memory,
-        memory_name=name if memory else "",
-    )

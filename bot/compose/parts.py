@@ -1,12 +1,16 @@
 """From settings and configuration to the parts that every face needs: key, model, gate, orders, bounds, policy."""
 
+import platform
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from bot.agent.limits import Limits
+from bot.agent.model.chosen import ChosenModel
 from bot.agent.modes import Mode
 from bot.agent.permissions import FETCH, Gate, Rules, parse_rule
+from bot.agent.prompts import Environment
 from bot.agent.subagents.own import FOLDER, LARGEST, MOST
 from bot.clock import SystemClock
 from bot.config import Identity, Settings
@@ -14,7 +18,7 @@ from bot.core.approval import Policy, Role
 from bot.core.errors import Misconfigured
 from bot.core.hosts import open_to_writes
 from bot.core.names import CommitId
-from bot.ports import Clock, Web
+from bot.ports import Clock, Model, Web
 from bot.store.keys import StateKey, key_file
 from bot.telemetry import Collector
 from bot.workflow.desk import Orders
@@ -43,6 +47,11 @@ def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel"
         extra_body=settings.extra_body,
         identity=_identity_of(settings.identity) if settings.identity else None,
     )
+
+
+def chosen_of(keys: "Configuration", client: Model) -> ChosenModel:
+    """Give the model with what a configuration chooses of it."""
+    return ChosenModel(client, keys.models.fallback or "", keys.models.effort or "")
 
 
 def collector_of(settings: Settings) -> Collector:
@@ -146,6 +155,20 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> Gate:
     tools = keys.tools
     parsed = (tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny))
     return Gate(Rules(*parsed), sandboxed=sandboxed, rehearsed=frozenset(keys.plan.commands))
+
+
+def described(keys: "Configuration", *, folder: str, repository: str, clock: Clock) -> Environment:
+    """Describe the job, all but the commit and the project memory."""
+    language = "" if keys.language == "thread" else keys.language
+    return Environment(folder, platform.system(), f"{clock.now():%Y-%m-%d}", repository, language=language)
+
+
+async def environment_at(job: Environment, read: Callable[[str], Awaitable[str | None]], base: CommitId) -> Environment:
+    """Describe the job on a commit, with the project memory that `read` finds."""
+    for name in MEMORIES:
+        if memory := await read(name):
+            return replace(job, base=base[:12], memory=memory, memory_name=name)
+    return replace(job, base=base[:12])
 
 
 def passage_of(settings: Settings) -> Passage:

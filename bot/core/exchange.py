@@ -57,6 +57,10 @@ class ModelRequest:
     """Where given, the answer is the API's own summary of the messages, made after these instructions (C3)."""
     schema: Json | None = None
     """JSON schema that the answer's text is held to; None for plain text."""
+    fallback: str = ""
+    """The model that answers where this one does not; "" for none (L4)."""
+    effort: str = ""
+    """How hard an agent thinks where the model lets that be chosen; "" for what its role says (M6)."""
     stored: Sequence[bytes] = ()
     """The bytes of the messages, from the first on, as far as they are known: these are sent, nothing is rendered."""
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from bot.agent.limits import Ledger
+from bot.agent.model.chosen import ChosenModel
 from bot.agent.model.client import AnthropicModel, Patience
 from bot.agent.permissions import Gate
 from bot.agent.session import World
@@ -26,16 +27,18 @@ async def room() -> AsyncIterator[Open]:
         def open_(
             policy: Policy,
             *,
-            fallback: str | None = None,
+            fallback: str = "",
             patience: Patience | None = None,
             budget_usd: float | None = None,
             **server: Any,
         ) -> Room:
             api = stack.enter_context(ScriptedModel(policy, **server))
             clock = HandClock()
-            model = AnthropicModel(clock, "key", api.base_url, fallback, patience=patience or Patience())
+            model = AnthropicModel(clock, "key", api.base_url, patience=patience or Patience())
             stack.push_async_callback(model.close)
-            world = World(model, MemoryTranscripts(), clock, Gate(), Ledger(budget_usd), user_id="0badcafe")
+            world = World(
+                ChosenModel(model, fallback), MemoryTranscripts(), clock, Gate(), Ledger(budget_usd), user_id="0badcafe"
+            )
             return Room(api, model, clock, world)
 
         yield open_

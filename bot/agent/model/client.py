@@ -60,7 +60,6 @@ class AnthropicModel:
     clock: Clock
     api_key: str
     base_url: str | None = None
-    fallback: str | None = None
     output_cap: int | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     patience: Patience = Patience()
@@ -88,7 +87,7 @@ class AnthropicModel:
             failures += 1
             overloads = overloads + 1 if failure.overloaded else 0
             gone = overloads >= self.patience.overloads or failure.unavailable
-            if gone and failures < self.patience.tries and (other := self._other(spec)):
+            if gone and failures < self.patience.tries and (other := self._other(spec, request.fallback)):
                 why = "unavailable" if failure.unavailable else "overloaded"
                 yield Notice("fallback", f"{spec.id} is {why}; going on with {other.id}", other.id)
                 spec, overloads = other, 0
@@ -138,9 +137,9 @@ class AnthropicModel:
         prices = (max(dear.input, dear.write) / 1e6, dear.output / 1e6) if dear else (0.0, 0.0)
         return Abilities(spec.window, spec.summarizes, spec.thinking == "adaptive", *prices)
 
-    def _other(self, spec: ModelSpec) -> ModelSpec | None:
+    def _other(self, spec: ModelSpec, fallback: str) -> ModelSpec | None:
         """Give the model to go on with where this one does not answer; None where there is no other."""
-        other = self.spec(self.fallback) if self.fallback else spec
+        other = self.spec(fallback) if fallback else spec
         return other if other.id != spec.id else None
 
     def _wait(self, failure: Failure, failures: int, *, plain: bool) -> float:

@@ -16,6 +16,8 @@ MARK: Final[Json] = {"type": "ephemeral"}
 TAIL_MARKS: Final = 2
 
 _EFFORT: Final = {"main": "medium", "subagent": "medium", "restricted": "low", "light": "low"}
+_CHOOSING: Final = frozenset({"main", "subagent"})
+"""The roles whose effort a project may choose."""
 _UNMARKABLE: Final = frozenset({"thinking", "redacted_thinking"})
 _THINKING_BUDGET: Final = 8_000
 _LEAST_THINKING: Final = 1_024
@@ -42,7 +44,7 @@ def parameters(
         **_thinking(spec, request.role, limit),
     }
     if spec.efforts:
-        built["output_config"] = {"effort": _EFFORT[request.role]}
+        built["output_config"] = {"effort": _effort(request, spec)}
     if request.schema is not None:
         form = {"format": {"type": "json_schema", "schema": request.schema}}
         built["output_config"] = built.get("output_config", {}) | form
@@ -66,10 +68,17 @@ def _light(request: ModelRequest, spec: ModelSpec, *, cap: int | None, extra: Ma
     if spec.thinking == "adaptive":
         built["thinking"] = {"type": "disabled" if spec.may_disable else "adaptive"}
     if spec.efforts:
-        built["output_config"] = {"effort": _EFFORT["light"]}
+        built["output_config"] = {"effort": _effort(request, spec)}
     if request.user_id:
         built["metadata"] = {"user_id": request.user_id}
     return {**built, "extra_body": dict(extra)} if extra else built
+
+
+def _effort(request: ModelRequest, spec: ModelSpec) -> str:
+    """Choose the effort, of what the model takes: the project's, else that of the role; the highest where it is none of
+    them."""
+    wanted = request.effort if request.effort and request.role in _CHOOSING else _EFFORT[request.role]
+    return wanted if wanted in spec.efforts else spec.efforts[-1]
 
 
 def marked(messages: Sequence[Json]) -> list[Json]:

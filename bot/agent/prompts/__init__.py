@@ -20,9 +20,11 @@ class Environment:
     platform: str
     date: str
     repository: str
-    base: str
+    base: str = ""
     memory: str = ""
     memory_name: str = ""
+    language: str = ""
+    """What the model writes to people in; "" for the language of the request."""
 
 
 def system(agent_type: str, job: str = "") -> tuple[Json, ...]:
@@ -57,6 +59,8 @@ def _environment(environment: Environment) -> str:
         f"Platform: {environment.platform}",
         f"Today's date: {environment.date}",
     ]
+    if environment.language:
+        lines.append(f"Language for all that people read: {environment.language}")
     if environment.memory:
         lines += ["", f"Project memory ({environment.memory_name}):", environment.memory.strip()]
     return "\n".join(lines)

@@ -124,6 +124,23 @@ def test_aliases_resolve(alias: str) -> None:
 
 
 @pytest.mark.req("M6")
+@pytest.mark.parametrize(
+    ("model", "role", "chosen", "sent"),
+    (
+        ("opus", "main", "", "medium"),
+        ("opus", "main", "max", "max"),
+        ("opus", "subagent", "low", "low"),
+        ("opus", "restricted", "max", "low"),
+        ("opus", "light", "max", "low"),
+        ("claude-opus-4-6", "main", "max", "high"),
+    ),
+)
+def test_effort(model: str, role: str, chosen: str, sent: str) -> None:
+    """What the project chooses holds for whoever works, as far as the model takes it; small questions stay small."""
+    assert parameters(asking(model, role, effort=chosen), resolve(model))["output_config"] == {"effort": sent}
+
+
+@pytest.mark.req("M6")
 def test_caps_and_extra_body() -> None:
     """The operator's cap bounds max_tokens, a small cap turns a thinking budget off, extra body goes along."""
     haiku = resolve("claude-haiku-4-5")

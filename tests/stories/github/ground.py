@@ -146,11 +146,12 @@ class Model:
     work: tuple[Reply | Fault, ...] = FIX
     pauses: dict[str, Pause] = field(default_factory=dict)
     heard: list[ModelRequest] = field(default_factory=list)
-    down: bool = False
+    down: str = ""
+    """Which models are overloaded, by how their names begin."""
 
     def __call__(self, request: ModelRequest) -> Reply | Fault:
         self.heard.append(request)
-        if self.down:
+        if self.down and request.model.startswith(self.down):
             return Fault.status(529)
         works = is_work(request)
         if pause := self.pauses.get(f"{'w' if works else 'p'}{request.step}"):

@@ -117,17 +117,28 @@ async def test_stranger_and_mistake(story: Story) -> None:
 @pytest.mark.req("D2", "PR3")
 async def test_model_down(story: Story, model: Model) -> None:
     """A model that stays down ends in one true comment; `retry` goes on."""
-    model.down = True
+    model.down = "claude"
     story.opens("will")
     await story.rests()
     assert (await story.rests()).stage is Stage.FAILED
     (told,) = story.said("tell")
     assert told.startswith("Failed:")
     assert story.nothing_done()
-    model.down = False
+    model.down = ""
     story.says("will", "@plangate retry")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert len(story.plans()) == 1
+
+
+@pytest.mark.req("L4", "M6")
+async def test_models(story: Story, model: Model) -> None:
+    """The project's fallback goes on where its model does not answer, with the project's effort and in its language."""
+    configured(story, "language: German\nmodels:\n  fallback: sonnet\n  effort: high\n")
+    model.down = "claude-opus"
+    await story.planned()
+    assert {request.model for request in model.heard[3:]} == {"claude-sonnet-5-5"}
+    assert {request.body["output_config"]["effort"] for request in model.heard} == {"high"}
+    assert all("Language for all that people read: German" in request.texts()[0] for request in model.heard)
 
 
 @pytest.mark.req("G2")
