@@ -207,6 +207,9 @@ class Journal(Protocol):
     async def threads(self) -> tuple[ThreadNumber, ...]:
         """List every thread that has a journal."""
 
+    async def since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
+        """Give the entries, from the first on, of every thread that was written to since then and can be read."""
+
 
 class Transcripts(Protocol):
     """The transcripts of a thread's sessions, encrypted at rest (L9)."""

@@ -6,7 +6,7 @@ cost.
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -111,7 +111,11 @@ class Ledger:
     budget_usd: float | None = None
     rows: dict[tuple[AgentId, str], Spent] = field(default_factory=dict)
     carried: float = 0.0
-    """Dollars among them that the thread's journal has from an earlier process; they count against the budget alone."""
+    """Dollars among them that the thread's journal has already; they count against the budget alone."""
+    beyond: Callable[[], Awaitable[str]] | None = None
+    """Says before each call why nothing may be spent, where others spend from the same budget; "" where it may."""
+    reason: str = ""
+    """What `beyond` said last."""
     _open: dict[object, float] = field(default_factory=dict)
     """What each call that is under way may cost at most."""
     _dearest: float = 0.0
@@ -123,6 +127,8 @@ class Ledger:
 
         Waits while the calls under way may use up the budget, so that at most one call goes over it.
         """
+        if self.beyond is not None and not self.used_up:
+            self.reason = await self.beyond()
         while self._open and not self.used_up and self._left <= sum(self._open.values()):
             await self._changed.wait()
         if self.used_up:
@@ -139,8 +145,8 @@ class Ledger:
 
     @property
     def used_up(self) -> bool:
-        """Whether the budget is spent."""
-        return self._left <= 0
+        """Whether the budget is spent, or that which others spend from as well."""
+        return self._left <= 0 or bool(self.reason)
 
     @property
     def _left(self) -> float:

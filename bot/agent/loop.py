@@ -212,7 +212,7 @@ def _spent(session: Session) -> Ended:
     """End at the budget."""
     ledger = session.world.ledger
     spent = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
-    return Ended(session.agent, End.LIMIT, spent)
+    return Ended(session.agent, End.LIMIT, ledger.reason or spent)
 
 
 def _nudge(session: Session, completed: Completed) -> bool:

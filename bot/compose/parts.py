@@ -103,6 +103,7 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         limits=Limits(keys.budget.steps, keys.budget.minutes * 60),
         budget_usd=max_cost_usd or keys.budget.session_usd,
         thread_usd=max(keys.budget.thread_usd, max_cost_usd or 0.0),
+        day_usd=keys.budget.repository_day_usd,
         expires_days=keys.approve.expires_days,
         mode=Mode(execution.mode),
         at_once=execution.subagents.at_once,

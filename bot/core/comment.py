@@ -311,7 +311,7 @@ def _cell(text: str) -> str:
 def outcome(stage: Stage, *, branch: str = "", detail: str = "", mention: str = "") -> str:
     """Say how a request ended, and what can be done next; without a mention at a terminal, where all is said anew."""
     retry = f"`{mention} retry`" if mention else "the same command"
-    how = f" (a budget: `{mention} budget N`, said by somebody who may approve)" if mention else ""
+    how = f" (of a session or a thread: `{mention} budget N`, said by somebody who may approve)" if mention else ""
     match stage:
         case Stage.DONE:
             return f"Done: branch {branch}."

@@ -6,9 +6,11 @@ names cannot be trusted and need not be: each file is bound to its name, and the
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
-from bot.core.errors import Conflict
+from bot.core.errors import Conflict, Refused
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.transcript import Json
 from bot.ports import Clock, Entry
@@ -66,6 +68,17 @@ class GitJournal:
     async def threads(self) -> tuple[ThreadNumber, ...]:
         """List every thread that has a ref."""
         return await asyncio.to_thread(self._refs.threads)
+
+    async def since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
+        """Give the entries of every thread that was written to since then, by one listing; what is not ours is not."""
+        return await asyncio.to_thread(self._since, moment)
+
+    def _since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
+        found = {}
+        for thread in self._refs.since(moment):
+            with suppress(Refused):
+                found[thread] = self._chain(thread).verify(self._seen(thread))
+        return found
 
     def _read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         return self._chain(thread).verify(self._lines(thread, self._refs.look(thread)))

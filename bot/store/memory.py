@@ -3,7 +3,8 @@
 Entries and lines go through the same encoding as theirs, so that what comes back is never the object that went in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from bot.core.errors import Conflict
 from bot.core.names import RepositoryId, SessionId, ThreadNumber
@@ -42,6 +43,11 @@ class MemoryJournal:
     async def threads(self) -> tuple[ThreadNumber, ...]:
         """List every thread that has an entry."""
         return tuple(sorted(self._lines))
+
+    async def since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
+        """Give the entries of every thread that was written to since then."""
+        every = {thread: await self.read(thread) for thread in await self.threads()}
+        return {thread: entries for thread, entries in every.items() if entries[-1].at >= moment}
 
 
 class MemoryTranscripts:

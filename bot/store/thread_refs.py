@@ -87,8 +87,9 @@ class ThreadRefs:
         commit = self._list(ref, "HEAD").get(ref)  # HEAD tells the object format where the thread is new
         seen = self._seen.get(thread)
         if seen is None or seen.commit != commit:
-            seen = self._fetch(ref, commit) if commit else Tip()
-            self._seen[thread] = seen
+            if commit:
+                self._bring({ref: commit})
+            seen = self._seen[thread] = self._tip(commit) if commit else Tip()
         return seen
 
     def last_seen(self, thread: ThreadNumber) -> Tip:
@@ -103,12 +104,30 @@ class ThreadRefs:
 
     def threads(self) -> tuple[ThreadNumber, ...]:
         """List every thread that the remote has a ref for, in order; what moved since it was seen is forgotten here."""
+        return tuple(self._threads())
+
+    def since(self, moment: datetime) -> tuple[ThreadNumber, ...]:
+        """List the threads that were written to since then, by the clocks of whoever wrote; all are seen as listed."""
+        found = self._threads()
+        if moved := {_ref(thread): commit for thread, commit in found.items() if thread not in self._seen}:
+            self._bring(moved)
+        options = ("--no-walk=unsorted", "--no-patch", "--format=%H %ct", "--stdin")
+        lines = self._git.ask("log", *options, stdin="\n".join(found.values()).encode()) if found else b""
+        dates = {CommitId(commit): int(at) for commit, at in map(str.split, lines.decode().splitlines())}
+        recent = tuple(thread for thread in found if dates.get(found[thread], 0) >= moment.timestamp())
+        for thread in recent:
+            if thread not in self._seen:
+                self._seen[thread] = self._tip(found[thread])
+        return recent
+
+    def _threads(self) -> dict[ThreadNumber, CommitId]:
+        """List the threads and where each is, in order."""
         listed = self._list("refs/plangate/threads/*", "HEAD").items()
         found = {ThreadNumber(int(match[1])): commit for ref, commit in listed if (match := _NUMBERED.fullmatch(ref))}
         for thread, tip in tuple(self._seen.items()):
             if found.get(thread) != tip.commit:
                 self._seen.pop(thread, None)
-        return tuple(sorted(found))
+        return dict(sorted(found.items()))
 
     def read(self, blobs: Sequence[str]) -> list[bytes]:
         """Read blobs of a tip, in order."""
@@ -159,11 +178,15 @@ class ThreadRefs:
             self._format = "sha256"
         return refs
 
-    def _fetch(self, ref: str, commit: CommitId) -> Tip:
-        """Bring a commit here and list its files."""
-        with self._scratch_alone(ref):
-            options = ("--quiet", "--no-tags", "--no-write-fetch-head", *self._upload)
-            self._git.ask("fetch", *options, self._remote, f"+{commit}:{ref}")
+    def _bring(self, commits: Mapping[str, CommitId]) -> None:
+        """Bring commits here, each to its ref."""
+        with self._scratch_alone(*commits):
+            options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--stdin", *self._upload)
+            wanted = "".join(f"+{commit}:{ref}\n" for ref, commit in commits.items())
+            self._git.ask("fetch", *options, self._remote, stdin=wanted.encode())
+
+    def _tip(self, commit: CommitId) -> Tip:
+        """List the files of a commit that is here."""
         listed = self._git.ask("ls-tree", "-r", "-z", commit).decode("utf-8", "surrogateescape")
         heads = (line.split("\t", 1) for line in listed.split("\0") if line)
         return Tip(commit, {path: head.split(" ")[2] for head, path in heads})
@@ -190,7 +213,7 @@ class ThreadRefs:
         raise Transient("no answer to a push: it may have arrived", where=ref, mend=ran.reason)
 
     @contextmanager
-    def _scratch_alone(self, ref: str) -> Iterator[None]:
+    def _scratch_alone(self, *refs: str) -> Iterator[None]:
         """Keep other processes from writing to the scratch repository, and mend what a killed one left there."""
         self._scratch.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(f"{self._scratch}.lock", "w") as lock:
@@ -199,7 +222,8 @@ class ThreadRefs:
             if not whole.exists():
                 self._git.ask("init", "--quiet", "--bare", "--template=", f"--object-format={self._format}")
                 whole.touch()
-            (self._scratch / f"{ref}.lock").unlink(missing_ok=True)
+            for ref in refs:
+                (self._scratch / f"{ref}.lock").unlink(missing_ok=True)
             yield
 
 

@@ -103,7 +103,8 @@ async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:
     ledger = desk.world.ledger
     before = ledger.cost_usd - ledger.carried
     try:
-        done = (exhausted(desk, now) if effect in _SPENDING else None) or await VERBS[effect](desk, now)
+        done = await exhausted(desk, now, session_of(desk, now)) if effect in _SPENDING else None
+        done = done or await VERBS[effect](desk, now)
     except Refused as error:
         if desk.orders.same_session and not isinstance(error, CanaryShown):
             raise  # a person at a terminal is told on the spot

@@ -10,6 +10,7 @@ Everything here is computed from the entries; nothing is remembered elsewhere. B
 ``folded`` the comment of a plan that lost its force was folded
 ``noticed`` somebody approved what cannot be approved, and is owed an answer
 ``taken``  a job took over what another had begun
+``spent``  what a session that goes on has cost since it was journaled last
 
 A move that changes the permission mode says so as `mode_change`, with who caused it (P8).
 
@@ -39,6 +40,7 @@ NOTICED: Final = "noticed"
 NETWORK: Final = "network"
 PREPARED: Final = "prepared"
 TAKEN: Final = "taken"
+SPENT: Final = "spent"
 
 LEFT_BEHIND: Final = timedelta(minutes=2)
 """A reply that is owed for longer was left by a process that died."""

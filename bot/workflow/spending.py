@@ -1,8 +1,25 @@
-"""Spending: what a whole thread may cost, over all its sessions (budget.thread_usd); `budget N` raises it."""
+"""Spending: what a whole thread may cost, and what a repository may on one day (UTC), over all sessions (budget.*).
 
+Threads of one repository work side by side, in processes that know of each other by their journals alone. So a session
+journals what it has cost whenever that is a tenth of what is left of the day, and reads what the others have at least
+every few seconds: the less is left, the closer they look, and each goes over the limit by one call at most.
+`budget N` raises what one thread may cost.
+"""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
+from bot.core.names import SessionId
 from bot.workflow.desk import Desk, Done
-from bot.workflow.record import Record
+from bot.workflow.ledger import note
+from bot.workflow.record import SPENT, Record
+
+SHARE: Final = 0.1
+"""What a session has cost is journaled when it is such a part of what is left of the day."""
 
 
 def bound(desk: Desk, now: Record) -> None:
@@ -12,13 +29,85 @@ def bound(desk: Desk, now: Record) -> None:
     ledger.budget_usd = min(raised or desk.orders.budget_usd, max(0.0, _of_thread(desk, now) - elsewhere))
 
 
-def exhausted(desk: Desk, now: Record) -> Done | None:
-    """Give the move that ends the work where its thread has nothing left to spend; None where it has."""
+async def exhausted(desk: Desk, now: Record, session: SessionId) -> Done | None:
+    """Give the move that ends the work where its thread, or its repository today, has nothing left to spend.
+
+    None where both have; then the session is held to what is left of the day, as others spend it too.
+    """
     spent, budget = now.cost_usd or 0.0, _of_thread(desk, now)
-    if spent < budget:
-        return None
-    detail = f"this thread has spent ${spent:.2f} of its budget of ${budget:.2f} (budget.thread_usd)"
-    return Done(Move.LIMITED, {"detail": detail, "owes": desk.ended(Stage.LIMIT, detail)})
+    reason = ""
+    if spent >= budget:
+        reason = f"this thread has spent ${spent:.2f} of its budget of ${budget:.2f} (budget.thread_usd)"
+    elif desk.pulls is not None:
+        day = _Day(desk, now, session)
+        await day.read()
+        reason = day.reason
+        desk.world.ledger.beyond, desk.world.ledger.reason = day.closed, reason
+    return Done(Move.LIMITED, {"detail": reason, "owes": desk.ended(Stage.LIMIT, reason)}) if reason else None
+
+
+@dataclass(slots=True)
+class _Day:
+    """What a repository has spent today, as one of its sessions knows it."""
+
+    desk: Desk
+    now: Record
+    session: SessionId
+    _journaled: float = 0.0
+    _before: float = field(init=False)
+    """What this process had spent on the thread before, all of it journaled."""
+    _read_at: float = 0.0
+    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._before = self._unjournaled()
+
+    async def closed(self) -> str:
+        """Say why no further call may go out; "" where one may. What cannot be read now is taken as it was."""
+        async with self._alone:
+            orders, clock = self.desk.orders, self.desk.world.clock
+            if self._weighs() or clock.monotonic() - self._read_at >= orders.watch_seconds:
+                with suppress(Transient):
+                    await self.read()
+                    await self._journal()
+            return self.reason
+
+    async def read(self) -> None:
+        """Read what all threads have journaled today."""
+        clock = self.desk.world.clock
+        self._read_at, midnight = clock.monotonic(), clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        threads = await self.desk.journal.since(midnight)
+        entries = (entry for journal in threads.values() for entry in journal if entry.at >= midnight)
+        self._journaled = sum(float(entry.body.get("cost_usd") or 0) for entry in entries)
+
+    @property
+    def reason(self) -> str:
+        """Why nothing more may be spent today; "" where something is left."""
+        spent, budget = self._journaled + self._own, self.desk.orders.day_usd
+        if spent < budget:
+            return ""
+        used = f"this repository has spent ${spent:.2f} of the ${budget:.2f} that it may on one day"
+        return f"{used} (budget.repository_day_usd; the next day begins at midnight UTC)"
+
+    @property
+    def _own(self) -> float:
+        """What this session has cost and no journal tells."""
+        return self._unjournaled() - self._before
+
+    def _unjournaled(self) -> float:
+        ledger = self.desk.world.ledger
+        return ledger.cost_usd - ledger.carried
+
+    def _weighs(self) -> bool:
+        return self._own > 0 and self._own >= SHARE * (self.desk.orders.day_usd - self._journaled)
+
+    async def _journal(self) -> None:
+        """Journal what this session has cost, where that weighs in what is left."""
+        if self._weighs():
+            cost = round(self._own, 6)
+            self.now = await note(self.desk, self.now, SPENT, {"session": self.session, "cost_usd": cost})
+            self.desk.world.ledger.carried += cost
+            self._journaled += cost
 
 
 def _of_thread(desk: Desk, now: Record) -> float:

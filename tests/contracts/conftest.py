@@ -17,10 +17,13 @@ TOKEN = "ghs_of_the_contracts"
 
 
 class StandingClock:
-    """A clock that stands."""
+    """A clock that stands where it is put."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 
     def now(self) -> datetime:
-        return datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
+        return self.at
 
     def monotonic(self) -> float:
         return 0.0
@@ -30,7 +33,7 @@ class StandingClock:
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock() -> StandingClock:
     return StandingClock()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import TypeAlias
 
 import pytest
@@ -15,6 +16,7 @@ from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.store.memory import MemoryJournal
 from bot.store.thread_refs import ThreadRefs
+from tests.contracts.conftest import StandingClock
 
 Open: TypeAlias = Callable[[str], Journal]
 
@@ -122,6 +124,26 @@ async def test_threads_are_apart(journal: Journal) -> None:
     assert [entry.kind for entry in await journal.read(ONE)] == ["one", "one more"]
     assert [entry.kind for entry in await journal.read(TWO)] == ["two"]
     assert await journal.threads() == (ONE, TWO, ten)
+
+
+async def test_written_to_since(open_on: Open, clock: StandingClock) -> None:
+    """The threads that were written to since a moment are given with all entries, as they are on the remote now."""
+    ours, theirs = open_on("a"), open_on("b")
+    for thread in (ONE, TWO):
+        await ours.append(thread, 0, [("requested", {"by": 7})])
+    await theirs.read(TWO)
+    clock.at += timedelta(minutes=1)
+    noon = clock.at
+    assert await theirs.since(noon) == {}
+    await ours.append(TWO, 1, [("planned", {})])
+    await ours.append(ThreadNumber(3), 0, [("requested", {})])
+    found = await theirs.since(noon)
+    assert {thread: [entry.kind for entry in entries] for thread, entries in found.items()} == {
+        TWO: ["requested", "planned"],
+        ThreadNumber(3): ["requested"],
+    }
+    assert set(await theirs.since(noon - timedelta(minutes=1))) == {ONE, TWO, ThreadNumber(3)}
+    assert await open_on("c").since(noon) == found
 
 
 async def test_any_text(journal: Journal, open_on: Open) -> None:

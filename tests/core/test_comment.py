@@ -285,8 +285,8 @@ SAID: Final = {
     Stage.STALE: "The plan no longer holds: why. Use `@our-bot retry` for a new one.",
     Stage.EXPIRED: "The plan no longer holds: why. Use `@our-bot retry` for a new one.",
     Stage.FAILED: "Failed: why. The work so far is kept; `@our-bot retry` goes on from there.",
-    Stage.LIMIT: "Stopped: why. The work so far is kept; raise the limit (a budget: `@our-bot budget N`, said by "
-    "somebody who may approve), then `@our-bot retry` goes on from there.",
+    Stage.LIMIT: "Stopped: why. The work so far is kept; raise the limit (of a session or a thread: "
+    "`@our-bot budget N`, said by somebody who may approve), then `@our-bot retry` goes on from there.",
 }
 
 

@@ -1,11 +1,16 @@
 """How often one person may ask in a repository on one day, and what becomes of what is beyond that."""
 
+import asyncio
+from contextlib import AsyncExitStack
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from bot.core.gate import Stage
-from tests.stories.github.ground import HOME, Story
+from bot.testing.model.reply import call
+from tests.stories.github.ground import HOME, Model, Story, soak
+from tests.stories.github.test_kept import other_disk
 
 PATH = ".github/plangate.yml"
 TWICE = "ask:\n  per_day: 2\n"
@@ -92,6 +97,44 @@ async def test_budget_of_a_thread(story: Story) -> None:
     story.says("maya", "@plangate retry")
     await story.rests(1)
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.long
+@pytest.mark.req("PR3", "L5")
+async def test_budget_of_a_day(story: Story) -> None:
+    """What all threads of a repository cost on one day is bounded; one comment says so, and the next day goes on."""
+    story.person("ada").push(HOME, {PATH: "budget:\n  repository_day_usd: 0.001\n"})
+    to_midnight(story)
+    first, second = await asks(story, "will", "maya")
+    assert [story.records[number].stage for number in (first, second)] == [Stage.AWAITING_APPROVAL, Stage.LIMIT]
+    (said,) = story.said("tell", second)
+    assert (
+        "of the $0.00 that it may on one day (budget.repository_day_usd; the next day begins at midnight UTC)" in said
+    )
+    to_midnight(story)
+    story.says("maya", "@plangate retry", second)
+    await story.rests(second)
+    assert (await story.rests(second)).stage is Stage.AWAITING_APPROVAL
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("calls", (8, soak(40)))
+@pytest.mark.req("L5")
+async def test_budget_of_a_day_side_by_side(story: Story, model: Model, tmp_path: Path, calls: int) -> None:
+    """Threads that work at the same time, each in a process of its own, go over it by one call each at most."""
+    await story.planned()
+    one = story.records[1].cost_usd or 0.0  # nothing is cached yet: no later call is dearer
+    story.person("ada").push(HOME, {PATH: f"budget:\n  repository_day_usd: {calls / 2 * one}\n"})
+    to_midnight(story)
+    model.before = (call("LS", path="."),) * 500
+    numbers = [story.opens("will", title=f"Wish {n}").number for n in range(3)]
+    async with AsyncExitStack() as stack:
+        hosts = [await stack.enter_async_context(other_disk(story, tmp_path / str(number))) for number in numbers]
+        looks = (host.look(story.address(number)) for host, number in zip(hosts, numbers, strict=True))
+        records = await asyncio.gather(*looks)
+    assert [now.stage for now in records] == [Stage.LIMIT] * 3
+    costs = [now.cost_usd or 0.0 for now in records]
+    assert calls / 2 * one <= sum(costs) <= (calls / 2 + 3) * one, [cost / one for cost in costs]
 
 
 @pytest.mark.long
