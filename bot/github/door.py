@@ -230,11 +230,13 @@ def _error(answer: Answer, where: str, clock: Clock) -> PlangateError | None:
 
 def _requester(url: str, token: str, timeout: int) -> "Requester":
     """Make a requester; PyGithub is imported here, at first use (0.2 s)."""
-    from github.Auth import Token
+    from github.Auth import AppAuthToken
     from github.Requester import Requester
 
+    # GitHub takes a JWT as "Bearer" alone, and every other token as "Bearer" too:
+    # https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api
     return Requester(
-        auth=Token(token),
+        auth=AppAuthToken(token),
         base_url=url.rstrip("/"),
         timeout=timeout,
         user_agent=USER_AGENT,

@@ -163,12 +163,16 @@ class Endpoint:
 
 
 def identify(world: World, header: str) -> Caller:
-    """Give who the Authorization header stands for; a wrong one is a 401."""
+    """Give who the Authorization header stands for; a wrong one is a 401.
+
+    https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api
+    """
     if not header:
         return Caller()
     value = secret_of(header)
     if value.count(".") == 2 and not value.startswith("ghs_"):
-        app = app_of_jwt(world, value)
+        bearer = header.lower().startswith("bearer ")  # no other scheme will do for a JWT
+        app = app_of_jwt(world, value) if bearer else "A JSON web token could not be decoded"
         if isinstance(app, str):
             raise ApiError(401, app)
         return Caller(app=app)

@@ -101,6 +101,13 @@ def test_a_jwt_lives_ten_minutes(ground: Ground, lasts: int, issued: int, status
     assert ground.ask("GET", "/app", token=ground.jwt(lasts=lasts, issued=issued)).status == status
 
 
+@pytest.mark.parametrize(("scheme", "jwt", "token"), (("Bearer", 200, 200), ("token", 401, 200)))
+def test_a_jwt_comes_as_bearer(ground: Ground, scheme: str, jwt: int, token: int) -> None:
+    """The scheme that every other token may have as well is refused for a JWT."""
+    assert ground.ask("GET", "/app", headers={"Authorization": f"{scheme} {ground.jwt()}"}).status == jwt
+    assert ground.ask("GET", SHOP, headers={"Authorization": f"{scheme} {ground.token}"}).status == token
+
+
 def test_a_token_can_be_scoped_down_but_not_up(ground: Ground) -> None:
     """Permissions beyond the installation's, and repositories beyond it, are a 422."""
     path = f"/app/installations/{ground.installation.id}/access_tokens"
