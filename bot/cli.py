@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import gc
 import json
+import signal
 import sys
 import time
 import traceback
@@ -72,8 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--real-model", action="store_true", help="use the model of ANTHROPIC_API_KEY")
     replay = commands.add_parser("replay", help="show a transcript or journal as a tree")
     replay.add_argument("file", type=Path, metavar="FILE")
-    doctor = commands.add_parser("doctor", help="check sandbox, tools and model, each finding with its cure")
+    doctor = commands.add_parser("doctor", help="check what is needed here, each finding with its cure")
     doctor.add_argument("--fix", action="store_true", help="install what is missing, where that is possible")
+    init = commands.add_parser("init", help="write the workflow and the configuration into a project")
+    init.add_argument("dir", type=Path, nargs="?", default=Path(), metavar="DIR", help="the top of its repository (.)")
     commands.add_parser("action")  # what action.yml starts; nobody types it, so help does not name it
     commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
     commands.add_parser("version", help="print the version")
@@ -190,6 +193,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace) -> int:
     from bot.replay import show
 
+    _end_with_the_reader()
     return show(arguments.file, sys.stdout)
 
 
@@ -197,6 +201,15 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from bot.doctor import examine
 
     return examine(sys.stdout, fix=arguments.fix)
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from bot.consumer import WORKFLOW, write
+
+    for line in write(arguments.dir):
+        print(line)
+    print(f"Next: the steps at the top of {WORKFLOW}, then both files onto the default branch.")
+    return 0
 
 
 def _action(_: argparse.Namespace) -> int:
@@ -208,8 +221,14 @@ def _action(_: argparse.Namespace) -> int:
 def _schema(_: argparse.Namespace) -> int:
     from bot.configuration import Configuration
 
+    _end_with_the_reader()
     print(json.dumps(Configuration.model_json_schema(), indent=2))
     return 0
+
+
+def _end_with_the_reader() -> None:
+    """Have this process end without a word when whoever reads its output does, such as ``head``."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def _version(_: argparse.Namespace) -> int:
@@ -226,6 +245,7 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "demo": _demo,
     "replay": _replay,
     "doctor": _doctor,
+    "init": _init,
     "action": _action,
     "schema": _schema,
     "version": _version,

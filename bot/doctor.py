@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TextIO
 
 from bot.compose.checkup import check_github
 from bot.compose.local import try_model, try_sandbox
 from bot.config import Settings, settings
-from bot.core.errors import NoSandbox, PlangateError
+from bot.consumer import WORKFLOW, lacking
+from bot.core.errors import Misconfigured, NoSandbox, PlangateError
 
 _PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "git": "git"}
 
@@ -41,7 +43,7 @@ def examine(out: TextIO, *, fix: bool) -> int:
 
 
 def findings(given: Settings) -> Iterator[Finding]:
-    """Look at programs, sandbox, data directory, model and GitHub, one after another."""
+    """Look at programs, sandbox, data directory, model, GitHub and the project one stands in, one after another."""
     for program, package in _PACKAGES.items():
         found = shutil.which(program)
         cure = f"install the package {package} (apt-get install {package}), or run plangate doctor --fix"
@@ -50,6 +52,7 @@ def findings(given: Settings) -> Iterator[Finding]:
     yield _data_dir(given)
     yield _model(given)
     yield from _github(given)
+    yield from _project(Path())
 
 
 def _sandbox() -> Finding:
@@ -92,6 +95,18 @@ def _github(given: Settings) -> tuple[Finding, ...]:
         cure = error.mend or "check the credentials and GITHUB_API_URL"
         return (Finding(False, f"GitHub: {error.what}", cure, error.exit_code),)
     return tuple(Finding(not each.cure, each.what, each.cure) for each in found)
+
+
+def _project(folder: Path) -> Iterator[Finding]:
+    """Look at the workflow of a project, and at its configuration; nothing where it has no workflow."""
+    try:
+        missing = lacking(folder)
+    except Misconfigured as error:
+        yield Finding(False, f"{error.where}: {error.what}", error.mend, error.exit_code)
+        return
+    if missing is not None:
+        what = f"workflow: {WORKFLOW}" + (f" lacks, or has otherwise: {', '.join(missing)}" if missing else "")
+        yield Finding(not missing, what, "move it away, let plangate init write it anew, and compare the two")
 
 
 def _install(out: TextIO) -> None:

@@ -11,7 +11,7 @@ import pytest
 from bot.cli import main
 
 PROGRAM = Path(sys.executable).with_name("plangate")
-COMMANDS = {"run", "demo", "replay", "doctor", "schema", "version"}
+COMMANDS = {"run", "serve", "sweep", "demo", "replay", "doctor", "init", "schema", "version"}
 HEAVY = (
     "anthropic",
     "pydantic",

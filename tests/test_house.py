@@ -58,7 +58,7 @@ def test_every_command_stands_in_help_and_readme() -> None:
     shown = subprocess.run(
         [sys.executable, "-c", "from bot.cli import main; main(['--help'])"], capture_output=True, text=True, check=True
     ).stdout
-    for command in ("run", "demo", "doctor"):
+    for command in ("run", "serve", "sweep", "demo", "replay", "doctor", "init", "schema"):
         assert re.search(rf"^\s+{command}\b", shown, re.MULTILINE)
         assert f"plangate {command}" in README or f"make {command}" in README
 

@@ -14,7 +14,7 @@ from bot.report import OUTPUTS
 
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / "action.yml"
-CONSUMER = ROOT / ".github/consumer.yml"
+CONSUMER = ROOT / "bot/consumer.yml"
 OWN = ROOT / ".github/workflows/plangate.yml"
 BIN = Path(sys.executable).parent
 
