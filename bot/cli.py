@@ -4,13 +4,16 @@ needs them.
 
 import argparse
 import asyncio
+import errno
 import gc
 import json
+import math
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +22,12 @@ from bot.core.errors import Broken, Misconfigured, PlangateError
 from bot.outlet import redirected, unredacted
 
 INTERRUPTED: Final = 130
+_NO_SUCCESS: Final = frozenset({4, 5})
+_CURES: Final = {
+    errno.ENOSPC: "make room there",
+    errno.EDQUOT: "make room there",
+    errno.EADDRINUSE: "choose another --port",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,18 +43,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _performed(arguments: argparse.Namespace) -> int:
     try:
         return int(_COMMANDS[arguments.command](arguments))
-    except PlangateError as error:
+    except (PlangateError, OSError) as error:
+        told = error if isinstance(error, PlangateError) else _denied(error)
         if arguments.debug:
             traceback.print_exc()
         else:
-            print(f"plangate: {error}", file=sys.stderr)
-        return error.exit_code
+            print(f"plangate: {told}", file=sys.stderr)
+        return told.exit_code
     except Exception:  # noqa: BLE001 - the outermost shell: a bug is told in full, but for secrets
         traceback.print_exc()
         return Broken.exit_code
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("\nplangate: interrupted; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
+
+
+def _denied(error: OSError) -> Misconfigured:
+    """Say what this machine did not give: room, a folder that can be written to, a program."""
+    where = str(error.filename or "")
+    missing = isinstance(error, FileNotFoundError) and where and "/" not in where
+    folder = "let this user write there, or set PLANGATE_DATA_DIR to a folder of yours"
+    cure = "install it" if missing else _CURES.get(error.errno or 0, folder if where else "")
+    return Misconfigured(error.strerror or str(error) or type(error).__name__, where=where, mend=cure)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     _run_flags(run)
     serve = commands.add_parser("serve", help="the webhook service, with a worker inside")
     serve.add_argument("--host", default="127.0.0.1")
-    serve.add_argument("--port", type=int, default=8000)
+    serve.add_argument("--port", type=_port, default=8000)
     serve.add_argument("--no-worker", action="store_true", help="only take deliveries in")
     sweep = commands.add_parser("sweep", help="look at every waiting thread once")
     sweep.add_argument("--repo", metavar="OWNER/REPO", help="of this repository only")
@@ -68,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument(
         "--face", choices=("service", "action", "local"), default="service", help="which way the bot runs"
     )
-    demo.add_argument("--port", type=int, default=8484, help="of the page")
+    demo.add_argument("--port", type=_port, default=8484, help="of the page")
     demo.add_argument("--dir", type=Path, metavar="DIR", help="where to keep it (a temporary folder)")
     demo.add_argument("--real-model", action="store_true", help="use the model of ANTHROPIC_API_KEY")
     replay = commands.add_parser("replay", help="show a transcript or journal as a tree")
@@ -100,10 +119,20 @@ def _run_flags(run: argparse.ArgumentParser) -> None:
 
 def _dollars(text: str) -> float:
     """Read a positive amount."""
-    value = float(text)
-    if not value > 0:
-        raise ValueError(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"not a positive number of dollars: {text!r}")
     return value
+
+
+def _port(text: str) -> int:
+    """Read the number of a port; 0 is any that is free."""
+    if not (text.isdecimal() and int(text) <= 65_535):
+        raise argparse.ArgumentTypeError(f"not a port between 0 and 65535: {text!r}")
+    return int(text)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -132,7 +161,10 @@ def _run(arguments: argparse.Namespace) -> int:
     print(readable("\n".join(lines(made))), file=out)
     if arguments.json:
         print(json.dumps(result(made, time.monotonic() - began)))
-    return exit_code(made, dry_run=arguments.dry_run)
+    code = exit_code(made, dry_run=arguments.dry_run)
+    if code in _NO_SUCCESS and not (arguments.json or sys.stdout.isatty()):  # whoever sees the output has read it
+        print(f"plangate: {made.record.fact('detail')}", file=sys.stderr)
+    return code
 
 
 def _look(arguments: argparse.Namespace) -> int:
@@ -140,21 +172,25 @@ def _look(arguments: argparse.Namespace) -> int:
     from bot.compose.github import look_once
     from bot.config import settings
 
-    if arguments.unsafe_no_sandbox:
-        raise Misconfigured("others write here too", where="--unsafe-no-sandbox", mend="use it with --repo alone")
+    for flag in ("prompt", "yes", "dry_run", "unsafe_no_sandbox"):
+        if getattr(arguments, flag):
+            said = f"--{flag.replace('_', '-')}"
+            raise Misconfigured("on a thread, people ask and approve", where=said, mend="use it with --repo alone")
     _need_sandbox()
-    record = asyncio.run(look_once(settings(), arguments.thread))
+    given = settings()
+    overrides = replace(given.overrides, model=arguments.model, max_cost_usd=arguments.max_cost_usd)
+    record = asyncio.run(look_once(replace(given, overrides=overrides), arguments.thread))
     print(json.dumps({"stage": str(record.stage)}) if arguments.json else f"{arguments.thread}: {record.stage}")
     return 0
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from bot.config import log_format, settings
+    from bot.config import log_style, settings
     from webhooks.app import serve
 
     if not arguments.no_worker:
         _need_sandbox()
-    return serve(settings(), arguments.host, arguments.port, worker=not arguments.no_worker, log=log_format())
+    return serve(settings(), arguments.host, arguments.port, worker=not arguments.no_worker, log=log_style())
 
 
 def _need_sandbox() -> None:
@@ -165,11 +201,11 @@ def _need_sandbox() -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from bot.config import log_format, settings
+    from bot.config import log_style, settings
     from webhooks.worker import sweep
 
     _need_sandbox()
-    return sweep(settings(), arguments.repo, log=log_format())
+    return sweep(settings(), arguments.repo, log=log_style())
 
 
 def _prompt(text: str | None) -> str:

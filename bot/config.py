@@ -43,6 +43,9 @@ _SECRETS = {
 }
 
 
+_LEVELS: Final = ("info", "warning", "error")
+
+
 class Secret:
     """A text that shows itself only when asked by name."""
 
@@ -164,7 +167,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
     env = environment(environ)
     return Settings(
         api_key=Secret(env.get("ANTHROPIC_API_KEY", "")),
-        base_url=env.get("ANTHROPIC_BASE_URL"),
+        base_url=_address(env, "ANTHROPIC_BASE_URL", "") or None,
         path=env.get("PATH", os.defpath),
         data_dir=_data_dir(env),
         state_key=Secret(env.get("PLANGATE_STATE_KEY", "")),
@@ -213,12 +216,17 @@ def decoy_variable(value: str) -> None:
     os.environ["RELEASE_TOKEN"] = value
 
 
-def log_format(environ: Mapping[str, str] | None = None) -> str:
-    """Give the form of logs: text or json (PLANGATE_LOG)."""
-    form = (os.environ if environ is None else environ).get("PLANGATE_LOG", "").strip() or "text"
+def log_style(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Give the form of logs, text or json, and from which level on lines are written, such as ``INFO``."""
+    env = environment(environ)
+    form, level = env.get("PLANGATE_LOG", "text").strip(), env.get("PLANGATE_LOG_LEVEL", "info").strip()
     if form not in {"text", "json"}:
         raise Misconfigured(f"no form of logs: {form!r}", where="PLANGATE_LOG", mend="set it to text or json")
-    return form
+    if level.lower() not in _LEVELS:
+        raise Misconfigured(
+            f"no level: {level!r}", where="PLANGATE_LOG_LEVEL", mend=f"set it to {' or '.join(_LEVELS)}"
+        )
+    return form, level.upper()
 
 
 def configuration(text: str, where: str = PATH) -> "Configuration":
@@ -231,11 +239,11 @@ def configuration(text: str, where: str = PATH) -> "Configuration":
 def _github(env: Mapping[str, str]) -> GitHubSettings:
     """Read where GitHub is, as the Actions runner sets it (also for GitHub Enterprise Server), and the credentials."""
     default = GitHubSettings()
-    api = env.get("GITHUB_API_URL", default.api_url).rstrip("/")
+    api = _address(env, "GITHUB_API_URL", default.api_url)
     return GitHubSettings(
         api_url=api,
-        graphql_url=env.get("GITHUB_GRAPHQL_URL", _graphql_of(api)).rstrip("/"),
-        server_url=env.get("GITHUB_SERVER_URL", default.server_url).rstrip("/"),
+        graphql_url=_address(env, "GITHUB_GRAPHQL_URL", _graphql_of(api)),
+        server_url=_address(env, "GITHUB_SERVER_URL", default.server_url),
         token=Secret(env.get("PLANGATE_GITHUB_TOKEN", "")),
         app_id=env.get("PLANGATE_APP_ID", ""),
         private_key=Secret(_private_key(env)),
@@ -245,6 +253,21 @@ def _github(env: Mapping[str, str]) -> GitHubSettings:
         reconcile_seconds=_seconds(env, "PLANGATE_RECONCILE_SECONDS", default.reconcile_seconds),
         write_pause=_seconds(env, "PLANGATE_WRITE_PAUSE_SECONDS", default.write_pause),
     )
+
+
+def _address(env: Mapping[str, str], name: str, default: str) -> str:
+    """Read the address of a server, without a slash at its end."""
+    from urllib.parse import urlsplit
+
+    value = env.get(name, default).strip()
+    try:
+        parts = urlsplit(value)
+        known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # also a port that is no number
+        known = False
+    if value and not known:
+        raise Misconfigured(f"not an address: {value!r}", where=name, mend="write something like https://host/path")
+    return value.rstrip("/")
 
 
 def _graphql_of(api: str) -> str:
@@ -261,10 +284,11 @@ def _private_key(env: Mapping[str, str]) -> str:
         return ""
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a text"
         raise Misconfigured(
-            f"the private key cannot be read: {error.strerror}", where="PLANGATE_PRIVATE_KEY_PATH", mend="name its file"
-        ) from error
+            f"the private key cannot be read: {why}", where="PLANGATE_PRIVATE_KEY_PATH", mend="name its PEM file"
+        ) from None
 
 
 def _seconds(env: Mapping[str, str], name: str, default: float) -> float:

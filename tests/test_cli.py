@@ -109,3 +109,59 @@ def test_secrets_are_in_no_output(tmp_path: Path) -> None:
         done = program(*arguments, PLANGATE_DATA_DIR=str(tmp_path / "data"), **variables)
         assert done.returncode != 0
         assert "very-secret" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "said"),
+    (
+        ("run o/r#1", {"GITHUB_API_URL": "nonsense"}, "not an address: 'nonsense' (GITHUB_API_URL): write"),
+        ("run o/r#1", {"GITHUB_API_URL": "https://host:x"}, "not an address: 'https://host:x' (GITHUB_API_URL): write"),
+        ("run --repo . --prompt x", {"ANTHROPIC_BASE_URL": "nonsense"}, "(ANTHROPIC_BASE_URL): write something like"),
+        ("run o/r#1 --dry-run", {}, "on a thread, people ask and approve (--dry-run): use it with --repo alone"),
+        ("run o/r#1 --yes", {}, "on a thread, people ask and approve (--yes): use it with --repo alone"),
+        ("run o/r#1 --prompt x", {}, "on a thread, people ask and approve (--prompt): use it with --repo alone"),
+        ("sweep", {"PLANGATE_LOG_LEVEL": "loud"}, "(PLANGATE_LOG_LEVEL): set it to info or warning or error"),
+        ("sweep", {"PLANGATE_GITHUB_TOKEN": "x", "PLANGATE_DATA_DIR": "/etc/passwd"}, "Not a directory (/etc/passwd/"),
+        ("sweep", {"PLANGATE_APP_ID": "1", "PLANGATE_PRIVATE_KEY_PATH": sys.executable}, "not a text (PLANGATE_"),
+        ("demo --dir /etc/passwd", {}, "File exists (/etc/passwd): let this user write there, or"),
+    ),
+)
+def test_wrong_usage_is_one_line_with_its_cure(
+    arguments: str,
+    variables: dict[str, str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What, where and how to mend it, with exit code 2; also where the machine denies what is needed."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert main(arguments.split()) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("plangate: ")
+    assert shown.count("\n") == 1
+    assert said in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    (
+        ("run --repo . --max-cost-usd inf", "not a positive number of dollars: 'inf'"),
+        ("run --repo . --max-cost-usd x", "not a positive number of dollars: 'x'"),
+        ("serve --port 65536", "not a port between 0 and 65535: '65536'"),
+        ("demo --port -1", "not a port between 0 and 65535: '-1'"),
+    ),
+)
+def test_a_wrong_value_is_named(arguments: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The flag's own words, not those of a conversion, and no traceback."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments.split())
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_output_that_nobody_reads_any_more_ends_quietly() -> None:
+    """`plangate schema | head` shows no traceback; here the reader is gone before the first line."""
+    line = f"{PROGRAM} schema | true"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert done.stderr == ""

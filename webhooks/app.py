@@ -170,7 +170,9 @@ def _address(wake: Wake) -> Address | None:
     return Address(wake.installation, wake.repository, wake.owner, wake.name, wake.thread)
 
 
-def serve(settings: "Settings", host: str, port: int, *, worker: bool = True, log: str = "text") -> int:
+def serve(
+    settings: "Settings", host: str, port: int, *, worker: bool = True, log: tuple[str, str] = ("text", "INFO")
+) -> int:
     """Serve until SIGTERM or SIGINT, and give the exit code; down within 10 s.
 
     Raises Misconfigured without a webhook secret, or where the address cannot be had.
@@ -179,7 +181,7 @@ def serve(settings: "Settings", host: str, port: int, *, worker: bool = True, lo
     if not github.webhook_secret:
         raise Misconfigured("no webhook secret", where="PLANGATE_WEBHOOK_SECRET", mend="set it as at GitHub")
     redactor = redactor_of(settings)
-    setup(log, redactor=redactor)
+    setup(*log, redactor=redactor)
     cut = cutter(SHUTDOWN_SECONDS)
 
     async def through() -> None:

@@ -39,10 +39,8 @@ class LineFormatter(logging.Formatter):
         return self._redactor.redacted(str(value))[:LONGEST_VALUE]
 
 
-def setup(
-    style: str, *, level: int = logging.INFO, redactor: Redactor | None = None, out: TextIO | None = None
-) -> None:
-    """Send the log of the whole process to a stream (standard error), as `text` or `json`."""
+def setup(style: str, level: str = "INFO", *, redactor: Redactor | None = None, out: TextIO | None = None) -> None:
+    """Send the log of the whole process to a stream (standard error), as `text` or `json`, from a level on."""
     handler = logging.StreamHandler(out or sys.stderr)
     handler.setFormatter(LineFormatter(as_json=style == "json", redactor=redactor or Redactor()))
     root = logging.getLogger()

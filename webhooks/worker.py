@@ -247,7 +247,7 @@ class Worker:
             failure("look", error, **_named(thread), attempt=state.attempt_number, again_in=state.upcoming_sleep)
 
 
-def sweep(settings: "Settings", repo: str | None = None, *, log: str = "text") -> int:
+def sweep(settings: "Settings", repo: str | None = None, *, log: tuple[str, str] = ("text", "INFO")) -> int:
     """Look at every open thread once, of one repository (OWNER/REPO) or of all, and give the exit code."""
     from bot.compose.github import GitHubHost
 
@@ -255,7 +255,7 @@ def sweep(settings: "Settings", repo: str | None = None, *, log: str = "text") -
         raise Misconfigured(f"not a repository: {repo!r}", where="--repo", mend="write OWNER/REPO")
 
     redactor = redactor_of(settings)
-    setup(log, redactor=redactor)
+    setup(*log, redactor=redactor)
 
     async def look() -> int:
         async with GitHubHost(settings, redactor=redactor) as host:

@@ -136,6 +136,8 @@ class Connections:
             try:
                 found = [each async for each in self.served_by(installation)]
             except Refused as error:  # suspended or uninstalled since it was listed: no reason to pass over the others
+                if installation is None:
+                    raise
                 _log.warning("an installation cannot be read: %s", error)
                 continue
             for each in found:

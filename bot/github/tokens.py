@@ -52,7 +52,7 @@ class AppJwt:
         claims = {"iat": int((now - _BACK).timestamp()), "exp": int((now + _JWT_LIFE).timestamp()), "iss": self.app}
         try:
             return await asyncio.to_thread(jwt.encode, claims, self.private_key(), algorithm="RS256")
-        except (ValueError, TypeError, jwt.PyJWTError):
+        except (ValueError, TypeError, AttributeError, jwt.PyJWTError):  # AttributeError: a public key
             mend = "set PLANGATE_PRIVATE_KEY to the PEM file that GitHub gave"
             raise Misconfigured("the App's private key cannot be read", mend=mend) from None
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from bot.compose.github import GitHubHost
+from bot.config import GitHubSettings, Secret, Settings
+from bot.core.errors import Refused
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
@@ -29,3 +31,13 @@ async def test_tokens_end_with_the_host(tmp_path: Path, failing: bool) -> None:
             if failing:
                 github.faults.fail("DELETE /installation/token", 500, times=99)
     assert len(tokens(github)) == (2 if failing else 0)
+
+
+async def test_a_token_that_reaches_nothing_is_told(tmp_path: Path) -> None:
+    """Where the one token that there is opens nothing, the list of threads is not empty but cannot be had."""
+    clock = QuickClock()
+    with SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
+        reached = GitHubSettings(github.api_url, github.graphql_url, github.server_url, token=Secret("ghp_of_nobody"))
+        async with GitHubHost(Settings(data_dir=tmp_path, github=reached, api_key=Secret("x")), clock=clock) as host:
+            with pytest.raises(Refused):
+                await host.open_threads()

@@ -1,9 +1,12 @@
 """An App's tokens: renewed in time, and given back."""
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from bot.core.errors import Transient
-from bot.github.tokens import AppTokens
+from bot.clock import SystemClock
+from bot.core.errors import Misconfigured, Transient
+from bot.github.tokens import AppJwt, AppTokens
 from tests.github.conftest import Ground
 
 
@@ -53,3 +56,12 @@ async def test_a_github_that_fails_is_told(ground: Ground) -> None:
     ground.github.faults.fail("DELETE /installation/token", 500, times=99)
     with pytest.raises(Transient):
         await made.revoke()
+
+
+async def test_a_key_that_is_not_the_private_one_is_told() -> None:
+    """The public half, or no key at all: one line that names the variable."""
+    private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    for text in (public, "garbage", ""):
+        with pytest.raises(Misconfigured, match="PLANGATE_PRIVATE_KEY"):
+            await AppJwt("1", lambda text=text: text, SystemClock()).token()  # type: ignore[misc]
