@@ -196,8 +196,7 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
     for value, kind in alarm.named:
         redactor.learn(value, kind)
     out = outlet(out, redactor)
-    wanted = orders_of(keys, model=options.model, max_cost_usd=options.max_cost_usd)
-    orders = local_orders(wanted)
+    orders = local_orders(orders_of(keys, model=options.model, max_cost_usd=options.max_cost_usd))
     dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
     world = World(
         chosen_of(keys, model),
