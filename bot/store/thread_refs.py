@@ -10,11 +10,12 @@ A thread's ref points to a chain of commits; each adds files and changes none. R
 import fcntl
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from bot.core.errors import PlangateError, Refused, Transient
@@ -29,6 +30,8 @@ _COMMITTER = "Plangate <plangate@localhost>"
 _NUMBERED = re.compile(r"refs/plangate/threads/(0|[1-9][0-9]{0,17})")
 _REJECTED = re.compile(r"^!\t\S+\t\[(?:remote )?rejected\] ?(.*)$", re.MULTILINE)
 _THREAD_LIMIT = 10**18
+_FEW = 8
+"""Threads that are fetched whole without asking first how old they are."""
 _SHA256_DIGITS = 64
 
 
@@ -107,18 +110,32 @@ class ThreadRefs:
         return tuple(self._threads())
 
     def since(self, moment: datetime) -> tuple[ThreadNumber, ...]:
-        """List the threads that were written to since then, by the clocks of whoever wrote; all are seen as listed."""
+        """List the threads that were written to since then, by the clocks of whoever wrote; all are seen as listed.
+
+        One who has seen nothing yet learns the dates of many first, so that old threads' files are never fetched.
+        """
         found = self._threads()
-        if moved := {_ref(thread): commit for thread, commit in found.items() if thread not in self._seen}:
-            self._bring(moved)
-        options = ("--no-walk=unsorted", "--no-patch", "--format=%H %ct", "--stdin")
-        lines = self._git.ask("log", *options, stdin="\n".join(found.values()).encode()) if found else b""
-        dates = {CommitId(commit): int(at) for commit, at in map(str.split, lines.decode().splitlines())}
-        recent = tuple(thread for thread in found if dates.get(found[thread], 0) >= moment.timestamp())
+        unseen = {thread: commit for thread, commit in found.items() if thread not in self._seen}
+        dates: dict[CommitId, int] = {}
+        if len(unseen) > _FEW:
+            dates = self._far_dates(unseen.values())
+            unseen = {thread: commit for thread, commit in unseen.items() if dates[commit] >= moment.timestamp()}
+        if unseen:
+            self._bring({_ref(thread): commit for thread, commit in unseen.items()})
+        dates |= _dates(self._git, [found[thread] for thread in found if thread in self._seen or thread in unseen])
+        recent = tuple(thread for thread, commit in found.items() if dates[commit] >= moment.timestamp())
         for thread in recent:
             if thread not in self._seen:
                 self._seen[thread] = self._tip(found[thread])
         return recent
+
+    def _far_dates(self, commits: Iterable[CommitId]) -> dict[CommitId, int]:
+        """Tell when commits of the remote were written: they come here alone, without any file, and go again."""
+        with TemporaryDirectory() as folder:
+            git = Plumbing(Path(folder), self._git.environment)
+            git.ask("init", "--quiet", "--bare", "--template=", f"--object-format={self._format}")
+            _fetch(git, self._remote, commits, "--depth=1", "--filter=tree:0", *self._upload)
+            return _dates(git, commits)
 
     def _threads(self) -> dict[ThreadNumber, CommitId]:
         """List the threads and where each is, in order."""
@@ -181,9 +198,7 @@ class ThreadRefs:
     def _bring(self, commits: Mapping[str, CommitId]) -> None:
         """Bring commits here, each to its ref."""
         with self._scratch_alone(*commits):
-            options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--stdin", *self._upload)
-            wanted = "".join(f"+{commit}:{ref}\n" for ref, commit in commits.items())
-            self._git.ask("fetch", *options, self._remote, stdin=wanted.encode())
+            _fetch(self._git, self._remote, (f"+{commit}:{ref}" for ref, commit in commits.items()), *self._upload)
 
     def _tip(self, commit: CommitId) -> Tip:
         """List the files of a commit that is here."""
@@ -244,6 +259,20 @@ def _stream(ref: str, tip: Tip, files: Mapping[str, bytes], *, when: int, note: 
     parts += [f"M 100644 :{mark} {path}\n".encode() for mark, path, _ in numbered]
     parts += [b"\n", *(b"get-mark :%d\n" % mark for mark in range(1, commit + 1)), b"done\n"]
     return b"".join(parts)
+
+
+def _fetch(git: Plumbing, remote: str, wanted: Iterable[str], *options: str) -> None:
+    """Fetch what is wanted, and nothing else."""
+    every = ("--quiet", "--no-tags", "--no-write-fetch-head", "--stdin", *options)
+    git.ask("fetch", *every, remote, stdin="".join(f"{each}\n" for each in wanted).encode())
+
+
+def _dates(git: Plumbing, commits: Iterable[CommitId]) -> dict[CommitId, int]:
+    """Tell when commits that are in a repository were written, in seconds since 1970."""
+    listed = "".join(f"{commit}\n" for commit in commits).encode()
+    options = ("--no-walk=unsorted", "--no-patch", "--format=%H %ct", "--stdin")
+    lines = git.ask("log", *options, stdin=listed).decode().splitlines() if listed else []
+    return {CommitId(commit): int(at) for commit, at in map(str.split, lines)}
 
 
 def _batch(out: bytes) -> list[bytes]:
