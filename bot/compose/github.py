@@ -256,14 +256,13 @@ class GitHubHost:
         source = await self._source(reached)
         workspace = GitWorkspace.on(source, self.settings.data_dir, bounds_of(keys), screen, passage=passage)
         try:
-            async with reached.kept_fresh():
-                with laid(self.settings.data_dir) as alarm:
-                    for value, kind in alarm.named:
-                        self.redactor.learn(value, kind)
-                    dialogue = await self._dialogue(reached, facts, ThreadNumber(address.number), keys)
-                    rooms = (dialogue, workspace, alarm)
+            with laid(self.settings.data_dir) as alarm:
+                for value, kind in alarm.named:
+                    self.redactor.learn(value, kind)
+                dialogue = await self._dialogue(reached, facts, ThreadNumber(address.number), keys)
+                rooms = (dialogue, workspace, alarm)
+                async with reached.kept_fresh(), dialogue.held():
                     yield await self._joined(reached, facts, keys=keys, rooms=rooms, mistake=mistake)
-                    await dialogue.close()
         finally:
             await workspace.close()
 

@@ -1,7 +1,8 @@
 """The Dialogue port on a GitHub thread: joins what the room can read and write; decides nothing."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Self
@@ -189,9 +190,15 @@ class GitHubDialogue:
         await self._progress.finish()
         await self.comments.put("tell", ask, self._inert(text))
 
-    async def close(self) -> None:
-        """Deliver what is still to be shown."""
-        await self._progress.finish()
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Show at the end of the block how far the work came; where it ends in the middle nothing more, because whoever
+        takes the thread over may have said more by then (E4)."""
+        try:
+            yield
+            await self._progress.finish()
+        finally:
+            self._progress.drop()
 
     def _plan(self, plan: PlanDocument) -> str:
         """Give the comment of a plan as it is posted, so that what is shown is compared with what was posted."""

@@ -43,6 +43,11 @@ class Progress:
             await self._task
         self._hurry.clear()
 
+    def drop(self) -> None:
+        """Show nothing more of what was not shown yet."""
+        if self._task is not None:
+            self._task.cancel()
+
     async def _deliver(self) -> None:
         while self._wanted is not None and self._wanted != self._shown:
             await self._wait()

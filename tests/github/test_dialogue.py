@@ -1,12 +1,14 @@
 """What the bot says on a thread, exactly once, and what it hears."""
 
+import asyncio
 import itertools
+from contextlib import suppress
 
 import pytest
 
 from bot.core import marker
 from bot.core.approval import Actor, Finding, Outcome, Reason, Role, Verdict
-from bot.core.errors import Transient
+from bot.core.errors import Conflict, Transient
 from bot.core.turn import Sign
 from bot.github.dialogue import Manners
 from bot.github.poll import GONE, fingerprints
@@ -237,15 +239,30 @@ async def test_progress_is_one_comment_with_the_last_state(ground: Ground) -> No
     """Many states are few edits, and the last one is shown; a failure is nobody's problem."""
     thread = ground.issue()
     dialogue = ground.dialogue(thread)
-    for number in range(50):
-        await dialogue.progress(f"step {number}", 1)
-    await dialogue.close()
+    async with dialogue.held():
+        for number in range(50):
+            await dialogue.progress(f"step {number}", 1)
     (comment,) = ground.comments(thread)
     assert "step 49" in comment.text.body
     assert len(ground.asked("PATCH")) < 5
     ground.github.faults.fail("* */comments*", 500, times=99)
-    await dialogue.progress("never seen", 1)
-    await dialogue.close()
+    async with dialogue.held():
+        await dialogue.progress("never seen", 1)
+
+
+@pytest.mark.req("E4")
+async def test_progress_of_a_look_that_broke_off(ground: Ground) -> None:
+    """What waits for its time when a look ends in the middle is never shown: a later look may say more."""
+    thread = ground.issue()
+    dialogue = ground.dialogue(thread)
+    async with dialogue.held():
+        await dialogue.progress("one", 1)
+    with suppress(Conflict):
+        async with dialogue.held():
+            await dialogue.progress("two", 1)
+            raise Conflict("somebody else wrote first")
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+    assert ground.comments(thread)[0].text.body.startswith("one")
 
 
 async def test_fingerprints_show_what_changed(ground: Ground) -> None:

@@ -31,8 +31,8 @@ async def test_comments(ground: Ground) -> None:
     for _ in range(2):
         await dialogue.tell(SAID, 1)
         await dialogue.unsettled(SAID, 2)
-        await dialogue.progress(SAID, 3)
-        await dialogue.close()
+        async with dialogue.held():
+            await dialogue.progress(SAID, 3)
     plan = await dialogue.propose(ground.plan(thread), 4)
     await dialogue.supersede(plan.id, SAID)
     assert [clean(comment.text.body) for comment in ground.comments(thread)] == [True] * 4
