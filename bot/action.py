@@ -22,6 +22,7 @@ from bot.core.errors import Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER, Move, Stage
 from bot.github.deliveries import EVENTS, parse
 from bot.inputs import ActionSettings, action
+from bot.ports import Clock
 from bot.report import outputs, summary
 from bot.runner import Runner
 from bot.workflow.record import Record
@@ -51,19 +52,6 @@ class Host(Protocol):
 
     async def changed(self, addresses: tuple[Address, ...]) -> tuple[Address, ...]:
         """Tell whose plan comment got reactions or edits since the last call."""
-
-
-class Clock(Protocol):
-    """Time, as far as this shell needs it."""
-
-    def now(self) -> datetime:
-        """Give the time of day."""
-
-    def monotonic(self) -> float:
-        """Give seconds that never run backwards."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,7 +314,7 @@ class Dialogue(Protocol):
 class Pulls(Protocol):
     """The pull requests of one repository."""
 
-    async def ensure(self, order: PullOrder, ask: int) -> PullRequest:
+    async def ensure(self, order: PullOrder) -> PullRequest:
         """Give the open pull request of that branch, made when there is none; never a second one (PR2).
 
         It has the labels and reviewers of the order; the same order twice changes nothing more.

@@ -165,18 +165,18 @@ def _batches(prepared: Sequence[Prepared]) -> list[list[Prepared]]:
     """Group neighbours that may run side by side; every other call stands alone (T2)."""
     batches: list[list[Prepared]] = []
     for each in prepared:
-        safe = isinstance(each, Refusal) or (isinstance(each, Ready) and each.tool.concurrent(each.given))
-        if safe and batches and _all_safe(batches[-1]):
+        if batches and _is_safe(each) and _is_safe(batches[-1][0]):
             batches[-1].append(each)
         else:
             batches.append([each])
     return batches
 
 
-def _all_safe(batch: Sequence[Prepared]) -> bool:
-    return all(
-        isinstance(each, Refusal) or (isinstance(each, Ready) and each.tool.concurrent(each.given)) for each in batch
-    )
+def _is_safe(prepared: Prepared) -> bool:
+    """Tell whether a call may run beside its neighbours."""
+    if isinstance(prepared, Ready):
+        return prepared.tool.concurrent(prepared.given)
+    return isinstance(prepared, Refusal)
 
 
 async def _one(session: Session, prepared: Prepared, results: dict[str, Json]) -> AsyncIterator[AgentEvent]:

@@ -1,5 +1,6 @@
 """Plan mode: what the model is told when it begins, and what becomes of a plan that it hands in (P3, P5, P6)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -7,8 +8,8 @@ from bot.agent.prompts import prompt
 from bot.core.comment import code
 from bot.core.errors import Refused
 from bot.core.hosts import pattern
-from bot.core.plan import MARKDOWN_LIMIT, Contract, inert, named_paths, normalise
-from bot.core.transcript import Json
+from bot.core.plan import MARKDOWN_LIMIT, Contract, disarmed, named_paths, normalise
+from bot.core.transcript import Json, pending_calls
 
 EXIT_PLAN_MODE: Final = "exit_plan_mode"
 
@@ -27,12 +28,13 @@ class HandedIn:
 
 def read_plan(tool_input: Json) -> HandedIn:
     """Read the input of an exit_plan_mode call; what is left out is derived (P5). Raises Refused with the cure."""
-    from bot.core.inert import inert as harmless
+    from bot.core.inert import inert
 
-    markdown = normalise(harmless(normalise(tool_input["plan"])))
+    markdown = normalise(inert(normalise(tool_input["plan"])))
 
     def listed(key: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(inert(" ".join(text.split())) for text in tool_input.get(key) or () if text.strip()))
+        lines = (" ".join(text.split()) for text in tool_input.get(key) or ())
+        return tuple(dict.fromkeys(disarmed(line) for line in lines if line))
 
     scope = listed("scope") or named_paths(markdown)
     contract = Contract(scope, listed("commands"), listed("hosts"), listed("dependencies"))
@@ -40,6 +42,11 @@ def read_plan(tool_input: Json) -> HandedIn:
     for host in contract.hosts:
         pattern(host)
     return HandedIn(markdown, contract)
+
+
+def waiting(history: Sequence[Json]) -> Json | None:
+    """Give the call that a suspended session waits with for the approval of its plan; None where it waits for none."""
+    return next((call for call in pending_calls(history) if call["name"] == EXIT_PLAN_MODE), None)
 
 
 def _check_length(markdown: str, contract: Contract) -> None:

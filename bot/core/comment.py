@@ -11,7 +11,7 @@ from typing import Any, Final
 from bot.core.approval import Actor, Reason, Verdict
 from bot.core.errors import Refused
 from bot.core.gate import Stage
-from bot.core.plan import Hidden, PlanDocument, inert
+from bot.core.plan import Hidden, PlanDocument, disarmed
 
 REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
     {
@@ -62,9 +62,9 @@ def heading(plan: PlanDocument) -> str:
 def plan_text(plan: PlanDocument, how: str) -> str:
     """Render a plan document: plan, contract, what changed since the version before, what was hidden in the request,
     how to decide, base and expiry."""
-    parts = [f"## {heading(plan)}", inert(plan.markdown), "### What it may do", contract(plan)]
+    parts = [f"## {heading(plan)}", disarmed(plan.markdown), "### What it may do", contract(plan)]
     if plan.changed:
-        parts += [f"### What changed since plan {plan.plan - 1}", fenced(inert(plan.changed), "diff")]
+        parts += [f"### What changed since plan {plan.plan - 1}", fenced(disarmed(plan.changed), "diff")]
     parts += [*([_hidden(plan.hidden)] if plan.hidden.count else []), how]
     parts.append(f"Made for commit {plan.base[:12]}. Expires {plan.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
     return "\n\n".join(parts) + "\n"
@@ -196,7 +196,7 @@ def progress(
     calls, cost, budget_usd = spent
     parts = [f"**{str(stage).replace('_', ' ').capitalize()}** · {mode_sign(mode_name)}"]
     if todos:
-        parts.append("\n".join(f"- {_BOXES[status]} {inert(content)}" for content, status in todos))
+        parts.append("\n".join(f"- {_BOXES[status]} {disarmed(content)}" for content, status in todos))
     if rows:
         parts.append(_table("sub-agent | task | state | tool calls | tokens | seconds", [_row(row) for row in rows]))
     money = "unknown cost" if cost is None else f"${cost:.2f}"
@@ -242,14 +242,14 @@ def pull_body(
 
     failing = [check for check in checks if check["exit_code"] != 0]
     parts = [f"> ⚠ {len(failing)} of {len(checks)} checks failed; see below."] if failing else []
-    parts.append(cut(inert(summary), _SUMMARY_ROOM))
+    parts.append(cut(disarmed(summary), _SUMMARY_ROOM))
     if checks:
         parts.append(_checked(checks))
     parts += [_output(check) for check in failing[:_OUTPUTS_SHOWN]]
     money = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
     parts.append(f"Approved by {_approvers(verdict)} as plan {plan.plan} ({plan.short_digest}). Cost: {money}.")
     room = POSTED_CHARACTERS - len("\n\n".join(parts)) - _ENDING_ROOM
-    parts.append(_folded("The approved plan", cut(f"{inert(plan.markdown)}\n\n{contract(plan)}", room)))
+    parts.append(_folded("The approved plan", cut(f"{disarmed(plan.markdown)}\n\n{contract(plan)}", room)))
     parts.append(f"Closes #{plan.thread}")
     return "\n\n".join(parts) + "\n"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from bot.core.codepoints import shown
-from bot.core.plan import inert as _boxes
+from bot.core.plan import disarmed
 from bot.core.visible import newlines, parser
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def inert(text: str, allowed_hosts: Collection[str] = (), keep: Collection[str] 
     no HTML, nothing that a terminal or a workflow's log obeys, boxes as ☐, at most 58,000 characters and 232,000 bytes.
     A text that resists is shown as code.
     """
-    plain = shown(_ANSI.sub("", _boxes(_ANSI.sub("", newlines(text)))))
+    plain = shown(_ANSI.sub("", disarmed(_ANSI.sub("", newlines(text)))))
     calm = _Calm(frozenset(host.lower() for host in allowed_hosts), frozenset(name.lower() for name in keep))
     made = _closed(_capped(calm.text(plain)))
     return made if calm.holds(made) else _capped(_as_code(plain))

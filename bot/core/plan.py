@@ -168,7 +168,7 @@ def normalise(markdown: str) -> str:
 
     Text is made inert before it is hashed (interfaces.md), so what this returns is what the digest covers.
     """
-    lines = inert(markdown.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
+    lines = disarmed(markdown.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     text = "\n".join(line.rstrip() for line in lines).strip()
     if not text:
         raise Refused("the plan is empty", mend="hand in the plan as Markdown text")
@@ -180,15 +180,18 @@ def normalise(markdown: str) -> str:
     return text
 
 
-def inert(markdown: str) -> str:
-    """Give a text with what would act made readable: task-list boxes as ☐ and ☑, control characters as ‹U+XXXX›."""
+def disarmed(markdown: str) -> str:
+    """Give a text in which no box can be ticked and no control character acts: they are ☐, ☑ and ‹U+XXXX›.
+
+    Mentions and links stay: `core.inert` takes their effect from what the model wrote.
+    """
     seen = _UNSEEN.sub(lambda found: f"‹U+{ord(found.group()):04X}›", markdown)
     return _BOX.sub(lambda found: found.group(1) + ("☐" if found.group(2).isspace() else "☑"), seen)
 
 
 def _short(fragment: str) -> str:
     """Give a fragment as one short line; what does not print is shown as ‹U+XXXX›."""
-    line = inert(" ".join(fragment.split()))
+    line = disarmed(" ".join(fragment.split()))
     seen = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in line[:HIDDEN_CHARACTERS])
     return seen if len(line) <= HIDDEN_CHARACTERS >= len(seen) else f"{seen[: HIDDEN_CHARACTERS - 1]}…"
 

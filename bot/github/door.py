@@ -111,10 +111,6 @@ class Door:
         """Change something; the same change twice is the same as once."""
         return (await self._send(_Request("PATCH", path, body=body, repeatable=True))).body
 
-    async def put(self, path: str, body: Json) -> Any:
-        """Set something; the same twice is the same as once."""
-        return (await self._send(_Request("PUT", path, body=body, repeatable=True))).body
-
     async def delete(self, path: str) -> None:
         """Remove something; what is gone already raises Missing."""
         await self._send(_Request("DELETE", path, repeatable=True))

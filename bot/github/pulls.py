@@ -26,7 +26,7 @@ class GitHubPulls:
     address: Address
     bot: Actor
 
-    async def ensure(self, order: PullOrder, ask: int) -> PullRequest:  # noqa: ARG002 - the port's
+    async def ensure(self, order: PullOrder) -> PullRequest:
         """Give the open pull request of the branch, made when there is none.
 
         One that the bot made by the same order and that somebody closed since is given as it is, not made again.

@@ -22,8 +22,6 @@ query ($owner: String!, $name: String!) {
     databaseId
     name
     owner { login }
-    isPrivate
-    isArchived
     defaultBranchRef { name target { oid } }
   }
 }
@@ -54,8 +52,6 @@ class Repository:
 
     id: RepositoryId
     address: Address
-    private: bool
-    archived: bool
     default_branch: str
     head: CommitId | None
 
@@ -69,8 +65,6 @@ async def repository(door: Door, address: Address) -> Repository:
     return Repository(
         id=RepositoryId(found["databaseId"]),
         address=Address(found["owner"]["login"], found["name"]),
-        private=found["isPrivate"],
-        archived=found["isArchived"],
         default_branch=branch["name"] if branch else "",
         head=CommitId(branch["target"]["oid"]) if branch else None,
     )
@@ -83,17 +77,6 @@ async def kilobytes(door: Door, address: Address) -> int:
     """
     size = (await door.get(address.path)).get("size")
     return size if isinstance(size, int) else 0
-
-
-async def head(door: Door, address: Address, branch: str) -> CommitId | None:
-    """Give the head of a branch, or None when there is no such branch.
-
-    https://docs.github.com/en/rest/git/refs#get-a-reference
-    """
-    try:
-        return CommitId((await door.get(f"{address.path}/git/ref/heads/{quote(branch)}"))["object"]["sha"])
-    except Missing:
-        return None
 
 
 async def file(door: Door, address: Address, path: str, ref: str) -> bytes | None:

@@ -32,7 +32,7 @@ fragment comments on IssueCommentConnection {
 def subject(newest: int) -> str:
     """Give the fields of an issue or a pull request, with so many of its newest comments."""
     return f"""
-  id number title body createdAt lastEditedAt closed closedAt locked author {{ ...who }} editor {{ ...who }}
+  id number title body createdAt lastEditedAt closed closedAt author {{ ...who }} editor {{ ...who }}
   labels(first: 100) {{ nodes {{ name }} }}
   assignees(first: 100) {{ nodes {{ databaseId }} }}
   comments(last: {newest}) {{ ...comments }}
@@ -105,7 +105,6 @@ class Thread:
     title: str
     opened: Said
     closed: bool
-    locked: bool
     labels: frozenset[str]
     assignees: frozenset[int]
     comments: tuple[Said, ...]
@@ -191,7 +190,6 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
             "issue", actor(node["author"]), node["body"], time(node["createdAt"]), _edited(node), (), _editors(node)
         ),
         closed=node["closed"],
-        locked=node["locked"],
         labels=frozenset(label["name"] for label in (node["labels"] or {}).get("nodes") or []),
         assignees=frozenset(user["databaseId"] for user in node["assignees"]["nodes"] or []),
         comments=read_comments(comments),

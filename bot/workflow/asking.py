@@ -58,7 +58,7 @@ async def _shown(desk: Desk, now: Record) -> Entry:
     at = proposed.at or desk.world.clock.now()
     facts = {"question": proposed.id, "question_url": proposed.url, "question_at": at.isoformat()}
     later = await note(desk, await current(desk), SHOWN, {"ask": now.thread.ask, **facts})
-    return later.last_of(SHOWN)
+    return later.last(SHOWN)
 
 
 async def _taken(desk: Desk, now: Record, reply: Reply) -> Done:

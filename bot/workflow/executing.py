@@ -6,7 +6,7 @@ The checks run when nothing writes the work any more, and on a copy of it: what 
 import secrets
 
 from bot.agent.events import End, Ended
-from bot.agent.plan_mode import EXIT_PLAN_MODE, approved
+from bot.agent.plan_mode import approved, waiting
 from bot.agent.session import Session
 from bot.core import comment
 from bot.core.gate import Move, Stage
@@ -82,12 +82,10 @@ def _opening(desk: Desk, now: Record) -> Opening:
 async def _worked(desk: Desk, now: Record, session: Session) -> Ended | Done | None:
     """Let the model work until it says that it is done, or has to ask; work that had ended before a crash is not done
     again."""
-    waiting = [call for call in pending_calls(session.history) if call["name"] == EXIT_PLAN_MODE]
-    if waiting:
-        _in_mode(desk, now, session)
-        session.answer(waiting[0]["id"], approved())
-        return await _driven(desk, now, session)
     _in_mode(desk, now, session)
+    if (handed_in := waiting(session.history)) is not None:
+        session.answer(handed_in["id"], approved())
+        return await _driven(desk, now, session)
     if pending_calls(session.history):
         return await asked(desk, now, session) or await _driven(desk, now, session, await told(desk, now, session))
     if session.history[-1]["role"] == "assistant":

@@ -4,14 +4,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.agent.events import End, Ended
-from bot.agent.plan_mode import EXIT_PLAN_MODE, HandedIn, read_plan
+from bot.agent.plan_mode import HandedIn, read_plan, waiting
 from bot.agent.session import Session
 from bot.core import reply_text
 from bot.core.changes import changes
 from bot.core.errors import Refused
 from bot.core.gate import Move, Stage
 from bot.core.plan import PlanDocument, contract_tier, to_json
-from bot.core.transcript import Json, pending_calls, unresolved
+from bot.core.transcript import unresolved
 from bot.ports import Access
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
@@ -40,7 +40,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
                 return question
             if ended.end in _RESTED and session.queued:
                 _add(session, _unsent(session))
-            elif _waiting(session) is None:
+            elif waiting(session.history) is None:
                 return _without_plan(desk, ended)
     plan = document(desk, now, handed_in)
     return Done(Move.PLANNED, {"plan": to_json(plan)}, plan.digest)
@@ -95,11 +95,10 @@ async def _task(desk: Desk, now: Record) -> str:
 
 def _add(session: Session, said: list[str]) -> None:
     """Tell a session what people added since it was last told: a plan that it waits with goes back to it."""
-    waiting = _waiting(session)
     if not said:
         return
-    if waiting is not None:
-        session.answer(waiting["id"], MORE_WAS_SAID, reminders=said)
+    if (call := waiting(session.history)) is not None:
+        session.answer(call["id"], MORE_WAS_SAID, reminders=said)
     elif session.history[-1]["role"] == "assistant" and not unresolved(session.history):
         session.add({"role": "user", "content": [{"type": "text", "text": text} for text in said]})
     else:
@@ -115,13 +114,8 @@ def _unsent(session: Session) -> list[str]:
 
 def _handed_in(session: Session) -> HandedIn | None:
     """Give the plan that a suspended session waits with."""
-    waiting = _waiting(session)
-    return read_plan(waiting["input"]) if waiting is not None else None
-
-
-def _waiting(session: Session) -> Json | None:
-    calls = (call for call in pending_calls(session.history) if call["name"] == EXIT_PLAN_MODE)
-    return next(calls, None)
+    call = waiting(session.history)
+    return read_plan(call["input"]) if call is not None else None
 
 
 def _without_plan(desk: Desk, ended: Ended) -> Done:

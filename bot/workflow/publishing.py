@@ -50,7 +50,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
         return Done(Move.DELIVERED, facts | {"owes": owes}, proof.document.digest)
     if await _moved(desk, now):
         return None
-    pull = await desk.pulls.ensure(_pull(desk, now, proof, made), now.thread.ask)
+    pull = await desk.pulls.ensure(_pull(desk, now, proof, made))
     facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": comment.published(pull.number)}
     if pull.undone:
         facts["undone"] = list(pull.undone)

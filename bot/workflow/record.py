@@ -252,13 +252,9 @@ class Record:
         """Give the newest fact of that name that any entry carries."""
         return next((str(entry.body[name]) for entry in reversed(self.entries) if name in entry.body), default)
 
-    def last(self, *moves: Move) -> Entry:
+    def last(self, *kinds: str) -> Entry:
         """Give the newest entry of one of some kinds."""
-        return next(entry for entry in reversed(self.entries) if entry.kind in moves)
-
-    def last_of(self, kind: str) -> Entry:
-        """Give the newest entry of a kind that is no move."""
-        return next(entry for entry in reversed(self.entries) if entry.kind == kind)
+        return next(entry for entry in reversed(self.entries) if entry.kind in kinds)
 
     def has(self, *moves: Move) -> bool:
         """Tell whether there is an entry of one of some kinds."""

@@ -20,8 +20,8 @@ from bot.core.plan import (
     Hidden,
     PlanDocument,
     canonical,
+    disarmed,
     from_json,
-    inert,
     named_paths,
     normalise,
     to_json,
@@ -228,7 +228,7 @@ def test_limit() -> None:
 )
 def test_boxes(text: str, shown: str) -> None:
     """A task-list box is shown as a sign that nobody can tick."""
-    assert inert(text) == shown
+    assert disarmed(text) == shown
 
 
 @pytest.mark.req("PR5")
@@ -246,14 +246,14 @@ def test_boxes(text: str, shown: str) -> None:
 )
 def test_what_is_no_box(text: str) -> None:
     """Code, links and plain text are shown as they are."""
-    assert inert(text) == text
+    assert disarmed(text) == text
 
 
 @pytest.mark.req("X2")
 @pytest.mark.parametrize("sign", "\x00\x07\x08\x0b\x1b\x7f\x9b\u202e\u2066\ud800")
 def test_controls(sign: str) -> None:
     """What a terminal obeys, what turns text around and what is no character is shown by its number."""
-    assert inert(f"a{sign}b") == f"a‹U+{ord(sign):04X}›b"
+    assert disarmed(f"a{sign}b") == f"a‹U+{ord(sign):04X}›b"
 
 
 @pytest.mark.req("P5")

@@ -178,7 +178,7 @@ async def a_pull_request(ground: Ground, size: int) -> Case:
 
 
 async def _ordered(ground: Ground) -> object:
-    return await GitHubPulls(ground.door, ground.address, ground.bot).ensure(ORDER, 1)
+    return await GitHubPulls(ground.door, ground.address, ground.bot).ensure(ORDER)
 
 
 async def labels(ground: Ground, size: int) -> Case:

@@ -21,7 +21,7 @@ from bot.core.turn import Sign
 from bot.github.door import Door
 from bot.github.pulls import GitHubPulls
 from bot.github.reach import granted, owned
-from bot.github.repository import app_bot, file, head, installation, repository
+from bot.github.repository import app_bot, file, installation, repository
 from bot.github.tokens import AppTokens, StaticToken
 from bot.testing.github import credentials
 from tests.github.conftest import HOME, Ground
@@ -79,7 +79,6 @@ async def conversation(ground: Ground) -> None:
     await app_bot(ground.app, door)
     await installation(ground.app, at)
     await file(door, at, "README.md", "main")
-    await head(door, at, "main")
     thread = ground.issue()
     dialogue, plan = ground.dialogue(thread), ground.plan(thread, tier="high")
     for turn in await dialogue.turns(()):
@@ -93,7 +92,7 @@ async def conversation(ground: Ground) -> None:
     await dialogue.supersede(shown, "A newer one replaces it.")
     ground.person("will").push(HOME, {"src/b.py": "b = 2\n"}, branch="topic")
     order = PullOrder("topic", "main", "Topic", "Body", labels=("by bot",), reviewers=("mia",))
-    await GitHubPulls(door, at, ground.bot).ensure(order, 3)
+    await GitHubPulls(door, at, ground.bot).ensure(order)
     assert [each async for each in granted(ground.app)]
     token = credentials.personal_token(ground.github.world, "will").value
     person = Door(door.api_url, door.graphql_url, StaticToken(lambda: token), ground.clock)

@@ -26,7 +26,7 @@ def there(ground: Ground) -> int:
 async def test_a_pull_request_is_made_once(ground: Ground) -> None:
     """Asking twice gives the same one."""
     port = pulls(ground)
-    assert await port.ensure(ORDER, 1) == await port.ensure(ORDER, 1)
+    assert await port.ensure(ORDER) == await port.ensure(ORDER)
     assert there(ground) == 1
 
 
@@ -37,29 +37,29 @@ async def test_a_lost_answer_makes_no_second_one(ground: Ground, done: bool) -> 
     port = pulls(ground)
     ground.github.faults.fail("POST */pulls", 502, done=done)
     if done:
-        await port.ensure(ORDER, 1)
+        await port.ensure(ORDER)
     else:
         with pytest.raises(Transient):
-            await port.ensure(ORDER, 1)
-        await port.ensure(ORDER, 1)
+            await port.ensure(ORDER)
+        await port.ensure(ORDER)
     assert there(ground) == 1
 
 
 async def test_one_that_was_closed_is_not_made_again_by_the_same_order(ground: Ground) -> None:
     """A person closed it: the same order gives it as it is, another order makes a new one."""
     port = pulls(ground)
-    made = await port.ensure(ORDER, 1)
+    made = await port.ensure(ORDER)
     ground.person("ada").close(HOME, made.number)
-    assert await port.ensure(ORDER, 1) == made
+    assert await port.ensure(ORDER) == made
     other = PullOrder(ORDER.branch, "main", "Fix it", "Another text")
-    assert (await port.ensure(other, 2)).number != made.number
+    assert (await port.ensure(other)).number != made.number
 
 
 async def test_what_github_refuses_is_told(ground: Ground) -> None:
     """A branch without commits of its own cannot become a pull request."""
     port = pulls(ground)
     with pytest.raises(Refused):
-        await port.ensure(PullOrder("nothing-there", "main", "t", "b"), 1)
+        await port.ensure(PullOrder("nothing-there", "main", "t", "b"))
     assert there(ground) == 0
 
 
@@ -75,7 +75,7 @@ async def test_labels_and_reviewers(ground: Ground) -> None:
     """They are added, a second time changes nothing, and nobody made a second pull request."""
     port = pulls(ground)
     order = replace(ORDER, labels=("by bot", "shipping"), reviewers=("mia", "ada"))
-    made = [await port.ensure(order, 1) for _ in range(2)]
+    made = [await port.ensure(order) for _ in range(2)]
     assert made[0] == made[1]
     assert made[0].undone == ()
     assert attended(ground, made[0].number) == (["by bot", "shipping"], ["ada", "mia"])
@@ -86,7 +86,7 @@ async def test_an_author_is_not_asked_to_review(ground: Ground) -> None:
     """In a person's own pull request the person may have approved the plan: GitHub would refuse the whole request."""
     port = pulls(ground)
     number = ground.person("will").open_pull(HOME, "Mine", head=ORDER.branch).number
-    made = await port.ensure(replace(ORDER, reviewers=("Will", "mia")), 1)
+    made = await port.ensure(replace(ORDER, reviewers=("Will", "mia")))
     assert (made.number, made.undone) == (number, ())
     assert attended(ground, number) == ([], ["mia"])
 
@@ -95,7 +95,7 @@ async def test_what_cannot_be_added_is_told_and_no_failure(ground: Ground) -> No
     """One who may not review does not keep the others from being asked; a label that GitHub fails on is named."""
     port = pulls(ground)
     ground.github.faults.fail("POST */labels", 500, times=99)
-    made = await port.ensure(replace(ORDER, labels=("x",), reviewers=("stranger", "mia")), 1)
+    made = await port.ensure(replace(ORDER, labels=("x",), reviewers=("stranger", "mia")))
     assert [undone.split(":")[0] for undone in made.undone] == ["labels", "reviewer stranger"]
     assert attended(ground, made.number) == ([], ["mia"])
 
@@ -103,7 +103,7 @@ async def test_what_cannot_be_added_is_told_and_no_failure(ground: Ground) -> No
 async def test_a_closed_one_is_left_alone(ground: Ground) -> None:
     """A pull request that a person closed gets neither labels nor requests."""
     port = pulls(ground)
-    made = await port.ensure(ORDER, 1)
+    made = await port.ensure(ORDER)
     ground.person("ada").close(HOME, made.number)
-    await port.ensure(replace(ORDER, labels=("x",), reviewers=("mia",)), 1)
+    await port.ensure(replace(ORDER, labels=("x",), reviewers=("mia",)))
     assert attended(ground, made.number) == ([], [])

@@ -57,8 +57,8 @@ async def test_pull_requests(ground: Ground) -> None:
     ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="plangate/1-fix")
     port = GitHubPulls(ground.door, ground.address, ground.bot)
     order = PullOrder("plangate/1-fix", "main", f"Fix {UNKNOWN}", f"{SAID}\n\nCloses #1")
-    made = await port.ensure(order, 1)
-    assert await port.ensure(order, 1) == made
+    made = await port.ensure(order)
+    assert await port.ensure(order) == made
     issue = ground.github.world.issue(HOME, made.number)
     assert clean(issue.text.body)
     assert issue.title == "Fix [redacted: GitHub token]"

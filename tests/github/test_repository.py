@@ -11,7 +11,7 @@ from bot.core.names import RepositoryId
 from bot.github.door import Door
 from bot.github.errors import Missing
 from bot.github.permissions import Roles
-from bot.github.repository import Address, app_bot, file, head, installation, kilobytes, repository, token_bot
+from bot.github.repository import Address, app_bot, file, installation, kilobytes, repository, token_bot
 from bot.github.runs import over
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.testing.github import credentials
@@ -35,14 +35,12 @@ async def test_a_repository_is_read_by_one_request(ground: Ground) -> None:
         await repository(ground.door, Address("acme", "nothing"))
 
 
-async def test_files_and_heads_are_read(ground: Ground) -> None:
+async def test_files_are_read(ground: Ground) -> None:
     """A file of a commit comes whole; what is not there, or no file, is None; one that is too large is refused."""
     door, at = ground.door, ground.address
     assert await file(door, at, "src/a.py", "main") == b"a = 1\n"
     assert await file(door, at, "src/none.py", "main") is None
     assert await file(door, at, "src", "main") is None
-    assert await head(door, at, "main") == ground.head
-    assert await head(door, at, "nothing") is None
     small = await kilobytes(door, at)
     ground.person("ada").push(HOME, {"large.bin": b"x" * 1_100_000})
     with pytest.raises(Refused, match="larger"):

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 SDL = Path(__file__).with_name("schema.graphql")
 TYPES = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "STALE_DATA", 422: "UNPROCESSABLE"}
-MUTATION_POINTS = 1
 
 
 @cache
