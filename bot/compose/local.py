@@ -216,11 +216,10 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
     policy = Policy(role=Role.READ, high_needs=1)
     shown_as = workspace.checkouts.shown_as
     job = described(keys, folder=shown_as, repository=Path(shown_as).name, clock=clock)
-    environment = partial(environment_at, job, local.read)
-    ports = (journal, dialogue, workspace)
+    ports = (partial(environment_at, job, local.read), journal, dialogue, workspace)
     agents = partial(agents_of, local.mirror, local.source.head)
     listener = _both(story, Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings)))
-    desk = Desk(place, environment, *ports, world, orders, policy, listener=listener, redactor=redactor, agents=agents)
+    desk = Desk(place, *ports, world, orders, policy, listener=listener, redactor=redactor, agents=agents)
     return desk, story
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from bot.core.approval import Actor, Reason, Verdict
 from bot.core.errors import Refused
@@ -38,19 +38,13 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
     }
 )
 
-_ENOUGH: Final = frozenset({Reason.CODE_OWNER, Reason.NOBODY_ELSE})
 NAMED: Final = 20
 """So many reasons are said: a crowd under a plan must not make a notice that GitHub refuses."""
 _FILES_ROOM: Final = 3_000
 _BEYOND_ROOM: Final = 5_000
 """Characters for the files of an amendment, and for those of them that its plan did not name."""
-_SUMMARY_ROOM: Final = 15_000
-_CHECKS_SHOWN: Final = 30
-_OUTPUTS_SHOWN: Final = 3
-_OUTPUT_ROOM: Final = 2_000
 _COMMAND_ROOM: Final = 200
-_ENDING_ROOM: Final = 200
-"""The bounds of a pull request's body, in characters and in how many: the plan gets what they leave of it."""
+"""Characters of a command in a table."""
 _BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 
@@ -94,7 +88,7 @@ def _hidden(hidden: Hidden) -> str:
     rows = [f"- {code(fragment)}" for fragment in hidden.shown]
     if hidden.count > len(rows):
         rows.append(f"- and {hidden.count - len(rows)} more")
-    return _folded(f"⚠ {fragments} removed from the request before the plan was made", "\n".join(rows))
+    return folded(f"⚠ {fragments} removed from the request before the plan was made", "\n".join(rows))
 
 
 def reasons(verdict: Verdict) -> str:
@@ -109,22 +103,6 @@ def reasons(verdict: Verdict) -> str:
 def named(actor: Actor | None) -> str:
     """Begin a clause about somebody, so that nobody is called to a thread by it (X2); "" for nobody."""
     return f"`@{actor.login}`: " if actor is not None else ""
-
-
-def commit_message(title: str, plan: PlanDocument, summary: str) -> str:
-    """Give the commit message: what was asked, what was done, and the digest of the plan that was approved."""
-    subject = " ".join(title.split())
-    if len(subject) > 72:
-        subject = subject[:71].rstrip() + "…"
-    return f"{subject}\n\n{summary.strip()}\n\nPlangate-Plan: {plan.digest}\n"
-
-
-def co_author(number: int, login: str) -> str:
-    """Name a GitHub account as a commit's co-author, by the address that hides the real one.
-
-    https://docs.github.com/en/account-and-profile/reference/email-addresses-reference
-    """
-    return f"{login} <{number}+{login}@users.noreply.github.com>"
 
 
 def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] = ()) -> str:
@@ -198,7 +176,7 @@ def progress(
     if todos:
         parts.append("\n".join(f"- {_BOXES[status]} {disarmed(content)}" for content, status in todos))
     if rows:
-        parts.append(_table("sub-agent | task | state | tool calls | tokens | seconds", [_row(row) for row in rows]))
+        parts.append(table("sub-agent | task | state | tool calls | tokens | seconds", [_row(row) for row in rows]))
     money = "unknown cost" if cost is None else f"${cost:.2f}"
     limit = f" of ${budget_usd:.2f}" if budget_usd is not None else ""
     parts.append(f"{calls} tool calls, {money}{limit}.")
@@ -221,72 +199,19 @@ def brief(request: str, plan: PlanDocument) -> str:
     return f"{asked}This plan was approved. Carry it out:\n\n{plan.markdown}"
 
 
-def published(number: int) -> str:
-    """Say that the pull request is there."""
-    return f"Pull request #{number} is ready for review."
-
-
-def pull_body(
-    plan: PlanDocument,
-    *,
-    summary: str,
-    checks: Sequence[Mapping[str, Any]],
-    verdict: Verdict,
-    cost_usd: float | None,
-) -> str:
-    """Render a pull request's body: failing checks first, what was done, evidence, who approved, cost, the plan.
-
-    It always fits (X2): summary, checks and outputs have their bounds, and the plan gets what they leave.
-    """
-    from bot.core.inert import POSTED_CHARACTERS, cut
-
-    failing = [check for check in checks if check["exit_code"] != 0]
-    parts = [f"> ⚠ {len(failing)} of {len(checks)} checks failed; see below."] if failing else []
-    parts.append(cut(disarmed(summary), _SUMMARY_ROOM))
-    if checks:
-        parts.append(_checked(checks))
-    parts += [_output(check) for check in failing[:_OUTPUTS_SHOWN]]
-    money = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
-    parts.append(f"Approved by {_approvers(verdict)} as plan {plan.plan} ({plan.short_digest}). Cost: {money}.")
-    room = POSTED_CHARACTERS - len("\n\n".join(parts)) - _ENDING_ROOM
-    parts.append(_folded("The approved plan", cut(f"{disarmed(plan.markdown)}\n\n{contract(plan)}", room)))
-    parts.append(f"Closes #{plan.thread}")
-    return "\n\n".join(parts) + "\n"
-
-
-def _approvers(verdict: Verdict) -> str:
-    """Name those who approved, and say why that many were enough for tier high where it is fewer than usual."""
-    who = ", ".join(f"`{actor.login}`" for actor in verdict.by)
-    why = [REASONS[finding.reason] for finding in verdict.findings if finding.reason in _ENOUGH]
-    return f"{who} ({why[0]})" if why else who
-
-
-def _checked(checks: Sequence[Mapping[str, Any]]) -> str:
-    """Render the checks as a table, failing ones first where they are too many to be shown."""
-    first = sorted(checks, key=lambda check: check["exit_code"] == 0) if len(checks) > _CHECKS_SHOWN else checks
-    rows = [
-        f"`{_cell(check['command'])}` | {check['exit_code']} | {check['seconds']}" for check in first[:_CHECKS_SHOWN]
-    ]
-    more = f"\n\nAnd {len(checks) - _CHECKS_SHOWN} more checks." if len(checks) > _CHECKS_SHOWN else ""
-    return _table("check | exit code | seconds", rows) + more
-
-
-def _output(check: Mapping[str, Any]) -> str:
-    """Fold what a failing check showed."""
-    return _folded(f"<code>{_cell(check['command'])}</code>", fenced(str(check["output"])[-_OUTPUT_ROOM:]))
-
-
 def _row(row: Row) -> str:
-    task = _cell(row.description)
+    task = cell(row.description)
     return f"{row.type} | {task} | {row.state} | {row.tool_calls} | {row.tokens:,} | {row.seconds:.0f}"
 
 
-def _table(head: str, rows: Sequence[str]) -> str:
+def table(head: str, rows: Sequence[str]) -> str:
+    """Render a table: each row, as its head, has its cells parted by ``|``."""
     rule = "|".join("---" for _ in head.split("|"))
     return "\n".join(f"| {line} |" for line in (head, rule, *rows))
 
 
-def _folded(summary: str, body: str) -> str:
+def folded(summary: str, body: str) -> str:
+    """Fold a text behind its summary."""
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
@@ -297,7 +222,7 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Give a text that fits one cell of a table and a line of HTML."""
     line = " ".join(text.split())
     return (

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bot.core import comment
+from bot.core import comment, pull_text
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Move, Stage
@@ -51,7 +51,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     if await _moved(desk, now):
         return None
     pull = await desk.pulls.ensure(_pull(desk, now, proof, made))
-    facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": comment.published(pull.number)}
+    facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": pull_text.published(pull.number)}
     if pull.undone:
         facts["undone"] = list(pull.undone)
     return Done(Move.PUBLISHED, facts, proof.document.digest)
@@ -87,14 +87,14 @@ def _order(desk: Desk, now: Record, proof: ApprovedPlan) -> CommitOrder:
     """Say what to commit, all of it from the journal."""
     executed, clean = now.last(Move.EXECUTED), desk.redactor.redacted
     summary = clean(inert_message(clean(executed.body["summary"])))
-    message = comment.commit_message(inert_message(_title(desk, now)), proof.document, summary)
+    message = pull_text.commit_message(inert_message(_title(desk, now)), proof.document, summary)
     expected = now.base if desk.place.branch or now.onto else None
     asked_by = now.turn.actor
     return CommitOrder(
         _branch(desk, now),
         message,
         now.last(Move.REQUESTED).at.replace(microsecond=0),  # the same when the work is taken up again after a push
-        comment.co_author(asked_by.id, asked_by.login) if desk.pulls is not None else "",
+        pull_text.co_author(asked_by.id, asked_by.login) if desk.pulls is not None else "",
         expected,
     )
 
@@ -117,7 +117,7 @@ def _title(desk: Desk, now: Record) -> str:
 def _pull(desk: Desk, now: Record, proof: ApprovedPlan, made: Published) -> PullOrder:
     clean = desk.redactor.redacted
     executed, approvers = now.last(Move.EXECUTED).body, tuple(actor.login for actor in proof.verdict.by)
-    body = comment.pull_body(
+    body = pull_text.pull_body(
         proof.document,
         summary=clean(inert(clean(executed["summary"]))),
         checks=executed["checks"],

@@ -14,9 +14,7 @@ from bot.core.command import Verb
 from bot.core.comment import (
     REASONS,
     amendment,
-    co_author,
     code,
-    commit_message,
     contract,
     heading,
     held_up,
@@ -30,6 +28,7 @@ from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, Hidden, PlanDocument
+from bot.core.pull_text import co_author, commit_message
 from bot.core.reply_text import budget, closed, did_you_mean, helping, how_to_stop, mode, quota, status, stopped
 from bot.core.visible import visible
 

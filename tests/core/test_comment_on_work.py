@@ -8,11 +8,12 @@ import pytest
 
 from bot.core import visible
 from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
-from bot.core.comment import Row, brief, followed, progress, published, pull_body, superseded
+from bot.core.comment import Row, brief, followed, progress, superseded
 from bot.core.gate import Stage
 from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
+from bot.core.pull_text import published, pull_body
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(5),

@@ -15,9 +15,7 @@ from tests.github.script import Reply, scripted
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 OPENED = Said("issue", Actor(5, "rea"), "fix the bug", AT)
-THREAD = Thread(
-    RepositoryId(1), ThreadNumber(7), "Title", OPENED, False, False, frozenset({"plangate"}), frozenset({9}), ()
-)
+THREAD = Thread(RepositoryId(1), ThreadNumber(7), "Title", OPENED, False, frozenset({"plangate"}), frozenset({9}), ())
 BOT = Actor(9, "machine")
 TOM = {"id": 3, "login": "tom", "type": "User"}
 LABELED = {
