@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from bot.core.errors import Misconfigured
 from bot.core.hosts import pattern
+from bot.core.paths import PathClass
 
 LARGEST: Final = 256 * 1024
 DEEPEST: Final = 20
@@ -25,6 +26,10 @@ def _host(text: str) -> str:
 
 
 Host = Annotated[str, AfterValidator(_host)]
+
+
+Glob = Annotated[str, Field(pattern=r"^[^!\s]([^\n]*\S)?$")]
+"""A glob as a plan has it; what it says cannot be taken back by another one."""
 
 
 class Part(BaseModel):
@@ -119,7 +124,7 @@ class PlanPart(Part):
 class Paths(Part):
     """Further globs for path classes: class -> globs."""
 
-    classes: dict[str, list[str]] = {}
+    classes: dict[PathClass, list[Glob]] = {}
 
 
 class SecretsPart(Part):

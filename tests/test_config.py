@@ -82,6 +82,8 @@ MISTAKES = {
     "wrong type": ("budget:\n  steps: many\n", ":2:3", ""),
     "out of range": ("execution:\n  subagents:\n    at_once: 11\n", ":3:5", ""),
     "wrong item": ("approve:\n  roles: [admin, king]\n", ":2:18", ""),
+    "no such class": ("paths:\n  classes:\n    deployment: [x]\n", ":3:5", ""),
+    "a glob that takes back": ("paths:\n  classes:\n    docs: ['!x']\n", ":3:12", ""),
     "key twice": ("mention: a\nmention: b\n", ":2:1", ""),
     "not a mapping": ("- a\n", "", ""),
     "tabs": ("budget:\n\tsteps: 3\n", ":2:1", ""),

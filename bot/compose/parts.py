@@ -112,6 +112,7 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         verify=tuple(execution.verify),
         setup=tuple(keys.sandbox.setup),
         hosts=tuple(keys.sandbox.hosts),
+        classes=tuple((str(kind), glob) for kind, globs in keys.paths.classes.items() for glob in globs),
         command_minutes=keys.sandbox.minutes,
         ask_roles=frozenset(Role[role.upper()] for role in keys.ask.roles),
         ask_users=frozenset(login.lower() for login in keys.ask.users),

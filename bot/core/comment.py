@@ -69,6 +69,7 @@ def contract(plan: PlanDocument) -> str:
 
     Nothing of it is left out, but for the files of an amendment, whose tree says which they are.
     """
+    classes = plan.contract.classes
     files = _some(plan.contract.scope, _FILES_ROOM) if plan.tree else _codes(plan.contract.scope)
     rows = (
         ("Files", files or "any, except those of tier high"),
@@ -77,6 +78,7 @@ def contract(plan: PlanDocument) -> str:
         ("New dependencies", _codes(plan.contract.dependencies) or "none"),
         ("Budget", f"${plan.budget_usd:.2f}"),
         ("Risk tier", plan.tier),
+        *([("Path classes", _codes([f"{kind}: {glob}" for kind, glob in classes]))] if classes else []),
         *([("Exactly this work", f"git tree {code(plan.tree)}")] if plan.tree else []),
     )
     return "\n".join(f"- {name}: {value}" for name, value in rows)

@@ -5,6 +5,8 @@ Rules
 - A glob reads as in .gitignore: without an inner slash it holds at any depth, a folder covers what is in it, `**` spans
   folders, a leading `!` takes back. `{a,b}` is either; square brackets stand for themselves (`app/[id]/page.tsx`).
 - A file of tier high is reached only by a glob that is of tier high itself: a plan names it, a wildcard never does.
+- A project's further globs (paths.classes) stand beside those of their class: they never take a file out of a class
+  that the table asks before.
 """
 
 import posixpath
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
+from typing import TypeAlias
 
 
 class PathClass(StrEnum):
@@ -35,6 +38,9 @@ class Tier(StrEnum):
     NORMAL = "normal"
     HIGH = "high"
 
+
+Further: TypeAlias = tuple[tuple[str, str], ...]
+"""A project's further globs: (class, glob), each glob in the form of a plan's."""
 
 # One row a class; the first row that matches decides, and a path that no row matches is code. A row holds globs over
 # normalised paths; here square brackets choose among characters: `/.*[*?[]*` is a glob that may hold a dot folder.
@@ -70,6 +76,7 @@ _TABLE: tuple[tuple[PathClass, tuple[str, ...]], ...] = (
             "package.swift package.resolved flake.nix vcpkg.json conanfile.txt conanfile.py".split()
         ),
     ),
+    (PathClass.CODE, ()),
     (
         PathClass.TESTS,
         tuple(
@@ -95,31 +102,33 @@ _TIERS = {PathClass.DOCS: Tier.LOW, PathClass.TESTS: Tier.LOW, PathClass.CODE: T
 _WEIGHT = tuple(Tier)
 
 
-def classify(path: str) -> PathClass:
+def classify(path: str, further: Further = ()) -> PathClass:
     """Give the class of a path from the repository's top; a glob is classed by what it spells out."""
     plain = normalised(path)
     parts = plain.split("/")
     for kind, names, places in _ROWS:
         if any(map(names, parts)) or any(_matches(plain, glob) for glob in places):
             return kind
+        if any(name == kind and _reaches(plain, glob) for name, glob in further):
+            return kind
     return PathClass.CODE
 
 
-def tier_of(paths: Iterable[str], dependencies: Sequence[str] = ()) -> Tier:
+def tier_of(paths: Iterable[str], dependencies: Sequence[str] = (), further: Further = ()) -> Tier:
     """Give the highest tier among paths or globs; none at all is normal, as an empty scope leaves tier high out.
 
     A manifest or lock file is normal when the plan names the dependencies it is about, and high when it names none.
     """
-    found = [_tier(classify(path), dependencies) for path in paths]
+    found = [_tier(classify(path, further), dependencies) for path in paths]
     return max(found, key=_WEIGHT.index, default=Tier.NORMAL)
 
 
-def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = ()) -> bool:
+def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = (), further: Further = ()) -> bool:
     """Tell whether a plan's scope reaches a path; an empty scope reaches everything but tier high."""
     plain = normalised(path)
     if plain == ".." or plain.startswith("../"):
         return False
-    high = tier_of([path], dependencies) is Tier.HIGH
+    high = tier_of([path], dependencies, further) is Tier.HIGH
     if not globs:
         return not high
     reached = False
@@ -127,7 +136,7 @@ def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = ()) 
         bare = glob.removeprefix("!")
         if bare != glob:
             reached = reached and not _reaches(plain, bare)
-        elif not high or tier_of([glob], dependencies) is Tier.HIGH:
+        elif not high or tier_of([glob], dependencies, further) is Tier.HIGH:
             reached = reached or _reaches(plain, bare)
     return reached
 

@@ -8,7 +8,7 @@ its texts are LF (interfaces.md, The plan document).
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -16,7 +16,7 @@ from typing import Any, Self
 from bot.core.errors import Refused
 from bot.core.hosts import tier_of_hosts
 from bot.core.names import SHORT_DIGEST, CommitId, Digest, RepositoryId, ThreadNumber
-from bot.core.paths import Tier, tier_of
+from bot.core.paths import Further, Tier, in_scope, tier_of
 
 FORMAT = 1
 MARKDOWN_LIMIT = 40_000
@@ -29,7 +29,7 @@ HIDDEN_SHOWN = 20
 HIDDEN_CHARACTERS = 300
 """So many fragments of a request that nobody sees are shown, and so much of each."""
 
-_OPTIONAL = frozenset({"tree", "hidden", "changed"})
+_OPTIONAL = frozenset({"tree", "hidden", "changed", "classes"})
 """Keys that only some documents have: one without them is the same, byte for byte, as before they were there."""
 _FOLDERS = r"(?:[\w.-]+/)+"
 _FILE = r"\.[A-Za-z]\w{0,7}"
@@ -50,6 +50,20 @@ class Contract:
     commands: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     dependencies: tuple[str, ...] = ()
+    classes: Further = ()
+    """The project's further globs of path classes when the plan was made: they hold for it to the end."""
+
+    def tier(self, paths: Iterable[str]) -> Tier:
+        """Give the tier of paths or globs under this contract."""
+        return tier_of(paths, self.dependencies, self.classes)
+
+    def reaches(self, path: str) -> bool:
+        """Tell whether the scope reaches a path."""
+        return in_scope(path, self.scope, self.dependencies, self.classes)
+
+    def can_name(self, path: str) -> bool:
+        """Tell whether a scope can name a path at all, by itself."""
+        return in_scope(path, (path,), (), self.classes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +147,7 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
         **({"tree": document.tree} if document.tree else {}),
         **({"hidden": document.hidden.to_json()} if document.hidden.count else {}),
         **({"changed": document.changed} if document.changed else {}),
+        **({"classes": [list(each) for each in document.contract.classes]} if document.contract.classes else {}),
     }
 
 
@@ -140,14 +155,14 @@ def from_json(value: dict[str, Any]) -> PlanDocument:
     """Read back what `to_json` gave; refuse another format or other keys."""
     if value.get("v") != FORMAT or set(value) - _OPTIONAL != _KEYS:
         raise Refused("this is not a plan document of format 1", mend="make the plan again with this version")
-    lists = (tuple(value[key]) for key in ("scope", "commands", "hosts", "dependencies"))
+    lists = {key: tuple(value[key]) for key in ("scope", "commands", "hosts", "dependencies")}
     return PlanDocument(
         repository=RepositoryId(value["repository"]),
         thread=ThreadNumber(value["thread"]),
         plan=value["plan"],
         base=CommitId(value["base"]),
         markdown=value["markdown"],
-        contract=Contract(*lists),
+        contract=Contract(**lists, classes=tuple((kind, glob) for kind, glob in value.get("classes", ()))),
         tier=value["tier"],
         budget_usd=value["budget_usd"],
         expires=datetime.strptime(value["expires"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC),
@@ -160,7 +175,7 @@ def from_json(value: dict[str, Any]) -> PlanDocument:
 def contract_tier(contract: Contract) -> Tier:
     """Give what a contract weighs: the heavier of its files and its hosts."""
     order = list(Tier)
-    return max(tier_of(contract.scope, contract.dependencies), tier_of_hosts(contract.hosts), key=order.index)
+    return max(contract.tier(contract.scope), tier_of_hosts(contract.hosts), key=order.index)
 
 
 def normalise(markdown: str) -> str:

@@ -14,7 +14,7 @@ from bot.core.approval import Actor, ActorKind, Candidate, Opinion, Role, Shown,
 from bot.core.command import Command, Verb, parse
 from bot.core.errors import PlangateError
 from bot.core.names import CommitId
-from bot.core.paths import Tier, in_scope
+from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
 from bot.core.visible import command_lines
 from bot.github.door import Door, Json
@@ -171,8 +171,7 @@ class Looker:
         if found["status"] not in {"ahead", "identical"} or len(files) >= FILES_LIMIT:
             return ("*",)  # history was rewritten, or more changed than GitHub lists: the plan is made again
         names = {str(file.get(key) or "") for file in files for key in ("filename", "previous_filename")} - {""}
-        contract = plan.contract
-        return tuple(sorted(name for name in names if in_scope(name, contract.scope, contract.dependencies)))
+        return tuple(sorted(name for name in names if plan.contract.reaches(name)))
 
     def _variables(self, plan: PlanDocument, shown: str) -> dict[str, Any]:
         address = self.threads.address

@@ -12,6 +12,7 @@ from bot.core import comment
 from bot.core.approval import Actor, ActorKind, Policy, Role
 from bot.core.gate import Move, Stage
 from bot.core.names import CommitId, Digest
+from bot.core.paths import Further
 from bot.core.redaction import Redactor
 from bot.core.transcript import Json
 from bot.ports import Dialogue, Journal, Place, Pulls, Workspace
@@ -44,6 +45,8 @@ class Orders:
     """Commands that make a checkout ready for approved work."""
     hosts: tuple[str, ...] = ()
     """The hosts that approved work may reach where its plan names them too (N1a)."""
+    classes: Further = ()
+    """Further globs of path classes."""
     command_minutes: float = 10.0
     ask_roles: frozenset[Role] = frozenset({Role.WRITE, Role.MAINTAIN, Role.ADMIN})
     ask_users: frozenset[str] = frozenset()

@@ -58,7 +58,7 @@ def document(desk: Desk, now: Record, handed_in: HandedIn) -> PlanDocument:
 
     A contract is never redacted, because what is left would mean something else: one with a secret is refused.
     """
-    contract = handed_in.contract
+    contract = replace(handed_in.contract, classes=desk.orders.classes)
     if desk.orders.setup:  # they run for this plan: whoever approves it sees what they may reach
         contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *desk.orders.hosts))))
     if hidden := desk.redactor.found("\n".join((*contract.scope, *contract.commands, *contract.hosts))):

@@ -8,7 +8,7 @@ from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Move, Stage
 from bot.core.inert import inert, inert_line, inert_message
 from bot.core.names import run_branch, thread_branch
-from bot.core.paths import Tier, tier_of
+from bot.core.paths import Tier
 from bot.core.plan import PlanDocument, contract_tier, to_json
 from bot.core.pull import PullOrder
 from bot.core.transcript import Json
@@ -70,7 +70,7 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
     """
     # A plan without a scope covers everything but tier high, as `**` does (core/paths.py).
     scope = tuple(dict.fromkeys((*(plan.contract.scope or ("**",)), *paths)))
-    high = {path for path in paths if tier_of([path], plan.contract.dependencies) is Tier.HIGH}
+    high = {path for path in paths if plan.contract.tier([path]) is Tier.HIGH}
     contract = replace(plan.contract, scope=scope)
     return replace(
         plan,

@@ -25,7 +25,6 @@ from typing import Final
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import Conflict, OutOfScope, PlangateError, Refused
 from bot.core.names import SHORT_DIGEST, CommitId
-from bot.core.paths import in_scope
 from bot.core.plan import Contract, PlanDocument
 from bot.ports import Checkout, CommitOrder, Published
 from bot.workspace import litter, run
@@ -180,8 +179,8 @@ def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
 
 def _check_scope(paths: tuple[str, ...], contract: Contract, tree: str) -> None:
     """Raise OutOfScope for paths that the plan does not name, Refused for those that no plan can name."""
-    outside = tuple(path for path in paths if not in_scope(path, contract.scope, contract.dependencies))
-    odd = [printable(path) for path in outside if printable(path) != path or not in_scope(path, (path,))]
+    outside = tuple(path for path in paths if not contract.reaches(path))
+    odd = [printable(path) for path in outside if printable(path) != path or not contract.can_name(path)]
     if odd:
         raise Refused("no plan can name these files", where=", ".join(odd[:_SHOWN]), mend="leave them as they were")
     if outside:

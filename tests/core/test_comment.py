@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -92,19 +92,20 @@ def test_expiry_is_utc() -> None:
 
 
 @pytest.mark.req("PR5")
-@pytest.mark.parametrize("field", ("scope", "commands", "hosts", "dependencies"))
+@pytest.mark.parametrize("field", ("scope", "commands", "hosts", "dependencies", "classes"))
 @given(value=NASTY)
 def test_contract_cannot_be_left(field: str, value: str) -> None:
     """Whatever stands in a contract is one code span of its row, adds no row, and hides none."""
-    rows = contract(replace(PLAIN, contract=replace(Contract(), **{field: (value,)}))).split("\n")
-    assert len(rows) == 6
+    given_: dict[str, Any] = {field: (("docs", value),) if field == "classes" else (value,)}
+    rows = contract(replace(PLAIN, contract=replace(Contract(), **given_))).split("\n")
+    assert len(rows) == 6 + (field == "classes")
     spans = [
         [child.type for child in token.children or ()]
         for row in rows
         for token in MARKDOWN.parse(row)
         if token.type == "inline"
     ]
-    assert sorted(kind for kinds in spans for kind in kinds) == ["code_inline"] + 6 * ["text"]
+    assert sorted(kind for kinds in spans for kind in kinds) == ["code_inline"] + len(rows) * ["text"]
 
 
 @pytest.mark.req("X2")

@@ -56,6 +56,38 @@ def test_class(path: str, kind: PathClass) -> None:
     assert classify(path) is kind
 
 
+FURTHER = (("automation", "deploy/**"), ("automation", "*.tf"), ("docs", "**"), ("code", "docs/conf.py"))
+FURTHER_CLASSES = (
+    ("deploy/prod.yml", PathClass.AUTOMATION),
+    ("Deploy//prod.yml", PathClass.AUTOMATION),
+    ("deploy/**", PathClass.AUTOMATION),
+    ("docs/net/main.tf", PathClass.AUTOMATION),
+    ("docs/conf.py", PathClass.CODE),
+    ("src/main.py", PathClass.DOCS),
+    (".github/workflows/ci.yml", PathClass.AUTOMATION),
+    ("CODEOWNERS", PathClass.OWNERSHIP),
+    ("CLAUDE.md", PathClass.AGENT),
+    ("uv.lock", PathClass.DEPENDENCIES),
+    ("tests/test_a.py", PathClass.TESTS),
+)
+
+
+@pytest.mark.req("G4")
+@pytest.mark.parametrize(("path", "kind"), FURTHER_CLASSES)
+def test_class_with_further_globs(path: str, kind: PathClass) -> None:
+    """A project's own globs add to a class, in any spelling; nothing that weighs more is taken out of its class."""
+    assert classify(path, FURTHER) is kind
+
+
+@pytest.mark.req("G4")
+@pytest.mark.parametrize(
+    ("scope", "reached"), ((("**",), False), ((), False), (("dep*/**",), False), (("deploy/**",), True))
+)
+def test_scope_with_further_globs(scope: tuple[str, ...], reached: bool) -> None:
+    """What a project calls high is reached by what names it, and by no wildcard."""
+    assert in_scope("deploy/prod.yml", scope, (), FURTHER) is reached
+
+
 @pytest.mark.req("G4")
 @pytest.mark.parametrize(
     "spelling",

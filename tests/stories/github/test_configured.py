@@ -8,7 +8,7 @@ import pytest
 from bot.core.gate import Stage
 from bot.workflow.record import PREPARED
 from bot.workspace.partial import is_partial
-from tests.stories.github.ground import HOME, PATIENCE, WISH, Model, Story, soak
+from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story, soak
 from tests.stories.ground import processes, until
 
 pytestmark = pytest.mark.long
@@ -50,6 +50,23 @@ async def test_four_eyes_of_all_who_asked(story: Story, model: Model, way: str) 
     story.reacts("maya", "+1")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert "`@maya`: the requester cannot approve here" in story.said("waits")[0]
+    story.reacts("ada", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.req("G4")
+async def test_own_path_classes(story: Story, model: Model) -> None:
+    """Files that a project calls high need two people, and the plan says so; work beyond the plan is an amendment."""
+    configured(story, f"paths:\n  classes:\n    ownership: ['{FIXED}']\n")
+    model.scope = ("**",)
+    await story.planned()
+    assert f"- Path classes: `ownership: {FIXED}`" in story.said("plan")[0]
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert f"- `{FIXED}`" in story.said("plan")[1]
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert story.nothing_done()
     story.reacts("ada", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
