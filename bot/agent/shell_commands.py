@@ -59,7 +59,8 @@ _DATE_OPTIONS: Final = frozenset({"-u", "--utc", "-R", "-I", "-Iseconds", "-Imin
 
 def endless(name: str, words: Sequence[str]) -> bool:
     """Tell whether a PURE program plainly never ends, or reads a device; `words` as they are written."""
-    if any(word.lstrip("'\"").startswith("/dev/") and word.strip("'\"") != "/dev/null" for word in words):
+    bare = (re.sub(r"""['"\\]""", "", word) for word in words)
+    if any(word.startswith("/dev/") and word != "/dev/null" for word in bare):
         return True
     follows = (word.startswith(("--f", "--r", "--p")) or _cluster(word, "fF") for word in words)
     return name == "tail" and any(follows)

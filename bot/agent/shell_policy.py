@@ -7,8 +7,9 @@ Rules
 - Assignments, functions, loops, here-documents and redirections to anything but /dev/null are not read-only.
 - Nothing is evaluated as arithmetic but plain numbers: bash runs what is substituted in the subscripts of variables.
 - What the parser and bash divide into words in different ways is not read-only: control characters (bash divides at
-  space, tab and newline alone), a backslash before a blank or at the end of a line (the parser drops what bash joins),
-  backslashes beside backticks (bash takes one level of them away first), a # that follows a word (no comment to bash).
+  space, tab and newline alone), whatever the parser passes over that is no blank (such as a backslash before one, which
+  bash joins), parts of a command that touch (one word to bash), backslashes beside backticks (bash takes one level of
+  them away first), a # that follows a word (no comment to bash), a line that ends within a test.
 This is one of four layers (P4): the sandbox holds whatever slips through.
 """
 
@@ -16,6 +17,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from bot.agent.shell_commands import CHECKED, PURE, endless, prints
@@ -34,25 +36,27 @@ _WORDS: Final = frozenset({"word", "raw_string", "string", "concatenation", "ans
 _SIGNS: Final = re.compile(r"[\s;&|<>(){}`]+")
 _PLAIN_NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-[")
 _GLOB: Final = frozenset("*?[")
-_PATTERN: Final = _GLOB | {"{"}
+_NOT_IN_BRACKET: Final = _GLOB | frozenset("{&|;()")
 _GLOB_START: Final = ("*", "?", "[", "{", "~")
 _BLANK: Final = frozenset(b" \t\n;&|(")
 _FILE: Final = re.compile(r"<\s*[\w./+@%,:=-]+")
 _TO_NOWHERE: Final = frozenset({">&1", ">&2", ">/dev/null", "&>/dev/null", ">>/dev/null"})
 _ARITHMETIC: Final = frozenset("-eq -ne -lt -le -gt -ge".split())
 _OF_VARIABLES: Final = frozenset({"-v", "-R"})
-_ESCAPED_BLANK: Final = re.compile(r"\\\n|(?<![\w./-])\\[ \t]|\\[ \t](?![\w./-])")
-"""What the parser takes for nothing at all, unless it stands within a word."""
 _OPEN_BLANK: Final = re.compile(r"(?<!\\)[ \t\n]|\\\n")
+_TEST: Final = re.compile(r"\[ .* \]|\[\[ .* \]\]")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 def is_read_only(line: str) -> bool:
     """Tell whether every command of a shell line is known to change nothing; False for all that is not understood."""
-    if ("`" in line and "\\" in line) or _ESCAPED_BLANK.search(line):
+    if "`" in line and "\\" in line:
         return False
     root = parsed(line)
-    return root is not None and not root.has_error and all(_harmless(node) for node in walk(root))
+    if root is None or root.has_error:
+        return False
+    around = line[: root.start_byte] + line[root.end_byte :]
+    return not around.strip(" \t\n") and all(_harmless(node) for node in walk(root))
 
 
 def parsed(line: str) -> "Node | None":
@@ -88,6 +92,16 @@ def walk(node: "Node") -> Iterator["Node"]:
         stack.extend(current.named_children)
 
 
+def _passed_over(node: "Node") -> bytes:
+    """Give what the parser took for nothing between the parts of a node; in a string that is text."""
+    if not node.children or node.type == "string":
+        return b""
+    ends = (node.start_byte, *(part.end_byte for part in node.children))
+    starts = (*(part.start_byte for part in node.children), node.end_byte)
+    gaps = (slice(end - node.start_byte, start - node.start_byte) for end, start in zip(ends, starts, strict=True))
+    return b"".join((node.text or b"")[gap] for gap in gaps)
+
+
 def _divides(sign: str) -> bool:
     """Tell whether a character means another thing to the parser than to bash, or is none (a lone surrogate)."""
     return sign not in " \t\n" and (sign.isspace() or unicodedata.category(sign) in {"Cc", "Cf", "Cs"})
@@ -103,7 +117,7 @@ def _parser() -> "Parser":
 
 def _harmless(node: "Node") -> bool:
     """Judge one node of the syntax tree by itself."""
-    if node.type not in _STRUCTURE:
+    if node.type not in _STRUCTURE or _passed_over(node).strip(b" \t\n"):
         return False
     match node.type:
         case "command":
@@ -118,6 +132,8 @@ def _harmless(node: "Node") -> bool:
             return _OPEN_BLANK.search(_text(node)) is None
         case "comment":
             return _begins_word(node)
+        case "negated_command":
+            return _apart(node)
         case _:
             return not any(child.type == "&" for child in node.children)
 
@@ -136,11 +152,18 @@ def _harmless_test(text: str) -> bool:
 
     bash evaluates a subscript, and with it what is substituted there, even of a quoted operand; `_` is a variable that
     holds whatever was written before; to [ a sign of comparison is a redirection, a quoted operator is one as well, and
-    a pattern is whatever files are called, such as `-v`.
+    a pattern is whatever files are called, such as `-v`; a newline and any sign end it. A bracket that touches a word
+    is a part of its name.
     """
+    if not _TEST.fullmatch(text):
+        return False
     words = re.sub(r"[()&|;]", " ", text).split()
     bare = {re.sub(r"""['"]""", "", word) for word in words}
-    if set("$`\\<>") & set(text) or _OF_VARIABLES & bare or (not text.startswith("[[") and _PATTERN & set(text[1:-1])):
+    if (
+        set("$`\\<>") & set(text)
+        or _OF_VARIABLES & bare
+        or (not text.startswith("[[") and _NOT_IN_BRACKET & set(text[1:-1]))
+    ):
         return False
     beside = (words[at + side] for at, word in enumerate(words) if word in _ARITHMETIC for side in (-1, 1))
     return all(_NUMBER.fullmatch(word) for word in beside)
@@ -158,8 +181,8 @@ def _begins_word(comment: "Node") -> bool:
 def _harmless_command(node: "Node") -> bool:
     name, arguments = _text(node.named_children[0]), node.named_children[1:]
     plain = node.named_children[0].type == "command_name" and set(name) <= _PLAIN_NAME
-    if not plain or not all(child.is_named for child in node.children):  # a lone dollar sign is an argument to bash
-        return False
+    if not plain or not _apart(node) or not all(child.is_named for child in node.children):
+        return False  # a lone dollar sign is an argument to bash
     if name in PURE:
         return not endless(name, [_text(argument) for argument in arguments])
     if name == "printf":
@@ -167,6 +190,11 @@ def _harmless_command(node: "Node") -> bool:
     judge = CHECKED.get(name)
     words = _literal(arguments)
     return judge is not None and words is not None and judge(words)
+
+
+def _apart(node: "Node") -> bool:
+    """Tell whether blanks stand between the parts of a node; to bash, those that touch are one word."""
+    return all(left.end_byte < right.start_byte for left, right in pairwise(node.children))
 
 
 def _literal(arguments: Sequence["Node"]) -> list[str] | None:

@@ -68,6 +68,9 @@ ODD = {
     "a comment after a newline in a word": "ls a\\\n#; rm x",
     "tab after a backslash": "cat \\\t# $(rm x)",
     "a backslash and a blank before a program": "ls |\\ rm x",
+    "a line that ends within a test": "[ x =\ntouch ]",
+    "a line that ends before the bracket": "[ -f a\n]",
+    "a word that the parser passes over": "-\nls",
 }
 
 
