@@ -1,12 +1,22 @@
 """Escapes text of others before it enters a history: data must not look like the harness (S11a)."""
 
 import re
+from typing import Final
+
+from bot.core.codepoints import shown
+
+_HARNESS: Final = re.compile(
+    r"<\s*(?:/\s*)?system-reminder\b|^[^\S\n]*(?:human|user|assistant|system)[^\S\n]*:|^[^\S\n]*\[harness",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Spaces of one line alone: what may go on over lines is tried anew at each of them, and a page has thousands."""
 
 
 def escaped(text: str) -> str:
     """Escape what imitates reminders, roles or harness markers."""
-    return re.sub(
-        r"(?im)(</?\s*system-reminder\b|^\s*(?:human|user|assistant|system)\s*:|^\s*\[harness)",
-        lambda match: match.group(0).replace("<", "\\<").replace(":", "\\:").replace("[", "\\["),
-        text,
-    )
+    return _HARNESS.sub(lambda match: match.group(0).replace("<", "\\<").replace(":", "\\:").replace("[", "\\["), text)
+
+
+def as_data(text: str) -> str:
+    """Give text of a sub-agent as data: escaped, with every code point that nobody sees as ‹U+XXXX›."""
+    return escaped(shown(text))

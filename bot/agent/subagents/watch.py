@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from bot.agent.escaping import escaped
+from bot.agent.escaping import as_data
 from bot.agent.events import (
     AgentChanged,
     AgentEvent,
@@ -24,6 +24,7 @@ from bot.agent.limits import USES, Resource
 from bot.agent.plan_mode import EXIT_PLAN_MODE
 from bot.agent.session import Session, World
 from bot.agent.subagents.recovery import Trouble
+from bot.agent.subagents.reporting import cut, report
 from bot.core.names import AgentId
 from bot.core.transcript import text_of, tool_calls
 from bot.ports import Merge, ToolOutput
@@ -31,8 +32,6 @@ from bot.ports import Merge, ToolOutput
 DENIED: Final = "Denied:"
 SHOWN: Final = 20
 SHORT: Final = 200
-TOKEN_CHARACTERS: Final = 4
-"""About what a token has (M12 counts what was really used; this bounds a text)."""
 
 
 @dataclass(slots=True)
@@ -134,19 +133,17 @@ class Watch:
 
     def report(self) -> ToolOutput:
         """Give the report as the parent's tool result: data, with what imitates the harness escaped (S11a)."""
-        text = escaped(_cut(self.end.text, self.report_tokens))
+        text = cut(as_data(self.end.text), self.report_tokens)
         parts = [text] if self.succeeded else [f"The sub-agent {self.row.agent} did not finish: {text}"]
         parts += [f"Note: {self.remark}."] if self.remark else []
         if self.so_far and not self.succeeded:
-            parts.append(f"What it did so far:\n{escaped(_cut(self.so_far, self.report_tokens))}")
+            parts.append(f"What it did so far:\n{cut(as_data(self.so_far), self.report_tokens)}")
         denied = [each.text for each in self.recoveries if each.outcome is Outcome.ESCALATED]
         if denied:
-            parts.append("It was denied this; ask for it yourself if it is needed:\n" + escaped("\n".join(denied)))
+            parts.append("It was denied this; ask for it yourself if it is needed:\n" + as_data("\n".join(denied)))
         if self.plan:
-            parts.append(f"Its plan (nobody has approved it):\n{escaped(self.plan)}")
-        if self.merge is not None:
-            parts.append(escaped(_merge_text(self.merge)))
-        return ToolOutput("\n\n".join(parts), is_error=not self.succeeded, details={"agent": self.row.agent})
+            parts.append(f"Its plan (nobody has approved it):\n{as_data(self.plan)}")
+        return ToolOutput(report(parts, self.merge), is_error=not self.succeeded, details={"agent": self.row.agent})
 
 
 def _checked(ended: Ended, session: Session) -> Ended:
@@ -154,17 +151,3 @@ def _checked(ended: Ended, session: Session) -> Ended:
     if ended.end is End.ANSWERED and (not session.history or session.history[-1]["role"] != "assistant"):
         return Ended(ended.agent, End.FAILED, f"the last message of {ended.agent} is not its own")
     return ended
-
-
-def _cut(text: str, tokens: int | None) -> str:
-    """Cut a report at its limit, with a note."""
-    if tokens is None or len(text) <= tokens * TOKEN_CHARACTERS:
-        return text
-    return text[: tokens * TOKEN_CHARACTERS] + f"\n[cut: the limit of {tokens:,} tokens of report was reached]"
-
-
-def _merge_text(merge: Merge) -> str:
-    lines = [f"Merged into your checkout: {', '.join(merge.merged) or 'nothing'}."]
-    for path, theirs in merge.conflicts.items():
-        lines.append(f"CONFLICT in {path}: your side was kept. The sub-agent's change, then yours, as diffs:\n{theirs}")
-    return "\n".join(lines)

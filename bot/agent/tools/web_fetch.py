@@ -31,7 +31,7 @@ SYSTEM: Final = (
 )
 _PATIENCE: Final = 60.0
 """Seconds after which the page is shown instead."""
-_FENCE: Final = re.compile(r"(<\s*/?\s*page\b)", re.IGNORECASE)
+_FENCE: Final = re.compile(r"(<\s*(?:/\s*)?page\b)", re.IGNORECASE)
 
 
 class FetchInput(ToolInput):
