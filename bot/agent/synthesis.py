@@ -8,12 +8,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import combinations
+from itertools import combinations, islice
+from json import JSONDecoder
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from bot.core.transcript import Json
+
+MOST_PAIRS: Final = 200
+"""Contradictions of one severity: two long lists on one topic have millions."""
 
 
 class Point(BaseModel):
@@ -119,11 +123,13 @@ class Synthesis:
 
 
 def read(text: str) -> Report:
-    """Read a report; one that is not in the schema counts as a summary."""
+    """Read a report; what stands after it belongs to its summary, and one that is not in the schema is a summary."""
     try:
-        return Report.model_validate_json(text)
-    except ValidationError:
+        value, end = JSONDecoder().raw_decode(text)
+        report = Report.model_validate(value)
+    except (ValueError, RecursionError):
         return Report(summary=text.strip())
+    return report.model_copy(update={"summary": "\n\n".join(filter(None, (report.summary, text[end:].strip())))})
 
 
 def synthesise(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
@@ -156,17 +162,7 @@ def synthesise(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
 
 def rendered(synthesis: Synthesis) -> str:
     """Write a synthesis as text for a model: counts first, contradictions and failures before what is agreed."""
-    asked = synthesis.reported + len(synthesis.failed)
-    parts = [
-        f"{synthesis.reported} of {asked} agents reported; completeness {synthesis.completeness:.0%}, "
-        f"confidence {synthesis.confidence:.0%}; {synthesis.duplicates} said more than once."
-    ]
-    parts += [f"FAILED: {agent}" for agent in synthesis.failed]
-    parts += [
-        f"CONTRADICTION ({pair.severity}) on {pair.one.topic}: {', '.join(pair.one.agents)} says "
-        f"{pair.one.statement!r}; {', '.join(pair.other.agents)} says {pair.other.statement!r}"
-        for pair in synthesis.contradictions
-    ]
+    parts = head(synthesis)
     sections = {
         "Findings": synthesis.findings,
         "Errors": synthesis.errors,
@@ -181,9 +177,26 @@ def rendered(synthesis: Synthesis) -> str:
     return "\n".join(parts)
 
 
+def head(synthesis: Synthesis) -> list[str]:
+    """Give the lines that say who reported, who failed and what is contested; nothing that was said makes a line."""
+    asked = synthesis.reported + len(synthesis.failed)
+    parts = [
+        f"{synthesis.reported} of {asked} agents reported; completeness {synthesis.completeness:.0%}, "
+        f"confidence {synthesis.confidence:.0%}; {synthesis.duplicates} said more than once."
+    ]
+    parts += [f"FAILED: {agent}" for agent in synthesis.failed]
+    parts += [
+        f"CONTRADICTION ({pair.severity}) on {pair.one.topic!r}: {', '.join(pair.one.agents)} says "
+        f"{pair.one.statement!r}; {', '.join(pair.other.agents)} says {pair.other.statement!r}"
+        for pair in synthesis.contradictions
+    ]
+    return parts
+
+
 def _line(row: Said) -> str:
     topic = f"{row.topic}: " if row.topic else ""
-    return f"- {topic}{row.statement} ({', '.join(row.agents)})"
+    said = f"- {topic}{row.statement} ({', '.join(row.agents)})"
+    return said.replace("\n", "\n  ")  # so that it cannot pass for a line of the head
 
 
 def _merged(points: Sequence[tuple[str, Point]]) -> tuple[Said, ...]:
@@ -203,7 +216,8 @@ def _contradictions(rows: Sequence[Said], severity: Severity) -> tuple[Contradic
         if _plain(row.topic):
             topics.setdefault(_plain(row.topic), []).append(row)
     pairs = (pair for group in topics.values() for pair in combinations(group, 2))
-    return tuple(Contradiction(one, other, severity) for one, other in pairs if not set(one.agents) & set(other.agents))
+    contested = (pair for pair in pairs if not set(pair[0].agents) & set(pair[1].agents))
+    return tuple(Contradiction(one, other, severity) for one, other in islice(contested, MOST_PAIRS))
 
 
 def _plain(text: str) -> str:

@@ -3,12 +3,12 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Final
 
-from bot.agent.escaping import escaped
+from bot.agent.escaping import as_data
 from bot.agent.events import AgentEvent
 from bot.agent.relay import closing
 from bot.agent.scheduler import merged
 from bot.agent.subagents.kinds import AgentType
-from bot.agent.synthesis import Synthesis, read, rendered, synthesise
+from bot.agent.synthesis import Synthesis, head, read, rendered, synthesise
 from bot.ports import ToolOutput
 
 SYNTHESIS: Final = AgentType("synthesis", "makes one report of several.", ())
@@ -38,7 +38,7 @@ async def together(
         yield ToolOutput(f"All {len(runs)} agents failed.\n{told}", is_error=True)
         return
     facts = rendered(found)
-    async with closing(synthesis(BRIEF.format(brief=brief, reports=escaped(facts)))) as steps:
+    async with closing(synthesis(BRIEF.format(brief=brief, reports=as_data(facts)))) as steps:
         async for step in steps:
             yield _with_facts(step, facts, found) if isinstance(step, ToolOutput) else step
 
@@ -56,7 +56,5 @@ def _synthesis(outputs: Sequence[ToolOutput | None]) -> Synthesis:
 def _with_facts(output: ToolOutput, facts: str, found: Synthesis) -> ToolOutput:
     """Give the synthesis with who failed and what is contested; where it failed itself, give the reports as sorted."""
     if output.is_error:
-        return ToolOutput(f"{output.text}\n\nWhat the agents reported:\n{escaped(facts)}")
-    head = rendered(found).splitlines()
-    shown = [line for line in head if line.startswith(("FAILED", "CONTRADICTION"))]
-    return ToolOutput("\n".join([output.text, "", head[0], *(escaped(line) for line in shown)]))
+        return ToolOutput(f"{output.text}\n\nWhat the agents reported:\n{as_data(facts)}")
+    return ToolOutput("\n".join([output.text, "", *map(as_data, head(found))]))
