@@ -162,6 +162,8 @@ class Row:
     tool_calls: int
     tokens: int
     seconds: float
+    cost_usd: float | None
+    """None where its model has no price."""
 
 
 def progress(
@@ -178,7 +180,8 @@ def progress(
     if todos:
         parts.append("\n".join(f"- {_BOXES[status]} {disarmed(content)}" for content, status in todos))
     if rows:
-        parts.append(table("sub-agent | task | state | tool calls | tokens | seconds", [_row(row) for row in rows]))
+        head = "sub-agent | task | state | tool calls | tokens | seconds | dollars"
+        parts.append(table(head, [_row(row) for row in rows]))
     money = "unknown cost" if cost is None else f"${cost:.2f}"
     limit = f" of ${budget_usd:.2f}" if budget_usd is not None else ""
     parts.append(f"{calls} tool calls, {money}{limit}.")
@@ -202,8 +205,8 @@ def brief(request: str, plan: PlanDocument) -> str:
 
 
 def _row(row: Row) -> str:
-    task = cell(row.description)
-    return f"{row.type} | {task} | {row.state} | {row.tool_calls} | {row.tokens:,} | {row.seconds:.0f}"
+    task, cost = cell(row.description), "unknown" if row.cost_usd is None else f"${row.cost_usd:.3f}"
+    return f"{row.type} | {task} | {row.state} | {row.tool_calls} | {row.tokens:,} | {row.seconds:.0f} | {cost}"
 
 
 def table(head: str, rows: Sequence[str]) -> str:

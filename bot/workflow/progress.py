@@ -29,9 +29,8 @@ class Progress:
             case TodosChanged() if event.agent == "main":
                 self._todos = event.todos
             case AgentChanged():
-                self._rows[event.agent] = Row(
-                    event.type, event.description, str(event.state), event.tool_calls, event.tokens, event.seconds
-                )
+                used = (event.tool_calls, event.tokens, event.seconds, event.cost_usd)
+                self._rows[event.agent] = Row(event.type, event.description, str(event.state), *used)
             case ToolStarted():
                 self._calls += 1
             case Answered():
