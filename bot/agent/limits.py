@@ -90,7 +90,10 @@ class Limits:
     def raised(self, resource: Resource, factor: float) -> Self:
         """Give the same limits with more of one resource; what has no bound has none after."""
         allowed = getattr(self, resource)
-        return self if allowed is None else replace(self, **{resource: type(allowed)(allowed * factor)})
+        if allowed is None:
+            return self
+        more = allowed * factor
+        return replace(self, **{resource: math.ceil(more) if isinstance(allowed, int) else more})
 
 
 @dataclass(frozen=True, slots=True)

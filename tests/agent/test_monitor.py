@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.events import AgentChanged, End, Lifecycle
-from bot.agent.limits import Limits, Resource
+from bot.agent.limits import Resource
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import resolve
 from bot.agent.monitor import Monitor, OverLimit
@@ -152,12 +152,12 @@ async def test_an_untrusted_thread_restricts_those_that_look(room: Open) -> None
 
 @pytest.mark.req("S9")
 def test_several_side_by_side_have_less_time() -> None:
-    """120 seconds each, where neither the type nor the thread sets anything else."""
-    assert preset(None, untrusted=False, alone=True) is STANDARD
-    assert preset(None, untrusted=False, alone=False).seconds == SIDE_BY_SIDE_SECONDS == 120
-    assert preset(None, untrusted=True, alone=False) is RESTRICTED
-    own = Limits(seconds=7)
-    assert preset(own, untrusted=True, alone=False) is own
+    """120 seconds each, where neither type nor thread sets anything else; what a type sets opens nothing else."""
+    assert preset({}, untrusted=False, alone=True) == STANDARD
+    assert preset({}, untrusted=False, alone=False).seconds == SIDE_BY_SIDE_SECONDS == 120
+    assert preset({}, untrusted=True, alone=False) == RESTRICTED
+    assert preset(TYPES["code"].limits, untrusted=False, alone=False) == STANDARD
+    assert preset({"seconds": 7}, untrusted=True, alone=False) == replace(RESTRICTED, seconds=7)
 
 
 @pytest.mark.req("S9", "S6")
@@ -188,12 +188,12 @@ async def test_a_limit_ends_one_agent_and_not_the_parent(room: Open) -> None:
 @pytest.mark.parametrize(
     ("limits", "said"),
     (
-        (replace(STANDARD, seconds=0.6), "the limit of 1 seconds was reached (1 used)"),
-        (replace(STANDARD, idle_seconds=0.6), "the limit of 1 idle seconds was reached (1 used)"),
+        ({"seconds": 0.6}, "the limit of 1 seconds was reached (1 used)"),
+        ({"idle_seconds": 0.6}, "the limit of 1 idle seconds was reached (1 used)"),
     ),
     ids=["time", "idle"],
 )
-async def test_a_tool_that_hangs_is_not_waited_for(room: Open, limits: Limits, said: str) -> None:
+async def test_a_tool_that_hangs_is_not_waited_for(room: Open, limits: dict[str, float], said: str) -> None:
     """Time runs out in the middle of a call too: it is cancelled, and the agent is named to its parent."""
     r = room(script(task("hang"), lambda _: call("Read", **READ)))
     t = team(r, types={"explore": replace(TYPES["explore"], limits=limits)})

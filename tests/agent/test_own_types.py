@@ -77,7 +77,7 @@ async def test_one_that_writes_is_held_in_plan_mode(room: Open) -> None:
 
 
 MISTAKES = [
-    (GOOD.replace("model:", "modle:"), 6, "modle"),
+    (GOOD.replace("model:", "modle:"), 6, "modle: unknown key"),
     (GOOD.replace("  tool_calls", "  tool_call"), 8, "limits.tool_call"),
     (GOOD.replace("Grep", "Task"), 4, "no tool 'Task'"),
     (GOOD.replace("Grep", "exit_plan_mode"), 4, "no tool"),
@@ -88,6 +88,7 @@ MISTAKES = [
     (GOOD.replace("tools: [Read, Grep]", "tools: []"), 4, "tools"),
     (GOOD.replace("model: haiku", "model: &x haiku"), 6, "anchor"),
     (GOOD.replace("name: reviewer", "name: [reviewer"), 3, "not YAML"),
+    (GOOD.replace("model: haiku", "model: " + "[" * 15_000), 6, "nested too deeply"),
     ("no front matter", 1, "no front matter"),
     (GOOD.partition("Look")[0], None, "no text"),
     ("---\n- a\n---\ntext", 2, "no keys"),

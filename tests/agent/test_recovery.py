@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from bot.agent.events import AgentEvent, End, Info, Lifecycle, Outcome, Recovery
-from bot.agent.limits import Resource
+from bot.agent.limits import Limits, Resource
 from bot.agent.subagents.kinds import TYPES, AgentType
 from bot.agent.subagents.presets import STANDARD
 from bot.agent.subagents.recovery import TABLE, Remedy, Trouble, remedy
@@ -22,7 +22,7 @@ from tests.agent.ground import assert_prefixes, drive, ended, of, results
 
 def explorer(**limits: float) -> dict[str, AgentType]:
     """An explore type with limits of its own."""
-    return {"explore": replace(TYPES["explore"], limits=replace(STANDARD, **limits))}  # type: ignore[arg-type]
+    return {"explore": replace(TYPES["explore"], limits=limits)}
 
 
 def looks(times: int) -> Reply:
@@ -181,3 +181,4 @@ def test_what_has_no_bound_is_not_raised() -> None:
     """Limits stay what they are where there is none, and grow by the factor where there is one."""
     assert STANDARD.raised(Resource.STEPS, 1.5) is STANDARD
     assert STANDARD.raised(Resource.TOOL_CALLS, 1.5).tool_calls == 75
+    assert Limits(tool_calls=1).raised(Resource.TOOL_CALLS, 1.5).tool_calls == 2

@@ -1,12 +1,11 @@
 """The types of sub-agents: what each is for, what it may use, how far it may go (S2)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from bot.agent.limits import Limits
-from bot.agent.subagents.presets import STANDARD
+from bot.agent.subagents.presets import WRITING_SECONDS
 from bot.agent.tools.exit_plan_mode import PLAN
 from bot.agent.tools.registry import EDITING, LISTING, LOOKING, READING_WEB
 from bot.agent.tools.tool import Tool
@@ -22,8 +21,8 @@ class AgentType:
     tools: tuple[Tool, ...]
     """Those of the web only where a rule opens them."""
     writes: bool = False
-    limits: Limits | None = None
-    """None for those of the thread's preset."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """Fields of Limits that stand in place of those of the thread's preset."""
     model: str = ""
     """"" for the model of all sub-agents."""
     paths: tuple[str, ...] = ()
@@ -50,7 +49,7 @@ TYPES: Final[Mapping[str, AgentType]] = MappingProxyType(
                 "makes a change in a checkout of its own.",
                 (*_SEEING, *EDITING),
                 writes=True,
-                limits=STANDARD,
+                limits={"seconds": WRITING_SECONDS},
             ),
         )
     }

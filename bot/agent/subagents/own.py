@@ -8,15 +8,12 @@ the sandbox, not this, is what keeps it in.
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bot.agent.limits import Limits
 from bot.agent.subagents.kinds import TYPES, AgentType
-from bot.agent.subagents.presets import STANDARD
 from bot.agent.tools.registry import EDITING, LISTING, LOOKING, READING_WEB
 from bot.core.errors import Misconfigured
 
@@ -24,6 +21,8 @@ FOLDER: Final = ".plangate/agents/"
 MOST: Final = 20
 LARGEST: Final = 16 * 1024
 """Bytes of one file."""
+DEEPEST: Final = 3
+"""Levels of front matter: the mapping, its limits, and one that is wrong."""
 _FRONT: Final = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|$)(.*)", re.DOTALL)
 _TOOLS: Final = MappingProxyType({tool.name: tool for tool in (*LOOKING, *EDITING, *LISTING, *READING_WEB)})
 _EDITING: Final = frozenset(tool.name for tool in EDITING)
@@ -33,7 +32,7 @@ Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class OwnLimits(BaseModel):
-    """Limits below those of the standard preset."""
+    """Limits in place of those of the thread's preset."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,7 +72,7 @@ def parse(path: str, text: str) -> AgentType:
     """Read one file; raises Misconfigured with file and line."""
     if len(text.encode()) > LARGEST:
         raise Misconfigured(f"larger than {LARGEST // 1024} KiB", where=path, mend="shorten it")
-    match = _FRONT.fullmatch(text.replace("\r\n", "\n"))
+    match = _FRONT.fullmatch(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     if match is None:
         raise Misconfigured("no front matter", where=f"{path}:1", mend="begin with --- and end it with ---")
     if not match[2].strip():
@@ -83,7 +82,8 @@ def parse(path: str, text: str) -> AgentType:
         front = Front.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        raise _mistake(path, value, first["loc"], said=first["msg"]) from error
+        said = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+        raise _mistake(path, value, first["loc"], said=said) from error
     return _type(path, value, front, job=match[2].strip())
 
 
@@ -102,28 +102,29 @@ def _type(path: str, value: Any, front: Front, *, job: str) -> AgentType:
         purpose=front.description,
         tools=tools,
         writes=not _EDITING.isdisjoint(names),
-        limits=_limits(front.limits) if front.limits else None,
+        limits=front.limits.model_dump(exclude_none=True) if front.limits else {},
         model=front.model,
         job=f"# Your job\nYou are a sub-agent. {job}\nReport once, briefly. Nobody can ask you back.",
         paths=tuple(front.paths),
     )
 
 
-def _limits(own: OwnLimits) -> Limits:
-    return replace(STANDARD, **own.model_dump(exclude_none=True))
-
-
 def _mapping(path: str, front: str) -> Any:
-    """Read the front matter as YAML; one that refers to itself or tags its values is refused."""
+    """Read the front matter as YAML; one that is deep or refers to itself is refused unbuilt (X4)."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
-    from ruamel.yaml.events import AliasEvent
+    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
 
+    depth = 0
     try:
         for event in YAML(typ="rt").parse(front):
             if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
                 line = event.start_mark.line + 2
                 raise Misconfigured("an alias or anchor", where=f"{path}:{line}", mend="write it out plainly")
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+            if depth > DEEPEST:
+                line = event.start_mark.line + 2
+                raise Misconfigured("nested too deeply", where=f"{path}:{line}", mend="write it out plainly")
         value = YAML(typ="rt").load(front)
     except (YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)

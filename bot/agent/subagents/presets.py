@@ -1,5 +1,6 @@
 """The two presets of limits for sub-agents (S9), and which of them holds where."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -33,12 +34,11 @@ RESTRICTED: Final = replace(
 
 SIDE_BY_SIDE_SECONDS: Final = 120.0
 """What each of several has, where nothing else is set."""
+WRITING_SECONDS: Final = 300.0
+"""What one that writes has, alone or not."""
 
 
-def preset(own: Limits | None, *, untrusted: bool, alone: bool) -> Limits:
-    """Give the limits of one sub-agent: its type's own, else those of the preset for the thread."""
-    if own is not None:
-        return own
-    if untrusted:
-        return RESTRICTED
-    return STANDARD if alone else replace(STANDARD, seconds=SIDE_BY_SIDE_SECONDS)
+def preset(own: Mapping[str, float], *, untrusted: bool, alone: bool) -> Limits:
+    """Give the limits of one sub-agent: those of the preset for the thread, but for what its type sets itself."""
+    standard = STANDARD if alone else replace(STANDARD, seconds=SIDE_BY_SIDE_SECONDS)
+    return replace(RESTRICTED if untrusted else standard, **own)  # type: ignore[arg-type]  # named as the fields are
