@@ -100,8 +100,8 @@ async def measure(given):
         context = Context(await workspace.open(tree, Access.READ), tree.shown_as, Mode.PLAN)
         frozen = Frozen("main", "claude-opus-5-5", system("main"), schemas(tools))
         session = Session(SessionId("bench"), AgentId("main"), frozen, world, tools, context)
-        post = Post(world, workspace, tree, environment, "claude-sonnet-5-5", AgentId("main"), session.id)
-        context.delegate = Crew(post, context, Size(given.at_once, 2 * given.agents)).delegate
+        post = Post(session, workspace, tree, environment, "claude-sonnet-5-5")
+        context.delegate = Crew(post, Size(given.at_once, 2 * given.agents)).delegate
         session.begin(first_message(environment, "Look around."))
         await asyncio.to_thread(model.warm)
         marks = [(time.monotonic(), 0.0)]

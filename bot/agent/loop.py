@@ -114,7 +114,7 @@ async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Compl
         if not may:
             yield _spent(session)
             return
-        session.steps += 1
+        session.step()
         yield RequestStarted(session.agent, session.steps)
         async with closing(_asked(session)) as events:
             async for event in events:
@@ -205,6 +205,8 @@ def _limit(session: Session) -> Ended | None:
         Monitor(session).check()
     except OverLimit as over:
         return Ended(session.agent, End.LIMIT, over.what, over.resource)
+    if session.under is not None and (above := _limit(session.under)):
+        return Ended(session.agent, End.LIMIT, above.text)
     return _spent(session) if session.world.ledger.used_up else None
 
 

@@ -70,7 +70,7 @@ class Monitor:
         seconds = round(session.world.clock.monotonic() - session.started)
         counted = {each: session.counts[each] for uses in USES.values() for each in uses}
         return {
-            Resource.STEPS: session.steps,
+            Resource.STEPS: session.steps + session.below,
             Resource.TOOL_CALLS: session.tool_calls,
             Resource.CONTEXT: session.last_context,
             Resource.SECONDS: seconds,

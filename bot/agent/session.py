@@ -124,6 +124,10 @@ class Session:
     """What its calls used, beside tool calls."""
     over: Resource | None = None
     """What a call would have gone over; the session ends before its next request."""
+    under: "Session | None" = None
+    """The session that sent this one: whatever ends that one ends this one too."""
+    below: int = 0
+    """The steps of those that it sent."""
     asked: Completed | None = None
     """An answer whose calls have no results yet, and can be made again after a crash."""
     _noted: dict[str, str] = field(default_factory=dict)
@@ -163,6 +167,12 @@ class Session:
         if self.asked is None:
             self.note(ASKED, {**_facts(completed), "message": completed.message})
             self.asked = completed
+
+    def step(self) -> None:
+        """Count a request, for the session that sent this one too."""
+        self.steps += 1
+        if self.under is not None:
+            self.under.below += 1
 
     def add(self, message: Json) -> None:
         """Append one user message."""

@@ -194,15 +194,13 @@ def _crew(
 ) -> Crew:
     """Make the crew of a session; where others wrote the request, or may have, those that look are restricted (S9)."""
     orders, (tree, network) = desk.orders, place
-    post = Post(
-        session.world, desk.workspace, tree, environment, orders.subagent_model, session.agent, session.id, network
-    )
+    post = Post(session, desk.workspace, tree, environment, orders.subagent_model, network)
     since = now.last(Move.REQUESTED).n - 1
     untrusted = any(entry.body.get("foreign") for entry in now.entries[since:])
-    return Crew(post, session.context, Size(orders.at_once, orders.in_all, orders.on_one), untrusted)
+    return Crew(post, Size(orders.at_once, orders.in_all, orders.on_one), untrusted)
 
 
 def _logged(crew: Crew) -> None:
     """Log what the sub-agents of a session came to (S13)."""
     if crew.metrics.started:
-        _log.info("sub-agents of %s: %s", crew.post.session, crew.metrics.facts())
+        _log.info("sub-agents of %s: %s", crew.post.parent.id, crew.metrics.facts())

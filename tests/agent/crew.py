@@ -26,7 +26,6 @@ from bot.testing.model.request import ModelRequest
 from tests.agent.ground import (
     ENVIRONMENT,
     FOLDER,
-    MAIN,
     Answer,
     DeskHost,
     Room,
@@ -122,8 +121,8 @@ def team(
     workspace = DeskWorkspace()
     session = r.session(tools=(*ALL, TASK), mode=mode, ident=ident)
     place = Checkout("main", FOLDER, BASE)
-    post = Post(r.world, workspace, place, ENVIRONMENT, "claude-sonnet-5-5", MAIN, session.id, network)
-    crew = Crew(post, session.context, Size(at_once, in_all, on_one), untrusted=untrusted, types=types)
+    post = Post(session, workspace, place, ENVIRONMENT, "claude-sonnet-5-5", network)
+    crew = Crew(post, Size(at_once, in_all, on_one), untrusted=untrusted, types=types)
     session.context.delegate = crew.delegate
     return Team(session, crew, workspace)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.events import End
+from bot.agent.events import End, Outcome, Recovery
 from bot.agent.limits import Ledger, Limits
 from bot.core.names import AgentId
 from bot.ports import ToolOutput, Usage
@@ -14,7 +14,7 @@ from bot.testing.model.reply import Reply, Text, call, say, several
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import script, task, team
-from tests.agent.ground import Room, drive, ended, results, valid
+from tests.agent.ground import Room, drive, ended, of, results, valid
 
 A, B = AgentId("main"), AgentId("explore-1")
 
@@ -121,6 +121,34 @@ async def test_sub_agents_together_go_over_a_budget_by_one_call(room: Open) -> N
     assert 0.5 <= r.world.ledger.cost_usd < 0.5 + one
     assert r.world.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
     assert sum("the budget of $0.50 was reached" in str(block["content"]) for block in results(t.session)) >= 5
+
+
+@pytest.mark.req("L5", "S9")
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    (
+        (Limits(steps=7, seconds=None), "the limit of 7 steps was reached (7 used)"),
+        (Limits(steps=None, seconds=180), "the limit of 180 seconds was reached"),
+    ),
+)
+async def test_what_bounds_a_session_bounds_its_sub_agents(room: Open, limits: Limits, said: str) -> None:
+    """Two that never have enough share the steps and the time of their parent: none asks once these are used up, no
+    limit of theirs is raised for it, and all say which it was."""
+    r = room(script(several(task("this"), task("that")), lambda _: call("LS", path=".")))
+    t = team(r)
+    t.session.limits = limits
+
+    def slow(*_: object) -> ToolOutput:
+        r.clock.seconds += 30
+        return ToolOutput("x")
+
+    t.workspace.answer = slow
+    events = await drive(t.session)
+    assert ended(events).end is End.LIMIT
+    assert said in ended(events).text
+    assert [said in block["content"] for block in results(t.session)] == [True, True]
+    assert len(r.api.requests) in {7, 8, 9}
+    assert {event.outcome for event in of(events, Recovery)} == {Outcome.UNRECOVERABLE}
 
 
 @pytest.mark.req("M12")

@@ -24,7 +24,7 @@ from bot.testing.model.request import ModelRequest
 from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace, Limits
 from tests.agent.conftest import Open
-from tests.agent.ground import ENVIRONMENT, MAIN, Room, drive, ended, results
+from tests.agent.ground import ENVIRONMENT, Room, drive, ended, results
 
 AGENTS = 8
 TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
@@ -38,8 +38,8 @@ async def team(r: Room, folder: Path, limits: Limits | None = None) -> tuple[Ses
     session = r.session(tools=(*ALL, TASK), mode=Mode.ACCEPT_EDITS)
     session.context.folder = checkout.shown_as
     session.context.host = await workspace.open(checkout, Access.WRITE)
-    post = Post(r.world, workspace, checkout, ENVIRONMENT, "claude-sonnet-5-5", MAIN, session.id)
-    session.context.delegate = Crew(post, session.context).delegate
+    post = Post(session, workspace, checkout, ENVIRONMENT, "claude-sonnet-5-5")
+    session.context.delegate = Crew(post).delegate
     return session, checkout, workspace
 
 
@@ -135,7 +135,7 @@ async def test_eight_end_within_two_seconds_of_their_parent(room: Open, tmp_path
     session, checkout, workspace = await team(room(policy), tmp_path)
     crew = session.context.delegate.__self__  # type: ignore[union-attr]
     assert isinstance(crew, Crew)
-    session.context.delegate = Crew(crew.post, session.context, Size(AGENTS)).delegate
+    session.context.delegate = Crew(crew.post, Size(AGENTS)).delegate
     before, begun, all_begun = children(), set[str](), asyncio.Event()
 
     async def follow() -> None:

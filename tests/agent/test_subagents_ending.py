@@ -206,13 +206,14 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     later = replace(r.world, ledger=Ledger())
-    rows = recalled(later, t.session.agent, lines)
+    rows = recalled(replace(t.session, world=later), lines)
     assert sorted(rows) == ["explore-1", "explore-2"]
     assert "explore-2" in lost
     assert rows[AgentId("explore-2")].state is Lifecycle.FAILED
     assert later.ledger.of(AgentId("explore-2")).requests in {0, before.requests}
     crew = team(r, in_all=2).crew
     crew.restore(lines)
+    assert crew.post.parent.below == rows[AgentId("explore-1")].steps == 1
     assert "explore-2" in crew.lost(lines)[0]
     assert crew.lost(r.world.transcripts.load(t.session.id)) == []
     assert crew._refusal(TYPES["explore"]).startswith("All 2 sub-agents")

@@ -36,7 +36,7 @@ async def once(r: Room, folder: Path) -> tuple[dict[str, str], list[Json]]:
     (tree / "shared.txt").write_text("".join(f"line {n}\n" for n in range(4 * PLACES)))
     crew = session.context.delegate.__self__  # type: ignore[union-attr]
     assert isinstance(crew, Crew)
-    session.context.delegate = Crew(crew.post, session.context, Size(PLACES, AGENTS)).delegate
+    session.context.delegate = Crew(crew.post, Size(PLACES, AGENTS)).delegate
     assert ended(await drive(session)).end is End.ANSWERED
     files = {path.name: path.read_text() for path in sorted(tree.glob("*.txt"))}
     told = results(session)

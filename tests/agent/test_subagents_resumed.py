@@ -22,7 +22,7 @@ from bot.testing.model.reply import Reply, call, say, several, think
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import BASE, TASK, DeskWorkspace, Team, brief, children, task, team
-from tests.agent.ground import ENVIRONMENT, FOLDER, MAIN, Room, assert_prefixes, drive, ended, of, results, valid
+from tests.agent.ground import ENVIRONMENT, FOLDER, Room, assert_prefixes, drive, ended, of, results, valid
 
 
 @dataclass
@@ -85,10 +85,7 @@ def resumed(r: Room, forks: list[str]) -> Team:
     lines = r.world.transcripts.load(SessionId("thread-1"))
     session = r.resumed(tools=(*ALL, TASK))
     workspace = DeskWorkspace(forks=list(forks))
-    post = Post(
-        session.world, workspace, Checkout("main", FOLDER, BASE), ENVIRONMENT, "claude-sonnet-5-5", MAIN, session.id
-    )
-    crew = Crew(post, session.context)
+    crew = Crew(Post(session, workspace, Checkout("main", FOLDER, BASE), ENVIRONMENT, "claude-sonnet-5-5"))
     session.context.delegate = crew.delegate
     crew.restore(lines)
     return Team(session, crew, workspace)

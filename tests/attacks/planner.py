@@ -63,8 +63,8 @@ async def planner(person: Person, gate: Gate) -> AsyncIterator[Planner]:
         context = Context(host, checkout.shown_as, Mode.PLAN)
         session = Session(SessionId("attack"), AgentId("main"), frozen, world, tools, context)
         environment = Environment(checkout.shown_as, "Linux", "2026-11-21", "shop", str(source.head), "", "")
-        post = Post(world, workspace, checkout, environment, "claude-sonnet-5-5", session.agent, session.id)
-        context.delegate = Crew(post, context).delegate
+        post = Post(session, workspace, checkout, environment, "claude-sonnet-5-5")
+        context.delegate = Crew(post).delegate
         session.begin({"role": "user", "content": [{"type": "text", "text": PROMPT}]})
         yield Planner(session, host, Path(checkout.path))
     finally:

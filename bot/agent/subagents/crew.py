@@ -29,14 +29,12 @@ from bot.agent.subagents.resuming import (
     Errand,
     in_flight,
     left,
-    noted,
     recalled,
 )
 from bot.agent.subagents.together import SYNTHESIS, together
 from bot.agent.subagents.watch import Watch
 from bot.agent.subagents.work import Work
 from bot.agent.synthesis import SCHEMA
-from bot.agent.tools.tool import Context
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId
 from bot.core.transcript import Json, Line
@@ -60,7 +58,6 @@ class Crew:
     """Runs the sub-agents of one session; bounded at once and in all."""
 
     post: Post
-    parent: Context
     size: Size = Size()
     untrusted: bool = False
     """Whether those that only look are held to the restricted preset (S9)."""
@@ -77,7 +74,7 @@ class Crew:
 
     def __post_init__(self) -> None:
         self._checkouts = Checkouts(self.post.workspace, self.post.checkout, self.post.network)
-        self._making = Making(self.post, self.parent)
+        self._making = Making(self.post)
         self._places = asyncio.Semaphore(self.size.at_once)
 
     async def delegate(
@@ -107,19 +104,20 @@ class Crew:
 
     def restore(self, lines: Sequence[Line]) -> None:
         """Take over what a saved parent's sub-agents came to; a call that is made again goes on with its own."""
-        self.rows.update(recalled(self.post.world, self.post.parent, lines))
+        self.rows.update(recalled(self.post.parent, lines))
+        self.post.parent.below += sum(row.steps for row in self.rows.values())
         self._before = left(lines)
 
     def lost(self, lines: Sequence[Line]) -> list[str]:
         """Give what the parent must be told of those in flight, once, where their calls are not made again."""
         agents = in_flight(lines)
         for agent in agents:
-            noted(self.post.world, self.post.session, ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
+            self.post.parent.note(ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
         return [reminder(LOST.format(agents=", ".join(agents)))] if agents else []
 
     def _refusal(self, kind: AgentType) -> str:
         """Say why no agent of a type may start now; "" where one may."""
-        if kind.writes and self.parent.mode is Mode.PLAN:
+        if kind.writes and self.post.parent.context.mode is Mode.PLAN:
             return "Plan mode is on: only sub-agents that cannot write may run."
         if len(self.rows) >= self.size.in_all:
             return f"All {self.size.in_all} sub-agents of this session were used. Do it yourself."
@@ -143,8 +141,8 @@ class Crew:
             yield self.rows[errand.agent]
             yield before.report
             return
-        row = AgentChanged(errand.agent, self.post.parent, kind.name, description, Lifecycle.INITIALIZING)
-        watch = Watch(self.post.world, self.rows, row)
+        row = AgentChanged(errand.agent, self.post.parent.agent, kind.name, description, Lifecycle.INITIALIZING)
+        watch = Watch(self.post.parent.world, self.rows, row)
         self.metrics.started += 1
         yield watch.row
         told = None
@@ -166,10 +164,10 @@ class Crew:
         """Book a sub-agent that has ended, and note it with its report, which a later process need not have again."""
         watch.abandon()
         self.metrics.finish(watch)
-        facts: Json = {"agent": watch.row.agent, "state": str(watch.row.state)}
+        facts: Json = {"agent": watch.row.agent, "state": str(watch.row.state), "steps": watch.row.steps}
         if told is not None:
             facts |= {"report": told.text, "is_error": told.is_error}
-        noted(self.post.world, self.post.session, ENDED, facts)
+        self.post.parent.note(ENDED, facts)
 
     async def _work(self, sent: Sent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Prepare the place, do the work, merge back, report."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from bot.agent.limits import Limits
 from bot.agent.modes import Mode
 from bot.agent.prompts import Environment, first_message, prompt, system
-from bot.agent.session import Frozen, Session, World, frozen_of
+from bot.agent.session import Frozen, Session, frozen_of
 from bot.agent.subagents.kinds import AgentType
 from bot.agent.subagents.resuming import (
     AGAIN,
@@ -17,7 +17,6 @@ from bot.agent.subagents.resuming import (
     LOST_TWICE,
     Before,
     Errand,
-    noted,
     taken_over,
 )
 from bot.agent.subagents.watch import Watch
@@ -25,7 +24,7 @@ from bot.agent.tools.registry import READING_WEB, by_name, schemas, web_tools
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.tool import Context
 from bot.core.errors import Refused
-from bot.core.names import AgentId, SessionId
+from bot.core.names import SessionId
 from bot.core.network import NO_NETWORK, Network
 from bot.core.transcript import Line
 from bot.ports import Checkout, Toolhost, Workspace
@@ -35,13 +34,11 @@ from bot.ports import Checkout, Toolhost, Workspace
 class Post:
     """Where a crew works: the parent's session and checkout, and what its agents share with it."""
 
-    world: World
+    parent: Session
     workspace: Workspace
     checkout: Checkout
     environment: Environment
     model: str
-    parent: AgentId
-    session: SessionId
     network: Network = NO_NETWORK
     """What those that write may reach: what the parent may."""
 
@@ -61,7 +58,6 @@ class Making:
     """Makes sessions for the sub-agents of one parent."""
 
     post: Post
-    parent: Context
 
     def resumed(self, sent: Sent, host: Toolhost, limits: Limits, *, found: bool) -> tuple[Sent, Session | None]:
         """Give the session of one that was interrupted, to go on with; None for one that begins again.
@@ -69,10 +65,11 @@ class Making:
         Raises Refused for one whose work was lost before.
         """
         errand, watch, before = sent.errand, sent.watch, sent.before
-        lines = self.post.world.transcripts.load(before.session) if before and found else ()
+        lines = self.post.parent.world.transcripts.load(before.session) if before and found else ()
         session = self._session(sent, host, limits=limits, lines=lines) if lines else None
         if session is not None:
             taken_over(session, lines)
+            self.post.parent.below += session.steps
             watch.row = replace(watch.row, steps=session.steps, tool_calls=session.tool_calls)
             watch.remark = LOST_ONCE if errand.losses else ""
             watch.interrupted(GOES_ON)
@@ -87,25 +84,25 @@ class Making:
 
     def _session(self, sent: Sent, host: Toolhost, *, limits: Limits, lines: Sequence[Line] = ()) -> Session:
         """Make a session of a sub-agent: the one of those lines, or a new one."""
-        kind, agent = sent.kind, sent.errand.agent
-        world = self.post.world
+        kind, agent, parent = sent.kind, sent.errand.agent, self.post.parent
+        world, above = parent.world, parent.context
         closed = set(READING_WEB) - set(web_tools(world.web, world.gate))
         tools = by_name((*(tool for tool in kind.tools if tool not in closed), RESOURCE_REQUEST))
         model, role = kind.model or self.post.model, "subagent" if limits.thinking_tokens is None else "restricted"
         frozen = Frozen(kind.name, model, system(kind.name, kind.job), schemas(tools))
         frozen = replace(frozen_of(lines, model) or frozen, role=role, schema=kind.schema)
-        mode = self.parent.mode if kind.writes else Mode.PLAN
-        context = Context(host, self.parent.folder, mode, dict(self.parent.stamps), is_subagent=True)
-        context.rehearse, context.paths = self.parent.rehearse, kind.paths
-        context.web, context.light, context.reached = world.web, self.parent.light, self.parent.reached
-        ident = SessionId(f"{self.post.session}.{agent}-{secrets.token_hex(4)}")
+        mode = above.mode if kind.writes else Mode.PLAN
+        context = Context(host, above.folder, mode, dict(above.stamps), is_subagent=True)
+        context.rehearse, context.paths = above.rehearse, kind.paths
+        context.web, context.light, context.reached = world.web, above.light, above.reached
+        ident = SessionId(f"{parent.id}.{agent}-{secrets.token_hex(4)}")
         ident = sent.before.session if lines and sent.before else ident
-        return Session(ident, agent, frozen, world, tools, context, limits)
+        return Session(ident, agent, frozen, world, tools, context, limits, under=parent)
 
     def begun(self, sent: Sent, host: Toolhost, *, limits: Limits, brief: str) -> Session:
         """Begin a session of a sub-agent: it knows its brief alone."""
         session = self._session(sent, host, limits=limits)
-        noted(self.post.world, self.post.session, BEGAN, {**sent.errand.facts(), "session": session.id})
+        self.post.parent.note(BEGAN, {**sent.errand.facts(), "session": session.id})
         session.begin(first_message(self.post.environment, brief, _reminders(sent.kind)))
         return session
 

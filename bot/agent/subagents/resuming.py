@@ -75,26 +75,20 @@ class Errand:
         return (self.kind, self.description, self.brief) == (kind.name, description, brief)
 
 
-def noted(world: World, parent: SessionId, what: str, facts: Json) -> None:
-    """Note in the parent's transcript that a sub-agent began or ended."""
-    world.transcripts.append(parent, (Line(LineKind.NOTE, world.clock.now(), {"note": what, **facts}),))
-
-
-def recalled(world: World, parent: AgentId, lines: Sequence[Line]) -> dict[AgentId, AgentChanged]:
+def recalled(parent: Session, lines: Sequence[Line]) -> dict[AgentId, AgentChanged]:
     """Give the rows of all sub-agents that a saved parent sent, and book what they cost where that is not booked."""
+    world = parent.world
     booked = {agent for agent, _ in world.ledger.rows}
     rows: dict[AgentId, AgentChanged] = {}
     for body in (line.body for line in lines if line.kind is LineKind.NOTE):
         if body.get("note") == BEGAN:
             agent = AgentId(body["agent"])
-            row = AgentChanged(agent, parent, body["type"], body["description"], Lifecycle.FAILED)
+            row = AgentChanged(agent, parent.agent, body["type"], body["description"], Lifecycle.FAILED)
             rows.setdefault(agent, row)
             if agent not in booked:
                 _book(world, agent, world.transcripts.load(SessionId(body["session"])))
         elif body.get("note") == ENDED and (known := rows.get(AgentId(body["agent"]))):
-            rows[known.agent] = AgentChanged(
-                known.agent, parent, known.type, known.description, Lifecycle(body["state"])
-            )
+            rows[known.agent] = replace(known, state=Lifecycle(body["state"]), steps=body.get("steps", 0))
     return rows
 
 

@@ -105,7 +105,7 @@ class Watch:
 
     def recovery(self, trouble: Trouble, outcome: Outcome) -> Recovery:
         """Note what came of a trouble, and give the event that tells it."""
-        text = f"{trouble}: {outcome}" + ("" if outcome is Outcome.RECOVERED else f" ({self.end.text})")
+        text = f"{trouble}: {outcome}" if outcome is Outcome.RECOVERED else f"gave up: {self.end.text}"
         self.recoveries.append(Recovery(self.row.agent, trouble, outcome, text))
         return self.recoveries[-1]
 
