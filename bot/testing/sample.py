@@ -1,6 +1,7 @@
 """The sample repository of the demo: a small shop that charges for shipping where it promised not to."""
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -45,9 +46,9 @@ FILES: Final = MappingProxyType(
 )
 
 
-def make(folder: Path) -> Path:
-    """Make the sample repository in a new folder, with one commit, and give the folder."""
-    for name, text in FILES.items():
+def make(folder: Path, files: Mapping[str, str] = FILES) -> Path:
+    """Make the sample repository, or one of other files, in a new folder, with one commit, and give the folder."""
+    for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

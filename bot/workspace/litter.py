@@ -33,7 +33,7 @@ def unused(stamp: Path, *, seconds: float = KEPT_SECONDS) -> bool:
         disk = shutil.disk_usage(stamp.parent)
     except FileNotFoundError:
         return False
-    return time.time() - touched > (CROWDED_SECONDS if disk.free < disk.total * _CROWDED else seconds)
+    return time.time() - touched > (min(CROWDED_SECONDS, seconds) if disk.free < disk.total * _CROWDED else seconds)
 
 
 def _abandoned(folder: Path) -> list[Path]:

@@ -35,6 +35,8 @@ class Metrics:
     seconds: float = 0.0
     most: int = 0
     uses: Counter[Resource] = field(default_factory=Counter)
+    utilisation: Counter[Resource] = field(default_factory=Counter)
+    """Percent of each limit, of the sub-agent that came closest to it."""
     recoveries: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(trouble, outcome) -> how often."""
     _samples: deque[int] = field(default_factory=lambda: deque(maxlen=SAMPLES))
@@ -54,6 +56,7 @@ class Metrics:
         self.uses.update(watch.uses)
         self.uses[Resource.TOOL_CALLS] += row.tool_calls
         self.uses[Resource.CONTEXT] += row.tokens
+        self.utilisation |= Counter(watch.utilisation)
         self.recoveries.update((each.trouble, str(each.outcome)) for each in watch.recoveries)
 
     @property
@@ -89,6 +92,7 @@ class Metrics:
             "most_at_once": self.most,
             "mean_at_once": round(self.concurrency, 1),
             "uses": {str(resource): count for resource, count in sorted(self.uses.items()) if count},
+            "utilisation": {str(resource): percent for resource, percent in sorted(self.utilisation.items())},
             "recoveries": {f"{trouble}: {outcome}": n for (trouble, outcome), n in sorted(self.recoveries.items())},
             "hints": [f"{hint.priority}: {hint.text}" for hint in self.hints()],
         }

@@ -1,6 +1,7 @@
 """Follows one sub-agent: its row for the people, its report for the parent (S3, S5, S11a, S12)."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,6 +22,7 @@ from bot.agent.events import (
     ToolStarted,
 )
 from bot.agent.limits import USES, Resource
+from bot.agent.monitor import Monitor
 from bot.agent.plan_mode import EXIT_PLAN_MODE
 from bot.agent.session import Session, World
 from bot.agent.subagents.recovery import Trouble
@@ -53,6 +55,8 @@ class Watch:
     """What the parent is told beside the report."""
     recoveries: list[Recovery] = field(default_factory=list)
     uses: Counter[Resource] = field(default_factory=Counter)
+    utilisation: Mapping[Resource, int] = field(default_factory=dict)
+    """How much of each limit its session has used, in percent."""
 
     def __post_init__(self) -> None:
         self.started = self.world.clock.monotonic()
@@ -72,9 +76,11 @@ class Watch:
         """Note an event and give what the parent's listeners see of it."""
         match event:
             case Ended():
+                self.utilisation = Monitor(session).utilisation()
                 self.ended = _checked(event, session)
                 return []
             case Answered():
+                self.utilisation = Monitor(session).utilisation()
                 return [self.moved(self.row.state, steps=session.steps, tokens=session.last_context)]
             case ToolFinished():
                 self.uses.update(USES.get(event.name, ()))
