@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -134,7 +135,8 @@ def _family(host):
     found = [host._process.pid]
     for pid in found:
         for task in Path(f"/proc/{pid}/task").iterdir():
-            found += map(int, (task / "children").read_text().split())
+            with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile; its children go on
+                found += map(int, (task / "children").read_text().split())
     return found
 
 
