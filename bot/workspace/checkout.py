@@ -134,6 +134,11 @@ class Checkouts:
         with suppress(PlangateError):
             await self._remove(scratch)
 
+    async def open_up(self, fork: Checkout) -> None:
+        """Let all in a fork be read by its owner, whatever the modes that its work left."""
+        mounts = (Mount(fork.path, fork.path, writable=True),)
+        await self._confined(mounts, ["chmod", "-R", "u+rX", "--", fork.path])
+
     def origin(self, fork: Checkout) -> Path:
         """Give the tree that a fork began with; raises Refused for a checkout that is no fork."""
         origin = self.place(fork) / "origin"

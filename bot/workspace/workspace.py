@@ -10,7 +10,7 @@ from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Checkout, CommitOrder, Merge, Published, Toolhost
+from bot.ports import Access, Checkout, CommitOrder, Merge, Published, Toolhost, ToolOutput
 from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
 from bot.workspace.egress.connected import SOCKET, connected, leading
@@ -104,20 +104,27 @@ class GitWorkspace:
 
     async def merge(self, fork: Checkout, into: Checkout) -> Merge:
         """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""
-        origin = str(self.checkouts.origin(fork))
-        mounts = (Mount(origin, origin), Mount(fork.path, fork.path))
-        host = await self._start(into, Access.WRITE, mounts)
-        try:
-            output = await host.call("Merge", {"base": origin, "theirs": fork.path, "into": into.shown_as})
-        finally:
-            await host.close()
+        output = await self._merged(fork, into)
         if output.is_error:
-            raise Refused(f"the merge failed: {output.text[:500]}", where=fork.path, mend="look at both checkouts")
+            await self.checkouts.open_up(fork)
+            output = await self._merged(fork, into)
+        if output.is_error:
+            raise Refused(f"the merge failed: {output.text[:500]}")
         merged, conflicts = output.details.get("merged"), output.details.get("conflicts")
         return Merge(
             merged=tuple(str(path) for path in merged) if isinstance(merged, list) else (),
             conflicts={str(path): str(diff) for path, diff in conflicts.items()} if isinstance(conflicts, dict) else {},
         )
+
+    async def _merged(self, fork: Checkout, into: Checkout) -> ToolOutput:
+        """Run the merge in a sandbox of its own; what was merged already is merged once more, to the same."""
+        origin = str(self.checkouts.origin(fork))
+        mounts = (Mount(origin, origin), Mount(fork.path, fork.path))
+        host = await self._start(into, Access.WRITE, mounts)
+        try:
+            return await host.call("Merge", {"base": origin, "theirs": fork.path, "into": into.shown_as})
+        finally:
+            await host.close()
 
     async def open(
         self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: Bounds = UNBOUND

@@ -75,6 +75,8 @@ class DeskWorkspace:
 
     async def merge(self, fork: Checkout, into: Checkout) -> Merge:
         self.log.append(f"merge {fork.path} into {into.path}")
+        if self.broken == "merge":
+            raise Refused("the merge failed: no room")
         return Merge((f"{fork.path}.py",), self.conflicts)
 
     async def open(

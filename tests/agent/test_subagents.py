@@ -322,6 +322,20 @@ async def test_a_workspace_that_fails_fails_one_agent(room: Open, where: str) ->
     assert len(children(r)) <= 1
 
 
+@pytest.mark.req("S4", "S11")
+async def test_what_cannot_be_merged_is_told_with_the_report(room: Open) -> None:
+    """The agent failed, since its changes are lost; what it said of them is not."""
+    r = room(script(task("change", "code"), lambda _: say("Changed a.py in two places.")))
+    t = team(r)
+    t.workspace.broken = "merge"
+    events = await drive(t.session)
+    (result,) = results(t.session)
+    assert result["is_error"]
+    assert "what it changed is lost: the merge failed: no room" in result["content"]
+    assert "Changed a.py in two places." in result["content"]
+    assert final(events)["code-1"].state is Lifecycle.FAILED
+
+
 @pytest.mark.req("S3", "S6")
 async def test_its_model_is_asked_while_its_sandbox_starts(room: Open) -> None:
     """The first request goes out at once, and the first call waits until the sandbox is there."""

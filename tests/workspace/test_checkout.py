@@ -151,6 +151,18 @@ async def test_merge_conflict(workspace: GitWorkspace, repository: Repository) -
     assert tree(parent)["src/a.py"] == "a = 4\n"
 
 
+@pytest.mark.req("S4")
+async def test_what_nobody_may_read_is_merged(workspace: GitWorkspace, repository: Repository) -> None:
+    """Files and folders of a fork from which its work took every right come back with all else."""
+    parent = await workspace.checkout("main", repository.head)
+    fork = await workspace.fork(parent, "child")
+    await shell(workspace, fork, "mkdir shut; echo in > shut/f; echo c > c; chmod 000 shut c src/a.py; echo d > d")
+    merge = await workspace.merge(fork, parent)
+    assert (set(merge.merged), merge.conflicts) == ({"c", "d", "shut/f"}, {})
+    held = tree(parent)
+    assert (held["shut/f"], held["c"]) == ("in\n", "c\n")
+
+
 async def test_merge_of_no_fork(workspace: GitWorkspace, repository: Repository) -> None:
     """Only a fork has something to be merged from."""
     one, two = [await workspace.checkout(name, repository.head) for name in ("one", "two")]

@@ -192,6 +192,9 @@ class Crew:
                 host.check()
             if kind.writes:
                 yield watch.moved(Lifecycle.WAITING)
-                watch.merge = await place.merge()
+                try:
+                    watch.merge = await place.merge()
+                except PlangateError as error:
+                    watch.unmerged(error)
         yield watch.moved(Lifecycle.COMPLETED if watch.succeeded else Lifecycle.FAILED)
         yield watch.report()

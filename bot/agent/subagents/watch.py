@@ -27,6 +27,7 @@ from bot.agent.plan_mode import EXIT_PLAN_MODE
 from bot.agent.session import Session, World
 from bot.agent.subagents.recovery import Trouble
 from bot.agent.subagents.reporting import cut, report
+from bot.core.errors import PlangateError
 from bot.core.names import AgentId
 from bot.core.transcript import text_of, tool_calls
 from bot.ports import Merge, ToolOutput
@@ -119,6 +120,11 @@ class Watch:
         """Note that it was interrupted with an earlier process, and what is done; give the event that tells it."""
         self.recoveries.append(Recovery(self.row.agent, Trouble.INTERRUPTED, Outcome.RECOVERED, what))
         return self.recoveries[-1]
+
+    def unmerged(self, error: PlangateError) -> None:
+        """Take it for failed where what it changed could not be merged; what it said of it is still told."""
+        self.so_far = self.end.text
+        self.ended = Ended(self.row.agent, End.FAILED, f"what it changed is lost: {error}")
 
     def note(self, session: Session) -> None:
         """Note what a session has done so far: its calls, and its last words."""
