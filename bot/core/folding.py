@@ -1,6 +1,6 @@
 """A text as somebody reads it who looks for a secret in it: without what splits words, and with the way back.
 
-`Plain` takes out what hides a text from a pattern (code points nobody sees, marks of Markdown, tags, escapes);
+`Plain` takes out what hides a text from a pattern (code points nobody sees, marks of Markdown, tags, colours, escapes);
 `squeezed` leaves letters and digits alone. Both can say where in the original a place of theirs is.
 """
 
@@ -17,9 +17,10 @@ _UNSEEN: Final = (
 # The first sign is found fast, and what follows it says what it is; each way is bounded, so that no text takes long.
 # Marks of Markdown count inside of a word alone: elsewhere they split nothing.
 _SPLIT: Final = re.compile(
-    rf"[{_UNSEEN}\U000e0000-\U000e01ef`*<&%\\‹](?:"
+    rf"[{_UNSEEN}\U000e0000-\U000e01ef`*<&%\\‹\x1b](?:"
     rf"(?P<none>(?<=[{_UNSEEN}\U000e0000-\U000e01ef])|(?<=\w[`*])[`*]{{0,9}}(?=\w)"
-    r"|(?<=<)(?:!--[^>]{0,200}-->|/?[A-Za-z][^<>]{0,80}>)|(?<=‹)U\+[0-9A-F]{4,6}›)"
+    r"|(?<=<)(?:!--[^>]{0,200}-->|/?[A-Za-z][^<>]{0,80}>)|(?<=‹)U\+[0-9A-F]{4,6}›"
+    r"|(?:(?<=\x1b)|(?<=\\)(?:u001[bB]|x1[bB]))\[[0-9;?]{0,20}[A-Za-z])"
     r"|(?P<entity>(?<=&)(?:\#\d{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,31});)"
     r"|(?P<percent>(?<=%)[0-9A-Fa-f]{2})"
     r"|(?P<escape>(?<=\\)(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})))"

@@ -63,6 +63,8 @@ WAYS: Final[dict[str, Way]] = {
     "code spans": lambda text: f"`{text[:9]}``{text[9:]}`",
     "bold": lambda text: f"{text[:9]}**{text[9:]}**",
     "tags": lambda text: f"{text[:9]}<b>{text[9:15]}</b>{text[15:]}",
+    "colours": lambda text: "\x1b[1;31m".join(text[at : at + 6] for at in range(0, len(text), 6)),
+    "colours in JSON": lambda text: json.dumps("\x1b[0m".join(text[at : at + 6] for at in range(0, len(text), 6))),
     "comments": lambda text: f"{text[:9]}<!-- x -->{text[9:]}",
     "spaced": " ".join,
     "one a line": "\n".join,
