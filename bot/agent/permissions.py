@@ -6,7 +6,7 @@ is generated from it. Which paths a pattern reaches is said in `rule_paths`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -101,8 +101,12 @@ _RULE = re.compile(r"(?P<tool>[A-Za-z_]+)(?:\((?P<pattern>.*)\))?")
 _COMPOUND: Final = re.compile(r"[;&|\n`<>]|\$\(")
 _BETWEEN: Final = re.compile(r"[;&|\n`(){}<>]")
 _BEFORE: Final = re.compile(
-    r"^(?:(?:\w+=\S*|!|if|then|else|elif|while|until|do|time|exec|command|builtin|eval|env|nohup|nice|sudo|xargs)\s+)+"
+    r"^(?:(?:[A-Za-z_]\w*=\S*|(?:\S*/)?(?:!|if|then|else|elif|while|until|do|time|exec|command|builtin|eval|env|nohup|nice|"
+    r"sudo|xargs|timeout|setsid|stdbuf|sh|bash|dash|zsh)(?:\s+(?:-\S*|\d\S*))*)\s+)+"
 )
+_FOLDER: Final = re.compile(r"^\S*/")
+_OF_GIT: Final = re.compile(r"^git(?:\s+(?:-[Cc]\s+\S+|-\S+))+\s+")
+"""git's own options, before its subcommand."""
 FETCH: Final = "WebFetch"
 _DOMAIN: Final = "domain:"
 _HOST: Final = re.compile(r"https://([a-z0-9.-]+)(?=[:/]|$)", re.ASCII)
@@ -240,6 +244,12 @@ def _compound(command: str) -> bool:
     return _COMPOUND.search(command) is not None
 
 
-def _parts(command: str) -> list[str]:
-    """Split a command line at every sign that may begin another command, and at what may stand before a command."""
-    return [_BEFORE.sub("", part.strip()) for part in _BETWEEN.split(command)]
+def _parts(command: str) -> Iterator[str]:
+    """Split a command line at every sign that may begin another command, and give each part as it is written and as it
+    is run: without quotes, further blanks, what may stand before a command, the program's folder, and git's options."""
+    from bot.agent.shell_policy import unquoted
+
+    for part in _BETWEEN.split(command.replace("\\\n", "")):
+        yield _BEFORE.sub("", part.strip())
+        bare = _BEFORE.sub("", " ".join(unquoted(part).split()))
+        yield _OF_GIT.sub("git ", _FOLDER.sub("", bare))

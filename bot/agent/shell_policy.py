@@ -45,6 +45,7 @@ _ARITHMETIC: Final = frozenset("-eq -ne -lt -le -gt -ge".split())
 _OF_VARIABLES: Final = frozenset({"-v", "-R"})
 _OPEN_BLANK: Final = re.compile(r"(?<!\\)[ \t\n]|\\\n")
 _TEST: Final = re.compile(r"\[ .* \]|\[\[ .* \]\]")
+_QUOTING: Final = re.compile(r"""\$(?=['"])|['"\\]""")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -79,8 +80,13 @@ def names(line: str) -> tuple[str, ...]:
         found = _SIGNS.split(line)
     else:
         found = [line[node.start_byte : node.end_byte] for node in walk(root) if node.type in _WORDS]
-    bare = (re.sub(r"""['"\\]""", "", word) for word in found)
+    bare = (unquoted(word) for word in found)
     return tuple(dict.fromkeys(word for word in bare if word))
+
+
+def unquoted(text: str) -> str:
+    """Give a piece of a line without the signs that quote and escape."""
+    return _QUOTING.sub("", text)
 
 
 def walk(node: "Node") -> Iterator["Node"]:

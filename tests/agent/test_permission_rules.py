@@ -75,6 +75,10 @@ def test_what_a_rule_covers(rule: str, command: str, expected: bool) -> None:
         "if true; then git push; fi",
         "true\ngit push",
         "true & git push &",
+        "/usr/bin/git push",
+        "git -C x --no-pager -c a=b push",
+        "timeout 5 xargs -n1 git push",
+        "bash -ec 'git push'",
     ),
 )
 def test_a_denied_command_is_found_in_a_compound_line(command: str) -> None:
@@ -84,8 +88,28 @@ def test_a_denied_command_is_found_in_a_compound_line(command: str) -> None:
     for mode in MODES[1:]:
         assert denied.decide(mode, Kind.COMMAND, "Bash", {"command": command}).decision is DENY
         assert asked_.decide(mode, Kind.COMMAND, "Bash", {"command": command}).decision is ASK
-    other = command.replace("git push", "git pushy")
+    other = command.replace(" push", " pushy")
     assert denied.decide(Mode.BYPASS, Kind.COMMAND, "Bash", {"command": other}).decision is ALLOW
+
+
+@pytest.mark.req("P7")
+@pytest.mark.parametrize(
+    "command",
+    (
+        "git  push",
+        "git\tpush",
+        "'git' push",
+        'g"i"t push',
+        "\\git push",
+        "git pu\\sh x",
+        "git \\\n push",
+        "$'git' push",
+    ),
+)
+def test_a_denied_command_is_found_in_every_spelling(command: str) -> None:
+    """Blanks, quotes and escapes that the shell takes away hide nothing from a rule."""
+    denied = gate(deny="Bash(git push:*)", allow="Bash")
+    assert denied.decide(Mode.BYPASS, Kind.COMMAND, "Bash", {"command": command}).decision is DENY
 
 
 @pytest.mark.req("P7")
@@ -171,6 +195,7 @@ PATHS: list[tuple[str, str, Json, bool]] = [
     ("Read(.env)", "Bash", {"command": "cat ./a/../.env | head"}, True),
     ("Read(.env)", "Bash", {"command": "cat '.e'nv"}, True),
     ("Read(.env)", "Bash", {"command": "cat .e\\nv"}, True),
+    ("Read(.env)", "Bash", {"command": "cat $'.env'"}, True),
     ("Read(.env)", "Bash", {"command": 'echo "$(cat ".env")"'}, True),
     ("Read(.env)", "Bash", {"command": "cat < .env"}, True),
     ("Read(.env)", "Bash", {"command": "cat .e*"}, True),
