@@ -246,7 +246,7 @@ class Story:
                 | Compacted(text=text)
                 | Recovery(outcome=Outcome.UNRECOVERABLE | Outcome.ESCALATED, text=text)
             ):
-                return f"  ! {_who(event.agent)}{text}"
+                return f"  ! {_who(event.agent)}{self.redactor.redacted(text)}"
             case _:
                 return ""
 

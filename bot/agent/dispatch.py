@@ -201,7 +201,8 @@ async def _one(session: Session, prepared: Prepared, results: dict[str, Json]) -
     session.world.alarm.listen(output.text)
     Monitor(session).took(call["name"], output)
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
-    yield ToolFinished(session.agent, ident, call["name"], output.text, output.is_error)
+    refused = isinstance(prepared, Refusal)
+    yield ToolFinished(session.agent, ident, call["name"], output.text, output.is_error, refused=refused)
 
 
 async def _guarded(session: Session, ready: Ready) -> AsyncIterator[AgentEvent | Progress | ToolOutput]:

@@ -98,6 +98,8 @@ class ToolFinished:
     name: str
     text: str
     is_error: bool
+    refused: bool = False
+    """Whether the tool did not run, so that the text is the harness's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ class Watch:
         """Say what becomes of a call that failed: its model is told, and what was denied is for the parent to ask."""
         if not event.is_error:
             return []
-        if event.text.startswith(DENIED):
+        if event.refused and event.text.startswith(DENIED):
             self.recoveries.append(Recovery(event.agent, Trouble.DENIED, Outcome.ESCALATED, event.text[:SHORT]))
         else:
             self.recoveries.append(Recovery(event.agent, Trouble.TOOL, Outcome.RECOVERED, event.text[:SHORT]))
