@@ -157,6 +157,8 @@ class AgentChanged:
     """The size of its context (S9)."""
     cost_usd: float | None = 0.0
     seconds: float = 0.0
+    why: str = ""
+    """What it failed for."""
 
 
 class Outcome(StrEnum):

@@ -206,7 +206,7 @@ def brief(request: str, plan: PlanDocument) -> str:
 
 def _row(row: Row) -> str:
     task, cost = cell(row.description), "unknown" if row.cost_usd is None else f"${row.cost_usd:.3f}"
-    return f"{row.type} | {task} | {row.state} | {row.tool_calls} | {row.tokens:,} | {row.seconds:.0f} | {cost}"
+    return f"{row.type} | {task} | {cell(row.state)} | {row.tool_calls} | {row.tokens:,} | {row.seconds:.0f} | {cost}"
 
 
 def table(head: str, rows: Sequence[str]) -> str:

@@ -30,7 +30,8 @@ class Progress:
                 self._todos = event.todos
             case AgentChanged():
                 used = (event.tool_calls, event.tokens, event.seconds, event.cost_usd)
-                self._rows[event.agent] = Row(event.type, event.description, str(event.state), *used)
+                state = f"{event.state}: {event.why}" if event.why else str(event.state)
+                self._rows[event.agent] = Row(event.type, event.description, state, *used)
             case ToolStarted():
                 self._calls += 1
             case Answered():

@@ -316,8 +316,10 @@ async def test_a_workspace_that_fails_fails_one_agent(room: Open, where: str) ->
     t.workspace.broken = where
     events = await drive(t.session)
     (result,) = results(t.session)
-    assert "The sub-agent code-1 failed" in result["content"]
-    assert final(events)["code-1"].state is Lifecycle.FAILED
+    assert result["content"].startswith("The sub-agent code-1 did not finish: ")
+    row = final(events)["code-1"]
+    assert (row.state, row.why in result["content"]) == (Lifecycle.FAILED, True)
+    assert row.why
     assert ended(events).end is End.ANSWERED
     assert len(children(r)) <= 1
 

@@ -41,14 +41,17 @@ def test_progress_at_the_start() -> None:
 def test_progress() -> None:
     """The todo list with its signs, one row a sub-agent, what was spent of the budget."""
     todos = (("Look", "completed"), ("Edit", "in_progress"), ("- [ ] test", "pending"))
-    rows = (Row("code", "a | b\n`<c>`", "running", 4, 12345, 6.7, 0.0123), Row("plan", "d", "failed", 0, 0, 0, None))
+    rows = (
+        Row("code", "a | b\n`<c>`", "running", 4, 12345, 6.7, 0.0123),
+        Row("plan", "d", "failed: a | b", 0, 0, 0, None),
+    )
     assert progress(Stage.EXECUTING, "acceptEdits", todos, rows, spent=(9, 0.5, 5)) == (
         "**Executing** · ▶ mode acceptEdits\n\n"
         "- ☑ Look\n- ▶ Edit\n- ☐ - ☐ test\n\n"
         "| sub-agent | task | state | tool calls | tokens | seconds | dollars |\n"
         "| ---|---|---|---|---|---|--- |\n"
         "| code | a \\| b '‹c>' | running | 4 | 12,345 | 7 | $0.012 |\n"
-        "| plan | d | failed | 0 | 0 | 0 | unknown |\n\n"
+        "| plan | d | failed: a \\| b | 0 | 0 | 0 | unknown |\n\n"
         "9 tool calls, $0.50 of $5.00."
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from bot.agent.events import AgentChanged, AgentEvent, Lifecycle
+from bot.agent.events import AgentChanged, AgentEvent, End, Ended, Lifecycle
 from bot.agent.modes import Mode
 from bot.agent.prompts import reminder
 from bot.agent.relay import closing
@@ -153,8 +153,9 @@ class Crew:
                     told = event if isinstance(event, ToolOutput) else told
                     yield event
         except PlangateError as error:
+            watch.ended = Ended(errand.agent, End.FAILED, str(error))
             yield watch.moved(Lifecycle.FAILED)
-            told = ToolOutput(f"The sub-agent {errand.agent} failed: {error}", is_error=True)
+            told = watch.report()
             yield told
         finally:
             self._ended(watch, told)

@@ -101,7 +101,8 @@ class Watch:
         spent = self.world.ledger.of(self.row.agent)
         cost = None if spent.unpriced else round(spent.cost_usd, 6)
         seconds = round(self.world.clock.monotonic() - self.started, 1)
-        self.row = replace(self.row, state=state, cost_usd=cost, seconds=seconds, **counts)  # type: ignore[arg-type]
+        why = self.end.text if state is Lifecycle.FAILED else ""
+        self.row = replace(self.row, state=state, cost_usd=cost, seconds=seconds, why=why, **counts)  # type: ignore[arg-type]
         self.rows[self.row.agent] = self.row
         return self.row
 
