@@ -24,8 +24,8 @@ from bot.outlet import redirected, unredacted
 INTERRUPTED: Final = 130
 _NO_SUCCESS: Final = frozenset({4, 5})
 _CURES: Final = {
-    errno.ENOSPC: "make room there",
-    errno.EDQUOT: "make room there",
+    errno.ENOSPC: "make room where PLANGATE_DATA_DIR is",
+    errno.EDQUOT: "make room where PLANGATE_DATA_DIR is",
     errno.EADDRINUSE: "choose another --port",
 }
 

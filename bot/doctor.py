@@ -16,6 +16,8 @@ from bot.config import Settings, settings
 from bot.consumer import WORKFLOW, lacking
 from bot.core.errors import Misconfigured, NoSandbox, PlangateError
 
+_ROOM = 1_000_000_000
+"""Bytes of disk below which a clone and its checkouts may well not fit."""
 _PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "git": "git"}
 
 
@@ -71,8 +73,11 @@ def _data_dir(given: Settings) -> Finding:
         return Finding(
             False, f"data directory: {where}: {error.strerror}", "set PLANGATE_DATA_DIR to a folder of yours"
         )
-    good = os.access(where, os.W_OK)
-    return Finding(good, f"data directory: {where}", "set PLANGATE_DATA_DIR to a folder that you can write to")
+    if not os.access(where, os.W_OK):
+        return Finding(False, f"data directory: {where}", "set PLANGATE_DATA_DIR to a folder that you can write to")
+    free = shutil.disk_usage(where).free
+    what = f"data directory: {where} ({free / 1e9:.1f} GB free)"
+    return Finding(free > _ROOM, what, "make room there, or set PLANGATE_DATA_DIR to a folder on another disk")
 
 
 def _model(given: Settings) -> Finding:

@@ -6,7 +6,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from io import TextIOBase
+from io import TextIOBase, TextIOWrapper
 from typing import TextIO, cast
 
 from bot.core.redaction import Redactor
@@ -61,6 +61,9 @@ def unredacted(out: TextIO) -> TextIO:
 
 @contextmanager
 def redirected(redactor: Redactor) -> Iterator[None]:
-    """Put standard output and error behind an outlet."""
+    """Put standard output and error behind an outlet; what a stream's encoding lacks is shown as ``?``."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     with redirect_stdout(outlet(sys.stdout, redactor)), redirect_stderr(outlet(sys.stderr, redactor)):
         yield

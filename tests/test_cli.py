@@ -160,6 +160,13 @@ def test_a_wrong_value_is_named(arguments: str, said: str, capsys: pytest.Captur
     assert said in capsys.readouterr().err
 
 
+def test_a_terminal_that_lacks_a_sign_is_no_end() -> None:
+    """Where the encoding of the output has no ⏸ or ✓, something else is shown, and the command goes on."""
+    done = program("doctor", PYTHONIOENCODING="ascii", PLANGATE_DATA_DIR="/nonexistent/plangate")
+    assert "? bwrap: " in done.stdout
+    assert "Traceback" not in done.stderr
+
+
 def test_an_output_that_nobody_reads_any_more_ends_quietly() -> None:
     """`plangate schema | head` shows no traceback; here the reader is gone before the first line."""
     line = f"{PROGRAM} schema | true"

@@ -125,6 +125,7 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Loc
     warming.start()
     try:
         source = await LocalRepository.open(options.folder, unsafe=options.unsafe)
+        source.need_writable()
         local = Local(settings, source, Mirror.of(source, mirrors(settings.data_dir)))
         await local.mirror.ensure(source.head)
         keys = await _configuration(local)

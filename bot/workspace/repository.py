@@ -80,6 +80,15 @@ class LocalRepository:
         """Whether it lacks contents of its past itself (git-clone(1), --filter)."""
         return any((self.place.common_dir / "objects" / "pack").glob("*.promisor"))
 
+    def need_writable(self) -> None:
+        """Raise Misconfigured where nothing could be pushed to it: in a sandbox root has no right to others' files."""
+        objects = self.place.common_dir / "objects"
+        found = objects.stat()
+        others = os.geteuid() == 0 and found.st_uid != 0 and not found.st_mode & 0o002 and not self.unsafe
+        if others or not os.access(objects, os.W_OK):
+            mend = "run as its owner, or give it to this user: chown -R"
+            raise Misconfigured("the repository is not this user's to write to", where=self.folder, mend=mend)
+
     @property
     def upload_pack(self) -> str:
         """The command line, for git's ``--upload-pack``, that reads from this repository in a sandbox."""

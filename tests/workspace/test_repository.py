@@ -88,11 +88,15 @@ async def test_borrowed_objects(repository: Repository, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
 async def test_owned_by_somebody_else(repository: Repository, tmp_path: Path) -> None:
-    """Another owner does not keep a readable repository from being read."""
+    """Another owner does not keep a readable repository from being read; what could not be pushed to is told early."""
     for path in (repository.path, *repository.path.rglob("*")):
         os.lchown(path, 4321, 4321)
     source = await LocalRepository.open(repository.path)
     assert source.uncommitted == 0
+    with pytest.raises(Misconfigured, match=r"not this user's to write to.*chown"):
+        source.need_writable()
+    (repository.path / ".git/objects").chmod(0o777)
+    source.need_writable()
 
 
 async def test_other_hash(tmp_path: Path) -> None:
