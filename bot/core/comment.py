@@ -45,6 +45,8 @@ _BEYOND_ROOM: Final = 5_000
 """Characters for the files of an amendment, and for those of them that its plan did not name."""
 _COMMAND_ROOM: Final = 200
 """Characters of a command in a table."""
+_OVER: Final = {"answered": "Executed", "suspended": "Waiting for an answer", "limit": "Stopped at a limit"}
+"""How a session ended, where its name alone does not tell it."""
 _BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 
@@ -167,16 +169,19 @@ class Row:
 
 
 def progress(
-    stage: Stage,
+    at: str,
     mode_name: str,
     todos: Sequence[tuple[str, str]],
     rows: Sequence[Row],
     *,
     spent: tuple[int, float | None, float | None],
 ) -> str:
-    """Render the progress comment: stage, todo list, sub-agents, spent (tool calls, dollars, budget)."""
+    """Render the progress comment: todo list, sub-agents, spent (tool calls, dollars, budget).
+
+    `at` is the stage, or how the session ended.
+    """
     calls, cost, budget_usd = spent
-    parts = [f"**{str(stage).replace('_', ' ').capitalize()}** · {mode_sign(mode_name)}"]
+    parts = [f"**{_OVER.get(at) or at.replace('_', ' ').capitalize()}** · {mode_sign(mode_name)}"]
     if todos:
         parts.append("\n".join(f"- {_BOXES[status]} {disarmed(content)}" for content, status in todos))
     if rows:

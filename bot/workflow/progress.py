@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bot.agent.events import AgentChanged, AgentEvent, Answered, TodosChanged, ToolStarted
+from bot.agent.events import AgentChanged, AgentEvent, Answered, Ended, TodosChanged, ToolStarted
 from bot.core.comment import Row, progress
 from bot.core.gate import Stage
 from bot.core.reply_text import how_to_stop
@@ -21,6 +21,7 @@ class Progress:
         self._todos: tuple[tuple[str, str], ...] = ()
         self._rows: dict[str, Row] = {}
         self._calls = 0
+        self._end = ""
         self._changed = asyncio.Event()
 
     def take(self, event: AgentEvent) -> None:
@@ -36,6 +37,8 @@ class Progress:
                 self._calls += 1
             case Answered():
                 pass
+            case Ended():
+                self._end = str(event.end)
             case _:
                 return
         self._changed.set()
@@ -57,5 +60,7 @@ class Progress:
         ledger = self._desk.world.ledger
         cost = ledger.cost_usd if ledger.priced else None
         rows = tuple(self._rows.values())
-        text = progress(self._stage, self._mode, self._todos, rows, spent=(self._calls, cost, ledger.budget_usd))
-        await self._desk.dialogue.progress(f"{text} {how_to_stop(self._desk.orders.mention)}", self._ask)
+        spent = (self._calls, cost, ledger.budget_usd)
+        text = progress(self._end or self._stage, self._mode, self._todos, rows, spent=spent)
+        hint = "" if self._end else f" {how_to_stop(self._desk.orders.mention)}"
+        await self._desk.dialogue.progress(text + hint, self._ask)

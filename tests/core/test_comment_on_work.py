@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from bot.agent.events import End
 from bot.core import visible
 from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
 from bot.core.comment import Row, brief, followed, progress, superseded
@@ -54,6 +55,13 @@ def test_progress() -> None:
         "| plan | d | failed: a \\| b | 0 | 0 | 0 | unknown |\n\n"
         "9 tool calls, $0.50 of $5.00."
     )
+
+
+@pytest.mark.parametrize("end", End)
+def test_progress_at_the_end(end: End) -> None:
+    """Whatever a session ends with, its comment says so instead of the stage: nobody takes it for work under way."""
+    text = progress(end, "acceptEdits", (), (), spent=(9, 0.5, 5))
+    assert text.split("**")[1].split()[0] in {"Executed", "Waiting", "Stopped", "Refused", "Failed"}
 
 
 def body(*checks: dict[str, Any], cost_usd: float | None = 1.234, plan: PlanDocument = PLAN) -> str:
