@@ -60,7 +60,7 @@ def test_killed_between_the_answer_and_the_end_of_the_look(tmp_path: Path) -> No
     assert Inbox(tmp_path / "inbox").waiting() == ()
 
 
-@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))
+@pytest.mark.parametrize("number", (signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)))
 def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     """Looks are cancelled, everything closes, the exit code is 0; the delivery stays for the next start."""
     with started(tmp_path, "hangs") as process:

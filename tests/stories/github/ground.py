@@ -397,6 +397,11 @@ def at(world: World, comment: Comment, login: str, content: str, when: datetime)
     world.reactions[made.id] = replace(made, created_at=when)
 
 
+def long(value: object) -> Any:
+    """Leave a case of a parametrised story to the runs before a change lands."""
+    return pytest.param(value, marks=pytest.mark.long)
+
+
 def soak(value: object) -> Any:
     """Leave a case of a parametrised story to the long campaigns."""
     return pytest.param(value, marks=pytest.mark.soak)

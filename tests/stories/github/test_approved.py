@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.gate import Stage
-from tests.stories.github.ground import FIXED, HOME, Model, Story, soak
+from tests.stories.github.ground import FIXED, HOME, Model, Story, long, soak
 
 
 def approves_by_hand(story: Story, way: str) -> None:
@@ -57,7 +57,7 @@ async def test_a_code_owner_is_enough_for_high_risk(story: Story, model: Model) 
 
 
 @pytest.mark.req("PR1", "PR2")
-@pytest.mark.parametrize("way", ("+1", soak("rocket"), "tick", "digest", soak("slash")))
+@pytest.mark.parametrize("way", ("+1", soak("rocket"), "tick", long("digest"), soak("slash")))
 async def test_approved(story: Story, way: str) -> None:
     """A maintainer's yes, however it is given, starts the work and ends in one branch and one pull request."""
     await story.planned()

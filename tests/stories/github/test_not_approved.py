@@ -7,7 +7,7 @@ import pytest
 from bot.core.gate import Stage
 from bot.testing.github import conversation
 from bot.testing.github.world import Actor
-from tests.stories.github.ground import HOME, Story, at
+from tests.stories.github.ground import HOME, Story, at, long
 
 Try = Callable[[Story], object]
 
@@ -147,7 +147,7 @@ async def test_remove_it_and_add_it_again(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
-@pytest.mark.parametrize("way", ("-1", "command"))
+@pytest.mark.parametrize("way", ("-1", long("command")))
 async def test_rejected(story: Story, way: str) -> None:
     """A no of somebody who may approve ends the round: nothing is done, and one comment says so."""
     await story.planned()
