@@ -212,7 +212,10 @@ class Journal(Protocol):
 
 
 class Transcripts(Protocol):
-    """The transcripts of a thread's sessions, encrypted at rest (L9)."""
+    """The transcripts of a thread's sessions, encrypted at rest (L9).
+
+    `load`, `kept` and `behind` may have to ask where the journal is: they block, and are called from a thread.
+    """
 
     def append(self, session: SessionId, lines: Sequence[Line]) -> None:
         """Add lines that belong together; on return a crash of this process cannot lose them."""

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-import pytest
 from pydantic import BaseModel
 
 from bot.agent.decision_table import REGENERATE, markdown, rows

@@ -6,6 +6,7 @@ transcript tells by itself is the summary: nothing waits for a model here. Rules
 stay as they are; the stored transcript keeps everything, and one line says what is sent from now on.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -75,7 +76,7 @@ async def compacted(session: Session) -> AsyncGenerator[AgentEvent, None]:
     head = session.history[:start]
     kept = turns.bounded(session.history[start:], int(RESULT_SHARE * abilities.window))
     if len(head) > 1:
-        everything = said(session.world.transcripts.load(session.id))
+        everything = said(await asyncio.to_thread(session.world.transcripts.load, session.id))
         given = await given_again(session, everything, kept, abilities.window)
         part = Part(head, kept, given, abilities)
         for by, back_end in _back_ends(part):  # noqa: B007 - the last one that was tried made it

@@ -5,6 +5,7 @@ saved between two steps of the main agent, when nothing of it touches the tree; 
 bounded how often.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ async def checkout(desk: Desk, now: Record) -> Checkout:
     request = now.last(Move.REQUESTED).n
     name = f"{desk.place.repository}-{desk.place.thread}-{request}-{now.base[:16]}"
     transcripts, session = desk.world.transcripts, now.work_session
-    anew = desk.pulls is not None and transcripts.behind(session)
+    anew = desk.pulls is not None and await asyncio.to_thread(transcripts.behind, session)
     return await desk.workspace.checkout(name, now.base, lambda: transcripts.kept(session), anew=anew)
 
 

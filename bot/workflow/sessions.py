@@ -62,7 +62,7 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         journaled(desk, now, opening.ident) as reaching,
         toolhost(desk, tree, opening.access, network := Network(opening.hosts, reaching.take)) as host,
     ):
-        lines = desk.world.transcripts.load(opening.ident)
+        lines = await asyncio.to_thread(desk.world.transcripts.load, opening.ident)
         types = types_of(await desk.agents()) if desk.agents else TYPES
         tools = _tools(desk, types)
         frozen = frozen_of(lines, desk.orders.model) or Frozen(
@@ -78,7 +78,7 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         crew.types, context.delegate = types, crew.delegate
         context.light = Light(session, desk.orders.light_model).ask
         if lines:
-            _restored(session, crew, lines, now=now)
+            await _restored(session, crew, lines, now=now)
         else:
             _begun(desk, now, session, opening=opening, environment=environment)
         bound(desk, now)
@@ -166,14 +166,14 @@ def session_of(desk: Desk, now: Record) -> SessionId:
     return now.planning_session if planned else now.work_session
 
 
-def _restored(session: Session, crew: Crew, lines: tuple[Line, ...], *, now: Record) -> None:
+async def _restored(session: Session, crew: Crew, lines: tuple[Line, ...], *, now: Record) -> None:
     """Take a saved session and its sub-agents over; what this process or the journal has booked is not booked twice."""
     ledger = session.world.ledger
     booked = dict(ledger.rows)
     session.restore(lines)
     if any(agent == session.agent for agent, _ in booked):
         ledger.rows = booked
-    crew.restore(lines)
+    await asyncio.to_thread(crew.restore, lines)
     if session.asked is None:
         session.queued += crew.lost(lines)
     if any(agent == session.agent for agent, _ in booked):

@@ -10,6 +10,7 @@ Rules
 - One process at a time works with a name; the lock dies with it.
 """
 
+import asyncio
 import hashlib
 import os
 import re
@@ -69,7 +70,7 @@ class Checkouts:
             await self.mirror.ensure(base)
             making = await self._begin(place)
             await self.mirror.healed(base, lambda: self._populate(making / "tree", base))
-            await _restore(making / "tree", base, kept())
+            await _restore(making / "tree", base, await asyncio.to_thread(kept))
             (making / "base").write_text(base)
             os.rename(making, place)
         os.utime(place / "base")

@@ -181,7 +181,7 @@ class Crew:
             async with self._places, place.opened(limits.bounds) as host:
                 earlier = None
                 if sent.before:
-                    sent, earlier = self._making.resumed(sent, host, limits, found=place.checkout.found)
+                    sent, earlier = await self._making.resumed(sent, host, limits, found=place.checkout.found)
                     yield watch.recoveries[-1]
                 work = Work(
                     watch, self._prefixes, partial(self._making.begun, sent, host), limits, sent.errand.brief, earlier

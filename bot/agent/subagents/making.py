@@ -1,5 +1,6 @@
 """Makes the sessions of sub-agents: new ones, and those that an earlier process left (S3, L9)."""
 
+import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -59,13 +60,14 @@ class Making:
 
     post: Post
 
-    def resumed(self, sent: Sent, host: Toolhost, limits: Limits, *, found: bool) -> tuple[Sent, Session | None]:
+    async def resumed(self, sent: Sent, host: Toolhost, limits: Limits, *, found: bool) -> tuple[Sent, Session | None]:
         """Give the session of one that was interrupted, to go on with; None for one that begins again.
 
         Raises Refused for one whose work was lost before.
         """
         errand, watch, before = sent.errand, sent.watch, sent.before
-        lines = self.post.parent.world.transcripts.load(before.session) if before and found else ()
+        load = self.post.parent.world.transcripts.load
+        lines = await asyncio.to_thread(load, before.session) if before and found else ()
         session = self._session(sent, host, limits=limits, lines=lines) if lines else None
         if session is not None:
             taken_over(session, lines)

@@ -1,6 +1,10 @@
 """What a lost disk costs: work goes on from the last half minute, and nothing is paid for or counted twice (L9)."""
 
 import asyncio
+import re
+import sys
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +26,25 @@ from tests.stories.github.moments import exactly_one
 from tests.stories.ground import until
 
 A_HALF_MINUTE: Final = 31.0
+_held_up: list[str] = []
+"""Who had the event loop wait for the journal's git, which may be a minute away."""
+
+
+def _hear(event: str, _: object) -> None:
+    """Note a git of the journal that is started while an event loop waits for it."""
+    if event != "subprocess.Popen" or asyncio._get_running_loop() is None:
+        return
+    stack = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_stack()]
+    if any("/bot/store/plumbing.py" in place for place in stack):
+        _held_up.extend(place for place in stack if re.search("/bot/(agent|compose|workflow|workspace)/", place))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nobody_waits() -> Iterator[None]:
+    """Whatever is kept and found again in these stories, the loop goes on meanwhile: deliveries wait for no git."""
+    sys.addaudithook(_hear)
+    yield
+    assert _held_up == []
 
 
 def other_disk(story: Story, folder: Path) -> GitHubHost:
