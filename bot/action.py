@@ -8,7 +8,7 @@ or is owed by a job that is gone.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Protocol, TextIO
 
@@ -80,22 +80,25 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
 
 
 async def _open(given: ActionSettings, runner: Runner) -> int:
-    number = thread_in(given)
+    number, told = thread_in(given)
     async with host_of(given.settings, given.repository, given.run) as host:
-        address = await thread_of(host, given.repository, number) if number else None
+        address = replace(await thread_of(host, given.repository, number), told=told) if number else None
         return await play(Job(host, given, runner), address)
 
 
-def thread_in(given: ActionSettings) -> int:
-    """Give the number of the thread that the event is about, 0 when it is about none; raises Misconfigured."""
+def thread_in(given: ActionSettings) -> tuple[int, str]:
+    """Give the number of the thread that the event is about, 0 when it is about none, and the key of what was said.
+
+    Raises Misconfigured.
+    """
     try:
         body = given.event_path.read_bytes()
         if given.event in EVENTS:
             wake = parse(given.event, body)
-            return wake.thread or 0 if wake else 0
+            return (wake.thread or 0, wake.told) if wake else (0, "")
         # A run that was started by hand, or by a job without secrets, may name a thread.
         inputs = json.loads(body).get("inputs") or {}
-        return int(str(inputs.get("thread") or "0"))
+        return int(str(inputs.get("thread") or "0")), ""
     except (OSError, ValueError, AttributeError) as error:
         raise Misconfigured(
             f"the event cannot be read: {error}", where="GITHUB_EVENT_PATH", mend="run this in a job of GitHub Actions"

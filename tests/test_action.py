@@ -257,8 +257,10 @@ async def test_failed_work_fails_the_job_once(ran: Run, when: datetime, code: in
     assert "no `way` ::error::x" in done.summary
 
 
+SPOKEN: dict[str, object] = {"issue": {"number": 3}, "comment": {"id": 2**31}, "repository": {}, "action": "created"}
 EVENTS: dict[str, tuple[str, dict[str, object], int]] = {
     "a comment": ("issue_comment", {"issue": {"number": 3}, "repository": {}}, 3),
+    "a comment that is new": ("issue_comment", SPOKEN, 3),
     "a review": ("pull_request_review", {"pull_request": {"number": 4}, "repository": {}}, 4),
     "the schedule": ("schedule", {"schedule": "*/10 * * * *"}, 0),
     "by hand": ("workflow_dispatch", {"inputs": None}, 0),
@@ -270,12 +272,13 @@ EVENTS: dict[str, tuple[str, dict[str, object], int]] = {
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_an_event_names_its_thread(tmp_path: Path, name: str) -> None:
-    """Every event that starts the Action says which thread to look at, or that there is none."""
+    """Every event that starts the Action says which thread to look at, or that there is none, and what is new there."""
     event, payload, number = EVENTS[name]
     if "repository" in payload:
         payload = payload | {"repository": {"id": 1, "name": "r", "owner": {"id": 2, "login": "o"}}}
     (tmp_path / "event.json").write_text(json.dumps(payload))
-    assert thread_in(given(tmp_path, GITHUB_EVENT_NAME=event)) == number
+    told = f"comment-{2**31}" if "comment" in payload else ""
+    assert thread_in(given(tmp_path, GITHUB_EVENT_NAME=event)) == (number, told)
 
 
 @pytest.mark.parametrize("text", ("", "{", "[]", '{"inputs": {"thread": "x"}}'))

@@ -167,7 +167,7 @@ async def _received(service: Service, request: Request, body: bytes) -> tuple[in
 def _address(wake: Wake) -> Address | None:
     if wake.repository is None or wake.thread is None:
         return None
-    return Address(wake.installation, wake.repository, wake.owner, wake.name, wake.thread)
+    return Address(wake.installation, wake.repository, wake.owner, wake.name, wake.thread, wake.told)
 
 
 def serve(

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, stop_never
@@ -105,7 +105,8 @@ class Worker:
         if guid is not None:
             thread.waiting.add(guid)
         if address is not None:
-            self._open[key] = thread.address = address  # a repository may have been renamed since
+            thread.address = address  # a repository may have been renamed since
+            self._open[key] = replace(address, told="")
         thread.wanted = True
         thread.word.set()
 

@@ -86,6 +86,8 @@ class Address:
     owner: str
     name: str
     number: int
+    told: str = field(default="", compare=False)
+    """The key of what a delivery says was said there: a look waits a little until it is to be seen."""
 
 
 @dataclass(slots=True)
@@ -259,7 +261,7 @@ class GitHubHost:
             with laid(self.settings.data_dir) as alarm:
                 for value, kind in alarm.named:
                     self.redactor.learn(value, kind)
-                dialogue = await self._dialogue(reached, facts, ThreadNumber(address.number), keys)
+                dialogue = await self._dialogue(reached, facts, address, keys)
                 rooms = (dialogue, workspace, alarm)
                 async with reached.kept_fresh(), dialogue.held():
                     yield await self._joined(reached, facts, keys=keys, rooms=rooms, mistake=mistake)
@@ -277,17 +279,19 @@ class GitHubHost:
         return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
     async def _dialogue(
-        self, reached: Reached, facts: repository.Repository, thread: ThreadNumber, keys: "Configuration"
+        self, reached: Reached, facts: repository.Repository, address: Address, keys: "Configuration"
     ) -> GitHubDialogue:
-        return GitHubDialogue.on(
+        made = GitHubDialogue.on(
             reached.door,
             reached.at,
-            thread,
+            ThreadNumber(address.number),
             bot=await self.connections.bot(reached.door),
             signer=MarkerSigner(self._key, facts.id),
             keys=self._manners(keys),
             base=facts.default_branch,
         )
+        made.told = address.told
+        return made
 
     async def _joined(
         self,

@@ -60,7 +60,7 @@ class Seeker:
         try:
             address = self.threads.address
             variables = {"owner": address.owner, "name": address.name, "number": number, "question": shown}
-            data = await self.threads.door.graphql(_QUERY, variables, partial=True)
+            data = await self.threads.door.node(_QUERY, variables)
             return await self._read(number, data, posted, boxes)
         except PlangateError:
             return Look(complete=False)

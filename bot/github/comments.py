@@ -18,7 +18,7 @@ from bot.core.marker import NO_DIGEST, Key
 from bot.core.names import ThreadNumber
 from bot.core.turn import Sign
 from bot.core.visible import newlines
-from bot.github.door import Door, Json
+from bot.github.door import LAGS, Door, Json
 from bot.github.errors import Unknown
 from bot.github.people import time
 from bot.github.repository import Address
@@ -76,9 +76,12 @@ class Comments:
             return there
         return await self.edit(there.id, text)
 
-    async def find(self, kind: str, ask: int) -> Posted | None:
-        """Look for our comment of that kind and ask, through all pages; of several the oldest."""
-        async for comment in self.door.pages(f"{self._path}/comments"):
+    async def find(self, kind: str, ask: int, since: str = "") -> Posted | None:
+        """Look for our comment of that kind and ask, through all pages; of several the oldest.
+
+        With `since`, a time as GitHub writes it, only among those that were made or changed then or later.
+        """
+        async for comment in self.door.pages(f"{self._path}/comments", {"since": since} if since else None):
             found = marker.parse(comment["body"] or "")
             if (
                 found is not None
@@ -94,6 +97,10 @@ class Comments:
         text = self.door.redactor.redacted(text)
         path = f"{self.address.path}/issues/comments/{ident}"
         await self.door.change(path, {"body": text})
+        for pause in LAGS:
+            if same((back := _posted(await self.door.get(path))).body, text):
+                return back
+            await self.door.clock.sleep(pause)
         return _checked(_posted(await self.door.get(path)), text)
 
     async def supersede(self, node: str, why: str) -> None:
@@ -158,7 +165,15 @@ class Comments:
             if found is None:
                 raise
             return found
-        return _checked(_posted(await self.door.get(f"{self.address.path}/issues/comments/{made['id']}")), text)
+        return _checked(await self._listed(kind, ask, made), text)
+
+    async def _listed(self, kind: str, ask: int, made: Json) -> Posted:
+        """Read a new comment back from the list: what the next look-up missed there would be posted twice."""
+        for pause in (*LAGS, 0.0):
+            if found := await self.find(kind, ask, made["created_at"]):
+                return found
+            await self.door.clock.sleep(pause)
+        return _posted(made)
 
     @property
     def _path(self) -> str:

@@ -61,6 +61,8 @@ class Wake:
     name: str
     thread: ThreadNumber | None
     sender: int | None
+    told: str
+    """The key of what was said on the thread just now; "" where the event tells of something else."""
 
     @property
     def doer(self) -> int | None:
@@ -122,7 +124,21 @@ def _wake(event: str, guid: str, payload: "Payload") -> Wake | None:
         name=repository.name if repository else "",
         thread=ThreadNumber(thread) if thread else None,
         sender=payload.sender.id if payload.sender else None,
+        told=_told(event, payload),
     )
+
+
+def _told(event: str, payload: "Payload") -> str:
+    """Give the key of what somebody said, as a thread that is read has it."""
+    match event, payload.action:
+        case "issues" | "pull_request", "opened":
+            return "issue"
+        case "issue_comment", "created" if payload.comment:
+            return f"comment-{payload.comment.id}"
+        case "pull_request_review", "submitted" if payload.review and payload.review.body:
+            return f"review-{payload.review.id}"
+        case _:
+            return ""
 
 
 def _thread(event: str, payload: "Payload") -> int | None:

@@ -74,6 +74,8 @@ class GitHubDialogue:
     key: Key
     base: str
     manners: Manners = Manners()
+    told: str = ""
+    """The key of what a delivery says was said."""
     comments: Comments = field(init=False)
     _threads: Threads = field(init=False)
     _progress: Progress = field(init=False)
@@ -93,8 +95,8 @@ class GitHubDialogue:
         return cls(door, address, thread, listener, Key(signer.key_id, signer.mac), base, keys)
 
     async def subject(self) -> Subject:
-        """Say what the thread is about now; raises Missing."""
-        self._read = await self._threads.read(self.thread)
+        """Say what the thread is about now, once it shows what was told of; raises Missing."""
+        self._read = await self._threads.read(self.thread, self.told)
         if self._read.head_branch == self.base:  # work goes to a branch of its own, never onto the default branch
             return Subject(self._read.title)
         return Subject(self._read.title, self._read.head, self._read.head_branch)

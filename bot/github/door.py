@@ -31,6 +31,8 @@ PAGE: Final = 100
 TIMEOUT: Final = 30
 TRIES: Final = 4
 """How often a request is sent that may be sent again."""
+LAGS: Final = (1.0, 3.0)
+"""Seconds after which is read again what must be there: GitHub's reads may lag behind its writes and webhooks."""
 # https://docs.github.com/en/rest/about-the-rest-api/api-versions
 API_VERSION: Final = "2022-11-28"
 USER_AGENT: Final = "plangate"
@@ -119,6 +121,15 @@ class Door:
         """Ask, and give the data. With `partial`, what was not found is null in it instead of an error."""
         body = {"query": query, "variables": variables}
         return _data(await self._send(_Request("POST", self.graphql_url, body=body, reads=True)), partial=partial)
+
+    async def node(self, query: str, variables: Json) -> Json:
+        """Ask about a `node` that was there; null in the data only where it is missing for longer than reads lag."""
+        for pause in LAGS:
+            data = await self.graphql(query, variables, partial=True)
+            if data["node"]:
+                return data
+            await self.clock.sleep(pause)
+        return await self.graphql(query, variables, partial=True)
 
     async def mutate(self, mutation: str, variables: Json) -> Json:
         """Set something that may be set twice; gives the data."""

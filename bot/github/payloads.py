@@ -44,6 +44,13 @@ class Numbered(_Part):
     number: _Id
 
 
+class Review(_Part):
+    """A review; one without a body stands for its comments alone."""
+
+    id: _Id
+    body: str | None = None
+
+
 class Checked(_Part):
     """A check run, a check suite or a workflow run, with the pull requests of its head (none for forks)."""
 
@@ -59,6 +66,8 @@ class Payload(_Part):
     sender: Account | None = None
     issue: Numbered | None = None
     pull_request: Numbered | None = None
+    comment: Identified | None = None
+    review: Review | None = None
     check_run: Checked | None = None
     check_suite: Checked | None = None
     workflow_run: Checked | None = None

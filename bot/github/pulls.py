@@ -10,8 +10,8 @@ from bot.core.approval import Actor
 from bot.core.errors import Refused, Transient
 from bot.core.names import CommitId
 from bot.core.pull import PullOrder, PullRequest
-from bot.github.door import Door, Json
-from bot.github.errors import Unknown, Unprocessable
+from bot.github.door import LAGS, Door, Json
+from bot.github.errors import Missing, Unknown, Unprocessable
 from bot.github.repository import Address
 
 _TRIES: Final = 4
@@ -76,10 +76,19 @@ class GitHubPulls:
     async def _made(self, order: PullOrder, body: str) -> Json:
         wanted = {"title": order.title, "head": order.branch, "base": order.base, "body": body, "draft": order.draft}
         made = await self.door.post(f"{self.address.path}/pulls", wanted)
-        back: Json = await self.door.get(f"{self.address.path}/pulls/{made['number']}")
+        back = await self._back(f"{self.address.path}/pulls/{made['number']}")
         if back["head"]["ref"] != order.branch or _plain(back["body"]) != _plain(body):
             raise Transient("GitHub shows another pull request than was made", where=str(back["html_url"]))
         return back
+
+    async def _back(self, path: str) -> Json:
+        """Read back what was made, as soon as it is to be seen."""
+        for pause in LAGS:
+            try:
+                return dict(await self.door.get(path))
+            except Missing:
+                await self.door.clock.sleep(pause)
+        return dict(await self.door.get(path))
 
     async def _attended(self, pull: Json, order: PullOrder) -> tuple[str, ...]:
         """Label the pull request and ask for reviews, each for itself; gives what could not be done, and why.

@@ -97,7 +97,7 @@ class Looker:
     async def look(self, plan: PlanDocument, shown: str) -> Snapshot:
         """Take one look; never raises what GitHub does: then the snapshot is incomplete."""
         try:
-            data = await self._door.graphql(_QUERY, self._variables(plan, shown), partial=True)
+            data = await self._door.node(_QUERY, self._variables(plan, shown))
             return await self._snapshot(plan, shown, data)
         except PlangateError:
             return Snapshot(Shown(plan.expires), complete=False, plans=plan.plan)

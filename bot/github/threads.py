@@ -4,6 +4,7 @@ https://docs.github.com/en/graphql/reference/unions#issueorpullrequest
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -12,7 +13,7 @@ from bot.core.approval import Actor
 from bot.core.codepoints import shown
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.visible import visible
-from bot.github.door import Door, Json
+from bot.github.door import LAGS, Door, Json
 from bot.github.errors import Missing
 from bot.github.people import WHO, actor, time
 from bot.github.repository import Address
@@ -133,8 +134,20 @@ class Threads:
     def __post_init__(self) -> None:
         self._variables = {"owner": self.address.owner, "name": self.address.name}
 
-    async def read(self, number: ThreadNumber) -> Thread:
-        """Read a thread with its newest 100 comments and reviews, by one query; raises Missing."""
+    async def read(self, number: ThreadNumber, told: str = "") -> Thread:
+        """Read a thread with its newest 100 comments and reviews, by one query; raises Missing.
+
+        Waits a little for what a delivery told of by its key: a webhook can come before the API shows what it is about.
+        """
+        for pause in LAGS if told else ():
+            with suppress(Missing):
+                thread = await self._now(number)
+                if any(said.key == told for said in thread.everything()):
+                    return thread
+            await self.door.clock.sleep(pause)
+        return await self._now(number)
+
+    async def _now(self, number: ThreadNumber) -> Thread:
         found = (await self.door.graphql(_THREAD, {**self._variables, "number": number}))["repository"]
         if found is None or found["issueOrPullRequest"] is None:
             raise Missing(

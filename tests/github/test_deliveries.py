@@ -87,6 +87,27 @@ def test_an_event_says_which_thread_to_look_at(event: str, extra: dict[str, obje
     assert (wake.installation, wake.repository, wake.owner, wake.name, wake.sender) == (9, 5, "acme", "repo", 3)
 
 
+@pytest.mark.parametrize(
+    ("event", "extra", "told"),
+    (
+        ("issues", {"action": "opened", "issue": {"number": 1}}, "issue"),
+        ("pull_request", {"action": "opened", "pull_request": {"number": 1}}, "issue"),
+        ("issues", {"action": "labeled", "issue": {"number": 1}}, ""),
+        ("issue_comment", {"issue": {"number": 1}, "comment": {"id": 2**53 + 1}}, f"comment-{2**53 + 1}"),
+        ("issue_comment", {"action": "deleted", "issue": {"number": 1}, "comment": {"id": 7}}, ""),
+        *(
+            ("pull_request_review", {"action": "submitted", "pull_request": {"number": 1}, "review": review}, told)
+            for review, told in (({"id": 8, "body": "@plangate no"}, "review-8"), ({"id": 8, "body": None}, ""))
+        ),
+    ),
+)
+def test_an_event_tells_what_was_said_just_now(event: str, extra: dict[str, object], told: str) -> None:
+    """By the key that it has in the thread; what is gone, or has no words of its own, is not waited for."""
+    wake = parse(event, json.dumps(BASE | extra).encode())
+    assert wake is not None
+    assert wake.told == told
+
+
 @pytest.mark.parametrize(("event", "extra"), (("ping", {}), ("star", {}), ("check_run", {"check_run": {}})))
 def test_other_events_mean_nothing(event: str, extra: dict[str, object]) -> None:
     """What names no thread of ours wakes nobody."""

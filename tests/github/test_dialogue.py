@@ -156,10 +156,38 @@ async def test_what_was_posted_is_read_back(ground: Ground) -> None:
     """An edit that GitHub answers with 200 and does not show is no edit; the next look makes it."""
     comments = ground.dialogue(ground.issue()).comments
     await comments.put("waits", 1, "Before.")
-    ground.github.faults.stale("GET */issues/comments/*")
+    ground.github.faults.stale("GET */issues/comments/*", times=3)
     with pytest.raises(Transient, match="another text"):
         await comments.put("waits", 1, "After.")
     assert (await comments.put("waits", 1, "After.")).body.startswith("After.")
+
+
+@pytest.mark.req("E1")
+async def test_a_list_that_lags_makes_no_second_comment(ground: Ground) -> None:
+    """A comment is done when the list shows it: who looks it up next finds it; an edit is read again as well."""
+    comments = ground.dialogue(ground.issue()).comments
+    ground.github.faults.stale("GET */comments", times=3)
+    first = await comments.put("waits", 1, "Before.")
+    assert (await comments.put("waits", 1, "Before.")).id == first.id
+    ground.github.faults.stale("GET */issues/comments/*", times=2)
+    assert (await comments.put("waits", 1, "After.")).body.startswith("After.")
+    assert len(ground.comments(comments.thread)) == 1
+
+
+async def test_a_webhook_may_come_before_what_it_tells_of(ground: Ground) -> None:
+    """A thread that does not show yet what was said is read again; one where it is gone is read as it is."""
+    await ground.dialogue(ground.issue()).subject()
+    ground.github.faults.stale("POST /graphql")
+    dialogue = ground.dialogue(ground.issue())
+    dialogue.told = "issue"
+    assert (await dialogue.subject()).title == "Fix *it*"
+    ground.github.faults.stale("POST /graphql", times=2)
+    said = ground.person("mia").comment(HOME, dialogue.thread, "@plangate and the docs")
+    dialogue.told = f"comment-{said.id}"
+    await dialogue.subject()
+    assert said.text.body in await dialogue.context()
+    dialogue.told = "comment-1"
+    assert (await dialogue.subject()).title == "Fix *it*"
 
 
 @pytest.mark.req("E1")

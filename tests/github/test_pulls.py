@@ -45,6 +45,16 @@ async def test_a_lost_answer_makes_no_second_one(ground: Ground, done: bool) -> 
     assert there(ground) == 1
 
 
+@pytest.mark.req("E1")
+async def test_one_that_is_not_to_be_seen_yet_is_read_again(ground: Ground) -> None:
+    """GitHub made it, and its reads lag behind: that is no failure."""
+    port = pulls(ground)
+    await ground.door.get(ground.address.path)  # the token is older than what is read
+    ground.github.faults.stale("GET */pulls/*", times=2)
+    assert await port.head((await port.ensure(ORDER)).number) is not None
+    assert there(ground) == 1
+
+
 async def test_one_that_was_closed_is_not_made_again_by_the_same_order(ground: Ground) -> None:
     """A person closed it: the same order gives it as it is, another order makes a new one."""
     port = pulls(ground)
