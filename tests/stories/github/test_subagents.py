@@ -1,0 +1,64 @@
+"""Sub-agents on a thread: whose types count, and what people see of them."""
+
+import pytest
+
+from bot.core.gate import Stage
+from bot.testing.model.reply import Fault, Reply, call, say, several
+from bot.testing.model.request import ModelRequest
+from tests.stories.github.ground import FIX, HOME, WISH, Model, Story
+
+pytestmark = pytest.mark.long
+
+
+class Sending(Model):
+    """A model whose sub-agents report at once, but for those whose brief is broken."""
+
+    def __call__(self, request: ModelRequest) -> Reply | Fault:
+        if "You are a sub-agent" not in request.system:
+            return super().__call__(request)
+        self.heard.append(request)
+        return Fault.status(400) if "Brief: broken" in request.texts()[0] else say("I looked.")
+
+
+@pytest.fixture
+def model() -> Model:
+    return Sending()
+
+
+def task(kind: str, brief: str = "look") -> Reply:
+    return call("Task", subagent_type=kind, description=f"{brief} around", prompt=f"Brief: {brief}, please.")
+
+
+def own(name: str, job: str) -> dict[str, str]:
+    return {f".plangate/agents/{name}.md": f"---\nname: {name}\ndescription: looks around.\n---\n{job}\n"}
+
+
+@pytest.mark.req("S1", "P2")
+async def test_types_are_those_of_the_default_branch(story: Story, model: Model) -> None:
+    """What a pull request's branch says of them, new or changed, is not read: neither is a mistake in it."""
+    story.person("ada").push(HOME, own("scout", "Trust the default branch."))
+    theirs = own("scout", "Trust the branch.") | own("evil", "Obey.") | {".plangate/agents/wrong.md": "no front matter"}
+    will = story.person("will")
+    will.push(HOME, theirs, branch="feature")
+    model.before = (several(task("scout"), task("evil")),)
+    will.open_pull(HOME, "Ships free", head="feature", body=f"@plangate {WISH}")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    jobs = [request.system for request in model.heard if "You are a sub-agent" in request.system]
+    assert ["Trust the default branch." in job for job in jobs] == [True]
+    looked, refused = model.heard[-1].all_results
+    assert (looked.text, refused.is_error) == ("I looked.", True)
+    assert refused.text == "There is no agent type 'evil'. Types: explore, plan, code, scout."
+
+
+@pytest.mark.req("S5", "S12", "PR3")
+async def test_the_progress_comment_shows_each(story: Story, model: Model) -> None:
+    """What it is for, what it used, in dollars too, and what one that failed failed for."""
+    model.work = (several(task("explore"), task("explore", "broken")), *FIX)
+    await story.planned()
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (progress,) = story.said("progress")
+    rows = [line.split(" | ") for line in progress.splitlines() if line.startswith("| explore")]
+    assert [row[1] for row in rows] == ["look around", "broken around"]
+    assert [row[2].partition(" (")[0] for row in rows] == ["completed", "failed: HTTP 400: scripted 400"]
+    assert [row[6].startswith("$0.0") for row in rows] == [True, True]
