@@ -1,7 +1,7 @@
 """What sessions do, as spans, counters and log lines: ids, names and sizes, never a word of a session (O1, O2, L7).
 
-SHELL. Spans go to OTEL_EXPORTER_OTLP_ENDPOINT where that is set, when a session rests, beside whatever follows; nothing
-here fails a session. Names are those of the GenAI conventions.
+SHELL. Spans go to OTEL_EXPORTER_OTLP_ENDPOINT where that is set, every half minute and when a session rests, beside
+whatever follows; nothing here fails a session. Names are those of the GenAI conventions.
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-agent-spans/ and .../docs/specs/otlp/#otlphttp
 """
 
@@ -33,8 +33,12 @@ from bot.ports import Clock
 LOGGER: Final = logging.getLogger("plangate")
 SECONDS: Final = 5.0
 """How long a collector may take."""
+PERIOD: Final = 30.0
+"""Seconds after which the spans that have ended are sent, while the session goes on."""
 
 _INTERNAL, _CLIENT = 1, 3
+_UNANSWERED: Final = "unanswered"
+"""The error of a request that was given up: another one took its place, or its agent ended."""
 _OVER: Final = frozenset({Lifecycle.COMPLETED, Lifecycle.FAILED, Lifecycle.ABORTED})
 Facts = Mapping[str, str | int | float | bool | None]
 
@@ -112,6 +116,10 @@ class Telemetry:
     _steps: dict[AgentId, int] = field(default_factory=dict)
     _open: dict[object, _Span] = field(default_factory=dict)
     _done: list[dict[str, Any]] = field(default_factory=list)
+    _sent: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sent = self.clock.monotonic()
 
     def take(self, event: AgentEvent) -> None:
         """Note one event; never raises."""
@@ -123,8 +131,8 @@ class Telemetry:
                 self._begin("session", f"invoke_agent {event.agent}", facts, parent="turn")
             case RequestStarted():
                 self._steps[event.agent] = event.step
-                facts = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic"}
-                self._begin(("request", event.agent), "chat", self._of(event.agent) | facts, kind=_CLIENT)
+                facts = {**self._of(event.agent), "gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic"}
+                self._begin(("request", event.agent), "chat", facts, parent=event.agent, kind=_CLIENT)
             case Answered():
                 self._answered(event)
             case ToolStarted():
@@ -162,8 +170,9 @@ class Telemetry:
     def _moved(self, row: AgentChanged) -> None:
         if row.agent not in self._open and row.state not in _OVER:
             facts: Facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": row.agent}
-            self._begin(row.agent, f"invoke_agent {row.type}", facts)
+            self._begin(row.agent, f"invoke_agent {row.type}", facts, parent=("tool", row.call))
         elif row.agent in self._open and row.state in _OVER:
+            self._end(("request", row.agent), _UNANSWERED)
             facts = {"plangate.steps": row.steps, "plangate.cost_usd": row.cost_usd, "plangate.context": row.tokens}
             self._end(row.agent, "" if row.state is Lifecycle.COMPLETED else str(row.state), facts)
             self.counters.add("subagents_total", type=row.type, state=str(row.state))
@@ -177,8 +186,12 @@ class Telemetry:
         )
         for key in reversed(list(self._open)):
             self._end(key, failed)
+        self._send()
+        self._trace = secrets.token_hex(16)
+
+    def _send(self) -> None:
         self.collector.send(self._done)
-        self._done, self._trace = [], secrets.token_hex(16)
+        self._done, self._sent = [], self.clock.monotonic()
 
     def _of(self, agent: AgentId) -> dict[str, str | int | float | bool | None]:
         return {"plangate.session": self._session, "plangate.agent": agent, "plangate.step": self._steps.get(agent, 0)}
@@ -186,6 +199,7 @@ class Telemetry:
     def _begin(
         self, key: object, name: str, facts: Facts | None = None, *, parent: object = "session", kind: int = _INTERNAL
     ) -> None:
+        self._end(key, _UNANSWERED)
         above = self._open.get(parent) or self._open.get("session")
         told = {"gen_ai.conversation.id": self.thread, **(facts or {})}
         self._open[key] = _Span(name, above.id if above else "", self._now(), told, kind)
@@ -201,6 +215,8 @@ class Telemetry:
         self._done.append(
             made | above | times | {"attributes": _attributes(told), "status": {"code": 2 if error else 0}}
         )
+        if self.clock.monotonic() - self._sent >= PERIOD:
+            self._send()
 
     def _now(self) -> int:
         return int(self.clock.now().timestamp() * 1e9)

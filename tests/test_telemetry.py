@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.agent.events import SessionStarted
+from bot.agent.events import Answered, End, Ended, RequestStarted, SessionStarted
 from bot.agent.limits import Limits
-from bot.telemetry import Collector, Counters, Telemetry
+from bot.core.names import AgentId, SessionId
+from bot.ports import Usage
+from bot.telemetry import PERIOD, Collector, Counters, Telemetry
 from bot.testing.host import served
 from bot.testing.model.reply import Fault, call, say, sequence, several
 from bot.testing.model.server import ScriptedModel
@@ -57,6 +60,11 @@ async def heard(r: Room, counters: Counters, collector: Collector) -> None:
     telemetry.take(SessionStarted(t.session.agent, t.session.id))
     for event in await drive(t.session):
         telemetry.take(event)
+    posted()
+
+
+def posted() -> None:
+    """Wait until what was sent is there."""
     for thread in [each for each in threading.enumerate() if each.name == "spans"]:
         thread.join(10)
 
@@ -79,7 +87,8 @@ async def test_a_session_is_a_tree_of_spans(room: Open) -> None:  # noqa: F811 -
     assert {span["traceId"] for span in kept.spans} == {turn["traceId"]}
     assert "parentSpanId" not in turn
     assert session["parentSpanId"] == turn["spanId"]
-    requests = kept.named("chat")
+    chats = kept.named("chat")
+    requests = [span for span in chats if span["parentSpanId"] == session["spanId"]]
     assert [facts(span)["plangate.step"] for span in requests] == ["1", "2"]
     assert {facts(span)["plangate.session"] for span in requests} == {"thread-1"}
     assert {facts(span)["gen_ai.conversation.id"] for span in kept.spans} == {"7#12"}
@@ -89,7 +98,10 @@ async def test_a_session_is_a_tree_of_spans(room: Open) -> None:  # noqa: F811 -
     assert kept.named("execute_tool Nothing")[0]["status"] == {"code": 2}
     agents = kept.named("invoke_agent explore")
     assert [facts(span)["gen_ai.agent.name"] for span in agents] == ["explore-1", "explore-2"]
-    assert all(by_id[span["parentSpanId"]]["name"] == "invoke_agent main" for span in [*requests, *agents])
+    assert {span["parentSpanId"] for span in agents} == {span["spanId"] for span in kept.named("execute_tool Task")}
+    asked = [span for span in chats if span not in requests]
+    assert [span["parentSpanId"] for span in asked] == [span["spanId"] for span in agents]
+    assert {facts(span)["gen_ai.response.model"] for span in asked} == {"claude-sonnet-5-5"}
     assert all(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) for span in kept.spans)
 
 
@@ -107,12 +119,12 @@ async def test_what_happened_is_counted_and_logged(
     assert 'plangate_tool_calls_total{failed="true",tool="Nothing"} 1\n' in text
     assert 'plangate_subagents_total{state="completed",type="explore"} 2\n' in text
     assert 'plangate_model_requests_total{model="claude-opus-5-5"} 2\n' in text
+    assert 'plangate_model_requests_total{model="claude-sonnet-5-5"} 2\n' in text
     assert text.count("# TYPE plangate_tokens_total counter") == 1
     steps = [record.__dict__["fields"] for record in caplog.records if record.message == "step"]
-    assert [(each["session"], each["agent"], each["step"]) for each in steps] == [
-        ("thread-1", "main", 1),
-        ("thread-1", "main", 2),
-    ]
+    assert Counter((each["session"], each["agent"], each["step"]) for each in steps) == Counter(
+        ("thread-1", agent, step) for agent, step in (("main", 1), ("explore-1", 1), ("explore-2", 1), ("main", 2))
+    )
     everything = json.dumps([kept.spans, text, [record.__dict__.get("fields") for record in caplog.records]])
     assert SECRET not in everything
 
@@ -129,14 +141,34 @@ async def test_retries_limits_and_a_collector_that_fails(room: Open, caplog: pyt
             for event in await drive(session):
                 telemetry.take(event)
             assert telemetry._open == {}
-            for thread in [each for each in threading.enumerate() if each.name == "spans"]:
-                thread.join(10)
+            posted()
     assert facts(kept.named("invoke_agent main")[0])["error.type"] == "limit"
     assert 'plangate_model_troubles_total{kind="retry"} 1\n' in counters.text()
     assert [record.message for record in caplog.records] == [
         "spans were not taken: ConnectError",
         "spans were not taken: HTTPStatusError",
     ]
+
+
+@pytest.mark.req("O1")
+def test_spans_go_out_while_a_session_goes_on() -> None:
+    """What has ended is sent every half minute; a request that another one replaces ends with it, as an error."""
+    main, kept, clock = AgentId("main"), Collected(), HandClock()
+    with served(kept.routes()) as address:
+        telemetry = Telemetry("7#12", clock, Counters(), Collector(address))
+        telemetry.take(SessionStarted(main, SessionId("thread-1")))
+        telemetry.take(RequestStarted(main, 1))
+        telemetry.take(RequestStarted(main, 2))
+        posted()
+        assert kept.spans == []
+        clock.seconds += PERIOD
+        telemetry.take(Answered(main, 2, {}, Usage(), 0.0))
+        posted()
+        assert [facts(span).get("error.type") for span in kept.named("chat")] == ["unanswered", None]
+        telemetry.take(Ended(main, End.ANSWERED, ""))
+        posted()
+    assert Counter(span["name"] for span in kept.spans) == {"chat": 2, "invoke_agent main": 1, "turn": 1}
+    assert len({span["traceId"] for span in kept.spans}) == 1
 
 
 @pytest.mark.long

@@ -6,12 +6,12 @@ stage becomes an error result that tells the model what to do differently; nothi
 
 import math
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import ValidationError
 
-from bot.agent.events import AgentEvent, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
+from bot.agent.events import AgentChanged, AgentEvent, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
 from bot.agent.monitor import Monitor, OverLimit
 from bot.agent.permissions import Decision, Kind, subject
 from bot.agent.plan_mode import read_plan
@@ -193,6 +193,8 @@ async def _one(session: Session, prepared: Prepared, results: dict[str, Json]) -
                         output = step
                     case Progress():
                         yield ToolProgressed(session.agent, ident, step.text)
+                    case AgentChanged():
+                        yield replace(step, call=ident)
                     case _:
                         yield step
         if prepared.tool.kind(prepared.given) is Kind.LIST:

@@ -159,6 +159,8 @@ class AgentChanged:
     seconds: float = 0.0
     why: str = ""
     """What it failed for."""
+    call: ToolUseId = ToolUseId("")
+    """The parent's call that sent it."""
 
 
 class Outcome(StrEnum):

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from bot.agent.events import (
     RequestStarted,
     Streamed,
     ToolFinished,
+    ToolStarted,
 )
 from bot.agent.loop import run
 from bot.agent.modes import Mode
@@ -24,6 +26,7 @@ from bot.agent.plan_mode import HANDED_TO_PARENT
 from bot.agent.subagents.presets import STANDARD
 from bot.agent.subagents.reporting import report
 from bot.agent.tools.registry import ALL
+from bot.core.names import ToolUseId
 from bot.core.network import Network
 from bot.core.transcript import Json
 from bot.ports import Began, Merge
@@ -218,11 +221,11 @@ async def test_the_row_of_an_agent_tells_how_it_goes(room: Open) -> None:
     assert (last.steps, last.tool_calls) == (3, 2)
     assert last.tokens > 0
     assert last.cost_usd == pytest.approx(r.world.ledger.of(last.agent).cost_usd, abs=1e-5)
-    assert t.crew.rows == {last.agent: last}
-    assert {event.agent for event in of(events, ToolFinished)} == {"main", "explore-1"}
-    assert {event.agent for event in of(events, Streamed) + of(events, RequestStarted) + of(events, Answered)} == {
-        "main"
-    }
+    assert t.crew.rows == {last.agent: replace(last, call=ToolUseId(""))}
+    assert last.call == of(events, ToolStarted)[0].call
+    for told in (of(events, ToolFinished), of(events, RequestStarted), of(events, Answered)):
+        assert {event.agent for event in told} == {"main", "explore-1"}
+    assert {event.agent for event in of(events, Streamed)} == {"main"}
 
 
 @pytest.mark.req("S1", "S6", "M4")

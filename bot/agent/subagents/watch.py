@@ -17,6 +17,7 @@ from bot.agent.events import (
     Lifecycle,
     Outcome,
     Recovery,
+    RequestStarted,
     ToolFinished,
     ToolProgressed,
     ToolStarted,
@@ -82,7 +83,7 @@ class Watch:
                 return []
             case Answered():
                 self.utilisation = Monitor(session).utilisation()
-                return [self.moved(self.row.state, steps=session.steps, tokens=session.last_context)]
+                return [event, self.moved(self.row.state, steps=session.steps, tokens=session.last_context)]
             case ToolFinished():
                 self.uses.update(USES.get(event.name, ()))
                 row = self.moved(self.row.state, tool_calls=self.row.tool_calls + 1)
@@ -91,7 +92,7 @@ class Watch:
                 if event.name == EXIT_PLAN_MODE:
                     self.plan = str(event.input.get("plan", ""))
                 return [event]
-            case Info() | ToolProgressed() | Compacted():
+            case RequestStarted() | Info() | ToolProgressed() | Compacted():
                 return [event]
             case _:
                 return []
