@@ -25,7 +25,8 @@ from bot.ports import Abilities, Completed, ModelRequest, Notice
 FUTILE: Final = 2
 """So many compactions that do not help are enough."""
 KEPT_SHARE: Final = 0.1
-"""The share of the window that the turns which stay may take; the last one stays in any case."""
+"""The share of the history that the turns which stay may take; the last one stays in any case. A share of the window
+would rest on the guess of what a token is: where that is low, the turns that stay would be most of the history."""
 RESULT_SHARE: Final = 0.2
 """The share that the results of the last turn may take."""
 LONGEST: Final = 40_000
@@ -63,7 +64,7 @@ def due(session: Session) -> bool:
 async def compacted(session: Session) -> AsyncGenerator[AgentEvent, None]:
     """Make room in a session's history and tell of it; ends the session where that does not help."""
     abilities = session.world.model.abilities(session.frozen.model)
-    start = turns.cut(session.history, int(KEPT_SHARE * abilities.window))
+    start = turns.cut(session.history, int(KEPT_SHARE * turns.tokens(session.history)))
     if start is None:
         session.shortened = len(session.history)
         if session.full:

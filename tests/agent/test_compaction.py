@@ -1,6 +1,7 @@
 """Long sessions in a small window: older history gives way to a summary, and nothing is lost (C1-C4, M10)."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -192,6 +193,25 @@ async def test_an_exceeded_window_is_made_room_in(room: Open, signed: bool) -> N
     assert [event.kind for event in of(events, Info)] == ["full"]
     assert len(of(events, Compacted)) == 1
     assert "half" not in json.dumps(session.history)
+    assert r.api.refusals == ()
+
+
+@pytest.mark.req("C1", "L2")
+@pytest.mark.parametrize("signed", (True, False), ids=["service", "model"])
+async def test_a_service_that_counts_more_than_was_guessed(room: Open, signed: bool) -> None:
+    """A few short turns that the service calls nearly a whole window are summarised: its count decides, not a guess."""
+    made = steps(4)
+
+    def policy(request: ModelRequest) -> Reply:
+        reply = made(request)
+        assert isinstance(reply, Reply)
+        return replace(reply, usage={"input_tokens": 850_000}) if len(request.all_results) == 2 else reply
+
+    r = small(room, summarising(policy), window=1_000_000, signed=signed)
+    events = await drive(r.session(tools=LOOKING))
+    assert ended(events).text == "Done."
+    assert len(of(events, Compacted)) == 1
+    assert len(r.api.requests) == len(conversation(r.api.requests)) + 1
     assert r.api.refusals == ()
 
 
