@@ -16,6 +16,7 @@ from bot.config import redactor, settings
 from bot.core.codepoints import shown as readable
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json, Line, LineKind, decode, tool_calls
+from bot.ports import Usage
 
 SUFFIX = ".jsonl"
 
@@ -101,13 +102,13 @@ def _agent(session: str, tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
 
 def _counted(body: Json, tally: Tally) -> str:
     """Add an answer to the sum, and say what it took."""
-    price, used = body.get("cost_usd"), body.get("usage", {})
+    price, used = body.get("cost_usd"), Usage(**body.get("usage", {}))
     tally.steps += 1
     tally.calls += len(tool_calls(body["message"]))
     tally.unpriced += price is None
     tally.cost_usd += price or 0.0
     spent = "unknown cost" if price is None else f"${price:.4f}"
-    return f"step {tally.steps}: {sum(used.values()):,} tokens, {spent}"
+    return f"step {tally.steps}: {used.context:,} tokens, {spent}"
 
 
 def _blocks(message: Json) -> Iterator[tuple[str, str]]:

@@ -50,7 +50,12 @@ def test_a_transcript_is_a_tree_that_ends_with_the_sum(tmp_path: Path) -> None:
             tmp_path,
             OPENED,
             message("user", "Fix it."),
-            message("assistant", [{"type": "thinking", "thinking": ""}, use], usage={"input": 5}, cost_usd=0.25),
+            message(
+                "assistant",
+                [{"type": "thinking", "thinking": ""}, use],
+                usage={"input": 3, "cache_write": 2, "cache_write_1h": 2, "searches": 1},
+                cost_usd=0.25,
+            ),
             message("user", results),
             Line(LineKind.NOTE, AT, {"note": "mode", "mode": "acceptEdits"}),
             message("assistant", [{"type": "text", "text": "Done."}], usage={"input": 7}, cost_usd=None),

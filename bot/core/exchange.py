@@ -23,6 +23,8 @@ class Usage:
     cache_write: int = 0
     cache_write_1h: int = 0
     """The part of cache_write that was written for an hour."""
+    searches: int = 0
+    """Searches of the web by the service's own tool: each has a price beside its tokens."""
 
     @property
     def context(self) -> int:
@@ -37,6 +39,7 @@ class Usage:
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
             self.cache_write_1h + other.cache_write_1h,
+            self.searches + other.searches,
         )
 
 

@@ -67,6 +67,7 @@ async def test_a_search_is_one_light_call(room: Open, model: str) -> None:
     assert "It is 3.14." in text
     assert text.count("https://a.example/") == 1
     assert r.world.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
+    assert r.world.ledger.usage.searches == 1
     assert r.resumed().world.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
 
 

@@ -150,11 +150,12 @@ def usage_of(raw: Json) -> Usage:
     def number(value: Any) -> int:
         return value if isinstance(value, int) else 0
 
-    split = raw.get("cache_creation") or {}
+    split, served = raw.get("cache_creation") or {}, raw.get("server_tool_use") or {}
     return Usage(
         input=number(raw.get("input_tokens")),
         output=number(raw.get("output_tokens")),
         cache_read=number(raw.get("cache_read_input_tokens")),
         cache_write=number(raw.get("cache_creation_input_tokens")),
         cache_write_1h=number(split.get("ephemeral_1h_input_tokens")),
+        searches=number(served.get("web_search_requests")),
     )

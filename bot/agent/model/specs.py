@@ -13,6 +13,8 @@ from bot.ports import Usage
 
 WINDOW: Final = 1_000_000
 OUTPUT: Final = 128_000
+SEARCH_USD: Final = 0.01
+"""What the service takes for one search of the web, whatever the model."""
 EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 
 
@@ -148,4 +150,4 @@ def cost_usd(spec: ModelSpec, usage: Usage) -> float | None:
         (usage.cache_write - usage.cache_write_1h, prices.write),
         (usage.cache_write_1h, prices.write_1h),
     )
-    return sum(tokens * price for tokens, price in parts) / 1_000_000
+    return sum(tokens * price for tokens, price in parts) / 1_000_000 + usage.searches * SEARCH_USD

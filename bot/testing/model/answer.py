@@ -50,6 +50,7 @@ def compose(reply: Reply, admitted: Admitted, *, serial: int) -> Answer:
         "output_tokens": sum(_tokens(block) for block in kept),
         "output_tokens_details": {"thinking_tokens": thinking},
         "service_tier": "standard",
+        **_served(content),
         **reply.usage,
     }
     reason = cut or reply.stop_reason or ("tool_use" if any(isinstance(b, Call) for b in kept) else "end_turn")
@@ -57,6 +58,12 @@ def compose(reply: Reply, admitted: Admitted, *, serial: int) -> Answer:
     if reason == reply.stop_reason:
         message["stop_details"] = reply.stop_details
     return Answer(message, {i: b.malformed for i, b in enumerate(kept) if isinstance(b, Call) and b.malformed})
+
+
+def _served(content: list[Json]) -> Json:
+    """What the service's own tools did, as `usage` counts it; nothing where none ran."""
+    searches = sum(block.get("type") == "server_tool_use" and block["name"] == "web_search" for block in content)
+    return {"server_tool_use": {"web_search_requests": searches, "web_fetch_requests": 0}} if searches else {}
 
 
 def _message(content: list[Json], reason: str, usage: Json, *, admitted: Admitted, serial: int) -> Json:

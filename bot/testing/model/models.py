@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 Thinking = Literal["adaptive", "between_tools", "disabled", "enabled"]
 
+SEARCH = 10_000
+"""Millionths of a dollar for one search of the web."""
 ALL_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 NO_XHIGH = ("low", "medium", "high", "max")
 EFFORTS_WITHOUT_THINKING = frozenset({"low", "medium", "high"})
@@ -153,4 +155,6 @@ def cost_usd(model: str, usage: Mapping[str, Any], *, models: Mapping[str, Model
     hour = int((usage.get("cache_creation") or {}).get("ephemeral_1h_input_tokens") or 0)
     prices = models[model].prices_for(fresh + read + written)
     millionths = fresh * prices.input + output * prices.output + read * prices.read
-    return (millionths + hour * prices.write_1h + (written - hour) * prices.write_5m) / 1_000_000
+    millionths += hour * prices.write_1h + (written - hour) * prices.write_5m
+    searches = int((usage.get("server_tool_use") or {}).get("web_search_requests") or 0)
+    return (millionths + searches * SEARCH) / 1_000_000

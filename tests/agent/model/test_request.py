@@ -77,6 +77,7 @@ COSTS = [
     ("claude-haiku-5-5", Usage(0, 0, 50_000, 60_000), 0.0025 + 0.0375),
     ("claude-fable-5-1", Usage(0, 0, 1_000_000), 0.25),
     ("claude-haiku-4-5", Usage(10, 10, 10, 10), 0.0000735),
+    ("claude-haiku-5-5", Usage(1000, searches=3), 0.0301),
     ("claude-opus-5-5", Usage(), 0.0),
 ]
 
@@ -97,6 +98,7 @@ def test_costs_agree_with_the_vendor(spec: Any, fresh: int, out: int, read: int,
     """For any usage the two tables, written apart, come to the same."""
     raw: Json = {"input_tokens": fresh, "output_tokens": out, "cache_read_input_tokens": read}
     raw |= {"cache_creation_input_tokens": written, "cache_creation": {"ephemeral_1h_input_tokens": written // 3}}
+    raw |= {"server_tool_use": {"web_search_requests": out % 7}}
     assert cost_usd(spec, usage_of(raw)) == pytest.approx(billed(spec.id, raw))
 
 
