@@ -40,6 +40,8 @@ def grep(host: Host, call: Call, arguments: Arguments) -> Answer:
     place = host.root.place(arguments.get("path") or ".")
     if not os.path.exists(place.real):
         raise Failure(missing(host.root, place))
+    if not (os.path.isdir(place.real) or os.path.isfile(place.real)):  # whoever opens a pipe waits for ever
+        raise Failure(f"{place.name} is not a regular file.")
     mode = arguments.get("output_mode") or "files_with_matches"
     if mode not in _MODES:
         raise Failure(f"output_mode is one of {', '.join(_MODES)}.")
@@ -47,7 +49,7 @@ def grep(host: Host, call: Call, arguments: Arguments) -> Answer:
     window = Window(offset, limit, names_only=mode == "files_with_matches")
     found, error = _searched(host, call, _options(host, place, mode, arguments), window)
     if error and not found.lines:
-        raise Failure(error)
+        raise Failure(error.partition("\n\nConsider enabling PCRE2")[0])
     if not found.lines:
         return Answer(f"No matches found after the first {offset}" if offset else "No matches found")
     note = f"\n(more follow: read on with offset={offset + len(found.lines)}, or search for less)" if found.more else ""
