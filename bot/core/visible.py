@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from bot.core import footnotes
 from bot.core.codepoints import parted, shown
+from bot.core.folding import folded, squeezed
 from bot.core.footnotes import references, with_footnotes
 from bot.core.markup import Hiding, Markup
 
@@ -50,8 +51,15 @@ def visible(text: str) -> Visible:
 
 def mentions(text: str, mention: str) -> bool:
     """Tell whether a Markdown text speaks to `mention`: in visible prose, or by a command line ``/name COMMAND``."""
+    if not may_name(text, mention):
+        return False
     slash = re.compile(rf"\s*/{re.escape(mention.lstrip('@'))}\s+\S", re.IGNORECASE)
     return bool(_named(mention).search("\n".join(_read(text).speech))) or any(map(slash.match, command_lines(text)))
+
+
+def may_name(text: str, mention: str) -> bool:
+    """Tell from its letters alone whether a text can speak to `mention`: a stranger's may take seconds to be read."""
+    return squeezed(folded(mention)) in squeezed(folded(text[:LIMIT]))
 
 
 def command_lines(text: str) -> tuple[str, ...]:

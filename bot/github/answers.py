@@ -3,6 +3,7 @@
 What could not be read makes the look incomplete, never empty (A3). Nothing is decided here: core/question.py does.
 """
 
+import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -91,7 +92,8 @@ class Seeker:
         while cursor and comments and comments[0].at > posted:
             earlier, cursor = await self.threads.before(number, cursor)
             comments = (*earlier, *comments)
-        return [said for said in comments if said.at > posted and self._can_answer(said)]
+        newer = [said for said in comments if said.at > posted]
+        return await asyncio.to_thread(lambda: [said for said in newer if self._can_answer(said)])
 
     def _can_answer(self, said: Said) -> bool:
         """Tell whether a comment is speech to everybody or to the bot, and no command."""

@@ -1,5 +1,6 @@
 """The Dialogue port on a GitHub thread: joins what the room can read and write; decides nothing."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -111,7 +112,7 @@ class GitHubDialogue:
         if not self.manners.untrusted_context:
             return ""
         self._read = self._read or await self._threads.read(self.thread)
-        return context(self._read)
+        return await asyncio.to_thread(context, self._read)  # Markdown of anybody's making
 
     async def closed_since(self, moment: datetime) -> bool:
         """Tell whether the thread was closed after a moment, as it was when its turns were read."""

@@ -16,7 +16,7 @@ from bot.core.errors import PlangateError
 from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
-from bot.core.visible import command_lines
+from bot.core.visible import command_lines, may_name
 from bot.github.door import Door, Json
 from bot.github.edits import EDITS, History, history
 from bot.github.owners import owning
@@ -198,7 +198,8 @@ def _base(repository: Json) -> CommitId:
 
 def decisions(said: Said, mention: str) -> list[Candidate]:
     """Give the commands of one comment that say yes or no; roles are still to be looked up."""
-    commands = [parse(line, mention) for line in command_lines(said.body)]
+    lines = command_lines(said.body) if may_name(said.body, mention) else ()
+    commands = [parse(line, mention) for line in lines]
     return [
         Candidate(
             said.actor,

@@ -1,5 +1,6 @@
 """Which of what was said on a thread is a turn: something that a person says to the bot (product.md, Turns)."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
@@ -45,14 +46,20 @@ class Listener:
 
 async def turns(thread: Thread, seen: Collection[str], listener: Listener, roles: Roles) -> tuple[Turn, ...]:
     """Give the turns of a thread that were not seen, oldest first, each with its author's role looked up."""
-    spoken = [said for said in thread.everything() if listener.hears(said.actor) and listener.addressed(thread, said)]
-    found = [_turn(thread, said, listener.mention) for said in spoken if said.key not in seen]
-    if not any(said.key == "issue" for said in spoken):
+    found, asks = await asyncio.to_thread(_spoken, thread, frozenset(seen), listener)
+    if not asks:
         found += [turn async for turn in _marks(thread, seen, listener, roles)]
     known = [
         replace(turn, role=await roles.of(turn.actor), listed=bool(await roles.listed(turn.actor))) for turn in found
     ]
     return tuple(sorted(known, key=lambda turn: turn.at))
+
+
+def _spoken(thread: Thread, seen: frozenset[str], listener: Listener) -> tuple[list[Turn], bool]:
+    """Read what speaks to the bot and was not seen, and tell whether the issue itself does; it may take seconds."""
+    fresh = (said for said in thread.everything() if said.key not in seen or said is thread.opened)
+    spoken = [said for said in fresh if listener.hears(said.actor) and listener.addressed(thread, said)]
+    return [_turn(thread, said, listener.mention) for said in spoken if said.key not in seen], thread.opened in spoken
 
 
 def _turn(thread: Thread, said: Said, mention: str) -> Turn:

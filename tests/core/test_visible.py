@@ -1,5 +1,7 @@
 """What a person sees of a Markdown text, and what of it speaks to the bot."""
 
+import time
+
 import pytest
 
 from bot.core.codepoints import shown
@@ -157,6 +159,13 @@ def test_visible_prose_mentions(text: str) -> None:
 def test_other_places_do_not_mention(text: str) -> None:
     """Code, quotes, headings, HTML, links and longer names do not speak to the bot."""
     assert not mentions(text, "@plangate")
+
+
+def test_what_does_not_name_the_bot_costs_nothing() -> None:
+    """However long it takes to be read: here the time grows with the square of the brackets."""
+    began = time.process_time()
+    assert not any(mentions("[" * 60_000 + str(number), "@plangate") for number in range(20))
+    assert time.process_time() - began < 1.0
 
 
 def test_command_lines_are_lines_of_top_level_prose() -> None:

@@ -1,5 +1,6 @@
 """Turns that nobody wrote: the label set, the bot assigned."""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -71,3 +72,27 @@ async def test_marks_that_cannot_be_seen_do_not_stop_the_rest() -> None:
         script.replies = [Reply(404, {"message": "Not Found"}), ROLE]
         found = await turns(replace(THREAD, comments=(said,)), (), Listener(BOT), Roles(door, Address("a", "b")))
     assert [turn.key for turn in found] == ["comment-1"]
+
+
+async def test_a_text_that_takes_long_holds_up_nothing_else() -> None:
+    """While Markdown of a stranger's making is read, whatever else the process does goes on."""
+    said = Said("comment-1", Actor(3, "tom"), "[" * 15_000 + " @plangate", AT)
+    looks = 0
+
+    async def look() -> None:
+        nonlocal looks
+        while True:
+            await asyncio.sleep(0.005)
+            looks += 1
+
+    with scripted(ROLE, ROLE) as (door, _, _):
+        looking = asyncio.create_task(look())
+        found = await turns(
+            replace(THREAD, comments=(said,), labels=frozenset(), assignees=frozenset()),
+            (),
+            Listener(BOT),
+            Roles(door, Address("a", "b")),
+        )
+        looking.cancel()
+    assert [turn.key for turn in found] == ["comment-1"]
+    assert looks > 5
