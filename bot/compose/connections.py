@@ -14,6 +14,7 @@ from bot.core.names import RepositoryId
 from bot.core.redaction import Redactor
 from bot.github import reach, repository
 from bot.github.door import Credentials, Door
+from bot.github.pace import Pace
 from bot.github.reach import Reachable
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.ports import Clock
@@ -80,6 +81,8 @@ class Connections:
     _reached: dict[tuple[int | None, str], Reached] = field(default_factory=dict)
     _pollers: dict[int, Door] = field(default_factory=dict)
     _watchers: dict[tuple[int | None, int], Door] = field(default_factory=dict)
+    _paces: dict[int | None, Pace] = field(default_factory=dict)
+    """One for each account that is limited: an installation, or that of the plain token (E2)."""
     _bot: Actor | None = None
 
     def __post_init__(self) -> None:
@@ -96,7 +99,7 @@ class Connections:
         known = self._reached.get((installation, at.path))
         if known is None:
             credentials = self._credentials(installation, number, WORKING)
-            known = Reached(at, self._door(credentials), credentials)
+            known = Reached(at, self._door_of(installation, credentials), credentials)
             url = at.clone_url(self.settings.github.server_url)
             known.remote = RemoteRepository(url, known.newest, passage=self._passage(url))
             scratch = self.settings.data_dir / "state" / f"{number}.git"
@@ -114,14 +117,14 @@ class Connections:
         """Give the door that polls all plans of an installation; with a plain token, of all repositories."""
         key = installation or 0
         if key not in self._pollers:
-            self._pollers[key] = self._door(self._credentials(installation, None, POLLING))
+            self._pollers[key] = self._door_of(installation, self._credentials(installation, None, POLLING))
         return self._pollers[key]
 
     def watcher(self, installation: int | None, number: int) -> Door:
         """Give the door that asks about a repository's runs; an App may lack the permission for it."""
         key = installation, number
         if key not in self._watchers:
-            self._watchers[key] = self._door(self._credentials(installation, number, WATCHING))
+            self._watchers[key] = self._door_of(installation, self._credentials(installation, number, WATCHING))
         return self._watchers[key]
 
     async def repositories(
@@ -160,8 +163,8 @@ class Connections:
         installation = None
         if self.settings.github.as_app:
             installation = await repository.installation(self.app(), at)
-        facts = await repository.repository(self.poller(installation), at)
-        return installation, facts.id, facts.address
+        found = await reach.named(self.poller(installation), at)
+        return installation, found.id, found.address
 
     async def bot(self, door: Door) -> Actor:
         """Say who the bot is; asked once."""
@@ -192,6 +195,12 @@ class Connections:
         if installation is None:
             return StaticToken(self.settings.github.token.reveal)
         return AppTokens(self.app(), installation, None if number is None else RepositoryId(number), may)
+
+    def _door_of(self, installation: int | None, credentials: Credentials) -> Door:
+        """Open a door that keeps the pace of all that speak for the same installation: GitHub counts them as one."""
+        door = self._door(credentials)
+        door.pace = self._paces.setdefault(installation, door.pace)
+        return door
 
     def _door(self, credentials: Credentials) -> Door:
         github = self.settings.github

@@ -268,17 +268,20 @@ def _limited(answer: Answer, clock: Clock) -> float | None:
     """Give the seconds that GitHub wants to be left alone, or None.
 
     https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit
+    https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#exceeding-the-rate-limit
     """
     spent = answer.headers.get("x-ratelimit-remaining") == "0"
-    if answer.status not in {403, 429} and not (answer.status == 200 and "RATE_LIMITED" in _types(answer.body)):
+    # GraphQL says it in a 200, by the type RATE_LIMITED or RATE_LIMIT, or, of the secondary limit, in words alone.
+    said, types = _said(answer.body).lower(), _types(answer.body)
+    graphql = bool(types) and ("rate limit" in said or any(each.startswith("RATE_LIMIT") for each in types))
+    if answer.status not in {403, 429} and not (answer.status == 200 and graphql):
         return None
     if after := answer.headers.get("retry-after", "").strip():
         return float(after) if after.isdigit() else 60.0
     if spent:
         reset = answer.headers.get("x-ratelimit-reset", "")
         return max(1.0, float(reset) - clock.now().timestamp()) if reset.isdigit() else 60.0
-    secondary = "rate limit" in _said(answer.body).lower() or "abuse" in _said(answer.body).lower()
-    return 60.0 if answer.status != 403 or secondary else None
+    return 60.0 if answer.status != 403 or "rate limit" in said or "abuse" in said else None
 
 
 def _said(body: Any) -> str:

@@ -70,5 +70,13 @@ async def owned(door: Door) -> AsyncIterator[Reachable]:
             yield _reachable(found)
 
 
+async def named(door: Door, at: Address) -> Reachable:
+    """Give the repository of that name, or of that former name; raises Missing. Needs no more than to see it.
+
+    https://docs.github.com/en/rest/repos/repos#get-a-repository
+    """
+    return _reachable(await door.get(at.path))
+
+
 def _reachable(found: Json) -> Reachable:
     return Reachable(int(found["id"]), str(found["node_id"]), Address(str(found["owner"]["login"]), str(found["name"])))

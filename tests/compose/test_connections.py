@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from bot.compose.connections import Connections
 from bot.compose.github import GitHubHost
 from bot.config import GitHubSettings, Secret, Settings
 from bot.core.errors import Refused
+from bot.github.errors import Limited
+from bot.github.repository import Address
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
@@ -31,6 +34,25 @@ async def test_tokens_end_with_the_host(tmp_path: Path, failing: bool) -> None:
             if failing:
                 github.faults.fail("DELETE /installation/token", 500, times=99)
     assert len(tokens(github)) == (2 if failing else 0)
+
+
+@pytest.mark.req("E2")
+async def test_a_limit_holds_for_all_that_speak_for_one_installation(tmp_path: Path) -> None:
+    """What GitHub says of its limits at one repository is obeyed at every other one, and by what polls."""
+    clock = QuickClock()
+    with SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
+        settle(github.world, github)
+        ways = Connections(settings(github, "", tmp_path / "data"), clock)
+        installation, number, at = await ways.find(Address(*HOME.split("/")))
+        one, other = [await ways.reach(installation, number, each) for each in (at, Address(at.owner, "other"))]
+        github.faults.limit("GET */collaborators", seconds=300)
+        with pytest.raises(Limited):
+            await one.door.get(f"{at.path}/collaborators")
+        for door in (other.door, ways.poller(installation)):
+            with pytest.raises(Limited):
+                await door.get(at.path)
+        await ways.app().get("/app")
+        await ways.close()
 
 
 async def test_a_token_that_reaches_nothing_is_told(tmp_path: Path) -> None:

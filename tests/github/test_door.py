@@ -84,6 +84,11 @@ LIMITS = {
     "too many": (Reply(429, {"message": "slow down"}), 60),
     "secondary without a time": (Reply(403, {"message": "You have exceeded a secondary rate limit."}), 60),
     "GraphQL": (Reply(200, {"errors": [{"type": "RATE_LIMITED", "message": "API rate limit exceeded"}]}), 60),
+    "GraphQL by another type": (Reply(200, {"errors": [{"type": "RATE_LIMIT", "message": "already exceeded"}]}), 60),
+    "GraphQL in words": (
+        Reply(200, {"errors": [{"message": "You have exceeded a secondary rate limit."}]}, {"Retry-After": "20"}),
+        20,
+    ),
 }
 
 
