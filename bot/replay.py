@@ -15,6 +15,7 @@ from bot.compose.local import transcript
 from bot.config import redactor, settings
 from bot.core.codepoints import shown as readable
 from bot.core.errors import Misconfigured
+from bot.core.lines import short
 from bot.core.transcript import Json, Line, LineKind, decode, tool_calls
 from bot.ports import Usage
 
@@ -76,13 +77,13 @@ def rendered(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[
                 yield "note", f"{at} ├ compacted ({line.body['by']}): {sizes}"
             case LineKind.NOTE if line.body["note"] == "subagent":
                 body = line.body
-                yield "head", f"{at} ├ {body['agent']} ({body['type']}): {_short(body['description'])}"
+                yield "head", f"{at} ├ {body['agent']} ({body['type']}): {short(body['description'], _WIDTH)}"
                 yield from _agent(body["session"], tally, load)
             case LineKind.NOTE if line.body["note"] == "asked":
                 yield "note", f"{at} ├ an answer sends sub-agents; it is counted once they have reported"
             case LineKind.NOTE:
                 facts = {key: value for key, value in line.body.items() if key not in {"note", "message"}}
-                yield "note", f"{at} ├ {line.body['note']} {_short(json.dumps(facts, ensure_ascii=False))}"
+                yield "note", f"{at} ├ {line.body['note']} {short(json.dumps(facts, ensure_ascii=False), _WIDTH)}"
             case LineKind.MESSAGE:
                 if line.body["message"]["role"] == "assistant":
                     yield "head", f"{at} ├ {_counted(line.body, tally)}"
@@ -118,17 +119,17 @@ def _blocks(message: Json) -> Iterator[tuple[str, str]]:
     for block in blocks:
         match block.get("type"):
             case "text":
-                yield message["role"], f"         │ {_short(block['text'])}"
+                yield message["role"], f"         │ {short(block['text'], _WIDTH)}"
             case "tool_use":
                 yield (
                     "assistant",
-                    f"         │ → {block['name']} {_short(json.dumps(block['input'], ensure_ascii=False))}",
+                    f"         │ → {block['name']} {short(json.dumps(block['input'], ensure_ascii=False), _WIDTH)}",
                 )
             case "tool_result":
                 failed = bool(block.get("is_error"))
                 yield (
                     "error" if failed else "user",
-                    f"         │ {'✗' if failed else '←'} {_short(_text(block['content']))}",
+                    f"         │ {'✗' if failed else '←'} {short(_text(block['content']), _WIDTH)}",
                 )
             case other:
                 yield "note", f"         │ ({other})"
@@ -168,11 +169,6 @@ def _text(content: object) -> str:
     if isinstance(content, list):
         return " ".join(str(block.get("text", f"({block.get('type')})")) for block in content)
     return str(content)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
 
 
 def _tinted(kind: str, text: str) -> str:

@@ -28,6 +28,7 @@ from bot.agent.events import (
 from bot.core import comment
 from bot.core.approval import Actor, Candidate, Opinion, Role, Shown, Snapshot, Verdict, Way
 from bot.core.codepoints import shown as readable
+from bot.core.lines import short
 from bot.core.plan import PlanDocument
 from bot.core.question import Asking, Edit, Look, Matter, Question, Who, Words
 from bot.core.redaction import Redactor
@@ -37,7 +38,6 @@ from bot.ports import Clock, Proposed
 
 PERSON: Final = Actor(1, "you")
 TERMINAL: Final = "terminal"
-_BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 _SUBJECTS: Final = ("file_path", "notebook_path", "command", "pattern", "path", "description")
 _WIDTH: Final = 100
 
@@ -230,7 +230,7 @@ class Story:
             case ToolStarted():
                 return f"  {_who(event.agent)}{event.name} {_subject(self.redactor.deep(event.input))}".rstrip()
             case ToolFinished() if event.is_error:
-                return f"  {_who(event.agent)}✗ {_short(self.redactor.redacted(event.text))}"
+                return f"  {_who(event.agent)}✗ {short(self.redactor.redacted(event.text), _WIDTH)}"
             case Answered():
                 self.steps += event.agent == "main"
                 text = text_of(event.message)
@@ -240,7 +240,7 @@ class Story:
             case ModeChanged():
                 return f"{comment.mode_sign(event.mode)} (by {event.by})"
             case TodosChanged():
-                return "\n".join(f"  {_BOXES[status]} {content}" for content, status in event.todos)
+                return "\n".join(f"  {comment.BOXES[status]} {content}" for content, status in event.todos)
             case (
                 Info(text=text)
                 | Compacted(text=text)
@@ -267,9 +267,4 @@ def _who(agent: str) -> str:
 
 
 def _subject(given: Json) -> str:
-    return _short(next((str(given[key]) for key in _SUBJECTS if given.get(key)), ""))
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+    return short(next((str(given[key]) for key in _SUBJECTS if given.get(key)), ""), _WIDTH)

@@ -12,13 +12,17 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from bot.compose.github import Address
 from bot.core.errors import Misconfigured, Transient
 from webhooks.logs import say
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 LIMIT: Final = 10_000
 """Files that may wait at a time; more than that are refused, so that a flood cannot fill the disk."""
@@ -144,10 +148,8 @@ class Inbox:
             temporary.unlink(missing_ok=True)
 
     def _read(self, file: Path) -> Delivery | None:
-        from pydantic import TypeAdapter
-
         try:
-            delivery = TypeAdapter(Delivery).validate_json(file.read_bytes())
+            delivery = _reader().validate_json(file.read_bytes())
         except FileNotFoundError:  # covered in the meantime
             return None
         except (ValueError, OSError) as error:
@@ -174,6 +176,13 @@ class Inbox:
         self._recent[guid] = None
         while len(self._recent) > REMEMBERED:
             self._recent.pop(next(iter(self._recent)), None)
+
+
+@cache
+def _reader() -> "TypeAdapter[Delivery]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Delivery)
 
 
 def _render(delivery: Delivery) -> bytes:

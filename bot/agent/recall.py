@@ -18,6 +18,7 @@ from bot.agent.tools.ask_user import ASK_USER_QUESTION
 from bot.agent.tools.tool import relative
 from bot.agent.turns import BYTES_PER_TOKEN
 from bot.core.errors import PlangateError
+from bot.core.lines import short
 from bot.core.transcript import Json, text_of, tool_calls
 
 FILES: Final = 5
@@ -157,8 +158,7 @@ def _result_text(result: Json) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(str(text).split())
-    return escaped(line if len(line) <= SHORT else line[: SHORT - 1] + "…")
+    return escaped(short(str(text), SHORT))
 
 
 def _text(text: str) -> Json:

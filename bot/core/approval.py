@@ -165,6 +165,11 @@ class Policy:
     bot: int = 0
     """The numeric id of the bot's own account."""
 
+    def may_decide(self, actor: Actor, role: Role | None, *, listed: bool) -> bool:
+        """Tell whether an account may decide at all: a person, not the bot, who is named or has the role."""
+        person = actor.kind is ActorKind.USER and actor.id != self.bot
+        return person and (listed or (role or Role.NONE) >= self.role)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

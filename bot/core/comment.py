@@ -47,7 +47,8 @@ _COMMAND_ROOM: Final = 200
 """Characters of a command in a table."""
 _OVER: Final = {"answered": "Executed", "suspended": "Waiting for an answer", "limit": "Stopped at a limit"}
 """How a session ended, where its name alone does not tell it."""
-_BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
+BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
+"""How the items of a todo list are shown, by their status."""
 
 
 def heading(plan: PlanDocument) -> str:
@@ -183,7 +184,7 @@ def progress(
     calls, cost, budget_usd = spent
     parts = [f"**{_OVER.get(at) or at.replace('_', ' ').capitalize()}** · {mode_sign(mode_name)}"]
     if todos:
-        parts.append("\n".join(f"- {_BOXES[status]} {disarmed(content)}" for content, status in todos))
+        parts.append("\n".join(f"- {BOXES[status]} {disarmed(content)}" for content, status in todos))
     if rows:
         head = "sub-agent | task | state | tool calls | tokens | seconds | dollars"
         parts.append(table(head, [_row(row) for row in rows]))

@@ -6,6 +6,7 @@ from typing import Any, Final
 from bot.core.approval import Reason, Verdict
 from bot.core.comment import REASONS, cell, contract, fenced, folded, table
 from bot.core.inert import POSTED_CHARACTERS, cut
+from bot.core.lines import short
 from bot.core.plan import PlanDocument, disarmed
 
 _SUBJECT_ROOM: Final = 72
@@ -20,10 +21,7 @@ _ENDING_ROOM: Final = 200
 
 def commit_message(title: str, plan: PlanDocument, summary: str) -> str:
     """Give the commit message: what was asked, what was done, and the digest of the plan that was approved."""
-    subject = " ".join(title.split())
-    if len(subject) > _SUBJECT_ROOM:
-        subject = subject[: _SUBJECT_ROOM - 1].rstrip() + "…"
-    return f"{subject}\n\n{summary.strip()}\n\nPlangate-Plan: {plan.digest}\n"
+    return f"{short(title, _SUBJECT_ROOM)}\n\n{summary.strip()}\n\nPlangate-Plan: {plan.digest}\n"
 
 
 def co_author(number: int, login: str) -> str:

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from bot.agent.tools.ask_user import NOBODY
 from bot.core import question_text
-from bot.core.approval import ActorKind, Role
 from bot.core.gate import Move
 from bot.core.question import Asking, Grant, Reply, Rules, Who, settle
 from bot.core.reply_text import closed
@@ -100,9 +99,8 @@ def _rules(desk: Desk, now: Record) -> Rules:
     policy, orders, requester = desk.policy, desk.orders, now.turn.actor.id
 
     def may_steer(who: Who) -> bool:
-        person = who.actor.kind is ActorKind.USER and who.actor.id != policy.bot
         second = not policy.four_eyes or who.actor.id != requester
-        return person and second and (who.listed or (who.role or Role.NONE) >= policy.role)
+        return second and policy.may_decide(who.actor, who.role, listed=who.listed)
 
     def may_ask(who: Who) -> bool:
         return who.actor.id != policy.bot and orders.may_ask(who.actor, who.role)

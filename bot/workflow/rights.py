@@ -4,7 +4,7 @@ A command has its own people, whether they may ask or not: whoever may approve a
 they may stop.
 """
 
-from bot.core.approval import ActorKind, Role
+from bot.core.approval import Role
 from bot.core.command import Verb
 from bot.core.gate import Move
 from bot.core.turn import Turn
@@ -19,8 +19,7 @@ def may_ask(desk: Desk, turn: Turn) -> bool:
 
 def may_approve(desk: Desk, turn: Turn) -> bool:
     """Tell whether somebody may decide about plans; whether a word counts is said by the verdict alone."""
-    person = turn.actor.kind is ActorKind.USER and turn.actor.id != desk.policy.bot
-    return person and (turn.listed or (turn.role or Role.NONE) >= desk.policy.role)
+    return desk.policy.may_decide(turn.actor, turn.role, listed=turn.listed)
 
 
 def may_command(desk: Desk, now: Record, turn: Turn, verb: Verb) -> bool:

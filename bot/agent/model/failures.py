@@ -8,9 +8,10 @@ whose `type` says what it is, and a stall or a cut connection arrives as the tra
 from dataclasses import dataclass
 
 from bot.core.errors import PlangateError, Refused, TooLong, Transient
+from bot.core.lines import short
 
 LONGEST = 500
-"""Characters of an error that people are shown."""
+"""Characters of an error that people are shown: what stands between here and the model answers with whole pages."""
 RETRYABLE_STATUS = frozenset({408, 409, 429})
 _OVERLOADED = frozenset({"overloaded_error"})
 _RETRYABLE_TYPES = frozenset({"overloaded_error", "api_error", "timeout_error", "rate_limit_error"})
@@ -59,18 +60,12 @@ class Failure:
 
 def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -> Failure:
     """Classify an answer with an error in it: by its type where the status is 200, else by its status."""
-    after, text = _seconds(headers), _short(text)
+    after, text = _seconds(headers), short(text, LONGEST)
     if status < 400:
         return Failure(text, kind in _RETRYABLE_TYPES, kind in _OVERLOADED, after, status)
     spend_cap = status == 429 and after is None and "spend" in text.lower()
     retryable = (status in RETRYABLE_STATUS or status >= 500) and not spend_cap
     return Failure(f"HTTP {status}: {text}", retryable, status == 529 or kind in _OVERLOADED, after, status)
-
-
-def _short(text: str) -> str:
-    """Give one line of a text: what stands between here and the model answers with whole pages."""
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
 def _seconds(headers: dict[str, str]) -> float | None:

@@ -7,9 +7,8 @@ from pydantic import Field
 
 from bot.agent.permissions import Kind
 from bot.agent.tools.tool import Context, Step, Tool, ToolInput
+from bot.core.comment import BOXES
 from bot.ports import ToolOutput
-
-_BOXES = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 
 class Todo(ToolInput):
@@ -36,7 +35,7 @@ async def _write(given: TodoWriteInput, context: Context) -> AsyncIterator[Step]
 
 
 async def _read(_: TodoReadInput, context: Context) -> AsyncIterator[Step]:
-    lines = [f"{_BOXES[status]} {content}" for content, status in context.todos]
+    lines = [f"{BOXES[status]} {content}" for content, status in context.todos]
     yield ToolOutput("\n".join(lines) or "The todo list is empty.")
 
 
