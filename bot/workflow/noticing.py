@@ -8,7 +8,7 @@ from datetime import datetime
 
 from bot.core import comment
 from bot.core.approval import hopeful
-from bot.core.gate import Stage
+from bot.core.gate import Move, Stage
 from bot.workflow.desk import Desk
 from bot.workflow.ledger import note
 from bot.workflow.record import FOLDED, NOTICED, Record
@@ -19,13 +19,25 @@ async def void(desk: Desk, now: Record) -> Record:
     """Fold a plan that lost its force and was not replaced; answer who approves it all the same."""
     if not now.void or desk.pulls is None:
         return now
-    shown = now.fact("shown")
-    if now.fact("folded") != shown:
-        await desk.dialogue.supersede(shown, comment.VOID)
-        now = await note(desk, now, FOLDED, {"folded": shown})
+    if not any(entry.kind == FOLDED for entry in now.entries[now.voided :]):
+        now = await _folded(desk, now)
+    if not now.last(FOLDED).body["folded"]:
+        return now
     ended = now.entries[now.voided - 1]
     since = datetime.fromisoformat(ended.body.get("turn_at", ended.at.isoformat()))
     return await _answered(desk, now, since, owes=comment.void(now.plan))
+
+
+async def _folded(desk: Desk, now: Record) -> Record:
+    """Fold what shows such a plan: where it is journaled to be, and where one was posted as the request came."""
+    waited = now.has(Move.PROPOSED) and not any(
+        entry.kind == Move.APPROVED for entry in now.entries[now.last(Move.PROPOSED).n :]
+    )
+    found = [now.fact("shown") if waited else "", *[await desk.dialogue.shown(ask) for ask in now.lost]]
+    plans = [shown for shown in found if shown]
+    for shown in plans:
+        await desk.dialogue.supersede(shown, comment.VOID)
+    return await note(desk, now, FOLDED, {"folded": len(plans), **({"shown": plans[-1]} if plans else {})})
 
 
 async def refusal(desk: Desk, now: Record) -> Record:

@@ -45,6 +45,8 @@ SPENT: Final = "spent"
 LEFT_BEHIND: Final = timedelta(minutes=2)
 """A reply that is owed for longer was left by a process that died."""
 
+_MAY_BE_SHOWN: Final = frozenset({Stage.PROPOSING, Stage.AWAITING_APPROVAL})
+"""Stages in which people may see a plan: it is shown before it is journaled that it is."""
 _MOVES: Final = frozenset(Move)
 _MADE: Final = frozenset({Move.PLANNED, Move.OUTGREW})
 
@@ -57,7 +59,7 @@ class Record:
     position: int = 0
     entries: tuple[Entry, ...] = field(default=())
     voided: int = 0
-    """The request that took the force of a waiting plan, until another plan is shown; 0 for none."""
+    """The request that took the force of a plan that may be shown, until another plan is shown; 0 for none."""
 
     @property
     def stage(self) -> Stage:
@@ -107,7 +109,7 @@ class Record:
 
     @property
     def void(self) -> bool:
-        """Whether a plan is shown that lost its force to a request of which no other plan came, and the bot rests."""
+        """Whether a plan may be shown that lost its force to a request of which no other came, and the bot rests."""
         return bool(self.voided) and self.stage not in ON_ENTER
 
     @property
@@ -267,7 +269,7 @@ def record(entries: Sequence[Entry]) -> Record:
     for entry in entries:
         if entry.kind not in _MOVES:
             continue
-        if thread.stage is Stage.AWAITING_APPROVAL and entry.kind in {Move.REQUESTED, Move.CLOSED}:
+        if thread.stage in _MAY_BE_SHOWN and entry.kind in {Move.REQUESTED, Move.CLOSED}:
             voided = entry.n
         elif entry.kind == Move.PROPOSED:
             voided = 0
