@@ -73,6 +73,7 @@ POLLED = frozenset({Stage.AWAITING_APPROVAL, Stage.EXECUTING, Stage.PUBLISHING, 
 """Stages in which a reaction to the plan matters: an approval, or a 👎 that stops the work; or a tick in a question."""
 STILL: Final = timedelta(minutes=15)
 """A thread whose ref did not move for so long has no job at it."""
+TOLD: Final = 2
 REMEMBERED: Final = 5_000
 """Threads of which it is remembered what was heard; of the others it is looked up again."""
 
@@ -107,7 +108,8 @@ class GitHubHost:
     connections: Connections = field(init=False)
     model: "AnthropicModel" = field(init=False)
     _shown: dict[Address, str] = field(default_factory=dict)
-    _seen: dict[str, str] = field(default_factory=dict)
+    _seen: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """What a poll saw of each plan comment last, and how often it was told of."""
     _resting: Resting = field(default_factory=Resting)
     _heard: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
 
@@ -175,7 +177,10 @@ class GitHubHost:
         return tuple(found)
 
     async def changed(self, addresses: Iterable[Address]) -> tuple[Address, ...]:
-        """Tell whose plan got a reaction or an edit since the last call: one query for up to 100 plans."""
+        """Tell whose plan got a reaction or an edit since the last call: one query for up to 100 plans.
+
+        Each is told of at two calls: where reads lag, the look after the first may not see what the poll saw.
+        """
         groups: dict[int | None, dict[str, Address]] = {}
         for address in addresses:
             if plan := self._shown.get(address):
@@ -183,8 +188,9 @@ class GitHubHost:
         moved = []
         for installation, plans in groups.items():
             for plan, print_ in (await fingerprints(self.connections.poller(installation), tuple(plans))).items():
-                if self._seen.get(plan) != print_:
-                    self._seen[plan] = print_
+                before, told = self._seen.get(plan, ("", 0))
+                if print_ != before or told < TOLD:
+                    self._seen[plan] = print_, told + 1 if print_ == before else 1
                     moved.append(plans[plan])
         return tuple(moved)
 

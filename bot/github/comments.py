@@ -27,7 +27,8 @@ BOX: Final = "- [ ] Approve this plan"
 _TICKED: Final = re.compile(r"^- \[[xX]\] Approve this plan$", re.MULTILINE)
 _ANY_TICK: Final = re.compile(r"^- \[[xX]\] ", re.MULTILINE)
 _OUTDATED: Final = re.compile(r"\A\*\*Outdated\.\*\* [^\n]*\n\n")
-_LOOK_AGAIN_SECONDS: Final = 3.0
+_LOOK_AGAIN_SECONDS: Final = (3.0, 6.0, 12.0)
+"""So long GitHub may take to show what it did, where its answer was lost, before that is done again."""
 _log: Final = logging.getLogger(__name__)
 
 # https://docs.github.com/en/rest/reactions/reactions#about-reactions
@@ -160,11 +161,11 @@ class Comments:
         try:
             made = await self.door.post(f"{self._path}/comments", {"body": text})
         except Unknown:
-            await self.door.clock.sleep(_LOOK_AGAIN_SECONDS)
-            found = await self.find(kind, ask)
-            if found is None:
-                raise
-            return found
+            for pause in _LOOK_AGAIN_SECONDS:
+                await self.door.clock.sleep(pause)
+                if found := await self.find(kind, ask):
+                    return found
+            raise
         return _checked(await self._listed(kind, ask, made), text)
 
     async def _listed(self, kind: str, ask: int, made: Json) -> Posted:
