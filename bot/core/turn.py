@@ -33,6 +33,8 @@ class Turn:
     """Whether the comment was ever edited: then it is no command (A4a)."""
     foreign: bool = False
     """Whether the words may be somebody else's: they were edited, or a label only points at them."""
+    strangers: bool = False
+    """Whether the planner reads words of people on the thread who have no rights here."""
     hands: tuple[int, ...] = ()
     """The numeric ids of others whose words these may be: the last editor, the author that a label points at."""
     hidden: tuple[str, ...] = ()

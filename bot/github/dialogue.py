@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -28,7 +28,7 @@ from bot.github.quota import asked_before
 from bot.github.repository import Address
 from bot.github.snapshot import Looker
 from bot.github.threads import Thread, Threads, context
-from bot.github.turns import Listener, turns
+from bot.github.turns import Listener, strangers, turns
 from bot.ports import Proposed, Signer
 
 _log: Final = logging.getLogger(__name__)
@@ -105,7 +105,10 @@ class GitHubDialogue:
     async def turns(self, seen: Collection[str]) -> Sequence[Turn]:
         """List the turns whose keys were not seen, oldest first, by one query and a role for each author."""
         self._read = await self._threads.back_to(await self._threads.read(self.thread), seen)
-        return await turns(self._read, seen, self.listener, self._roles())
+        roles = self._roles()
+        found = await turns(self._read, seen, self.listener, roles)
+        read = found and self.manners.untrusted_context and await strangers(self._read, self.listener, roles)
+        return [replace(turn, strangers=True) for turn in found] if read else found
 
     async def context(self) -> str:
         """Quote what was said on the thread, as it was when its turns were read."""

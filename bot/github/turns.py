@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.core.approval import Actor, ActorKind
+from bot.core.approval import Actor, ActorKind, Role
 from bot.core.codepoints import shown
 from bot.core.command import parse
 from bot.core.turn import Turn
@@ -60,6 +60,15 @@ def _spoken(thread: Thread, seen: frozenset[str], listener: Listener) -> tuple[l
     fresh = (said for said in thread.everything() if said.key not in seen or said is thread.opened)
     spoken = [said for said in fresh if listener.hears(said.actor) and listener.addressed(thread, said)]
     return [_turn(thread, said, listener.mention) for said in spoken if said.key not in seen], thread.opened in spoken
+
+
+async def strangers(thread: Thread, listener: Listener, roles: Roles) -> bool:
+    """Tell whether anybody speaks on a thread who can only read here; who cannot be looked up counts as one."""
+    speakers = {said.actor.id: said.actor for said in thread.everything() if said.actor.id != listener.bot.id}
+    for speaker in speakers.values():
+        if (await roles.of(speaker) or Role.NONE) < Role.TRIAGE:
+            return True
+    return False
 
 
 def _turn(thread: Thread, said: Said, mention: str) -> Turn:

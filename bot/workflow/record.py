@@ -292,6 +292,7 @@ def taken(turn: Turn) -> Json:
         "text": turn.text,
         "turn_at": turn.at.isoformat(),
         **({"foreign": True} if turn.foreign else {}),
+        **({"strangers": True} if turn.strangers else {}),
         **({"hands": list(turn.hands)} if turn.hands else {}),
         **({"hidden": Hidden.of(turn.hidden).to_json()} if turn.hidden else {}),
     }

@@ -192,11 +192,11 @@ def _tools(desk: Desk, types: Mapping[str, AgentType]) -> Mapping[str, Tool]:
 def _crew(
     desk: Desk, now: Record, *, session: Session, place: tuple[Checkout, Network], environment: Environment
 ) -> Crew:
-    """Make the crew of a session; where others wrote the request, or may have, those that look are restricted (S9)."""
+    """Make the crew of a session; where strangers have a say, or may have, those that look are restricted (S9)."""
     orders, (tree, network) = desk.orders, place
     post = Post(session, desk.workspace, tree, environment, orders.subagent_model, network)
     since = now.last(Move.REQUESTED).n - 1
-    untrusted = any(entry.body.get("foreign") for entry in now.entries[since:])
+    untrusted = any(entry.body.get("foreign") or entry.body.get("strangers") for entry in now.entries[since:])
     return Crew(post, Size(orders.at_once, orders.in_all, orders.on_one), untrusted)
 
 

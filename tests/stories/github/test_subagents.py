@@ -50,6 +50,19 @@ async def test_types_are_those_of_the_default_branch(story: Story, model: Model)
     assert refused.text == "There is no agent type 'evil'. Types: explore, plan, code, scout."
 
 
+@pytest.mark.req("S9")
+@pytest.mark.parametrize(("opener", "effort"), (("rita", "low"), ("will", "medium")))
+async def test_where_a_stranger_has_a_say_those_that_look_are_restricted(
+    story: Story, model: Model, opener: str, effort: str
+) -> None:
+    """Whoever asks, the planner reads the issue: less may be done where somebody who can only read wrote it."""
+    model.before = (task("explore"),)
+    story.opens(opener, body="Orders of exactly 50 pay for shipping.")
+    story.says("will", "@plangate fix this")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert [request.effort for request in model.heard if "You are a sub-agent" in request.system] == [effort]
+
+
 @pytest.mark.req("S5", "S12", "PR3")
 async def test_the_progress_comment_shows_each(story: Story, model: Model) -> None:
     """What it is for, what it used, in dollars too, and what one that failed failed for."""
