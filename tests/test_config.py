@@ -1,12 +1,19 @@
 """Settings come from the environment, configuration from one strict file; mistakes are named with their place."""
 
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from bot.config import Secret, configuration, settings
 from bot.configuration import LARGEST, Configuration
 from bot.core.errors import Misconfigured
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -129,3 +136,22 @@ def test_a_mistake_is_named_with_its_place(name: str) -> None:
 def test_proxy_of_a_url(environ: dict[str, str], url: str, proxy: str) -> None:
     """The operator's proxy is used as every other program would use it."""
     assert settings(environ).network.proxy(url) == proxy
+
+
+def leaves(part: type[BaseModel], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The keys of a part of the configuration, with the path to each, and their defaults."""
+    for name, field in part.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from leaves(field.annotation, f"{before}{name}.")
+        else:
+            yield before + name, field.default
+
+
+def test_the_docs_name_every_setting() -> None:
+    """Each key with its default, in the order of the schema, and each variable that is read."""
+    docs = (ROOT / "docs/settings.md").read_text()
+    rows = re.findall(r"^\| `([a-z_.]+)` \| `(.*?)` \|", docs, re.MULTILINE)
+    assert rows == [(key, json.dumps(default)) for key, default in leaves(Configuration)]
+    read = set(re.findall(r'"((?:PLANGATE|OTEL|ANTHROPIC|GITHUB)_\w+)"', (ROOT / "bot/config.py").read_text()))
+    others = {"PLANGATE_CLIENT_SECRET", "ANTHROPIC_AUTH_TOKEN", "GITHUB_TOKEN"}  # redacted where they are set
+    assert {name for name in read - others if f"`{name}`" not in docs} == set()

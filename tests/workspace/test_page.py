@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from bot.config import settings
-from bot.configuration import Sandbox
 from bot.core.hosts import open_to_writes
 from bot.toolhost.processes import MOST_PROCESSES
 from bot.workflow.preparing import MOST
@@ -16,15 +15,6 @@ from bot.workspace.workspace import Limits
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()
 WORDS: Final = " ".join(PAGE.split())
-
-
-def test_every_key_is_there_with_its_default() -> None:
-    """The table is the configuration's own part, key by key."""
-    rows = re.findall(r"^\| `sandbox\.(\w+)` \| `(.*?)` \|", PAGE, re.MULTILINE)
-    wanted = {name: getattr(Sandbox(), name) for name in Sandbox.model_fields}
-    assert dict(rows) == {
-        name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in wanted.items()
-    }
 
 
 def test_the_whole_environment_is_there() -> None:
