@@ -23,7 +23,7 @@ from bot.compose.reconcile import Reconciler
 from bot.config import redactor as redactor_of
 from bot.core.errors import Misconfigured
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
-from webhooks.deliveries import Delivery
+from webhooks.deliveries import Delivery, taken_in
 from webhooks.logs import say, setup
 from webhooks.missed import Outcome
 from webhooks.service import Service
@@ -156,7 +156,7 @@ async def _received(service: Service, request: Request, body: bytes) -> tuple[in
     verify(service.secret.reveal(), body, headers)
     about = envelope(headers)
     facts: dict[str, Any] = {"guid": about.guid, "event": about.event}
-    wake = await asyncio.to_thread(parse, about.event, body, guid=about.guid)  # 25 MiB of JSON take a while
+    wake = await taken_in(partial(parse, about.event, body, guid=about.guid))  # 25 MiB of JSON take a while
     if wake is None or service.host.is_bot(wake.doer):  # what the bot does wakes nobody
         return 200, "not for us", facts
     facts |= {"action": wake.action, "thread": f"{wake.owner}/{wake.name}#{wake.thread}"}

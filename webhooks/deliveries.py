@@ -4,17 +4,19 @@ One file a delivery, named by its guid: written whole under another name, synced
 synced. So a file that is there is whole, whoever was killed when; and the same guid is stored once.
 """
 
+import asyncio
 import fcntl
 import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
 from bot.compose.github import Address
@@ -24,11 +26,15 @@ from webhooks.logs import say
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+Result = TypeVar("Result")
+
 LIMIT: Final = 10_000
 """Files that may wait at a time; more than that are refused, so that a flood cannot fill the disk."""
 REMEMBERED: Final = 10_000
 LITTER_SECONDS: Final = 3600
 
+_INTAKE: Final = ThreadPoolExecutor(4, "intake")
+"""Threads of their own: however many others wait for GitHub, it is not kept waiting for an answer itself (W1, D2)."""
 _SUFFIX: Final = ".json"
 _ASIDE: Final = "unreadable"
 
@@ -183,6 +189,11 @@ def _reader() -> "TypeAdapter[Delivery]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(Delivery)
+
+
+async def taken_in(work: Callable[[], Result]) -> Result:
+    """Do what taking a delivery in needs and what blocks for a moment, beside the event loop."""
+    return await asyncio.get_running_loop().run_in_executor(_INTAKE, work)
 
 
 def _render(delivery: Delivery) -> bytes:

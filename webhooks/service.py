@@ -4,11 +4,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import PlangateError, Transient
 from bot.telemetry import Counters
-from webhooks.deliveries import Delivery, Inbox
+from webhooks.deliveries import Delivery, Inbox, taken_in
 from webhooks.host import HostPort
 from webhooks.logs import failure
 from webhooks.missed import Missed, Outcome, Reading
@@ -61,7 +62,7 @@ class Service:
             self.worker.wake(delivery.address)
             return Outcome.JOINED
         try:
-            fresh = await asyncio.to_thread(self.inbox.store, delivery)
+            fresh = await taken_in(partial(self.inbox.store, delivery))
         except (OSError, Transient) as error:
             failure("inbox", error, guid=delivery.guid)
             return Outcome.NO_ROOM
@@ -86,7 +87,7 @@ class Service:
 
     async def _storage(self) -> str:
         try:
-            await asyncio.to_thread(self.inbox.probe)
+            await taken_in(self.inbox.probe)
         except (OSError, Transient) as error:
             failure("inbox", error)
             return "failing"

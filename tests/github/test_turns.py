@@ -76,13 +76,13 @@ async def test_marks_that_cannot_be_seen_do_not_stop_the_rest() -> None:
 
 async def test_a_text_that_takes_long_holds_up_nothing_else() -> None:
     """While Markdown of a stranger's making is read, whatever else the process does goes on."""
-    said = Said("comment-1", Actor(3, "tom"), "[" * 15_000 + " @plangate", AT)
+    said = Said("comment-1", Actor(3, "tom"), "[" * 8_000 + " @plangate", AT)
     looks = 0
 
     async def look() -> None:
         nonlocal looks
         while True:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.001)
             looks += 1
 
     with scripted(ROLE, ROLE) as (door, _, _):

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,20 @@ async def test_a_delivery_is_looked_at(tmp_path: Path) -> None:
         assert await service.receive(delivery(1)) is Outcome.DUPLICATE
     assert host.numbers() == [1]
     assert service.inbox.waiting() == ()
+
+
+@pytest.mark.req("W1", "D2")
+async def test_a_delivery_is_taken_in_while_everybody_waits_for_github(tmp_path: Path) -> None:
+    """However many threads hang there, the answer comes in time; so does that of /readyz."""
+    service, answered = Service(settings(tmp_path), Host(), worker=False), threading.Event()
+    hanging = [asyncio.ensure_future(asyncio.to_thread(answered.wait, 60)) for _ in range(64)]
+    try:
+        async with asyncio.timeout(10):
+            assert await service.receive(delivery(1)) is Outcome.STORED
+            assert (await service.state())["deliveries"] == "ok"
+    finally:
+        answered.set()
+        await asyncio.gather(*hanging)
 
 
 @pytest.mark.req("W2")
