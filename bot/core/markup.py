@@ -15,8 +15,13 @@ from bot.core.codepoints import blank
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-_HIDING: Final = frozenset("script style template title textarea iframe noembed noframes noscript xmp svg math".split())
+_HIDING: Final = frozenset(
+    "script style template title textarea iframe noembed noframes noscript xmp svg math rp video bdo".split()
+)
 _BREAKING: Final = frozenset("br p div li tr h1 h2 h3 h4 h5 h6 summary details blockquote pre hr".split())
+_SMALLER: Final = frozenset(("sub", "sup", "small"))
+_SMALLEST: Final = 4
+"""So many of them within each other are too small to be read."""
 _EMPTY: Final = frozenset("area base br col embed hr img input link meta source track wbr".split())
 _PHRASES: Final = frozenset("span q cite dfn kbd mark abbr sub sup samp var ins del time label bdo bdi data".split())
 """Elements that end with their paragraph."""
@@ -56,6 +61,7 @@ class Markup(HTMLParser):
         self._hiding = list(hiding.elements)
         self._until = hiding.until
         self._links: list[tuple[str, int]] = []
+        self._small = 0
 
     def block(self, source: str) -> Hiding:
         """Read a block of HTML, and say what it hides of what follows it."""
@@ -165,6 +171,9 @@ class Markup(HTMLParser):
             self._say({"br": "\n", "img": "(picture)"}.get(tag, ""), "\n" if tag == "br" else "")
         elif tag in _HIDING or "hidden" in values or _UNSEEN.search(values.get("style", "")) or self._hiding:
             self._hiding.append(tag)
+        elif tag in _SMALLER:
+            self._small += 1
+            self._hiding += [tag] if self._small >= _SMALLEST else []
         elif tag == "a":
             self._links.append((values.get("href", ""), len(self.shown)))
         elif tag in _BREAKING:
@@ -178,8 +187,11 @@ class Markup(HTMLParser):
         """Take an element's end."""
         if tag in self._hiding:
             del self._hiding[len(self._hiding) - 1 - self._hiding[::-1].index(tag) :]
+            self._small -= tag in _SMALLER and not self._hiding
         elif tag == "a" and self._links:
             self._end_link()
+        elif tag in _SMALLER:
+            self._small = max(0, self._small - 1)
         elif tag in _BREAKING and not self.shown.endswith("\n"):
             self._say("\n")
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from bot.core import footnotes
 from bot.core.codepoints import parted, shown
+from bot.core.drawings import diagram, formulas
 from bot.core.folding import folded, squeezed
 from bot.core.footnotes import references, with_footnotes
 from bot.core.markup import Hiding, Markup
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
 
 LIMIT: Final = 65_536
 """Characters of a text that are read; GitHub holds no longer comments."""
-
-# Blocks that GitHub draws instead of showing their text: of some only what follows this sign is not drawn.
-# https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/creating-diagrams
-_DRAWN: Final = {"mermaid": "%%", "math": "%"}
-_PICTURED: Final = frozenset(("geojson", "topojson", "stl"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +138,7 @@ class _Page:
         for label, lines in self.notes:
             text = f"[^{label}]: " + "\n".join(lines).strip()
             if label in self.refers:
+                self.refers.remove(label)  # of two notes with one label the first is shown
                 self.lines += [text, ""]
             else:
                 self.removed.append(text)
@@ -213,17 +210,19 @@ class _Page:
     def _inline(self, children: Sequence["Token"]) -> None:
         html = Markup(self.hiding)
         self.hiding = html.inline(children)
-        self.removed += html.removed
+        seen, undrawn = formulas(html.shown)
+        self.removed += html.removed + undrawn
         if not self.around:
             self.refers |= references("".join(child.content for child in children if child.type == "text"))
         if self.row is not None:
-            self.row.append(html.shown)
+            self.row.append(seen)
             return
-        self._emit(html.shown)
+        self._emit(seen)
         if not (self.heading or self.around) and "> " not in self.containers:
-            self.speech.append(html.spoken)
+            spoken, _ = formulas(html.spoken)
+            self.speech.append(spoken)
             if not self.containers:
-                self.commands.append(html.spoken)
+                self.commands.append(spoken)
 
     def _code(self, token: "Token") -> None:
         language, _, rest = token.info.strip().partition(" ")
@@ -232,20 +231,10 @@ class _Page:
         if self.hiding:
             self.removed.append(token.content)
             return
-        content = self._drawn(language.lower(), token.content)
+        content, undrawn = diagram(language.lower(), token.content)
+        self.removed += undrawn
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", content)), default=0))
         self._emit(f"{fence}{language}\n{content.rstrip(chr(10))}\n{fence}")
-
-    def _drawn(self, language: str, content: str) -> str:
-        """Give a code block without what is not drawn where GitHub draws it."""
-        if language in _PICTURED:
-            self.removed.append(content)
-            return "(picture)"
-        if language not in _DRAWN:
-            return content
-        seen = [line.partition(_DRAWN[language]) for line in content.split("\n")]
-        self.removed += [f"{sign}{unseen}" for _, sign, unseen in seen if sign]
-        return "\n".join(line for line, _, _ in seen)
 
     def _emit(self, text: str, *, blank: bool = True) -> None:
         """Add a block's lines behind the marks of what it stands in."""

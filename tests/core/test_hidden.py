@@ -1,6 +1,7 @@
 """What nobody sees of a text never reaches the model, and is told of in the plan; what people write stays as it is."""
 
 import random
+import re
 import sys
 import unicodedata
 from dataclasses import replace
@@ -98,6 +99,34 @@ def test_every_code_point_in_code() -> None:
 def test_what_is_seen(text: str, seen: str) -> None:
     """What stands beside a way to hide something, and hides nothing, stays."""
     assert visible(text).text == seen
+
+
+# What people write, as GitHub's own pages on writing teach it.
+WRITTEN: Final = (
+    "| Left | Right |\n|:---|---:|\n| `a \\| b` | **2** |",
+    "<details open>\n<summary>Logs</summary>\n\n```text\nError: $HOME is 100% full of $PATH\n```\n\n</details>",
+    "```mermaid\nsequenceDiagram\n  Alice->>Bob: Hello\n  Note over Bob: style of life\n```",
+    "```mermaid\ngraph LR\n  A[Start] --> B{Works?}\n  classDef good fill:#9f6,stroke:#333\n  class A good\n```",
+    "The sum $\\sum_{i=1}^{n} x_i^2$ is $\\sqrt{2}$, or $$\\frac{a}{b} \\text{ for } \\color{red}{b} \\ne 0$$ so",
+    "It went from $5 to $10, 20% more; `echo $A $(date +%s) $B` says so",
+    "- [ ] open\n- [x] done #12 @maya GH-3 parcel/shop@abc1234",
+    "> [!WARNING]\n> Mind the gap.",
+    "See[^1] and H<sub>2</sub>O, x<sup>2</sup>, <kbd>Ctrl</kbd>+<kbd>C</kbd>.\n\n[^1]: A note.",
+    ":tada: :+1: ~~old~~ **new** _really_ ***both*** \\*no\\*",
+    "1. one\n   - two\n     ```py\n     print('%d' % 3)  # 100% $x$\n     ```",
+    "```diff\n- old\n+ new\n```\n\n***\n\nhttps://example.org/a?b=c#d and <https://example.org>",
+    '<p align="center">A <b>word</b><br>more</p>',
+)
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_what_people_write(text: str) -> None:
+    """Nothing of it is taken for hidden: each of its words is in the text, and the plan tells of nothing."""
+    seen = visible(text)
+    assert seen.removed == ()
+    assert "(formula)" not in seen.text
+    words = re.findall(r"[^\W_]{3,}", re.sub(r"<[^>]*>|^```\w*", " ", text, flags=re.MULTILINE))
+    assert [word for word in words if word not in seen.text] == []
 
 
 # --- ordinary texts --------------------------------------------------------------------------------------------------
