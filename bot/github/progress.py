@@ -70,6 +70,8 @@ class Progress:
                 return
             sleeping = asyncio.ensure_future(clock.sleep(max(left, 1.0)))
             hurrying = asyncio.ensure_future(self._hurry.wait())
-            await asyncio.wait({sleeping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
-            sleeping.cancel()
-            hurrying.cancel()
+            try:
+                await asyncio.wait({sleeping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sleeping.cancel()
+                hurrying.cancel()
