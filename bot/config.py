@@ -38,6 +38,7 @@ _SECRETS = {
     "INPUT_STATE_KEY": "state key",
     "INPUT_GITHUB_TOKEN": "GitHub token",
     "INPUT_APP_PRIVATE_KEY": "App key",
+    "ANTHROPIC_IDENTITY_TOKEN": "identity token",
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "identity token",
     "ACTIONS_RUNTIME_TOKEN": "job token",
 }
@@ -91,13 +92,15 @@ class GitHubSettings:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Workload identity instead of an API key: whom to be, and where a job of GitHub Actions gets its proof."""
+    """Workload identity instead of an API key: whom to be, and where the proof of it comes from."""
 
     rule_id: str
     organization_id: str
     service_account_id: str
     request_url: str
+    """Where a job of GitHub Actions gets it; empty where it lies in a file, or is the token itself."""
     request_token: Secret
+    token_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +179,28 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         network=Network.of(env),
         partial_clone_mb=_positive(env, "PLANGATE_PARTIAL_CLONE_MB") or PARTIAL_CLONE_MB,
         github=_github(env),
+        identity=None if "ANTHROPIC_API_KEY" in env else _identity(env),
         traces=env.get("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
         trace_headers=Secret(env.get("OTEL_EXPORTER_OTLP_HEADERS", "")),
     )
+
+
+def _identity(env: Mapping[str, str]) -> Identity | None:
+    """Read the workload identity that is named; its proof is in a file, the token itself, or what a job asks for."""
+    if "ANTHROPIC_FEDERATION_RULE_ID" not in env:
+        return None
+    names = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_SERVICE_ACCOUNT_ID")
+    if missing := [name for name in names if name not in env]:
+        raise Misconfigured("workload identity is incomplete", where=", ".join(missing), mend="set all three")
+    file, token = env.get("ANTHROPIC_IDENTITY_TOKEN_FILE", ""), env.get("ANTHROPIC_IDENTITY_TOKEN", "")
+    url, asking = (env.get(f"ACTIONS_ID_TOKEN_REQUEST_{part}", "") for part in ("URL", "TOKEN"))
+    if not (file or token or (url and asking)):
+        raise Misconfigured(
+            "workload identity has no proof", where="ANTHROPIC_IDENTITY_TOKEN_FILE", mend="name the file of its token"
+        )
+    rule, organization, account = (env[name] for name in names)
+    own = bool(file or token)
+    return Identity(rule, organization, account, "" if own else url, Secret(token if own else asking), file)
 
 
 def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:

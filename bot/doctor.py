@@ -82,7 +82,7 @@ def _data_dir(given: Settings) -> Finding:
 
 def _model(given: Settings) -> Finding:
     """Ask for the default model: it costs nothing and needs a valid key."""
-    if not given.api_key:
+    if not (given.api_key or given.identity):
         return Finding(False, "model: no key", "set ANTHROPIC_API_KEY")
     try:
         name = asyncio.run(try_model(given))

@@ -118,7 +118,7 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Loc
 
     Whatever is written to `out` is written without secrets (PR4).
     """
-    if not settings.api_key:
+    if not (settings.api_key or settings.identity):
         raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend="set it")
     model = model_of(settings)
     warming = threading.Thread(target=_warmed, args=(model,), daemon=True)  # a mistake is told without waiting for it

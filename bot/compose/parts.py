@@ -3,6 +3,8 @@
 import platform
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -68,7 +70,7 @@ def _identity_of(given: Identity) -> "WorkloadIdentity":
         given.organization_id,
         given.service_account_id,
         given.request_url,
-        given.request_token.reveal,
+        partial(Path(given.token_file).read_text, encoding="utf-8") if given.token_file else given.request_token.reveal,
     )
 
 

@@ -1,4 +1,4 @@
-"""Workload identity: a job of GitHub Actions proves who it is and gets a token for the model, without any API key.
+"""Workload identity: a job or a service proves who it is and gets a token for the model, without any API key.
 
 GitHub's proof lasts minutes and Anthropic's token ten, so a fresh proof is fetched for every token; the library asks
 for one before the last is over (anthropic.WorkloadIdentityCredentials, measured with anthropic 2.12).
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 AUDIENCE: Final = "https://api.anthropic.com"
 TIMEOUT: Final = 30.0
 """Seconds for GitHub's answer."""
-_CURE: Final = "check the federation rule, its organization and service account, and the job's id-token: write"
+_CURE: Final = "check the federation rule, organization, service account, and the proof (in a job: id-token: write)"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadIdentity:
-    """Whom to be for the model, and where this job gets the proof that it may; the secret is a function."""
+    """Whom to be for the model, and where the proof that it may comes from; the secret is a function."""
 
     rule_id: str
     organization_id: str
     service_account_id: str
     request_url: str
-    """The job's ACTIONS_ID_TOKEN_REQUEST_URL."""
+    """The job's ACTIONS_ID_TOKEN_REQUEST_URL; where it is empty, what `request_token` gives is the proof itself."""
     request_token: Callable[[], str] = field(repr=False)
 
     def credentials(self) -> "WorkloadIdentityCredentials":
@@ -42,13 +42,18 @@ class WorkloadIdentity:
         )
 
     def proof(self) -> str:
-        """Fetch a proof from GitHub that is meant for Anthropic alone; raises WorkloadIdentityError. Blocks.
+        """Give a proof that is meant for Anthropic alone, from GitHub or as it lies here now; blocks.
 
-        https://docs.github.com/en/actions/reference/security/oidc
+        Raises WorkloadIdentityError. https://docs.github.com/en/actions/reference/security/oidc
         """
         import httpx2
         from anthropic import WorkloadIdentityError
 
+        if not self.request_url:
+            try:
+                return self.request_token().strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise WorkloadIdentityError(f"the proof cannot be read: {error}", status_code=401) from None
         where = httpx2.URL(self.request_url).copy_merge_params({"audience": AUDIENCE})
         try:
             answer = httpx2.get(where, headers={"Authorization": f"bearer {self.request_token()}"}, timeout=TIMEOUT)

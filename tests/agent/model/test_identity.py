@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -13,7 +14,7 @@ from starlette.routing import Route
 from bot.agent.model.client import AnthropicModel, Patience
 from bot.agent.model.identity import WorkloadIdentity
 from bot.compose.parts import model_of
-from bot.config import Identity, Secret, Settings
+from bot.config import Identity, Secret, Settings, settings
 from bot.core.errors import Misconfigured, Refused, Transient
 from bot.testing.host import hosted
 from bot.testing.model.reply import say
@@ -160,3 +161,45 @@ async def test_the_settings_of_an_action_are_enough() -> None:
         await one.close()
     assert "job-secret" not in repr(one)
     assert len(model.federation.exchanges) == 1
+
+
+NAMED = {
+    "ANTHROPIC_FEDERATION_RULE_ID": "fdrl_1",
+    "ANTHROPIC_ORGANIZATION_ID": "org-1",
+    "ANTHROPIC_SERVICE_ACCOUNT_ID": "svac_1",
+}
+
+
+@pytest.mark.parametrize("source", ("file", "token", "job"))
+async def test_the_variables_of_an_operator_are_enough(tmp_path: Path, source: str) -> None:
+    """Whatever runs speaks as the workload that the environment names; a proof in a file is read when it is needed."""
+    with api() as model, proofs() as github:
+        url = f"{github.url}/token?api-version=2.0"
+        given = {
+            "file": {"ANTHROPIC_IDENTITY_TOKEN_FILE": str(tmp_path / "proof")},
+            "token": {"ANTHROPIC_IDENTITY_TOKEN": "proof.number.0"},
+            "job": {"ACTIONS_ID_TOKEN_REQUEST_URL": url, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "job-secret"},
+        }[source]
+        read = settings(NAMED | given | {"ANTHROPIC_BASE_URL": model.base_url})
+        one = model_of(read)
+        if source == "file":
+            with pytest.raises(Refused, match="the proof cannot be read"):
+                await one.known("claude-opus-5-5")
+            (tmp_path / "proof").write_text("proof.number.0\n")
+        assert await one.known("claude-opus-5-5") == "claude-opus-5-5"
+        await one.close()
+    assert [exchange["assertion"] for exchange in model.federation.exchanges] == [
+        "proof.number.1" if source == "job" else "proof.number.0"
+    ]
+    assert "proof.number.0" not in repr(read)
+
+
+@pytest.mark.parametrize("left", sorted(NAMED)[1:])
+def test_an_identity_that_is_not_whole_is_no_identity(left: str) -> None:
+    """What is missing is named; a key outranks it."""
+    proof = {"ANTHROPIC_IDENTITY_TOKEN": "proof"}
+    for environ, where in ((NAMED | proof | {left: ""}, left), (NAMED, "ANTHROPIC_IDENTITY_TOKEN_FILE")):
+        with pytest.raises(Misconfigured) as caught:
+            settings(environ)
+        assert caught.value.where == where
+    assert settings(NAMED | {"ANTHROPIC_API_KEY": "key"}).identity is None
