@@ -30,6 +30,8 @@ WATCHING: Final = {"actions": "read", "metadata": "read"}
 """What a token that asks whether a run of Actions has ended may do."""
 POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
 """What the one token that polls an installation may do."""
+BELONGING: Final = {"members": "read"}
+"""What the one token that asks who belongs to a team may do (approve.teams, CODEOWNERS)."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -79,8 +81,7 @@ class Connections:
     clock: Clock
     redactor: Redactor = field(default_factory=Redactor)
     _reached: dict[tuple[int | None, str], Reached] = field(default_factory=dict)
-    _pollers: dict[int, Door] = field(default_factory=dict)
-    _watchers: dict[tuple[int | None, int], Door] = field(default_factory=dict)
+    _others: dict[tuple[int | None, int | None, frozenset[str]], Door] = field(default_factory=dict)
     _paces: dict[int | None, Pace] = field(default_factory=dict)
     """One for each account that is limited: an installation, or that of the plain token (E2)."""
     _bot: Actor | None = None
@@ -115,17 +116,22 @@ class Connections:
 
     def poller(self, installation: int | None) -> Door:
         """Give the door that polls all plans of an installation; with a plain token, of all repositories."""
-        key = installation or 0
-        if key not in self._pollers:
-            self._pollers[key] = self._door_of(installation, self._credentials(installation, None, POLLING))
-        return self._pollers[key]
+        return self._beside(installation, None, POLLING)
 
     def watcher(self, installation: int | None, number: int) -> Door:
         """Give the door that asks about a repository's runs; an App may lack the permission for it."""
-        key = installation, number
-        if key not in self._watchers:
-            self._watchers[key] = self._door_of(installation, self._credentials(installation, number, WATCHING))
-        return self._watchers[key]
+        return self._beside(installation, number, WATCHING)
+
+    def members(self, installation: int | None) -> Door:
+        """Give the door that asks who belongs to a team; an App may lack the permission for it."""
+        return self._beside(installation, None, BELONGING)
+
+    def _beside(self, installation: int | None, number: int | None, may: dict[str, str]) -> Door:
+        """Give the one door with those permissions beside the one that works."""
+        key = installation, number, frozenset(may)
+        if key not in self._others:
+            self._others[key] = self._door_of(installation, self._credentials(installation, number, may))
+        return self._others[key]
 
     async def repositories(
         self, only: tuple[repository.Address, ...]
@@ -184,8 +190,7 @@ class Connections:
 
     async def close(self) -> None:
         """Have GitHub forget the tokens that were made, as far as it does so at once (W4)."""
-        doors = [reached.door for reached in self._reached.values()]
-        doors += [*self._pollers.values(), *self._watchers.values()]
+        doors = [*(reached.door for reached in self._reached.values()), *self._others.values()]
         made = [door.credentials for door in doors if isinstance(door.credentials, AppTokens)]
         with suppress(TimeoutError):
             async with asyncio.timeout(REVOKING_SECONDS):

@@ -296,7 +296,7 @@ class GitHubHost:
             keys=self._manners(keys),
             base=facts.default_branch,
         )
-        made.told = address.told
+        made.told, made.members = address.told, self.connections.members(address.installation)
         return made
 
     async def _joined(

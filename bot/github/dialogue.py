@@ -75,6 +75,8 @@ class GitHubDialogue:
     key: Key
     base: str
     manners: Manners = Manners()
+    members: Door | None = None
+    """What asks who belongs to a team; None for the same door."""
     told: str = ""
     """The key of what a delivery says was said."""
     comments: Comments = field(init=False)
@@ -219,7 +221,8 @@ class GitHubDialogue:
         return clean(inert(clean(text), {urlsplit(self.manners.server_url).netloc} - {""}))
 
     def _roles(self) -> Roles:
-        return Roles(self.door, self.address, self.manners.approve_users, self.manners.approve_teams)
+        manners = self.manners
+        return Roles(self.door, self.address, manners.approve_users, manners.approve_teams, self.members)
 
 
 def plan_comment(plan: PlanDocument, mention: str) -> str:

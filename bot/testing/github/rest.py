@@ -209,6 +209,8 @@ def admit(call: Call, endpoint: Endpoint) -> None:
         raise ApiError(403, "Resource not accessible by integration")
     if "repo" in call.path and endpoint.by != "app":
         _admit_to_repository(call, endpoint)
+    elif endpoint.needs and caller.token is not None and not _given(endpoint, caller.token):
+        raise ApiError(403, "Resource not accessible by integration")
 
 
 def visible(world: World, caller: Caller, repository: Repository) -> bool:
@@ -261,8 +263,12 @@ def _admit_person(call: Call, endpoint: Endpoint, *, writes: bool) -> None:
 def _granted(call: Call, endpoint: Endpoint, token: Token, repository: Repository) -> bool:
     if not within(call.world, token, repository):
         return endpoint.method == "GET"
-    needs = endpoint.needs or ("metadata:read",)
-    return any(grants(token, *need.split(":")) for need in needs)
+    return _given(endpoint, token)
+
+
+def _given(endpoint: Endpoint, token: Token) -> bool:
+    """Whether a limited token has a permission that will do."""
+    return any(grants(token, *need.split(":")) for need in endpoint.needs or ("metadata:read",))
 
 
 def installation_of(call: Call) -> Installation:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bot.testing.github.credentials import LEVELS, installation_token, reaches
-from bot.testing.github.entities import Repository, Role
+from bot.testing.github.entities import Repository
 from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, installation_of, not_found, within
 from bot.testing.github.site import Json, stamp_or_none
 
@@ -158,6 +158,10 @@ ENDPOINTS = (
     Endpoint("GET", "/user/{account_id:int}", user_by_id),
     Endpoint("GET", "/users/{username}", user_by_login),
     Endpoint(
-        "GET", "/orgs/{org}/teams/{team_slug}/memberships/{username}", team_membership, by="token", role=Role.READ
+        "GET",
+        "/orgs/{org}/teams/{team_slug}/memberships/{username}",
+        team_membership,
+        ("members:read",),
+        by="token",
     ),
 )

@@ -72,6 +72,22 @@ async def test_own_path_classes(story: Story, model: Model) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.req("W4")
+@pytest.mark.parametrize("granted", (True, False))
+async def test_a_team_may_approve(story: Story, granted: bool) -> None:
+    """Who belongs to a named team approves; an App that may not ask who belongs to it waits, and never guesses."""
+    configured(story, "approve:\n  teams: [parcel/core]\n")
+    world = story.world
+    world.teams[world.user("parcel").id, "core"] = frozenset({world.user("will").id})
+    if not granted:
+        ((number, installed),) = world.installations.items()
+        world.installations[number] = replace(installed, permissions={**installed.permissions, "members": "none"})
+    await story.planned("maya")
+    story.reacts("will", "+1")
+    reached = Stage.IN_REVIEW if granted else Stage.AWAITING_APPROVAL
+    assert (await story.rests(1)).stage is reached
+
+
 async def test_writers_may_approve(story: Story) -> None:
     """Where the configuration lets writers approve, they do."""
     configured(story, "approve:\n  roles: [write, maintain, admin]\n")
