@@ -166,7 +166,9 @@ def cure(said: str) -> str:
         return "install bubblewrap 0.8 or newer"
     if "ermission denied" in said and Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").exists():
         return "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for bwrap with `userns,`"
-    if "ermi" in said or "No space left" in said:
+    if "mount proc" in said:
+        return "the /proc of this container is covered in part: docker run --security-opt systempaths=unconfined"
+    if "ermi" in said or "No space left" in said or "new namespace" in said:
         return (
             "let this user make user namespaces: sysctl kernel.unprivileged_userns_clone=1 and "
             "user.max_user_namespaces=10000; in a container allow the system calls unshare and mount"

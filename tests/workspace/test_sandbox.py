@@ -278,6 +278,8 @@ def test_probe_without_bubblewrap(tmp_path: Path) -> None:
         ("bwrap: setting up uid map: Permission denied", "namespace"),
         ("bwrap: Creating new namespace failed: No space left on device", "user.max_user_namespaces"),
         ("bwrap: Unknown option --disable-userns", "bubblewrap 0.8"),
+        ("bwrap: Creating new namespace failed: Invalid argument", "user.max_user_namespaces"),
+        ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"),
         ("bwrap: Something else", "by hand"),
     ),
 )
@@ -286,12 +288,12 @@ def test_cure(said: str, mend: str) -> None:
     assert mend in cure(said).replace("userns", "namespace")
 
 
-def test_probe_where_a_sandbox_fails(tmp_path: Path) -> None:
-    """Where bubblewrap fails, the probe passes on what it said, with the cure."""
-    fake = tmp_path / "bwrap"
-    fake.write_text("#!/bin/sh\necho 'bwrap: Something else' >&2\nexit 1\n")
-    fake.chmod(0o755)
+def test_probe_where_there_are_no_user_namespaces() -> None:
+    """Where the machine makes none, the probe passes on what bubblewrap says to that, with the cure."""
+    without = ("bwrap", "--bind", "/", "/", "--dev", "/dev", "--unshare-user", "--disable-userns", "--cap-drop", "ALL")
     script = "from bot.workspace.sandbox import probe; probe()"
-    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert "NoSandbox: a sandbox cannot be made here (bwrap: Something else): run `bwrap" in done.stderr
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [*without, sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert "NoSandbox: a sandbox cannot be made here (bwrap: " in done.stderr
+    assert "user.max_user_namespaces" in done.stderr.rpartition("): ")[2]
