@@ -80,7 +80,13 @@ def named_by(pattern: str, command: str) -> bool:
     from bot.agent.shell_policy import names
 
     words = {piece for word in names(command) for piece in (word, *re.split(r"[=:,@]", word)) if piece}
-    return any(_reached(word, pattern) or (set("*?") & set(word) and covered(pattern, word)) for word in words)
+    return any(_reached(word, pattern) or _may_be(word, pattern) for word in words)
+
+
+def _may_be(word: str, pattern: str) -> bool:
+    """Tell whether the shell may make of a word what a pattern names."""
+    glob = re.sub(r"\[[^]/]+\]", "?", word)
+    return bool(set("*?{") & set(glob)) and covered(pattern, glob)
 
 
 def place(tool_input: Json) -> str:
