@@ -25,7 +25,7 @@ from bot.core.codepoints import shown
 from bot.core.errors import PlangateError, Refused
 from bot.core.names import ToolUseId
 from bot.core.question import Asking, permission
-from bot.core.transcript import Json
+from bot.core.transcript import Json, well_formed
 from bot.ports import ToolOutput
 
 AT_ONCE: Final = 10
@@ -73,6 +73,10 @@ def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepare
         return Refusal(call, TO_PARENT)
     if tool is None:
         return Refusal(call, f"There is no tool {call['name']!r}. Tools: {', '.join(session.tools)}.")
+    if well_formed(call["input"]) is not call["input"]:
+        return Refusal(
+            call, f"Invalid input for {tool.name}: it holds halves of characters (\\ud800). Call again without."
+        )
     try:
         given = tool.input_model.model_validate(call["input"])
     except ValidationError as error:

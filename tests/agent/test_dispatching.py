@@ -23,7 +23,7 @@ from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
 from bot.store.memory import MemoryTranscripts
-from bot.testing.model.reply import Call, Reply, call, say, sequence, several
+from bot.testing.model.reply import Call, Reply, call, malformed_call, say, sequence, several
 from tests.agent.conftest import Open
 from tests.agent.ground import DeskHost, HandClock, Room, Silent, drive, ended, of, results
 
@@ -62,6 +62,23 @@ async def test_a_bad_call_is_explained(room: Open, reply: Reply, said: str) -> N
     assert result["is_error"] is True
     assert said in result["content"]
     assert "https://" not in result["content"]
+    assert r.host.calls == []
+
+
+@pytest.mark.req("T3")
+@pytest.mark.parametrize(
+    "given",
+    (
+        '{"command": "ls", "description": "\\ud800"}',
+        '{"command": "ls \\udfff"}',
+        '{"command": "ls", "\\ud800": 1}',
+    ),
+)
+async def test_halves_of_characters_are_explained(room: Open, given: str) -> None:
+    """JSON can write them and nothing else can: such a call does not run, and the session goes on."""
+    r = room(sequence(malformed_call("Bash", given), say("Done.")))
+    (result,) = await outcome(r)
+    assert "halves of characters" in result["content"]
     assert r.host.calls == []
 
 
