@@ -200,6 +200,7 @@ SEARCH = (
     Row("grep of Latin-1", {"f": b"n\xe9edle caf\xe9\n"}, "Grep edle output_mode=content", "f:1:n\ufffdedle caf\ufffd"),
     Row("grep of an odd name", {"a\nb": b"needle\n"}, "Grep needle", '"a\\nb"'),
     Row("grep of a pipe", {"p": os.mkfifo, "f": b"needle\n"}, "Grep needle", "f"),
+    Row("grep in a pipe", {"p": os.mkfifo}, "Grep needle path=p", "p is not a regular file."),
     Row("grep of a circle of links", {"d/up": link(".."), "d/f": b"needle\n"}, "Grep needle", "d/f"),
 )
 CHANGING = frozenset({"Edit", "MultiEdit", "Write"})

@@ -170,10 +170,11 @@ def test_grep(host: Client, tree: Path, arguments: dict[str, Any], found: str) -
     ),
 )
 def test_grep_errors(host: Client, tree: Path, arguments: dict[str, str], words: str) -> None:
-    """What ripgrep refuses comes back in its own words."""
+    """What ripgrep refuses comes back in its own words, without advice that no input can follow."""
     got = host.call("Grep", **arguments)
     assert got.is_error
     assert words in got.text
+    assert "--pcre2" not in got.text
 
 
 @pytest.mark.req("T5", "X4")
