@@ -19,7 +19,7 @@ from bot.github.reach import Reachable
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.ports import Clock
 from bot.store.thread_refs import Remote, ThreadRefs
-from bot.workspace.remote import Passage, RemoteRepository
+from bot.workspace.remote import RemoteRepository, Route
 
 REFRESH_SECONDS: Final = 60.0
 REVOKING_SECONDS: Final = 2.0
@@ -102,17 +102,17 @@ class Connections:
             credentials = self._credentials(installation, number, WORKING)
             known = Reached(at, self._door_of(installation, credentials), credentials)
             url = at.clone_url(self.settings.github.server_url)
-            known.remote = RemoteRepository(url, known.newest, passage=self._passage(url))
+            known.remote = RemoteRepository(url, known.newest, route=self._route(url))
             scratch = self.settings.data_dir / "state" / f"{number}.git"
             known.refs = ThreadRefs(Remote(url, environment=known.remote.environment), scratch, self.clock)
             self._reached[installation, at.path] = known
         await known.refresh()
         return known
 
-    def _passage(self, url: str) -> Passage:
+    def _route(self, url: str) -> Route:
         """Give the operator's way to a server."""
         network = self.settings.network
-        return Passage(network.proxy(url), network.authorities)
+        return Route(network.proxy(url), network.authorities)
 
     def poller(self, installation: int | None) -> Door:
         """Give the door that polls all plans of an installation; with a plain token, of all repositories."""

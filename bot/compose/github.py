@@ -20,7 +20,6 @@ from bot.compose.connections import Connections, Reached
 from bot.compose.decoys import laid
 from bot.compose.parts import (
     agents_of,
-    bounds_of,
     chosen_of,
     collector_of,
     described,
@@ -31,6 +30,7 @@ from bot.compose.parts import (
     orders_of,
     passage_of,
     policy_of,
+    sandbox_limits_of,
     web_of,
 )
 from bot.compose.resting import Resting
@@ -262,7 +262,7 @@ class GitHubHost:
         keys, mistake = await self._configuration(reached.door, at, facts.default_branch)
         screen, passage = Screen(self.redactor, tuple(keys.secrets.examples)), passage_of(self.settings)
         source = await self._source(reached)
-        workspace = GitWorkspace.on(source, self.settings.data_dir, bounds_of(keys), screen, passage=passage)
+        workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), screen, passage=passage)
         try:
             with laid(self.settings.data_dir) as alarm:
                 for value, kind in alarm.named:

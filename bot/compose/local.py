@@ -17,7 +17,6 @@ from bot.clock import SystemClock
 from bot.compose.decoys import laid
 from bot.compose.parts import (
     agents_of,
-    bounds_of,
     chosen_of,
     collector_of,
     described,
@@ -28,6 +27,7 @@ from bot.compose.parts import (
     model_of,
     orders_of,
     passage_of,
+    sandbox_limits_of,
     web_of,
 )
 from bot.config import PATH, Settings, configuration
@@ -211,7 +211,7 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
         web=web_of(keys, local.settings),
     )
     screen, passage = Screen(redactor, tuple(keys.secrets.examples)), passage_of(local.settings)
-    workspace = GitWorkspace.on(local.source, local.settings.data_dir, bounds_of(keys), screen, passage=passage)
+    workspace = GitWorkspace.on(local.source, local.settings.data_dir, sandbox_limits_of(keys), screen, passage=passage)
     place = Place(local.number, thread, options.prompt, local.source.head)
     story = Story(out, redactor)
     policy = Policy(role=Role.READ, high_needs=1)

@@ -26,7 +26,7 @@ from bot.telemetry import Collector
 from bot.workflow.desk import Orders
 from bot.workspace.egress.passage import Passage
 from bot.workspace.mirror import Mirror
-from bot.workspace.workspace import Limits as Bounds
+from bot.workspace.workspace import SandboxLimits
 
 if TYPE_CHECKING:
     from bot.agent.model.client import AnthropicModel
@@ -198,10 +198,10 @@ def web_of(keys: "Configuration", settings: Settings) -> Web | None:
     return Fetcher(tuple(hosts), passage_of(settings))
 
 
-def bounds_of(keys: "Configuration") -> Bounds:
-    """Give the sandbox's bounds of a configuration."""
+def sandbox_limits_of(keys: "Configuration") -> SandboxLimits:
+    """Give what a configuration lets one sandbox use."""
     wanted = keys.sandbox
-    return Bounds(wanted.memory_mb, wanted.minutes * 60, mounts=tuple(wanted.mounts))
+    return SandboxLimits(wanted.memory_mb, wanted.minutes * 60, mounts=tuple(wanted.mounts))
 
 
 def policy_of(keys: "Configuration", bot: int) -> Policy:

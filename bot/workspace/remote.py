@@ -37,7 +37,7 @@ _REFUSALS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class Route:
     """How this machine reaches servers, where its operator says so; empty for git's own way."""
 
     proxy: str = ""
@@ -60,7 +60,7 @@ class RemoteRepository:
     unsafe: bool = False
     partial: bool = False
     """Whether it is too large to be fetched with all contents of its past."""
-    passage: Passage = Passage()
+    route: Route = Route()
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -97,7 +97,7 @@ class RemoteRepository:
             raise Misconfigured("the token for git is empty or malformed", where=self.url)
         basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
         return {
-            **self.passage.settings(),
+            **self.route.settings(),
             f"protocol.{urlsplit(self.url).scheme}.allow": "always",
             "http.followRedirects": "false",
             f"http.{self.url}.extraHeader": f"Authorization: Basic {basic}",

@@ -35,7 +35,7 @@ _ONLY_LOOKING = {
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """What one sandbox may use (interfaces.md, sandbox.*)."""
 
     memory_mb: int = 4096
@@ -59,7 +59,7 @@ class GitWorkspace:
     mirror: Mirror
     checkouts: Checkouts
     publisher: Publisher
-    limits: Limits
+    limits: SandboxLimits
     passage: Passage = Passage()
     _open: dict[str, list[Toolhost]] = field(default_factory=dict)
 
@@ -68,14 +68,14 @@ class GitWorkspace:
         cls,
         source: Source,
         data: Path,
-        limits: Limits | None = None,
+        limits: SandboxLimits | None = None,
         screen: Screen | None = None,
         *,
         passage: Passage | None = None,
     ) -> "GitWorkspace":
         """Join the parts; everything that is kept lies in the folder `data`."""
         run.leave_keyring()
-        folder, bounds = data.resolve(), limits or Limits()
+        folder, bounds = data.resolve(), limits or SandboxLimits()
         mirror = Mirror.of(source, mirrors(folder))
         shown_as = sandbox.shown_path(source.folder, (str(mirror.path), *bounds.mounts))
         checkouts = Checkouts(folder / "checkouts", mirror, shown_as, source.unsafe)

@@ -22,7 +22,7 @@ from bot.testing import sample
 from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request import ModelRequest
 from bot.workspace.repository import LocalRepository
-from bot.workspace.workspace import GitWorkspace, Limits
+from bot.workspace.workspace import GitWorkspace, SandboxLimits
 from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, Room, drive, ended, results
 
@@ -30,7 +30,7 @@ AGENTS = 8
 TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
 
 
-async def team(r: Room, folder: Path, limits: Limits | None = None) -> tuple[Session, Checkout, GitWorkspace]:
+async def team(r: Room, folder: Path, limits: SandboxLimits | None = None) -> tuple[Session, Checkout, GitWorkspace]:
     """A parent at work on the sample repository; limits are those of every sandbox."""
     source = await LocalRepository.open(sample.make(folder / "shop"))
     workspace = GitWorkspace.on(source, folder / "data", limits)
@@ -191,7 +191,7 @@ async def test_a_restricted_sandbox_holds_memory_disk_and_files(room: Open, tmp_
 @pytest.mark.req("S9", "T3a")
 async def test_a_restricted_sandbox_has_a_share_of_its_parents_memory(room: Open, tmp_path: Path) -> None:
     """Where a sandbox may use 400 MB, a restricted one is held to 30 % of that."""
-    _, checkout, workspace = await team(room(lambda _: say("?")), tmp_path, Limits(memory_mb=400))
+    _, checkout, workspace = await team(room(lambda _: say("?")), tmp_path, SandboxLimits(memory_mb=400))
     host = await workspace.open(checkout, Access.READ, bounds=RESTRICTED.bounds)
     hungry = await host.call("Bash", {"command": "python3 -c 'x = bytearray(200 << 20); import time; time.sleep(60)'"})
     assert "more than 120 MB of memory" in hungry.text

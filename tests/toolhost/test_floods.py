@@ -16,12 +16,12 @@ import pytest
 from bot.ports import Access
 from bot.workspace.repository import LocalRepository
 from bot.workspace.toolhost import SandboxedToolhost, _family
-from bot.workspace.workspace import GitWorkspace, Limits
+from bot.workspace.workspace import GitWorkspace, SandboxLimits
 from tests.workspace.ground import make_repository
 
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
 
-LIMITS = Limits(memory_mb=192, seconds=30, tmp_mb=64, disk_mb=200, files=3000)
+LIMITS = SandboxLimits(memory_mb=192, seconds=30, tmp_mb=64, disk_mb=200, files=3000)
 HOST_MB = 256
 PYTHON = "python3 -c '{}'"
 BALLOON = PYTHON.format("import mmap; m = []\nwhile 1: m.append(mmap.mmap(-1, 16 << 20)); m[-1].write(bytes(16 << 20))")
@@ -82,13 +82,13 @@ BURIED = {
 
 
 @pytest.fixture
-def limits() -> Limits:
+def limits() -> SandboxLimits:
     """Small ones, so that little is enough to reach them."""
     return LIMITS
 
 
 @pytest.fixture
-async def host(tmp_path: Path, limits: Limits) -> AsyncIterator[SandboxedToolhost]:
+async def host(tmp_path: Path, limits: SandboxLimits) -> AsyncIterator[SandboxedToolhost]:
     """A toolhost with these limits, as a workspace opens it."""
     source = await LocalRepository.open(make_repository(tmp_path / "repo").path)
     workspace = GitWorkspace.on(source, tmp_path / "data", limits)
@@ -186,7 +186,7 @@ async def held_at_most(host: SandboxedToolhost, command: str, said: str, *, time
 
 @pytest.mark.long
 @pytest.mark.req("S9", "T5")
-@pytest.mark.parametrize("limits", (Limits(seconds=20, disk_mb=1500),), ids=["usual limits"])
+@pytest.mark.parametrize("limits", (SandboxLimits(seconds=20, disk_mb=1500),), ids=["usual limits"])
 @pytest.mark.parametrize("flood", PEAKS)
 async def test_peak(host: SandboxedToolhost, flood: str) -> None:
     """With the usual memory as well, whatever takes a machine's breath leaves it 256 MB less at its worst."""
@@ -196,7 +196,7 @@ async def test_peak(host: SandboxedToolhost, flood: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.req("S9", "T5")
-@pytest.mark.parametrize("limits", (Limits(seconds=300),), ids=["usual limits"])
+@pytest.mark.parametrize("limits", (SandboxLimits(seconds=300),), ids=["usual limits"])
 @pytest.mark.parametrize(("flood", "size"), (("output", "10G"), ("a file", "50G"), ("large files", "")))
 async def test_peak_of_what_is_large(host: SandboxedToolhost, flood: str, size: str) -> None:
     """The same with more of it."""

@@ -11,7 +11,7 @@ from bot.toolhost.processes import MOST_PROCESSES
 from bot.workflow.preparing import MOST
 from bot.workspace.egress.connected import leading
 from bot.workspace.sandbox import Profile, cure, environment
-from bot.workspace.workspace import Limits
+from bot.workspace.workspace import SandboxLimits
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()
 WORDS: Final = " ".join(PAGE.split())
@@ -26,7 +26,7 @@ def test_the_whole_environment_is_there() -> None:
 
 def test_figures() -> None:
     """Bounds, and from where on a repository is fetched in part."""
-    bounds = Limits()
+    bounds = SandboxLimits()
     assert bounds.tmp_mb is None
     written = "written to the checkout and to a private `/tmp` on the same disk"
     assert f"{bounds.disk_mb // 1024} GB and a million files {written}" in WORDS

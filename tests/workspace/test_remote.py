@@ -12,7 +12,7 @@ from bot.core.errors import Conflict, Misconfigured, Refused, Transient
 from bot.core.names import CommitId
 from bot.ports import Access
 from bot.workspace.mirror import Mirror
-from bot.workspace.remote import Passage, RemoteRepository
+from bot.workspace.remote import RemoteRepository, Route
 from bot.workspace.workspace import GitWorkspace
 from tests.contracts.smart_http import Site, served
 from tests.workspace.ground import NAME, TOKEN, Repository, approved, begin, order, publish, write
@@ -127,15 +127,15 @@ async def test_redirect(site: Site, repository: Repository, tmp_path: Path) -> N
 @pytest.mark.req("G2")
 async def test_operators_proxy(site: Site, bare: Repository, tmp_path: Path) -> None:
     """Where the operator names a proxy, git goes through it; the name of the server is for the proxy to know."""
-    passage = Passage(proxy=site.url("").rstrip("/"))
-    source = RemoteRepository(f"http://localhost:1/{NAME}", lambda: TOKEN, passage=passage)
+    route = Route(proxy=site.url("").rstrip("/"))
+    source = RemoteRepository(f"http://localhost:1/{NAME}", lambda: TOKEN, route=route)
     assert await Mirror.of(source, tmp_path / "mirrors").head("main") == bare.head
     assert {path.partition("/owner")[0] for path, _ in site.seen} == {"http://localhost:1"}
 
 
 def test_operators_authorities() -> None:
     """Git is told of the file of trusted certificates, and of nothing where there is none."""
-    named = RemoteRepository("https://github.com/o/n.git", lambda: TOKEN, passage=Passage(authorities="/etc/ca.pem"))
+    named = RemoteRepository("https://github.com/o/n.git", lambda: TOKEN, route=Route(authorities="/etc/ca.pem"))
     assert named.settings()["http.sslCAInfo"] == "/etc/ca.pem"
     assert not {"http.sslCAInfo", "http.proxy"} & set(RemoteRepository(named.url, lambda: TOKEN).settings())
 

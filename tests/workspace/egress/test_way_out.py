@@ -10,7 +10,7 @@ from bot.core.network import Network, Reached
 from bot.ports import Access, Toolhost
 from bot.workspace.egress.proxy import Bounds, Proxy
 from bot.workspace.repository import LocalRepository
-from bot.workspace.workspace import GitWorkspace, Limits
+from bot.workspace.workspace import GitWorkspace, SandboxLimits
 from tests.workspace.egress.internet import PUBLIC, Internet, internet, ok
 from tests.workspace.ground import Repository
 
@@ -26,7 +26,7 @@ async def net(tmp_path: Path) -> AsyncIterator[Internet]:
 
 async def opened(net: Internet, repository: Repository, data: Path, told: list[Reached], *hosts: str) -> Toolhost:
     source = await LocalRepository.open(repository.path)
-    workspace = GitWorkspace.on(source, data, Limits(mounts=(str(net.ca),)), passage=net.passage)
+    workspace = GitWorkspace.on(source, data, SandboxLimits(mounts=(str(net.ca),)), passage=net.passage)
     checkout = await workspace.checkout("main", repository.head)
     return await workspace.open(checkout, Access.WRITE, network=Network(hosts, told.append))
 
