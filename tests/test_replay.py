@@ -1,6 +1,7 @@
 """A transcript is shown as a tree with cost, from plain lines or from the data directory; what is none is refused."""
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -115,12 +116,13 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_transcript_of_a_run_can_be_shown(tmp_path: Path) -> None:
-    """What a run leaves in the data directory is opened with the key that lies there."""
+    """What a run leaves in a data directory is opened with the key that lies there, also from another one."""
     with ScriptedModel(lambda request: say("Above 50.")) as model:
         somebody = person(tmp_path / "home", model.base_url)
         assert somebody.run(prompt="From when on is it free?").code == 0
         (spool,) = (path for path in (somebody.data / "transcripts").rglob("*") if path.is_file())
-        ended = somebody.call("replay", str(spool))
+        elsewhere = replace(somebody, variables={"PLANGATE_DATA_DIR": str(tmp_path / "other")})
+        ended = elsewhere.call("replay", str(spool))
     assert ended.code == 0, ended.err
     assert "Above 50." in ended.out
     assert ended.out.splitlines()[-1].startswith("1 steps, $0.")

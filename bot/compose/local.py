@@ -4,11 +4,11 @@ import gc
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.agent.events import AgentEvent
 from bot.agent.limits import Ledger
@@ -57,6 +57,9 @@ from bot.workspace.workspace import GitWorkspace
 if TYPE_CHECKING:
     from bot.agent.model.client import AnthropicModel
     from bot.configuration import Configuration
+
+_DEPTH: Final = 3
+"""So many folders of a data directory are around a transcript, one in another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,10 @@ async def checked(folder: Path, commit: CommitId, command: str, settings: Settin
 
 
 def transcript(file: Path, settings: Settings) -> tuple[Line, ...]:
-    """Read a transcript that lies encrypted in the data directory."""
+    """Read a transcript that lies encrypted in a data directory, DIR/transcripts/1/2/plan-1, by DIR's own key."""
+    above = file.absolute().parents
+    if len(above) > _DEPTH and (above[_DEPTH] / "state.key").is_file():
+        settings = replace(settings, data_dir=above[_DEPTH])
     return spooled(file, local_key_of(settings))
 
 
