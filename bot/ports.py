@@ -196,7 +196,7 @@ class Journal(Protocol):
     """The append-only record of a thread: the truth that every state is a replay of."""
 
     async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Read all entries, checked (chain, MAC, place); one that is unreadable raises Refused, and is never empty."""
+        """Read all entries, checked (chain, MAC, place); one that is not raises Unreadable, and is never empty."""
 
     async def known(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         """Give the entries as the last read or append left them; the next append fails when they moved meanwhile."""

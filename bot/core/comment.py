@@ -133,6 +133,15 @@ def refused(why: str) -> str:
     return f"I cannot work here: {why}. Mend it and ask again."
 
 
+def unreadable(ref: str) -> str:
+    """Say that a thread cannot go on, because what was stored of it cannot be read."""
+    return (
+        f"I cannot read what I kept of this thread in `{ref}`: PLANGATE_STATE_KEY, or the key that it is derived from, "
+        "has changed, or somebody changed that ref. No plan here can be approved any more. Ask in a new issue; or have "
+        "an operator give the old key back, or delete that ref, and ask here again."
+    )
+
+
 OVERTAKEN: Final = "the branch of the pull request has moved since the plan was made, or was closed"
 VOID: Final = "A further request came after this plan, and no other plan came of it: ask again for a new one."
 

@@ -9,6 +9,7 @@ PlangateError
  |    +-- CanaryShown      something outside of the sandbox was read
  |    +-- TooLong         what was asked does not fit into the model's context
  |    +-- OutOfScope      the work changed what its plan does not name
+ |    +-- Unreadable      what was stored of a thread does not open, or is not as it was written
  |    +-- NoSandbox       this machine cannot hold a sandbox (D1)               exit code 6
  +-- Transient            try again later: the service, not the request, failed exit code 5
  |    +-- Conflict        somebody else wrote first (E4)
@@ -99,6 +100,10 @@ class CanaryShown(Refused):
             "a value that is kept outside of the sandbox as a trap showed up, so everything here was stopped at once",
             mend="tell the operator: look how it came in before you go on",
         )
+
+
+class Unreadable(Refused):
+    """What was stored of a thread does not open, or is not as it was written: another key, or somebody's doing (A4)."""
 
 
 class NoSandbox(Refused):

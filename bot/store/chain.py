@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from bot.core.errors import Broken, Refused
+from bot.core.errors import Broken, Unreadable
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.transcript import Json
 from bot.ports import Entry
@@ -41,7 +41,7 @@ class Chain:
         return tuple(lines[len(after[-1:]) :])
 
     def verify(self, lines: Sequence[bytes]) -> tuple[Entry, ...]:
-        """Read lines back as entries; Refused, with the number of the first line that is not as it was written."""
+        """Read lines back as entries; Unreadable, with the number of the first line that is not as it was written."""
         prev, entries = _FIRST, []
         for n, line in enumerate(lines, start=1):
             value = self._checked(line, n)
@@ -77,7 +77,7 @@ class Chain:
         context = f"plangate:journal:1\0{self.repository}\0{self.thread}\0".encode()
         return hmac.new(self.key, context + bare, hashlib.sha256).hexdigest()
 
-    def _refusal(self, what: str, n: int) -> Refused:
+    def _refusal(self, what: str, n: int) -> Unreadable:
         """Name a bad line."""
         where = f"repository {self.repository}, thread {self.thread}, line {n}"
-        return Refused(what, where=where, mend="give the PLANGATE_STATE_KEY that wrote it, or restore the ref")
+        return Unreadable(what, where=where, mend="give the PLANGATE_STATE_KEY that wrote it, or restore the ref")

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.core.errors import Conflict, Refused
+from bot.core.errors import Conflict, Unreadable
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.transcript import Json
 from bot.ports import Clock, Entry
@@ -49,7 +49,7 @@ class GitJournal:
         self._known: dict[ThreadNumber, _Known] = {}
 
     async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Read a thread's entries as the remote has them now; Refused when one is not as it was written."""
+        """Read a thread's entries as the remote has them now; Unreadable when one is not as it was written."""
         return await asyncio.to_thread(self._read, thread)
 
     async def known(self, thread: ThreadNumber) -> tuple[Entry, ...]:
@@ -76,7 +76,7 @@ class GitJournal:
     def _since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
         found = {}
         for thread in self._refs.since(moment):
-            with suppress(Refused):
+            with suppress(Unreadable):
                 found[thread] = self._chain(thread).verify(self._seen(thread))
         return found
 

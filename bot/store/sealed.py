@@ -8,7 +8,7 @@ content is deflated first: what is encrypted can no longer be packed by git.
 import os
 import zlib
 
-from bot.core.errors import Refused
+from bot.core.errors import Unreadable
 from bot.core.names import RepositoryId, ThreadNumber
 
 FORMAT = b"\x01"
@@ -29,17 +29,17 @@ def seal(content: bytes, key: bytes, where: str) -> bytes:
 
 
 def unseal(sealed: bytes, key: bytes, where: str) -> bytes:
-    """Give back what was sealed for this place with this key; anything else is Refused."""
+    """Give back what was sealed for this place with this key; anything else is Unreadable."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     head, nonce, body = sealed[:1], sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
     if head != FORMAT or len(nonce) < _NONCE_BYTES:
-        raise Refused("not a sealed file of this format", where=where, mend="read it with the version that wrote it")
+        raise Unreadable("not a sealed file of this format", where=where, mend="read it with the version that wrote it")
     try:
         return zlib.decompress(AESGCM(key).decrypt(nonce, body, FORMAT + where.encode()))
     except InvalidTag as error:
-        raise Refused(
+        raise Unreadable(
             "a stored file does not open: another key wrote it, or somebody changed or moved it",
             where=where,
             mend="give the PLANGATE_STATE_KEY that it was written with",

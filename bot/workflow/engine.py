@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.errors import CanaryShown, PlangateError, Refused
+from bot.core.errors import CanaryShown, PlangateError, Refused, Unreadable
 from bot.core.gate import ON_ENTER, Effect, Move, Stage
 from bot.workflow import approving, asking, executing, intake, noticing, planning, proposing, publishing, telling
 from bot.workflow.desk import Desk, Done
@@ -76,7 +76,11 @@ async def listen(desk: Desk) -> Record:
 
 async def _heard(desk: Desk) -> Record:
     """Take in what people said, and answer what can be answered at once."""
-    before = await current(desk)
+    try:
+        before = await current(desk)
+    except Unreadable:
+        await noticing.unreadable(desk)
+        raise
     return await telling.replies(desk, await intake.take_in(desk, before), before.position)
 
 

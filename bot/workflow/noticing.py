@@ -9,9 +9,12 @@ from datetime import datetime
 from bot.core import comment
 from bot.core.approval import hopeful
 from bot.core.gate import Move, Stage
+from bot.core.names import thread_ref
+from bot.core.turn import Sign
 from bot.workflow.desk import Desk
 from bot.workflow.ledger import note
 from bot.workflow.record import FOLDED, NOTICED, Record
+from bot.workflow.rights import may_ask
 from bot.workflow.telling import outcomes
 
 
@@ -45,6 +48,16 @@ async def refusal(desk: Desk, now: Record) -> Record:
     if now.stage is not Stage.AWAITING_APPROVAL or desk.pulls is None:
         return now
     return await _answered(desk, now, None, owes=comment.held_up(now.plan, desk.orders.refusal))
+
+
+async def unreadable(desk: Desk) -> None:
+    """Tell, once, who asks on a thread of which no record can be read; nothing of what was decided there counts."""
+    if desk.pulls is None:
+        return
+    asked = [turn for turn in await desk.dialogue.turns(()) if may_ask(desk, turn)]
+    if asked:
+        await desk.dialogue.acknowledge(asked[-1], Sign.SEEN)
+        await desk.dialogue.tell(comment.unreadable(thread_ref(desk.place.thread)), 0)  # entries count from 1
 
 
 async def _answered(desk: Desk, now: Record, since: datetime | None, *, owes: str) -> Record:

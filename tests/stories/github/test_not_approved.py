@@ -1,13 +1,18 @@
 """What looks like a yes and is none: nothing starts, and whoever tried learns why, once."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from bot.compose.github import GitHubHost
+from bot.config import Secret
+from bot.core.errors import Unreadable
 from bot.core.gate import Stage
 from bot.testing.github import conversation
 from bot.testing.github.world import Actor
-from tests.stories.github.ground import HOME, Story, at, long
+from tests.stories.github.ground import HOME, Story, at, long, settings
 
 Try = Callable[[Story], object]
 
@@ -182,3 +187,30 @@ async def test_closed_and_open_again(story: Story) -> None:
     assert story.nothing_done()
     story.person("will").reopen(HOME, 1)
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.long
+@pytest.mark.req("A4", "PR1", "PR3")
+@pytest.mark.parametrize("way", ("another key", "another thread's record"))
+async def test_a_record_that_cannot_be_read(story: Story, tmp_path: Path, way: str) -> None:
+    """Nothing that was decided there counts, and whoever asks is told once what to do."""
+    await story.planned()
+    given = settings(story.github, story.api.base_url, tmp_path / "elsewhere")
+    if way == "another key":
+        given = replace(given, state_key=Secret("a text that nobody would think of, and is long enough"))
+    else:
+        story.opens("will", title="Another")
+        await story.rests(2)
+        bare = story.world.bare(story.world.repository(HOME))
+        bare.run("update-ref", "refs/plangate/threads/1", "refs/plangate/threads/2")
+    story.reacts("maya", "+1")
+    said = story.says("will", "@plangate what about it?")
+    async with GitHubHost(given, clock=story.clock) as host:
+        for _ in range(2):
+            with pytest.raises(Unreadable):
+                await host.look(story.address())
+        assert await host.open_threads() == (() if way == "another key" else (story.address(2),))
+    (told,) = story.said("tell")
+    assert "I cannot read what I kept of this thread in `refs/plangate/threads/1`" in told
+    assert story.signs(said) == ["eyes"]
+    assert story.nothing_done()
