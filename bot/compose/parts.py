@@ -207,5 +207,5 @@ def sandbox_limits_of(keys: "Configuration") -> SandboxLimits:
 def policy_of(keys: "Configuration", bot: int) -> Policy:
     """Give the approval policy of a configuration; `bot` is the bot's own numeric id."""
     approve = keys.approve
-    lowest = min((Role[role.upper()] for role in approve.roles), default=Role.ADMIN)
+    lowest = min((Role[role.upper()] for role in approve.roles), default=Role.NOBODY)
     return Policy(lowest, approve.four_eyes, approve.high_needs, bot)

@@ -27,6 +27,8 @@ class Role(IntEnum):
     WRITE = 3
     MAINTAIN = 4
     ADMIN = 5
+    NOBODY = 6
+    """More than anybody has: where it is needed, only those who are named may."""
 
 
 class ActorKind(StrEnum):

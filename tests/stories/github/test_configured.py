@@ -71,6 +71,17 @@ async def test_own_path_classes(story: Story, model: Model) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
+async def test_named_people_alone_may_approve(story: Story) -> None:
+    """Where no role may approve, those who are named do, and an admin who is not does not."""
+    configured(story, "approve:\n  roles: []\n  users: [Tess]\n")
+    await story.planned()
+    story.reacts("ada", "+1")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert "`@ada`: the role on this repository is too low to approve" in story.said("waits")[0]
+    story.reacts("tess", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
 @pytest.mark.soak
 @pytest.mark.req("W4")
 @pytest.mark.parametrize("granted", (True, False))
