@@ -46,15 +46,15 @@ _COMMAND: Final = re.compile(r"^([^\S\n]*)(?=::|##\[)", re.MULTILINE)
 _ESCAPED: Final = r"\1\\"
 
 
-def inert(text: str, allowed_hosts: Collection[str] = (), keep: Collection[str] = ()) -> str:
+def inert(text: str, allowed_hosts: Collection[str] = ()) -> str:
     """Make a text harmless where it is posted, and give it; what is harmless already stays as it is.
 
-    No mention but those in `keep` (with their @), no closing keyword, no link or picture of a host that is not allowed,
-    no HTML, nothing that a terminal or a workflow's log obeys, boxes as ☐, at most 58,000 characters and 232,000 bytes.
+    No mention, no closing keyword, no link or picture of a host that is not allowed, no HTML, nothing that a terminal
+    or a workflow's log obeys, boxes as ☐, at most 58,000 characters and 232,000 bytes.
     A text that resists is shown as code.
     """
     plain = shown(_ANSI.sub("", disarmed(_ANSI.sub("", newlines(text)))))
-    calm = _Calm(frozenset(host.lower() for host in allowed_hosts), frozenset(name.lower() for name in keep))
+    calm = _Calm(frozenset(host.lower() for host in allowed_hosts))
     made = _closed(_capped(calm.text(plain)))
     return made if calm.holds(made) else _capped(_as_code(plain))
 
@@ -100,7 +100,6 @@ class _Calm:
     """Makes prose harmless, and checks that it is."""
 
     hosts: frozenset[str]
-    keep: frozenset[str]
 
     def text(self, text: str) -> str:
         """Give a text in which nothing acts: no mention, no command, no picture from elsewhere; code stays as it is."""
@@ -117,7 +116,7 @@ class _Calm:
             case "link_open" | "image":
                 return self._allowed(str(token.attrGet("href") or token.attrGet("src") or ""))
             case "text":
-                return not any(name.group().lower() not in self.keep for name in _PERSON.finditer(token.content))
+                return _PERSON.search(token.content) is None
             case "inline":
                 return _CLOSING.search(_seen(token)) is None
             case _:
@@ -131,7 +130,7 @@ class _Calm:
         text = _LINK.sub(self._link, text)
         text = _outside_spans(text, lambda part: _CLOSING.sub(lambda found: found[1] + _code(found[2]), part))
         text = _outside_spans(text, lambda part: _URL.sub(self._address, part))
-        text = _outside_spans(text, lambda part: _PERSON.sub(self._person, part))
+        text = _outside_spans(text, lambda part: _PERSON.sub(_coded, part))
         return _outside_spans(text, lambda part: _TAG.sub("&lt;", part))
 
     def _link(self, found: re.Match[str]) -> str:
@@ -141,9 +140,6 @@ class _Calm:
     def _address(self, found: re.Match[str]) -> str:
         address = found.group().strip("<>")
         return address if self._allowed(address) else _code(address)
-
-    def _person(self, found: re.Match[str]) -> str:
-        return found.group() if found.group().lower() in self.keep else _code(found.group())
 
     def _allowed(self, target: str) -> bool:
         """Tell whether a link may stay: within the page, or to an allowed host by https."""

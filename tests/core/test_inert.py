@@ -47,11 +47,6 @@ def test_what_acts_is_made_text(text: str, posted: str) -> None:
     assert inert(text, {"good.example"}) == posted
 
 
-def test_named_mentions_stay() -> None:
-    """Who is meant to be told is told."""
-    assert inert("@alice and @bob", keep={"@Alice"}) == "@alice and `@bob`"
-
-
 @pytest.mark.parametrize(
     "text",
     (
