@@ -102,7 +102,8 @@ class Connections:
             credentials = self._credentials(installation, number, WORKING)
             known = Reached(at, self._door_of(installation, credentials), credentials)
             url = at.clone_url(self.settings.github.server_url)
-            known.remote = RemoteRepository(url, known.newest, route=self._route(url))
+            forever = f"{self.settings.github.server_url}#{number}"
+            known.remote = RemoteRepository(url, known.newest, route=self._route(url), known_as=forever)
             scratch = self.settings.data_dir / "state" / f"{number}.git"
             known.refs = ThreadRefs(Remote(url, environment=known.remote.environment), scratch, self.clock)
             self._reached[installation, at.path] = known

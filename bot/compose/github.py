@@ -257,9 +257,11 @@ class GitHubHost:
         facts = await repository.repository(reached.door, at)
         if facts.id != address.repository:
             raise Refused("the delivery names another repository", where=at.path, mend="check the webhook's sender")
+        if facts.address != at:  # it was renamed since: git follows no redirect
+            reached = await self.connections.reach(address.installation, address.repository, facts.address)
+        keys, mistake = await self._configuration(reached.door, reached.at, facts.default_branch)
         if facts.head is None:
-            raise Refused("the repository has no commit yet", where=at.path, mend="push one")
-        keys, mistake = await self._configuration(reached.door, at, facts.default_branch)
+            mistake = "the repository has no commit yet (push one)"
         screen, passage = Screen(self.redactor, tuple(keys.secrets.examples)), passage_of(self.settings)
         source = await self._source(reached)
         workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), screen, passage=passage)

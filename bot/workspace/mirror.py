@@ -53,7 +53,7 @@ class Mirror:
     @classmethod
     def of(cls, source: Source, folder: Path) -> "Mirror":
         """Name the mirror of a repository in the folder of mirrors."""
-        key = hashlib.sha256(source.location.encode()).hexdigest()[:16]
+        key = hashlib.sha256(source.identity.encode()).hexdigest()[:16]
         return cls(folder / f"{key}.git", source)
 
     @property

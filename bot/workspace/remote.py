@@ -61,6 +61,8 @@ class RemoteRepository:
     partial: bool = False
     """Whether it is too large to be fetched with all contents of its past."""
     route: Route = Route()
+    known_as: str = ""
+    """What names it where its URL may change; "" where it cannot."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -72,6 +74,11 @@ class RemoteRepository:
     def location(self) -> str:
         """The URL."""
         return self.url
+
+    @property
+    def identity(self) -> str:
+        """The same after it was renamed, where that is known."""
+        return self.known_as or self.url
 
     @property
     def folder(self) -> str:

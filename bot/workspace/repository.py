@@ -71,6 +71,11 @@ class LocalRepository:
         return str(self.place.common_dir)
 
     @property
+    def identity(self) -> str:
+        """The same path."""
+        return self.location
+
+    @property
     def folder(self) -> str:
         """Its own work tree."""
         return str(self.place.top)

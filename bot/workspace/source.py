@@ -9,7 +9,11 @@ class Source(Protocol):
 
     @property
     def location(self) -> str:
-        """The path or URL that git is told, and that names this repository; no credential is in it (G2)."""
+        """The path or URL that git is told; no credential is in it (G2)."""
+
+    @property
+    def identity(self) -> str:
+        """What names this repository for good: what is kept of it is found by that."""
 
     @property
     def folder(self) -> str:

@@ -100,6 +100,8 @@ class Repository:
     default_branch: str = "main"
     protected: frozenset[str] = frozenset()
     """Branches that only admins may push to."""
+    former: str = ""
+    """The "owner/name" that it had before it was renamed: GraphQL follows it, git is redirected."""
 
     @property
     def full_name(self) -> str:

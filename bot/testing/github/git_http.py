@@ -39,11 +39,11 @@ SERVICES = {"git-upload-pack": "read", "git-receive-pack": "write"}
 
 
 class GitRefusal(Exception):
-    """What git's user is told, with the HTTP status."""
+    """What git's user is told, with the HTTP status, and where to ask instead."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, location: str = "") -> None:
         super().__init__(message)
-        self.status, self.message = status, message
+        self.status, self.message, self.location = status, message, location
 
 
 def git_routes(world: World) -> list[Route]:
@@ -67,7 +67,8 @@ def _answer(world: World, request: Request, body: bytes) -> Response:
         caller, repository = _admitted(world, request, SERVICES.get(service, "read"))
     except GitRefusal as refusal:
         challenge = {"www-authenticate": 'Basic realm="GitHub"'} if refusal.status == 401 else {}
-        return PlainTextResponse(refusal.message, refusal.status, challenge)
+        moved = {"location": f"/{refusal.location}.git/{tail}?{request.url.query}"} if refusal.location else {}
+        return PlainTextResponse(refusal.message, refusal.status, challenge | moved)
     request.state.logged.credential = caller.kind
     answer = _backend(request, body, _environment(world, caller, repository, f"/{repository.folder.name}/{tail}"))
     if tail == "git-receive-pack" and caller.token is not None:
@@ -78,7 +79,8 @@ def _answer(world: World, request: Request, body: bytes) -> Response:
 def _admitted(world: World, request: Request, level: str) -> tuple[Caller, Repository]:
     try:
         caller = identify(world, request.headers.get("authorization", ""))
-        repository = world.repository(f"{request.path_params['owner']}/{request.path_params['repo']}")
+        asked = f"{request.path_params['owner']}/{request.path_params['repo']}"
+        repository = world.repository(asked, renamed=True)
     except ApiError:
         raise GitRefusal(401, "Invalid username or token.") from None
     except NotThereError:
@@ -88,6 +90,8 @@ def _admitted(world: World, request: Request, level: str) -> tuple[Caller, Repos
         raise GitRefusal(401, "Authentication required.")
     if not visible(world, caller, repository):
         raise GitRefusal(404, "Repository not found.")
+    if asked.lower() == repository.former.lower():
+        raise GitRefusal(301, "Moved permanently.", repository.full_name)
     if token is not None and not _may(world, token, repository, level):
         raise GitRefusal(403, "Write access to repository not granted." if level == "write" else "Access denied.")
     return caller, repository

@@ -78,7 +78,7 @@ class Nodes:
     def named(self, full_name: str) -> Repository | None:
         """Give the repository of that name if the caller may see it."""
         try:
-            home = self.world.repository(full_name)
+            home = self.world.repository(full_name, renamed=True)
         except NotThereError:
             return None
         return home if visible(self.world, self.caller, home) else None

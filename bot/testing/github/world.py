@@ -106,11 +106,12 @@ class World:
                     return user
         raise NotThereError(f"user {login}")
 
-    def repository(self, full_name: str) -> Repository:
-        """Give a repository by "owner/name", whatever its case."""
+    def repository(self, full_name: str, *, renamed: bool = False) -> Repository:
+        """Give a repository by "owner/name", whatever its case; with `renamed` also by the one that it had before."""
         with self.lock:
             for repository in self.repositories.values():
-                if repository.full_name.lower() == full_name.lower():
+                names = (repository.full_name, repository.former) if renamed else (repository.full_name,)
+                if full_name.lower() in map(str.lower, names):
                     return repository
         raise NotThereError(f"repository {full_name}")
 

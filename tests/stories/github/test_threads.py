@@ -185,6 +185,30 @@ async def test_transferred(story: Story) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.req("PR3")
+async def test_renamed(story: Story) -> None:
+    """A plan of a repository that was renamed since is carried out, also by who still knows it by its old name."""
+    await story.planned()
+    address, home = story.address(), story.world.repository(HOME)
+    story.reacts("maya", "+1")
+    story.world.repositories[home.id] = replace(home, name="store", former=HOME)
+    assert (await story.host.look(address)).stage is Stage.IN_REVIEW
+    assert len([issue for issue in story.world.issues.values() if issue.pull is not None]) == 1
+
+
+@pytest.mark.long
+@pytest.mark.req("PR3")
+async def test_an_empty_repository(story: Story) -> None:
+    """Who asks where there is no commit yet gets an answer that says so, once."""
+    story.opens("will")
+    story.world.bare(story.world.repository(HOME)).run("update-ref", "-d", "refs/heads/main")
+    for _ in range(2):
+        assert (await story.host.look(story.address())).stage is Stage.LISTENING
+    (told,) = story.said("tell")
+    assert "no commit yet" in told
+
+
+@pytest.mark.long
 @pytest.mark.req("PR2")
 async def test_a_review_is_one_turn(story: Story) -> None:
     """A review on the bot's pull request with three comments: one sign, one plan, and the planner knows all of them."""
