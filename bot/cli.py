@@ -5,7 +5,6 @@ needs them.
 import argparse
 import asyncio
 import errno
-import gc
 import json
 import math
 import signal
@@ -136,7 +135,6 @@ def _port(text: str) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    gc.disable()  # to look for litter in what imports make takes a tenth of their time; run_local enables it again
     from bot.compose.local import RunOptions, run_local
     from bot.config import settings
     from bot.core.codepoints import shown as readable

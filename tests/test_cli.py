@@ -1,5 +1,6 @@
 """The command line parses, calls and renders: its words, its exit codes, and what it does not load."""
 
+import gc
 import json
 import os
 import subprocess
@@ -158,6 +159,12 @@ def test_a_wrong_value_is_named(arguments: str, said: str, capsys: pytest.Captur
         main(arguments.split())
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_look_at_a_thread_collects_its_litter() -> None:
+    """Memory is given back in what may run for hours: `run OWNER/REPO#N` leaves the garbage collector on."""
+    assert main(["run", "octo/demo#1", "--unsafe-no-sandbox"]) == 2
+    assert gc.isenabled()
 
 
 def test_a_terminal_that_lacks_a_sign_is_no_end() -> None:
