@@ -22,7 +22,7 @@ MOST_TASKS: Final = 512 + 64 * (os.cpu_count() or 1)
 """Builds start more where there are more processors; each holds at least 0.3 MB, half of it the kernel's."""
 _BEYOND_MB: Final = 512
 _HIERARCHIES: Final = (
-    ("", {"pids": "pids.max", "memory": "memory.max"}),
+    ("", {"pids": "pids.max", "memory": "memory.max", "swap": "memory.swap.max"}),
     ("pids", {"pids": "pids.max"}),
     ("memory", {"memory": "memory.limit_in_bytes"}),
 )
@@ -34,7 +34,9 @@ _numbers = itertools.count(1)
 
 def enclose(pids: Iterable[int], *, memory_mb: int = 0, top: Path = _TOP) -> tuple[Path, ...]:
     """Move processes, and so all that they start from now on, into bounded groups, as far as any can be had."""
-    missing = {"pids": str(MOST_TASKS)} | ({"memory": str((memory_mb + _BEYOND_MB) << 20)} if memory_mb else {})
+    # What is swapped out counts neither in a bound of memory nor for the watch: so nothing is.
+    memory = {"memory": str((memory_mb + _BEYOND_MB) << 20), "swap": "0"} if memory_mb else {}
+    missing = {"pids": str(MOST_TASKS)} | memory
     family = tuple(pids)
     groups: list[Path] = []
     for controllers, files in _HIERARCHIES:
