@@ -7,6 +7,8 @@ from bot.core.errors import Refused
 
 LONGEST: Final = 1 << 16
 """Bytes of a first message; the longest in use, with post-quantum keys, are below 4 KiB."""
+MOST_RECORDS: Final = 16
+"""Pieces of a first message, which is read again with each byte that comes; clients send one, a few send two."""
 _HANDSHAKE: Final = 22
 _CLIENT_HELLO: Final = 1
 _SERVER_NAME: Final = 0
@@ -66,8 +68,10 @@ def server_name(data: bytes) -> str | None:
 
 def _message(data: bytes) -> _Bytes:
     """Put the first handshake message together from its records."""
-    records, body = _Bytes(data), b""
+    records, body, count = _Bytes(data), b"", 0
     while len(body) < 4 or len(body) < 4 + int.from_bytes(body[1:4]):
+        if (count := count + 1) > MOST_RECORDS:
+            raise _refused("a TLS greeting in too many pieces")
         if records.number(1) != _HANDSHAKE or records.number(1) != 3:
             raise _refused("no TLS")
         records.take(1)

@@ -182,6 +182,9 @@ GREETINGS = {
     "no end": b"\x16\x03\x01\xff\xff\x01\x00\xff\xff" + b"x" * 70_000,
     "malformed": b"\x16\x03\x01\x00\x08\x01\x00\x00\x04\x03\x03\x00\x00",
     "empty records": b"\x16\x03\x01\x00\x00" * 1000,
+    "a record for each byte": b"".join(
+        b"\x16\x03\x01\x00\x01%c" % byte for byte in b"\x01\x00\x7f\xff" + b"\x00" * 1000
+    ),
 }
 
 
