@@ -41,6 +41,8 @@ _GLOB_START: Final = ("*", "?", "[", "{", "~")
 _BLANK: Final = frozenset(b" \t\n;&|(")
 _FILE: Final = re.compile(r"<\s*[\w./+@%,:=-]+")
 _TO_NOWHERE: Final = frozenset({">&1", ">&2", ">/dev/null", "&>/dev/null", ">>/dev/null"})
+_ESCAPED_SIGNS: Final = frozenset({r"\(", r"\)", r"\!"})
+"""What find groups its conditions with."""
 _ARITHMETIC: Final = frozenset("-eq -ne -lt -le -gt -ge".split())
 _OF_VARIABLES: Final = frozenset({"-v", "-R"})
 _OPEN_BLANK: Final = re.compile(r"(?<!\\)[ \t\n]|\\\n")
@@ -226,6 +228,8 @@ def literal_word(node: "Node") -> str | None:
             return text[1:-1]
         case "string":
             return None if set("\\$`") & set(text) else text[1:-1]
+        case "word" | "number" if text in _ESCAPED_SIGNS:
+            return text[1:]
         case "word" | "number":
             # A file may be called as an option is: a pattern must not begin as one.
             smuggles = text.startswith("-") and _GLOB & set(text)
