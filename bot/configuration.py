@@ -13,6 +13,17 @@ from bot.core.paths import PathClass
 
 LARGEST: Final = 256 * 1024
 DEEPEST: Final = 20
+_SAID: Final = {
+    "model_type": "must hold keys, each on a line of its own",
+    "dict_type": "must hold keys, each on a line of its own",
+    "list_type": "must be a list, such as [a, b]",
+    "string_type": "must be a text; put it in quotes",
+    "string_pattern_mismatch": "is not written as such a name has to be",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "missing": "is missing",
+}
+"""The kind of a mistake -> what is told of it; of the others, what the library says."""
 
 Role = Literal["read", "triage", "write", "maintain", "admin"]
 
@@ -28,6 +39,15 @@ def _host(text: str) -> str:
 Host = Annotated[str, AfterValidator(_host)]
 
 
+def _named(text: str) -> str:
+    """Take an account or a team with or without the @ that people write before it."""
+    return text.removeprefix("@")
+
+
+Login = Annotated[str, Field(pattern=r"^@?[A-Za-z0-9][A-Za-z0-9_-]*(\[bot\])?$"), AfterValidator(_named)]
+Team = Annotated[str, Field(pattern=r"^@?[A-Za-z0-9][\w-]*/[\w.-]+$"), AfterValidator(_named)]
+"""``organisation/team``."""
+
 Glob = Annotated[str, Field(pattern=r"^[^!\s]([^\n]*\S)?$")]
 """A glob as a plan has it; what it says cannot be taken back by another one."""
 
@@ -35,14 +55,14 @@ Glob = Annotated[str, Field(pattern=r"^[^!\s]([^\n]*\S)?$")]
 class Part(BaseModel):
     """The base of every part: unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Ask(Part):
     """Who may ask."""
 
     roles: list[Role] = ["write", "maintain", "admin"]
-    users: list[str] = []
+    users: list[Login] = []
     bots: list[int] = []
     per_day: int = Field(default=20, ge=1)
     untrusted_context: bool = True
@@ -52,8 +72,8 @@ class Approve(Part):
     """Who may approve."""
 
     roles: list[Role] = ["maintain", "admin"]
-    users: list[str] = []
-    teams: list[str] = []
+    users: list[Login] = []
+    teams: list[Team] = []
     four_eyes: bool = False
     expires_days: float = Field(default=7, gt=0, le=90)
     high_needs: int = Field(default=2, ge=1)
@@ -231,7 +251,8 @@ def _mistake(kind: str, said: str, path: tuple[int | str, ...], *, value: Any, w
     name = ".".join(map(str, path))
     place = where + _position(value, path)
     if kind != "extra_forbidden":
-        return Misconfigured(f"{name or 'the file'}: {said}", where=place, mend="correct it")
+        plain = _SAID.get(kind) or said.removeprefix("Value error, ").replace("Input should be", "must be")
+        return Misconfigured(f"{name or 'the file'}: {plain}", where=place, mend="see docs/settings.md of Plangate")
     nearest = _nearest(path)
     return Misconfigured(
         f"unknown key {name!r}", where=place, mend=f"did you mean {nearest!r}?" if nearest else "remove it"

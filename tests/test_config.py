@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from bot.compose.parts import gate_of
 from bot.config import Secret, configuration, settings
 from bot.configuration import LARGEST, Configuration
 from bot.core.errors import Misconfigured
@@ -136,6 +137,40 @@ def test_a_mistake_is_named_with_its_place(name: str) -> None:
 def test_proxy_of_a_url(environ: dict[str, str], url: str, proxy: str) -> None:
     """The operator's proxy is used as every other program would use it."""
     assert settings(environ).network.proxy(url) == proxy
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    (
+        ("ask: yes", "ask: must hold keys, each on a line of its own (f:1:1): see docs/settings.md"),
+        ("approve:\n  teams: o/core", "approve.teams: must be a list, such as [a, b] (f:2:3)"),
+        ("approve:\n  teams: [core]", "approve.teams.0: is not written as such a name has to be (f:2:11)"),
+        ("approve:\n  users: ['a b']", "approve.users.0: is not written as such a name has to be (f:2:11)"),
+        ("models:\n  main: 5", "models.main: must be a text; put it in quotes (f:2:3)"),
+        ("pull_request:\n  draft: maybe", "pull_request.draft: must be true or false (f:2:3)"),
+        ("budget:\n  session_usd: .inf", "budget.session_usd: must be a finite number (f:2:3)"),
+        ("sandbox:\n  hosts: ['http://x']", "sandbox.hosts.0: not a host: 'http://x'"),
+    ),
+)
+def test_a_mistake_is_told_in_the_words_of_the_file(text: str, said: str) -> None:
+    """Not in those of the library that finds it."""
+    with pytest.raises(Misconfigured) as told:
+        configuration(text, "f")
+    assert str(told.value).startswith(said)
+
+
+def test_people_and_teams_may_be_written_as_they_are_called() -> None:
+    """The @ that people write before a name is no part of it."""
+    given = configuration("approve:\n  users: ['@ana', ben-x, app_shortcode]\n  teams: ['@octo/core', octo/my.team]\n")
+    assert given.approve.users == ["ana", "ben-x", "app_shortcode"]
+    assert given.approve.teams == ["octo/core", "octo/my.team"]
+
+
+@pytest.mark.parametrize(("rule", "near"), (("bash(rm:*)", "Bash"), ("Websearch", "WebSearch"), ("Edits", "Edit")))
+def test_a_rule_for_no_tool_is_refused(rule: str, near: str) -> None:
+    """It would deny nothing, and nobody would see that."""
+    with pytest.raises(Misconfigured, match=f"no such tool: .*did you mean '{near}'"):
+        gate_of(configuration(f"tools:\n  deny: ['{rule}']\n"), sandboxed=True)
 
 
 def leaves(part: type[BaseModel], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -357,6 +357,7 @@ class GitHubHost:
         mistake = ""
         try:
             keys = configuration(await _read(door, at, branch, given.path) or "", given.path)
+            gate_of(keys, sandboxed=True)  # its rules can be read as well
         except Misconfigured as error:
             keys, mistake = configuration(""), str(error)
         return keys.model_copy(update={"mention": given.mention}) if given.mention else keys, mistake

@@ -14,6 +14,8 @@ from bot.agent.modes import Mode
 from bot.agent.permissions import FETCH, Gate, Rules, parse_rule
 from bot.agent.prompts import Environment
 from bot.agent.subagents.own import FOLDER, LARGEST, MOST
+from bot.agent.tools.registry import ALL, READING_WEB, by_name
+from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.clock import SystemClock
 from bot.config import Identity, Settings
 from bot.core.approval import Policy, Role
@@ -155,10 +157,17 @@ def local_orders(orders: Orders) -> Orders:
 
 
 def gate_of(keys: "Configuration", *, sandboxed: bool) -> Gate:
-    """Give the tool gate of a configuration."""
+    """Give the tool gate of a configuration; raises Misconfigured for a rule that could speak about nothing."""
     tools = keys.tools
-    parsed = (tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny))
-    return Gate(Rules(*parsed), sandboxed=sandboxed, rehearsed=frozenset(keys.plan.commands))
+    rules = Rules(*(tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny)))
+    known = {*by_name((*ALL, *READING_WEB)), "Task", RESOURCE_REQUEST.name}
+    for rule in (*rules.allow, *rules.ask, *rules.deny):
+        if rule.tool not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(rule.tool, known, 1, 0.0)
+            raise Misconfigured(f"no such tool: {rule.tool!r}", where="tools", mend=f"did you mean {near[0]!r}?")
+    return Gate(rules, sandboxed=sandboxed, rehearsed=frozenset(keys.plan.commands))
 
 
 def described(keys: "Configuration", *, folder: str, repository: str, clock: Clock) -> Environment:

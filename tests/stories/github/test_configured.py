@@ -111,6 +111,7 @@ async def test_writers_may_approve(story: Story) -> None:
     ("text", "words"),
     (
         ("approve:\n  four_eye: true\n", ("unknown key", "four_eye", f"{PATH}:2:3", "four_eyes")),
+        ("tools:\n  deny: ['bash(rm:*)']\n", ("no such tool", "'bash'", "did you mean 'Bash'")),
         ("models: [\n", ("not YAML", f"{PATH}:")),
         ("mention: a\x07b\n", ("not YAML", "U+0007", f"{PATH}:1:11", "remove the character")),
         ("budget:\n  session_usd: free\n", ("session_usd", f"{PATH}:2:3")),
