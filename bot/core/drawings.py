@@ -5,6 +5,7 @@ https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-f
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 _PICTURED: Final = frozenset(("geojson", "topojson", "stl"))
@@ -43,14 +44,14 @@ def diagram(language: str, content: str) -> tuple[str, list[str]]:
     return _ASIDE.sub("", content), [found.group() for found in _ASIDE.finditer(content)]
 
 
-def formulas(text: str) -> tuple[str, list[str]]:
-    """Give a text without the formulas that hold what is not drawn, and these."""
+def formulas(text: str, instead: Callable[[str], str] = lambda _: "(formula)") -> tuple[str, list[str]]:
+    """Give a text with something instead of each formula that holds what is not drawn, and these."""
     aside: list[str] = []
 
     def drawn(found: re.Match[str]) -> str:
         if found["code"] or not _UNDRAWN.search(found.group()):
             return found.group()
         aside.append(found.group())
-        return "(formula)"
+        return instead(found.group())
 
     return (_FORMULA.sub(drawn, text) if "$" in text else text), aside

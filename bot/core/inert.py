@@ -5,12 +5,15 @@ anything that acts is left.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from html import unescape
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from bot.core.codepoints import shown
+from bot.core.drawings import diagram, formulas
 from bot.core.plan import disarmed
 from bot.core.visible import newlines, parser
 
@@ -40,6 +43,7 @@ _PERSON: Final = re.compile(r"(?<![A-Za-z0-9_])@[A-Za-z0-9][A-Za-z0-9_-]*(?:/[\w
 _SKIPPING: Final = re.compile(r"\[\s*(skip ci|ci skip|no ci|skip actions|actions skip)\s*\]", re.IGNORECASE)
 # git-interpret-trailers(1): signatures and the like, which a line of a message can be taken for.
 _TRAILER: Final = re.compile(r"^(?=(?:[A-Za-z-]+-by|skip-checks|plangate-plan)\s*:)", re.IGNORECASE | re.MULTILINE)
+_WORD: Final = re.compile(r"[^\W_]+")
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
 # https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 _COMMAND: Final = re.compile(r"^([^\S\n]*)(?=::|##\[)", re.MULTILINE)
@@ -106,8 +110,10 @@ class _Calm:
         return _COMMAND.sub(_ESCAPED, _outside_code(text, self._prose))
 
     def holds(self, text: str) -> bool:
-        """Tell whether a text as GitHub reads it holds nothing that acts."""
-        return all(self._harmless(part) for token in parser().parse(text) for part in (token, *(token.children or [])))
+        """Tell whether a text as GitHub reads it holds nothing that acts, and no word that is not seen (PR5)."""
+        tokens = parser().parse(text)
+        parts = [part for token in tokens for part in (token, *(token.children or []))]
+        return all(map(self._harmless, parts)) and not _words(unescape(text)) - _words(" ".join(map(_shows, parts)))
 
     def _harmless(self, token: "Token") -> bool:
         match token.type:
@@ -124,6 +130,7 @@ class _Calm:
 
     def _prose(self, text: str) -> str:
         text = _DEFINITION.sub(lambda found: _code(found.group().strip()), text)
+        text, _ = formulas(text, _code)
         return _outside_spans(text, self._words)
 
     def _words(self, text: str) -> str:
@@ -156,9 +163,35 @@ def _outside_code(text: str, change: Callable[[str], str]) -> str:
     for token in parser().parse(text):
         if token.type in {"fence", "code_block"} and token.map:
             start, end = token.map
-            made += [*([change("\n".join(lines[at:start]))] if start > at else []), *lines[start:end]]
+            made += [*([change("\n".join(lines[at:start]))] if start > at else []), *_block(token, lines[start:end])]
             at = end
     return "\n".join([*made, *([change("\n".join(lines[at:]))] if at < len(lines) else [])])
+
+
+def _block(token: "Token", lines: list[str]) -> list[str]:
+    """Give a code block's lines without words that are not shown: behind its language, or in what is drawn."""
+    language, _, rest = token.info.strip().partition(" ")
+    _, undrawn = diagram(language.lower(), token.content)
+    if not (rest or undrawn):
+        return lines
+    mark = lines[0].index(token.markup) + len(token.markup)
+    return [lines[0][:mark] + ("text" if undrawn else language), *lines[1:]]
+
+
+def _words(text: str) -> Counter[str]:
+    """Count the words of a text."""
+    return Counter(_WORD.findall(text.casefold()))
+
+
+def _shows(part: "Token") -> str:
+    """Give what people see of a part of a text, with where it leads."""
+    match part.type:
+        case "inline" | "image":
+            return ""
+        case "link_open":
+            return str(part.attrGet("href") or "")
+        case _:
+            return f"{part.info} {part.content}"
 
 
 def _outside_spans(text: str, change: Callable[[str], str]) -> str:

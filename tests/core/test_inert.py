@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, cut, inert, inert_line, inert_message
+from bot.core.visible import visible
+from tests.core.hidden_channels import HIDDEN
+from tests.core.test_hidden import WRITTEN
 
 pytestmark = pytest.mark.req("X2")
 
@@ -128,3 +131,25 @@ def test_titles_and_messages(text: str, title: str, message: str) -> None:
 def test_what_only_looks_harmless(text: str, posted: str) -> None:
     """What the parser still finds acting is shown as code, and an address that cannot be read is no allowed one."""
     assert inert(text) == posted
+
+
+CELLS = "before\n\n| after |\n|---|\n| x | SECRET |\n"
+"""Cells beyond those of the head are not shown."""
+
+
+@pytest.mark.req("PR5")
+@pytest.mark.parametrize("text", (*HIDDEN.values(), CELLS), ids=(*HIDDEN, "cells beyond the head"))
+def test_nobody_approves_what_nobody_sees(text: str) -> None:
+    """Of what hides words where it is posted as it is, nothing is left that is not shown."""
+    posted = inert(text)
+    seen = visible(posted.replace("&lt;", "‹"))  # what is escaped is shown
+    assert posted.count("SECRET") <= seen.text.count("SECRET")
+    assert [part for part in seen.removed if "SECRET" in part] == []
+    assert "before" in seen.text
+
+
+@pytest.mark.req("PR5")
+@pytest.mark.parametrize("text", WRITTEN)
+def test_what_people_write_is_no_code(text: str) -> None:
+    """Ordinary Markdown is posted as Markdown."""
+    assert inert(text).startswith("```text") == text.startswith("```text")
