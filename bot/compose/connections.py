@@ -28,6 +28,8 @@ WORKING: Final = {"contents": "write", "issues": "write", "pull_requests": "writ
 """What a token that works on one repository may do, and no more (W4)."""
 WATCHING: Final = {"actions": "read", "metadata": "read"}
 """What a token that asks whether a run of Actions has ended may do."""
+JOB_LOGIN: Final = "github-actions[bot]"
+"""Whom the token of a job of GitHub Actions speaks as."""
 POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
 """What the one token that polls an installation may do."""
 BELONGING: Final = {"members": "read"}
@@ -179,6 +181,13 @@ class Connections:
             as_app = self.settings.github.as_app
             self._bot = await (repository.app_bot(self.app(), door) if as_app else repository.token_bot(door))
         return self._bot
+
+    def may_push_workflows(self, bot: Actor) -> bool:
+        """Tell whether the bot may be able to: never as an App, by what is asked for (WORKING), nor with a job's token.
+
+        https://docs.github.com/en/actions/concepts/security/github_token
+        """
+        return not self.settings.github.as_app and bot.login != JOB_LOGIN
 
     def is_bot(self, actor: int | None) -> bool:
         """Tell whether an account is known to be the bot's own."""

@@ -313,8 +313,9 @@ class GitHubHost:
         dialogue, workspace, alarm = rooms
         subject = await dialogue.subject()
         base = subject.head or facts.head or CommitId("")
-        orders = replace(self._orders(keys), refusal=mistake, run=self.run)
         bot = await self.connections.bot(reached.door)
+        workflows = self.connections.may_push_workflows(bot)
+        orders = replace(self._orders(keys), refusal=mistake, workflows=workflows, run=self.run)
         world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
         name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as
         job = described(keys, folder=folder, repository=name, clock=self.clock)

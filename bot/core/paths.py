@@ -146,6 +146,11 @@ def covered(path: str, glob: str) -> bool:
     return _reaches(normalised(path), glob)
 
 
+def is_workflow(path: str) -> bool:
+    """Tell whether a path or glob names workflows of GitHub Actions, which GitHub lets few tokens push."""
+    return f"{normalised(path)}/".startswith(".github/workflows/")
+
+
 def normalised(path: str) -> str:
     """Give the one spelling under which paths are compared: what two file systems may hold for one name is one name."""
     seen = (path.lower() if path.isascii() else _folded(path)).replace("\\", "/")

@@ -67,6 +67,8 @@ class Orders:
     """Why nothing may be carried on here (a mistake in the configuration); "" for nothing."""
     watch_seconds: float = 5.0
     """How often running work looks whether the thread has moved (a stop, a further turn)."""
+    workflows: bool = True
+    """Whether changed workflows of GitHub Actions could be published from here."""
     run: str = ""
     """The run of GitHub Actions that does the work; "" for a face that is no job."""
 

@@ -10,6 +10,7 @@ from bot.core import reply_text
 from bot.core.changes import changes
 from bot.core.errors import Refused
 from bot.core.gate import Move, Stage
+from bot.core.paths import is_workflow
 from bot.core.plan import PlanDocument, contract_tier, to_json
 from bot.core.transcript import unresolved
 from bot.ports import Access
@@ -65,6 +66,12 @@ def document(desk: Desk, now: Record, handed_in: HandedIn) -> PlanDocument:
         raise Refused(
             f"the plan names a secret ({hidden[0].kind}) among its files, commands or hosts",
             mend="ask again, for a plan without it",
+        )
+    unpushable = [] if desk.orders.workflows else [glob for glob in contract.scope if is_workflow(glob)]
+    if unpushable:
+        raise Refused(
+            f"the plan changes workflows, which GitHub does not let this bot push ({', '.join(unpushable)})",
+            mend="change them by hand, and ask again for what remains",
         )
     expires = desk.world.clock.now() + timedelta(days=desk.orders.expires_days)
     made = PlanDocument(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.paths import PathClass, Tier, classify, in_scope, normalised, tier_of
+from bot.core.paths import PathClass, Tier, classify, in_scope, is_workflow, normalised, tier_of
 
 CLASSES = (
     ("README.md", PathClass.DOCS),
@@ -213,3 +213,18 @@ def test_any_glob_has_an_answer(glob: str, path: str) -> None:
     """No glob raises, and none reaches a file of tier high but one of tier high."""
     if in_scope(path, (glob,)) and tier_of([path]) is Tier.HIGH:
         assert tier_of([glob]) is Tier.HIGH
+
+
+@pytest.mark.req("G4")
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    (
+        (".github/workflows/ci.yml", True),
+        (".GitHub\\Workflows/**", True),
+        (".github/workflows.md", False),
+        ("**", False),
+    ),
+)
+def test_workflows_are_known_in_every_spelling(path: str, is_one: bool) -> None:
+    """What names workflows alone is known; what only may reach them as well is left to the publisher."""
+    assert is_workflow(path) is is_one

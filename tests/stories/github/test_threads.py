@@ -197,6 +197,19 @@ async def test_renamed(story: Story) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.req("G4", "PR3")
+@pytest.mark.parametrize(("scope", "stage"), ((".GitHub/workflows/ci.yml", Stage.FAILED), (".github/x.yml", WAITS)))
+async def test_a_plan_that_could_not_be_pushed(story: Story, model: Model, scope: str, stage: Stage) -> None:
+    """An App may not push workflows: a plan that names one is refused before anybody is asked to approve it."""
+    model.scope = (FIXED, scope)
+    story.opens("will")
+    assert (await story.rests(1)).stage is stage
+    assert ["workflows, which GitHub does not let this bot push" in text for text in story.said("tell")] == (
+        [True] if stage is Stage.FAILED else []
+    )
+
+
+@pytest.mark.long
 @pytest.mark.req("PR3")
 async def test_an_empty_repository(story: Story) -> None:
     """Who asks where there is no commit yet gets an answer that says so, once."""
