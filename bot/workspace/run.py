@@ -11,11 +11,11 @@ import asyncio
 import ctypes
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bot.core.errors import Refused, Transient
 from bot.workspace import sandbox, seccomp
@@ -26,6 +26,7 @@ OUTPUT_LIMIT: Final = 64 << 20
 
 TIMEOUT: Final = 600.0
 """Seconds: the first fetch of a large repository."""
+_END_SECONDS: Final = 1.0
 
 # git-config(1), GIT_CONFIG_COUNT: what is set this way outranks the configuration of the repository.
 _SETTINGS = {
@@ -123,15 +124,17 @@ async def execute(
 
     `descriptors` are what it inherits besides its standard ones.
     """
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=where,
-        env=dict(environment),
-        stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        pass_fds=descriptors,
+    process = await started(
+        asyncio.create_subprocess_exec(
+            *command,
+            cwd=where,
+            env=dict(environment),
+            stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=descriptors,
+        )
     )
     try:
         async with asyncio.timeout(TIMEOUT):
@@ -143,6 +146,34 @@ async def execute(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await ended(process)
+
+
+async def started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+    """Give a program that is being started as the first of its session; cancelling kills it once it is there.
+
+    A cancellation never reaches asyncio's own start: there it can wait for ever for pipes that nobody closes.
+    """
+    task = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(_unwanted)
+        await asyncio.wait([task])
+        if not task.cancelled() and task.exception() is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_END_SECONDS):
+                    await ended(task.result())
+        raise
+
+
+def _unwanted(task: "asyncio.Task[asyncio.subprocess.Process]") -> None:
+    """Kill a program that was started for nobody."""
+    if not task.cancelled() and task.exception() is None:
+        process = task.result()
+        if process.stdin is not None:
+            process.stdin.close()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 async def ended(process: asyncio.subprocess.Process) -> None:

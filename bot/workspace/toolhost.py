@@ -18,7 +18,7 @@ from typing import Any, Final
 from bot.core.errors import Broken, NoSandbox
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
-from bot.workspace import cgroup, sandbox
+from bot.workspace import cgroup, run, sandbox
 
 LINE_LIMIT: Final = 32 << 20
 """Bytes of one answer: an image of 5 MB in base64 is the longest that a toolhost means to send."""
@@ -66,16 +66,18 @@ class SandboxedToolhost:
         `descriptors` are what the command inherits besides its standard ones: the filter, where it is a sandbox.
         `after` is awaited when it was closed.
         """
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd="/",
-            env=dict(environment),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            limit=LINE_LIMIT,
-            start_new_session=True,
-            pass_fds=descriptors,
+        process = await run.started(
+            asyncio.create_subprocess_exec(
+                *command,
+                cwd="/",
+                env=dict(environment),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=LINE_LIMIT,
+                start_new_session=True,
+                pass_fds=descriptors,
+            )
         )
         host = cls(process, after)
         try:

@@ -198,6 +198,19 @@ async def test_tmp_is_each_ones_own(workspace: GitWorkspace, repository: Reposit
     assert not list(place.glob("tmp-*"))
 
 
+@pytest.mark.req("S3", "L6")
+async def test_cancelled_while_it_starts(workspace: GitWorkspace, repository: Repository) -> None:
+    """Wherever in its start a sandbox is cancelled, that is through at once."""
+    checkout = await workspace.checkout("main", repository.head)
+    for moment in range(16):
+        starting = asyncio.ensure_future(workspace.open(checkout, Access.READ))
+        for _ in range(moment % 4):
+            await asyncio.sleep(0)
+        starting.cancel()
+        done, _ = await asyncio.wait([starting], timeout=10)
+        assert done, f"it hangs, cancelled after {moment % 4} turns of the loop"
+
+
 async def test_cancelled_command(workspace: GitWorkspace, repository: Repository) -> None:
     """Cancelling a call ends its command; the toolhost goes on."""
     checkout = await workspace.checkout("main", repository.head)
