@@ -9,6 +9,7 @@ import pytest
 from bot.agent.compaction import STUCK, TOO_LARGE
 from bot.agent.events import Answered, Compacted, End, Info
 from bot.agent.limits import Limits
+from bot.agent.model.specs import SPECS
 from bot.agent.modes import Mode
 from bot.agent.plan_mode import EXIT_PLAN_MODE, approved
 from bot.agent.tools.registry import ALL, LOOKING
@@ -19,6 +20,7 @@ from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import drive, ended, of, plan_input, valid
 from tests.agent.small import (
+    OPUS,
     SUMMARY,
     breaks,
     conversation,
@@ -219,7 +221,7 @@ async def test_a_service_that_counts_more_than_was_guessed(room: Open, signed: b
 async def test_a_request_refused_as_too_long_is_made_room_for(room: Open) -> None:
     """Where the client's table takes the window for larger than it is: 400, compaction, and on."""
     r = small(room, summarising(steps(14)))
-    r.model.specs.clear()
+    r.model.specs[OPUS] = SPECS[OPUS]
     session = r.session(tools=LOOKING)
     events = await drive(session)
     assert ended(events).text == "Done."

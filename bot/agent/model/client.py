@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from bot.agent.model.answer import Answer, Malformed, parsed, reading, usage_of, whole
 from bot.agent.model.body import body
@@ -20,7 +21,7 @@ from bot.agent.model.identity import WorkloadIdentity, identity_failure
 from bot.agent.model.library import by_need
 from bot.agent.model.request import parameters
 from bot.agent.model.silence import noted
-from bot.agent.model.specs import ModelSpec, cost_usd, known, learned, resolve
+from bot.agent.model.specs import ModelSpec, cost_usd, learned, resolve
 from bot.agent.relay import closing, within
 from bot.core.errors import Misconfigured, PlangateError
 from bot.ports import Abilities, Clock, Completed, ModelEvent, ModelRequest, Notice
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 NON_STREAMING_CAP: Final = 21_333
 """Above this the library refuses a request that does not stream."""
 PATH: Final = "/v1/messages"
+MODELS: Final = "/v1/models"
+TELLING: Final = 5.0
+"""Seconds that the server may take to tell about a model before it is asked for an answer all the same."""
 CLOSING: Final = 0.5
 """Seconds that the end of a stream may take after message_stop: read to it, its connection serves the next request."""
 
@@ -101,12 +105,18 @@ class AnthropicModel:
 
     async def known(self, name: str) -> str:
         """Ask the server for a model by alias or id and give its id; raises Transient or Refused with the cure."""
+        import httpx2
+
+        asked = self.spec(name).id
         try:
-            told = await (await self._ready()).models.retrieve(self.spec(name).id)
+            client = await self._ready()
+            response = await client.get(f"{MODELS}/{quote(asked, safe='')}", cast_to=httpx2.Response)
+            told = parsed(response.content)
         except Exception as error:
             raise _classify(error).as_error() from error
-        self.specs[told.id] = learned(self.spec(told.id), told.model_dump())
-        return told.id
+        found = str(told.get("id") or asked)
+        self.specs[found] = learned(self.spec(found), told)
+        return found
 
     def spec(self, name: str) -> ModelSpec:
         """Give the spec of an alias or an id, as the service told it or as the table has it."""
@@ -114,12 +124,13 @@ class AnthropicModel:
         return self.specs.get(found.id, found)
 
     async def _learned(self, name: str) -> ModelSpec:
-        """Give the spec of a model; one that the table does not have is asked for once, where the service tells."""
+        """Give the spec of a model, as the service tells it where it does; it is asked once (M12)."""
         spec = self.spec(name)
-        if not known(name) and spec.id not in self.specs:
+        if spec.id not in self.specs:
             self.specs[spec.id] = spec
-            with suppress(PlangateError):
-                await self.known(name)
+            with suppress(PlangateError, TimeoutError):
+                async with asyncio.timeout(TELLING):
+                    await self.known(name)
         return self.spec(name)
 
     async def close(self) -> None:

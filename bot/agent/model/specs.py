@@ -96,11 +96,6 @@ def resolve(name: str) -> ModelSpec:
     return SPECS.get(model) or ModelSpec(model, max_output=32_000, thinking="none", efforts=(), clears=False)
 
 
-def known(name: str) -> bool:
-    """Tell whether the table has an alias or an id."""
-    return ALIASES.get(name, name) in SPECS
-
-
 def learned(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
     """Give a spec as the models endpoint tells it; what that leaves out, and all prices, stay as they are (M12).
 

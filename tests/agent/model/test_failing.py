@@ -3,6 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from bot.agent.events import End, Info, ToolFinished
 from bot.agent.model.client import NON_STREAMING_CAP, AnthropicModel, Patience
@@ -11,6 +14,7 @@ from bot.agent.session import World
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.transcript import LineKind
 from bot.ports import Began, Completed, Delta, ModelRequest, Notice
+from bot.testing.host import served
 from bot.testing.model.reply import Fault, Reply, Text, call, malformed_call, say, sequence, several, think
 from tests.agent.conftest import Open
 from tests.agent.ground import HandClock, Room, Silent, assert_prefixes, drive, ended, of, results, stream
@@ -230,6 +234,21 @@ async def test_a_model_is_looked_up(room: Open) -> None:
     with pytest.raises(Transient):
         await away.known("opus")
     await away.close()
+
+
+@pytest.mark.req("M9", "M12")
+@pytest.mark.parametrize("page", ("<html>", "[1]", "{nope", ""))
+async def test_a_server_that_tells_of_models_in_its_own_way(page: str) -> None:
+    """It is a failed call: nothing is learned, and whoever does without goes on."""
+
+    async def tell(_: Request) -> Response:
+        return Response(page, media_type="text/html")
+
+    with served([Route("/v1/models/{name}", tell)]) as url:
+        model = AnthropicModel(HandClock(), "key", url)
+        with pytest.raises(Transient):
+            await model.known("opus")
+        await model.close()
 
 
 async def test_warming_makes_the_client(room: Open) -> None:

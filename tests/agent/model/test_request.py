@@ -296,12 +296,13 @@ async def test_the_table_agrees_with_what_the_service_tells(room: Open, model: s
 
 
 @pytest.mark.req("M12")
-async def test_an_unknown_model_is_asked_about_once(room: Open) -> None:
+@pytest.mark.parametrize("name", ("claude-opus-5-5", "claude-next-7"))
+async def test_a_model_is_asked_about_once(room: Open, name: str) -> None:
     """What the service tells of it is what it is asked with; where it tells nothing, the plainest request goes out."""
-    new = replace(MODELS["claude-opus-5-5"], id="claude-next-7", window=300_000)
+    new = replace(MODELS["claude-opus-5-5"], id=name, window=300_000, max_output=9_000)
     r = room(lambda _: say("Done."), models={**MODELS, new.id: new})
     session = r.session(model=new.id)
     assert ended(await drive(session)).text == "Done."
     assert r.model.abilities(new.id).window == 300_000
-    assert r.api.requests[0].effort == "medium"
+    assert (r.api.requests[0].effort, r.api.requests[0].max_tokens) == ("medium", 9_000)
     assert learned(resolve("unheard-of"), {"capabilities": None}) == resolve("unheard-of")
