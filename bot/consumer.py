@@ -18,6 +18,8 @@ _SETTINGS: Final = """\
 # Plangate's settings for this project, read from the default branch alone. Every key has a default: `plangate schema`
 # prints them all. These are the ones that projects change most; take the # away.
 
+mention: "@plangate"
+
 # approve:
 #   roles: [maintain, admin]  # who may approve a plan
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from bot.cli import main
 from bot.config import PATH, configuration
@@ -24,6 +25,7 @@ def test_both_files_are_written_once(project: Path, capsys: pytest.CaptureFixtur
     assert main(["init", str(project)]) == 0
     assert (project / WORKFLOW).read_text() == shipped()
     assert configuration((project / PATH).read_text()) == Configuration()
+    assert YAML(typ="safe").load((project / PATH).read_text()) == {"mention": "@plangate"}  # the schema wants a key
     (project / WORKFLOW).write_text("name: mine")
     assert f"wrote {WORKFLOW}\nwrote {PATH}\nNext: " in capsys.readouterr().out
     assert main(["init", str(project)]) == 0
