@@ -98,7 +98,8 @@ TABLE: Final[Mapping[Mode, Mapping[Kind, Ruling]]] = MappingProxyType(
 Work that was approved reads the web only where an allow rule says so: nobody approved what strangers write there."""
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z_]+)(?:\((?P<pattern>.*)\))?")
-_COMPOUND: Final = re.compile(r"[;&|\n`<>]|\$\(")
+_COMPOUND: Final = re.compile(r"[;&|\n`<>]|\$[(\[{]")
+"""What begins another command, and what bash evaluates: in ${x@P} and $[x] it runs what is substituted in a value."""
 _BETWEEN: Final = re.compile(r"[;&|\n`(){}<>]")
 _BEFORE: Final = re.compile(
     r"^(?:(?:[A-Za-z_]\w*=\S*|(?:\S*/)?(?:!|if|then|else|elif|while|until|do|time|exec|command|builtin|eval|env|nohup|nice|"
