@@ -101,6 +101,12 @@ class Record:
         return from_json(newest.body["plan"]) if newest is not None and newest.kind in _MADE else None
 
     @property
+    def refused(self) -> tuple[str, ...]:
+        """Who rejected the newest plan, as logins; nobody where it was not rejected."""
+        newest = next((entry for entry in reversed(self.entries) if entry.kind in {*_MADE, Move.REJECTED}), None)
+        return tuple(newest.body["by"]) if newest is not None and newest.kind == Move.REJECTED else ()
+
+    @property
     def lost(self) -> tuple[int, ...]:
         """The asks of earlier plans that may be shown and no entry says so: the thread moved while one was posted."""
         told = max((entry.body["ask"] for entry in self.entries if entry.kind == Move.PROPOSED), default=0)

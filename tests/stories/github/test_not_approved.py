@@ -169,6 +169,22 @@ async def test_rejected(story: Story, way: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.req("P6")
+async def test_planning_after_a_no(story: Story) -> None:
+    """Whoever plans next is told that the last plan was rejected, by whom, and with which words."""
+    await story.planned()
+    story.says("maya", "@plangate reject Too risky.")
+    await story.rests()
+    asked = len(story.model.heard)
+    story.says("will", "@plangate try it again, then")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    task = str(story.model.heard[asked].body["messages"][0])
+    assert "A person rejected your plan." in task
+    assert "It was maya" in task
+    assert "Too risky." in task
+
+
+@pytest.mark.long
 async def test_a_no_outranks_an_older_yes(story: Story) -> None:
     """Of several people's words a rejection wins over the approvals before it."""
     await story.planned()
