@@ -106,6 +106,11 @@ class Spent:
     unpriced: int = 0
     """Requests to a model without prices: their cost is unknown, not zero."""
 
+    @property
+    def known_usd(self) -> float | None:
+        """The dollars as people are told them; None where a part is unknown."""
+        return None if self.unpriced else round(self.cost_usd, 6)
+
 
 @dataclass(slots=True)
 class Ledger:

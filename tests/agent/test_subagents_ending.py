@@ -213,7 +213,9 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     assert later.ledger.of(AgentId("explore-2")).requests in {0, before.requests}
     crew = team(r, in_all=2).crew
     crew.restore(lines)
-    assert crew.post.parent.below == rows[AgentId("explore-1")].steps == 1
+    fast = t.crew.rows[AgentId("explore-1")]
+    assert rows[fast.agent] == fast
+    assert (crew.post.parent.below, fast.steps, fast.tokens > 0, (fast.cost_usd or 0) > 0) == (1, 1, True, True)
     assert "explore-2" in crew.lost(lines)[0]
     assert crew.lost(r.world.transcripts.load(t.session.id)) == []
     assert crew._refusal(TYPES["explore"]).startswith("All 2 sub-agents")

@@ -23,6 +23,7 @@ from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.presets import preset
 from bot.agent.subagents.resuming import (
+    COUNTS,
     ENDED,
     LOST,
     Before,
@@ -165,9 +166,10 @@ class Crew:
         """Book a sub-agent that has ended, and note it with its report, which a later process need not have again."""
         watch.abandon()
         self.metrics.finish(watch)
-        facts: Json = {"agent": watch.row.agent, "state": str(watch.row.state), "steps": watch.row.steps}
+        facts: Json = {"agent": watch.row.agent, "state": str(watch.row.state)}
         if told is not None:
             facts |= {"report": told.text, "is_error": told.is_error}
+        facts |= {count: getattr(watch.row, count) for count in COUNTS}
         self.post.parent.note(ENDED, facts)
 
     async def _work(self, sent: Sent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:

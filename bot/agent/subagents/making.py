@@ -72,7 +72,8 @@ class Making:
         if session is not None:
             taken_over(session, lines)
             self.post.parent.below += session.steps
-            watch.row = replace(watch.row, steps=session.steps, tool_calls=session.tool_calls)
+            counts = {"steps": session.steps, "tool_calls": session.tool_calls, "tokens": session.last_context}
+            watch.row = replace(watch.row, **counts)  # type: ignore[arg-type]  # named as the fields are
             watch.remark = LOST_ONCE if errand.losses else ""
             watch.interrupted(GOES_ON)
         elif sent.kind.writes and errand.losses:

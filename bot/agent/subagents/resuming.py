@@ -18,6 +18,8 @@ from bot.ports import ToolOutput, Usage
 
 BEGAN: Final = "subagent"
 ENDED: Final = "subagent_ended"
+COUNTS: Final = ("steps", "tool_calls", "tokens", "seconds")
+"""What the note of an end has of the agent's row."""
 LOST: Final = (
     "The process ended while these sub-agents worked: {agents}. They count as failed, and nothing of theirs was "
     "merged. Look at what is there, and start again what is still needed: one that is sent in the same words goes on "
@@ -88,8 +90,9 @@ def recalled(parent: Session, lines: Sequence[Line]) -> dict[AgentId, AgentChang
             if agent not in booked:
                 _book(world, agent, world.transcripts.load(SessionId(body["session"])))
         elif body.get("note") == ENDED and (known := rows.get(AgentId(body["agent"]))):
-            rows[known.agent] = replace(known, state=Lifecycle(body["state"]), steps=body.get("steps", 0))
-    return rows
+            counts = {count: body[count] for count in COUNTS if count in body}
+            rows[known.agent] = replace(known, state=Lifecycle(body["state"]), **counts)
+    return {agent: replace(row, cost_usd=world.ledger.of(agent).known_usd) for agent, row in rows.items()}
 
 
 def in_flight(lines: Sequence[Line]) -> list[str]:

@@ -99,8 +99,7 @@ class Watch:
 
     def moved(self, state: Lifecycle, **counts: int) -> AgentChanged:
         """Give the row with a new state and counts, with cost and time brought up to date."""
-        spent = self.world.ledger.of(self.row.agent)
-        cost = None if spent.unpriced else round(spent.cost_usd, 6)
+        cost = self.world.ledger.of(self.row.agent).known_usd
         seconds = round(self.world.clock.monotonic() - self.started, 1)
         why = self.end.text if state is Lifecycle.FAILED else ""
         self.row = replace(self.row, state=state, cost_usd=cost, seconds=seconds, why=why, **counts)  # type: ignore[arg-type]
