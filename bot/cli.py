@@ -7,6 +7,7 @@ import asyncio
 import errno
 import json
 import math
+import os
 import signal
 import sys
 import time
@@ -42,6 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _performed(arguments: argparse.Namespace) -> int:
     try:
         return int(_COMMANDS[arguments.command](arguments))
+    except BrokenPipeError:
+        # https://docs.python.org/3/library/signal.html#note-on-sigpipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print("plangate: nobody reads the output any more; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
     except (PlangateError, OSError) as error:
         told = error if isinstance(error, PlangateError) else _denied(error)
         if arguments.debug:

@@ -176,6 +176,7 @@ def test_a_terminal_that_lacks_a_sign_is_no_end() -> None:
 
 def test_an_output_that_nobody_reads_any_more_ends_quietly() -> None:
     """`plangate schema | head` shows no traceback; here the reader is gone before the first line."""
-    line = f"{PROGRAM} schema | true"
+    line = f"{PROGRAM} schema | true; {PROGRAM} doctor | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
+    assert done.stdout == "130\n"
+    assert done.stderr == "plangate: nobody reads the output any more; the same command goes on from here\n"
