@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 from bot.core import comment, reply_text
-from bot.core.approval import ApprovedPlan, Outcome, Snapshot, Verdict, against, prove
+from bot.core.approval import ApprovedPlan, Outcome, Reason, Snapshot, Verdict, against, prove
+from bot.core.comment import REASONS
+from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
@@ -16,8 +18,13 @@ _ENDS = {
 
 
 async def perform(desk: Desk, now: Record) -> Done | None:
-    """Evaluate the plan that is shown; None while it is pending, so that the thread rests."""
+    """Evaluate the plan that is shown; None while it is pending, so that the thread rests.
+
+    Raises Transient where not everything that decides could be looked up: what is not known is looked at again soon.
+    """
     verdict, proof = await evaluated(desk, now)
+    if any(finding.reason is Reason.LOOKUP_FAILED for finding in verdict.findings):
+        raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {now.plan.plan}", mend="look again")
     said = comment.reasons(verdict)
     facts = {"reasons": said, "by": [actor.login for actor in verdict.by]}
     if proof is not None:

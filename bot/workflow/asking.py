@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from bot.agent.tools.ask_user import NOBODY
 from bot.core import question_text
+from bot.core.errors import Transient
 from bot.core.gate import Move
 from bot.core.question import Asking, Grant, Reply, Rules, Who, settle
 from bot.core.reply_text import closed
@@ -31,6 +32,8 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     asking = now.asking
     shown = now.question or await _shown(desk, now)
     look = await desk.dialogue.answers(asking, shown.body["question"], who=_who(now))
+    if not look.complete:
+        raise Transient("not everything that can be an answer could be read", where="question", mend="look again")
     if not look.open:
         return Done(Move.STOPPED, {"owes": closed(desk.orders.mention)})
     if look.gone:

@@ -92,3 +92,16 @@ async def test_question_while_a_plan_is_posted(story: Story, model: Model, befor
     said = f"({story.digest[:12]}) can no longer be approved"
     assert [said in text for text in story.said("tell")] == [False, True]
     assert story.nothing_done()
+
+
+@pytest.mark.req("PR1", "PR3", "D2")
+async def test_a_role_that_cannot_be_looked_up(story: Story) -> None:
+    """A yes that could not be judged starts nothing, and the look fails in passing, so that another follows soon."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    story.github.faults.fail("GET */collaborators/maya/permission", 500, times=99)
+    with pytest.raises(Transient, match="could be looked up"):
+        await story.rests(1)
+    assert story.nothing_done()
+    story.github.faults.clear()
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
