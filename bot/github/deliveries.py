@@ -21,7 +21,7 @@ Headers = Iterable[tuple[str, str]]
 
 _SIGNATURE: Final = re.compile(r"sha256=([0-9a-f]{64})")
 _GUID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
-_EVENT: Final = re.compile(r"[a-z_]{1,64}")
+_EVENT: Final = re.compile(r"[a-z0-9_]{1,64}")
 
 _REVIEWS: Final = frozenset("pull_request_review pull_request_review_comment pull_request_review_thread".split())
 _THREADS: Final = frozenset("issues issue_comment pull_request".split()) | _REVIEWS
@@ -147,7 +147,7 @@ def _thread(event: str, payload: "Payload") -> int | None:
     if event in _THREADS:
         return subject.number if subject else None
     checked = payload.check_run or payload.check_suite or payload.workflow_run
-    return checked.pull_requests[0].number if checked and checked.pull_requests else None
+    return next((pull.number for pull in checked.pull_requests if pull), None) if checked else None
 
 
 def _values(headers: Headers, name: str) -> list[str]:

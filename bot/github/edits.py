@@ -80,7 +80,10 @@ def versions(node: Json, posted: str) -> Sequence[Version]:
     if node["lastEditedAt"] is None:
         return [first, *listed]
     newest = Version(time(node["lastEditedAt"]), actor(node["editor"]), node["body"])
-    return [first, *(version for version in listed if version.at != newest.at), *_at(listed, newest)]
+    older = [version for version in listed if version.at != newest.at]
+    # A list without the newest one cannot be trusted to be whole: what was shown before it is not known.
+    unknown = [] if len(older) < len(listed) else [Version(newest.at, actor(None), None)]
+    return [first, *older, *unknown, *_at(listed, newest)]
 
 
 def _at(listed: Sequence[Version], newest: Version) -> Sequence[Version]:

@@ -54,7 +54,7 @@ class Review(_Part):
 class Checked(_Part):
     """A check run, a check suite or a workflow run, with the pull requests of its head (none for forks)."""
 
-    pull_requests: Annotated[list[Numbered], Field(max_length=1000)] = []
+    pull_requests: Annotated[list[Numbered | None], Field(max_length=1000)] = []
 
 
 class Payload(_Part):

@@ -49,6 +49,7 @@ def test_headers_name_event_and_delivery() -> None:
     """Event and guid are read from the headers, whatever their case."""
     found = envelope([("x-github-event", "issues"), ("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")])
     assert (found.event, found.guid) == ("issues", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
+    assert envelope([("x-github-event", "projects_v2_item"), ("x-github-delivery", "g")]).event == "projects_v2_item"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,7 @@ def test_other_headers_are_malformed(headers: list[tuple[str, str]]) -> None:
         ("pull_request_review", {"pull_request": {"number": 4}}, 4),
         ("pull_request_review_comment", {"pull_request": {"number": 5}}, 5),
         ("check_run", {"check_run": {"pull_requests": [{"number": 6}]}}, 6),
+        ("workflow_run", {"workflow_run": {"pull_requests": [None, {"number": 7}]}}, 7),
         ("installation_repositories", {}, None),
     ),
 )
@@ -108,7 +110,15 @@ def test_an_event_tells_what_was_said_just_now(event: str, extra: dict[str, obje
     assert wake.told == told
 
 
-@pytest.mark.parametrize(("event", "extra"), (("ping", {}), ("star", {}), ("check_run", {"check_run": {}})))
+@pytest.mark.parametrize(
+    ("event", "extra"),
+    (
+        ("ping", {}),
+        ("star", {}),
+        ("check_run", {"check_run": {}}),
+        ("workflow_run", {"workflow_run": {"pull_requests": [None]}}),
+    ),
+)
 def test_other_events_mean_nothing(event: str, extra: dict[str, object]) -> None:
     """What names no thread of ours wakes nobody."""
     assert parse(event, json.dumps(BASE | extra).encode()) is None

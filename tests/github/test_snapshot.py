@@ -8,6 +8,8 @@ from bot.core.approval import Opinion, Outcome, Policy, Reason, Role, Snapshot, 
 from bot.core.names import ThreadNumber
 from bot.core.plan import PlanDocument
 from bot.github.dialogue import GitHubDialogue
+from bot.github.edits import history
+from bot.github.people import time
 from tests.github.conftest import HOME, Ground
 
 
@@ -161,6 +163,22 @@ async def test_an_edit_that_was_taken_back_makes_older_approvals_old(ground: Gro
     ground.person("mia").unreact(shown.comment, "+1")
     ground.person("mia").react(shown.comment, "+1")
     assert (await shown.verdict()).outcome is Outcome.APPROVED
+
+
+@pytest.mark.req("A2", "A3")
+@pytest.mark.parametrize("listed", (None, [], ["2026-01-01T10:00:00Z"]), ids=("null", "none", "the posting alone"))
+def test_an_edit_that_is_not_listed_is_an_edit(listed: list[str] | None) -> None:
+    """Where GitHub says that a comment was edited and does not list that edit, nobody knows what it showed before."""
+    who = {"__typename": "User", "databaseId": 7, "login": "will"}
+    edits = [{"editedAt": at, "deletedAt": None, "diff": "A plan.", "editor": who} for at in listed or ()]
+    node: dict[str, Any] = {
+        "body": "A plan.",
+        "createdAt": "2026-01-01T10:00:00Z",
+        "lastEditedAt": "2026-01-01T11:00:00Z",
+        "editor": who,
+        "userContentEdits": None if listed is None else {"totalCount": len(edits), "nodes": edits},
+    }
+    assert history(node, "A plan.").since == time(node["lastEditedAt"])
 
 
 @pytest.mark.req("A2")
