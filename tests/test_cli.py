@@ -167,6 +167,7 @@ def test_a_look_at_a_thread_collects_its_litter() -> None:
     assert gc.isenabled()
 
 
+@pytest.mark.long
 def test_a_terminal_that_lacks_a_sign_is_no_end() -> None:
     """Where the encoding of the output has no ⏸ or ✓, something else is shown, and the command goes on."""
     done = program("doctor", PYTHONIOENCODING="ascii", PLANGATE_DATA_DIR="/nonexistent/plangate")
