@@ -218,6 +218,7 @@ class Story:
     redactor: Redactor = field(default_factory=Redactor)
     rows: dict[str, AgentChanged] = field(default_factory=dict)
     steps: int = 0
+    """Of the main agent, those among them that a process before this one saw."""
 
     def take(self, event: AgentEvent) -> None:
         """Show one event."""
@@ -232,7 +233,7 @@ class Story:
             case ToolFinished() if event.is_error:
                 return f"  {_who(event.agent)}✗ {short(self.redactor.redacted(event.text), _WIDTH)}"
             case Answered():
-                self.steps += event.agent == "main"
+                self.steps = event.step if event.agent == "main" else self.steps
                 text = text_of(event.message)
                 return f"\n{text}\n" if text and event.agent == "main" else ""
             case AgentChanged():

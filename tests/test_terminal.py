@@ -170,12 +170,12 @@ def test_a_row_is_told_when_its_state_changes_and_kept_as_it_is() -> None:
 
 
 def test_steps_are_those_of_the_main_agent() -> None:
-    """A sub-agent's answers count in its own row."""
+    """A sub-agent's answers count in its own row; those of a process that was killed count as well."""
     story = Story(io.StringIO())
     message = {"role": "assistant", "content": [{"type": "text", "text": "Hm."}]}
-    story.take(Answered(MAIN, 1, message, Usage(), 0.1))
+    story.take(Answered(MAIN, 401, message, Usage(), 0.1))
     story.take(Answered(CHILD, 1, message, Usage(), 0.1))
-    assert story.steps == 1
+    assert story.steps == 401
 
 
 def _screen(out: object) -> str:
