@@ -225,6 +225,8 @@ class ThreadRefs:
         # https://git-scm.com/docs/git-push#_output: "[remote failure]" means that the remote did not say.
         if refusal := _REJECTED.search(ran.out.decode("utf-8", "replace")):
             return refusal.group(1)
+        if ran.reason.endswith("error: 403"):
+            raise Transient("the server lets this token write nothing", where=ref, mend="give it contents: write")
         raise Transient("no answer to a push: it may have arrived", where=ref, mend=ran.reason)
 
     @contextmanager

@@ -1,5 +1,6 @@
 """The ways to GitHub of one process: what they leave behind."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,11 @@ import pytest
 from bot.compose.connections import Connections
 from bot.compose.github import GitHubHost
 from bot.config import GitHubSettings, Secret, Settings
-from bot.core.errors import Refused
+from bot.core.errors import Refused, Transient
+from bot.core.names import ThreadNumber
 from bot.github.errors import Limited
 from bot.github.repository import Address
+from bot.testing.github.credentials import job_token
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
@@ -53,6 +56,20 @@ async def test_a_limit_holds_for_all_that_speak_for_one_installation(tmp_path: P
                 await door.get(at.path)
         await ways.app().get("/app")
         await ways.close()
+
+
+@pytest.mark.req("PR3")
+async def test_a_token_that_may_only_read_is_told(tmp_path: Path) -> None:
+    """What remembers a thread says which permission the token lacks, not that an answer was lost."""
+    clock = QuickClock()
+    with SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
+        settle(github.world, github)
+        token = job_token(github.world, github.world.repository(HOME), {"contents": "read"}).value
+        reads = GitHubSettings(github.api_url, github.graphql_url, github.server_url, token=Secret(token))
+        ways = Connections(Settings(data_dir=tmp_path / "data", github=reads), clock)
+        reached = await ways.reach(None, github.world.repository(HOME).id, Address(*HOME.split("/")))
+        with pytest.raises(Transient, match="contents: write"):
+            await asyncio.to_thread(reached.refs.commit, ThreadNumber(1), lambda _: {"a": b"1"}, "first")
 
 
 async def test_a_token_that_reaches_nothing_is_told(tmp_path: Path) -> None:
