@@ -7,6 +7,7 @@ every few seconds: the less is left, the closer they look, and each goes over th
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,6 +15,7 @@ from typing import Final
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import SessionId
+from bot.ports import Entry
 from bot.workflow.desk import Desk, Done
 from bot.workflow.ledger import note
 from bot.workflow.record import SPENT, Record
@@ -56,11 +58,15 @@ class _Day:
     _journaled: float = 0.0
     _before: float = field(init=False)
     """What this process had spent on the thread before, all of it journaled."""
+    _from: int = field(init=False)
+    """How many entries the thread's journal had before."""
+    _told: float = 0.0
+    """What it tells of this session since."""
     _read_at: float = 0.0
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self._before = self._unjournaled()
+        self._before, self._from = self._unjournaled(), self.now.position
 
     async def closed(self) -> str:
         """Say why no further call may go out; "" where one may. What cannot be read now is taken as it was."""
@@ -79,6 +85,7 @@ class _Day:
         threads = await self.desk.journal.since(midnight)
         entries = (entry for journal in threads.values() for entry in journal if entry.at >= midnight)
         self._journaled = sum(float(entry.body.get("cost_usd") or 0) for entry in entries)
+        self._own_told(threads.get(self.desk.place.thread, ()))
 
     @property
     def reason(self) -> str:
@@ -106,8 +113,15 @@ class _Day:
         if self._weighs():
             cost = round(self._own, 6)
             self.now = await note(self.desk, self.now, SPENT, {"session": self.session, "cost_usd": cost})
-            self.desk.world.ledger.carried += cost
             self._journaled += cost
+            self._own_told(self.now.entries)
+
+    def _own_told(self, entries: Sequence[Entry]) -> None:
+        """Take in what the thread's own journal tells of this session: also an entry whose answer was lost."""
+        mine = (entry for entry in entries[self._from :] if entry.kind == SPENT)
+        told = max(self._told, sum(float(entry.body["cost_usd"]) for entry in mine))
+        self.desk.world.ledger.carried += told - self._told
+        self._told = told
 
 
 def _of_thread(desk: Desk, now: Record) -> float:

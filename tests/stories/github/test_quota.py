@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from bot.core.gate import Stage
+from bot.testing.github.faults import Fault
 from bot.testing.model.reply import call
 from tests.stories.github.ground import HOME, Model, Story, soak
+from tests.stories.github.moments import JOURNAL, PUSH
 from tests.stories.github.test_kept import other_disk
 
 PATH = ".github/plangate.yml"
+TRIES = 2
+"""A push whose answer is lost is sent once more, by git itself."""
 TWICE = "ask:\n  per_day: 2\n"
 REFUSAL = "will has asked 2 times today, which is as often as one person may here (ask.per_day), so I leave this."
 
@@ -135,6 +139,23 @@ async def test_budget_of_a_day_side_by_side(story: Story, model: Model, tmp_path
     assert [now.stage for now in records] == [Stage.LIMIT] * 3
     costs = [now.cost_usd or 0.0 for now in records]
     assert calls / 2 * one <= sum(costs) <= (calls / 2 + 3) * one, [cost / one for cost in costs]
+
+
+@pytest.mark.long
+@pytest.mark.req("L5", "E1")
+async def test_a_lost_answer_costs_nothing(story: Story, model: Model) -> None:
+    """What a session journaled counts once, though GitHub's answer to that was lost."""
+    await story.planned()
+    before, one = story.api.usage.cost_usd, story.records[1].cost_usd or 0.0
+    story.person("ada").push(HOME, {PATH: f"budget:\n  repository_day_usd: {6 * one}\n"})
+    to_midnight(story)
+    model.before = (call("LS", path="."),) * 500
+    lost = Fault("reset", done=True)
+    story.github.faults.plan(PUSH, lost, containing=JOURNAL, after=1, times=TRIES)
+    number = story.opens("will", title="Another wish").number
+    assert (await story.rests(number)).stage is Stage.LIMIT
+    assert story.github.faults.left == 0
+    assert story.records[number].cost_usd == pytest.approx(story.api.usage.cost_usd - before, abs=1e-5)
 
 
 @pytest.mark.long
