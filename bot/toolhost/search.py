@@ -17,6 +17,7 @@ HEAD_LIMIT = 250
 RESULT_BYTES = 100_000
 _COLUMNS = 500
 _MANY = 2000
+_CONTEXT = ("-A", "-B", "-C")
 _MODES = {"files_with_matches": "--files-with-matches", "count": "--count", "content": "--no-heading"}
 
 
@@ -26,6 +27,8 @@ class Window(NamedTuple):
     offset: int
     limit: int
     names_only: bool
+    context: bool
+    """Whether lines around a match are shown as well."""
 
 
 class Found(NamedTuple):
@@ -46,7 +49,8 @@ def grep(host: Host, call: Call, arguments: Arguments) -> Answer:
     if mode not in _MODES:
         raise Failure(f"output_mode is one of {', '.join(_MODES)}.")
     offset, limit = max(0, arguments.get("offset") or 0), max(0, arguments.get("head_limit", HEAD_LIMIT) or 0)
-    window = Window(offset, limit, names_only=mode == "files_with_matches")
+    context = mode == "content" and any(arguments.get(name) is not None for name in _CONTEXT)
+    window = Window(offset, limit, names_only=mode == "files_with_matches", context=context)
     found, error = _searched(host, call, _options(host, place, mode, arguments), window)
     if error and not found.lines:
         raise Failure(error.partition("\n\nConsider enabling PCRE2")[0])
@@ -62,7 +66,7 @@ def _options(host: Host, place: Place, mode: str, arguments: Arguments) -> list[
     options += ["--null"] if mode == "files_with_matches" else [f"--max-columns={_COLUMNS}", "--max-columns-preview"]
     if mode == "content":
         options.append("--line-number" if arguments.get("-n", True) else "--no-line-number")
-        options += [f"{name}{int(arguments[name])}" for name in ("-A", "-B", "-C") if arguments.get(name) is not None]
+        options += [f"{name}{int(arguments[name])}" for name in _CONTEXT if arguments.get(name) is not None]
     if arguments.get("-i"):
         options.append("--ignore-case")
     if arguments.get("multiline"):
@@ -80,27 +84,32 @@ def _argument(host: Host, place: Place) -> str:
 def _searched(host: Host, call: Call, options: list[str], window: Window) -> tuple[Found, str]:
     """Search, and give what is shown with what ripgrep complained about.
 
-    An ordered search runs on one processor, and ends early where much is found. Names that turn out to be few are
-    found sooner by one that runs on all, and are brought into the same order here.
+    An ordered search runs on one processor, and ends early where much is found. What turns out to be little is found
+    sooner by one that runs on all, and is brought into the same order here; lines with context are not taken apart.
     """
-    if window.names_only:
-        with Ripgrep(host, call, options, cwd=host.root.real) as rg:
-            names = _few(rg)
-        if names is not None:
-            return _collect(names, window), rg.error
+    if not window.context:
+        with Ripgrep(host, call, ["--null", *options], cwd=host.root.real) as rg:
+            few = _few(rg, names_only=window.names_only)
+        if few is not None:
+            return _collect(few, window), rg.error
     with Ripgrep(host, call, ["--sort=path", *options], cwd=host.root.real) as rg:
         found = _collect(rg.records(b"\0" if window.names_only else b"\n"), window)
     return found, rg.error
 
 
-def _few(rg: Ripgrep) -> list[bytes] | None:
-    """Give all names in the order of their paths; None when there are many."""
-    names: list[bytes] = []
-    for batch in rg.batches(b"\0"):
-        names += batch
-        if len(names) > _MANY:
+def _few(rg: Ripgrep, *, names_only: bool) -> list[bytes] | None:
+    """Give all records in the order of their paths; None when there are many, or one that does not tell its path."""
+    records: list[bytes] = []
+    for batch in rg.batches(b"\0" if names_only else b"\n"):
+        records += batch
+        if len(records) > _MANY:
             return None
-    return sorted(names, key=lambda name: name.split(b"/"))
+    if names_only:
+        return sorted(records, key=lambda name: name.split(b"/"))
+    parts = [record.partition(b"\0") for record in records]
+    if not all(end for _, end, _ in parts):
+        return None
+    return [b"%b:%b" % (path, said) for path, _, said in sorted(parts, key=lambda part: part[0].split(b"/"))]
 
 
 def _collect(records: Iterable[bytes], window: Window) -> Found:

@@ -212,6 +212,20 @@ def test_grep_orders_few_and_many_alike(host: Client, root: Path) -> None:
     assert host.call("Grep", pattern="needle", offset=233).text.split("\n")[0] == "d0/2097"
 
 
+@pytest.mark.req("T4")
+@pytest.mark.parametrize("odd", ("plain", "new\nline"))
+def test_grep_orders_lines_as_ripgrep_does(host: Client, root: Path, odd: str) -> None:
+    """Lines and counts from all processors come in the order of an ordered search, which is used for context."""
+    for n, name in enumerate(("b:1:x/z", "b", "a.b", "a/b", "a/0", "a b/-2-", "é", odd)):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("needle 1\n\nneedle 2\n" * n)
+    (root / "binary").write_bytes(b"needle\n\0\nneedle\n")
+    ordered = host.call("Grep", options={"pattern": "needle", "output_mode": "content", "-C": 0}).text
+    assert host.call("Grep", pattern="needle", output_mode="content").text == ordered
+    counted = host.call("Grep", pattern="needle", output_mode="count", glob="{a*,a*/**}").text
+    assert counted == "a/0:8\na/b:6\na b/-2-:10\na.b:4"
+
+
 def test_without_ripgrep(open_host: Callable[..., Client]) -> None:
     """Where ripgrep is missing the error says so."""
     assert "not installed" in open_host(rg="no-such-program").call("Grep", pattern="x").text
