@@ -65,7 +65,7 @@ def _summary(place: Place, content: bytes, changes: list[Change]) -> str:
     first = content.count(b"\n", 0, changes[-1].start)
     last = first + changes[-1].lines
     shown = range(max(0, first - _CONTEXT), min(len(lines), last + _CONTEXT + 1, first + _SNIPPET))
-    snippet = "\n".join(f"{n + 1:6d}\t{lines[n].removesuffix(chr(13))[:_WIDTH]}" for n in shown)
+    snippet = "\n".join(f"{n + 1}\t{lines[n].removesuffix(chr(13))[:_WIDTH]}" for n in shown)
     what = "1 replacement" if total == 1 else f"{total} replacements"
     around = "The lines around it" if total == 1 else "The lines around the last edit's first replacement"
     return f"Edited {place.name}: {what}. {around}:\n{snippet}"

@@ -119,7 +119,7 @@ def _past_end(lines: int) -> Failure:
 
 
 def _numbered(found: Slice, first: int, *, latin: bool) -> str:
-    """Write a slice as ``cat -n`` does, within the size of a result, with notes on what is not to be seen."""
+    """Write a slice, each line after its number and a tab, with notes on what is not to be seen of it."""
     raw = [_whole_characters(line) for line in found.lines]
     if first == 1:
         raw[0] = raw[0].removeprefix(BOM)
@@ -127,7 +127,7 @@ def _numbered(found: Slice, first: int, *, latin: bool) -> str:
     shown: list[str] = []
     size = 0
     for n, line in enumerate(raw, first):
-        text = f"{n:6d}\t{_cut(line.decode('latin-1' if latin else 'utf-8'))}"
+        text = f"{n}\t{_cut(line.decode('latin-1' if latin else 'utf-8'))}"
         size += len(text.encode()) + 1
         if size > RESULT_BYTES and shown:
             break

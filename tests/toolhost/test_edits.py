@@ -78,10 +78,10 @@ def test_snippet(host: Client, root: Path) -> None:
     (root / "f").write_text("".join(f"line {n}\n" for n in range(1, 101)))
     got = host.call("Edit", file_path="f", old_string="line 50\n", new_string="x\ny\n", stamp=host.stamp("f"))
     shown = got.text.split("\n")[1:]
-    assert shown[0] == "    46\tline 46"
-    assert "    50\tx" in shown
-    assert "    51\ty" in shown
-    assert shown[-1] == "    56\tline 55"
+    assert shown[0] == "46\tline 46"
+    assert "50\tx" in shown
+    assert "51\ty" in shown
+    assert shown[-1] == "56\tline 55"
 
 
 @pytest.mark.req("T4")

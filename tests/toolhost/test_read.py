@@ -24,35 +24,35 @@ WEBP = b"RIFF\x1e\0\0\0WEBPVP8 \x12\0\0\0" + bytes(6) + struct.pack("<HH", 2, 2)
 @pytest.mark.parametrize(
     ("content", "arguments", "shown"),
     (
-        (b"one\ntwo\n", {}, "     1\tone\n     2\ttwo"),
-        (b"one\ntwo", {}, "     1\tone\n     2\ttwo"),
-        (b"one\n\n", {}, "     1\tone\n     2\t"),
-        (b"\n", {}, "     1\t"),
-        (b"a\nb\nc\n", {"offset": 2}, "     2\tb\n     3\tc"),
-        (b"a\nb\nc\n", {"offset": 2, "limit": 1}, "     2\tb\n(more lines follow: read on with offset=3)"),
-        (b"a\nb\nc", {"limit": 3}, "     1\ta\n     2\tb\n     3\tc"),
-        (b"a\nb\nc", {"limit": 2}, "     1\ta\n     2\tb\n(more lines follow: read on with offset=3)"),
-        (b"a\r\nb\r\n", {}, "     1\ta\n     2\tb\n(lines end with CRLF; Edit keeps that)"),
-        (b"\xef\xbb\xbfa\n", {}, "     1\ta"),
-        ("ж€😀\n".encode(), {}, "     1\tж€😀"),
-        (b"caf\xe9\n", {}, "     1\tcafé\n(the file is not UTF-8: it is shown as Latin-1)"),
-        (b"a\rb\n", {}, "     1\ta\rb"),
+        (b"one\ntwo\n", {}, "1\tone\n2\ttwo"),
+        (b"one\ntwo", {}, "1\tone\n2\ttwo"),
+        (b"one\n\n", {}, "1\tone\n2\t"),
+        (b"\n", {}, "1\t"),
+        (b"a\nb\nc\n", {"offset": 2}, "2\tb\n3\tc"),
+        (b"a\nb\nc\n", {"offset": 2, "limit": 1}, "2\tb\n(more lines follow: read on with offset=3)"),
+        (b"a\nb\nc", {"limit": 3}, "1\ta\n2\tb\n3\tc"),
+        (b"a\nb\nc", {"limit": 2}, "1\ta\n2\tb\n(more lines follow: read on with offset=3)"),
+        (b"a\r\nb\r\n", {}, "1\ta\n2\tb\n(lines end with CRLF; Edit keeps that)"),
+        (b"\xef\xbb\xbfa\n", {}, "1\ta"),
+        ("ж€😀\n".encode(), {}, "1\tж€😀"),
+        (b"caf\xe9\n", {}, "1\tcafé\n(the file is not UTF-8: it is shown as Latin-1)"),
+        (b"a\rb\n", {}, "1\ta\rb"),
         (b"", {}, "(f is empty)"),
-        (b"x" * 2000 + b"\ny\n", {}, "     1\t" + "x" * 2000 + "\n     2\ty"),
+        (b"x" * 2000 + b"\ny\n", {}, "1\t" + "x" * 2000 + "\n2\ty"),
         (
             b"x" * 2001 + b"\ny\n",
             {},
-            "     1\t" + "x" * 2000 + " [cut: the line is longer than 2,000 characters]\n     2\ty",
+            "1\t" + "x" * 2000 + " [cut: the line is longer than 2,000 characters]\n2\ty",
         ),
         (
             "€".encode() * 9000,
             {},
-            "     1\t" + "€" * 2000 + " [cut: the line is longer than 2,000 characters]",
+            "1\t" + "€" * 2000 + " [cut: the line is longer than 2,000 characters]",
         ),
         (
             ("x" + "😀" * 9000).encode(),
             {},
-            "     1\tx" + "😀" * 1999 + " [cut: the line is longer than 2,000 characters]",
+            "1\tx" + "😀" * 1999 + " [cut: the line is longer than 2,000 characters]",
         ),
     ),
 )
@@ -68,7 +68,7 @@ def test_default_limit(host: Client, root: Path) -> None:
     """Without a limit 2,000 lines are shown, and how to read on."""
     (root / "f").write_text("".join(f"{n}\n" for n in range(1, 5001)))
     lines = host.call("Read", file_path="f").text.split("\n")
-    assert lines[1999] == "  2000\t2000"
+    assert lines[1999] == "2000\t2000"
     assert lines[2000:] == ["(more lines follow: read on with offset=2001)"]
 
 
@@ -153,7 +153,7 @@ def test_odd_names(host: Client, root: Path, name: str) -> None:
     """A file is read whatever its name."""
     (root / name).write_text("inside")
     got = host.call("Read", file_path=name)
-    assert got.text == "     1\tinside"
+    assert got.text == "1\tinside"
     assert list(got.stamps) == [name]
 
 
@@ -194,7 +194,7 @@ def test_symlinks_inside(host: Client, root: Path) -> None:
     (root / "f").write_text("x")
     (root / "link").symlink_to(root / "f")
     got = host.call("Read", file_path="link")
-    assert got.text == "     1\tx"
+    assert got.text == "1\tx"
     assert got.stamps == {"link": host.call("Read", file_path="f").stamps["f"]}
 
 
@@ -216,7 +216,7 @@ def test_huge_file(host: Client, root: Path) -> None:
         file.write(b"first\n" + b"x" * 100_000)
         file.truncate(8 << 30)
     got = host.call("Read", file_path="huge", limit=1)
-    assert got.text == "     1\tfirst\n(more lines follow: read on with offset=2)"
+    assert got.text == "1\tfirst\n(more lines follow: read on with offset=2)"
     status = (root / "huge").stat()
     assert got.stamps == {"huge": f"{status.st_size}-{status.st_mtime_ns}"}
     peak = Path(f"/proc/{host.process.pid}/status").read_text().partition("VmHWM:")[2].split()[0]
@@ -239,7 +239,7 @@ def test_deep_slices_of_a_large_file(host: Client, root: Path, end: bytes) -> No
     assert len(long) > 1
     for offset in [len(lines), *(dice.randint(1, len(lines)) for _ in range(20)), *long, *(n + 1 for n in long[:-1])]:
         text = host.call("Read", file_path="f", offset=offset, limit=1).text.splitlines()[0]
-        assert text.startswith(f"{offset:6d}\t{lines[offset - 1][:1000].decode()}"), offset
+        assert text.startswith(f"{offset}\t{lines[offset - 1][:1000].decode()}"), offset
     for _ in range(2):
         got = host.call("Read", file_path="f", offset=len(lines) + 1)
         assert f"has only {len(lines)} lines" in got.text
