@@ -66,7 +66,7 @@ def policy(files, steps):
         if step >= steps:
             return say("It is a repository of Python code.")
         if step % 3 == 2:
-            return call("Grep", pattern=f"def .*{'abcdefghij'[step % 10]}", output_mode="content")
+            return call("Grep", pattern=f"def _{'abcdefghij'[step % 10]}", output_mode="content")
         return call("Read", file_path=files[step % len(files)], offset=1 + 20 * (step % 5), limit=80)
 
     return answer
