@@ -57,6 +57,7 @@ async def _measure(folder: Path) -> None:
     workspace = GitWorkspace.on(source, folder / "data")
     async with _timed("first checkout, with the fetch"):
         await workspace.checkout("first", source.head)
+    done = []  # thrown away at the end: some file systems are slow to make files where others were just removed
     for number in range(ROUNDS):
         async with _timed("another checkout"):
             checkout = await workspace.checkout(f"c{number}", source.head)
@@ -66,8 +67,9 @@ async def _measure(folder: Path) -> None:
             await workspace.publish(approved(source.head), checkout, order(branch=f"b{number}"))
         async with _timed("copying for a sub-agent"):
             fork = await workspace.fork(checkout, f"fork{number}")
-        await workspace.discard(fork)
-        await workspace.discard(checkout)
+        done += [fork, checkout]
+    for each in done:
+        await workspace.discard(each)
 
 
 def main() -> None:
