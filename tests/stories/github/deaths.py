@@ -174,10 +174,10 @@ class Life:
             faults.add(plan)
         self.number = self.hub.opens("will", title=f"Thread {self.chance.random()}").number
         for _ in range(LOOKS):
-            self._look(began)
+            rested = self._look(began)
             self._people()
             told = any(READY in text for text in self.hub.said("tell", self.number))
-            if told and faults.struck - began >= self._sure:
+            if rested and told and faults.struck - began >= self._sure:
                 break
         faults.clear()
         self._over()
@@ -188,8 +188,8 @@ class Life:
         edits = (n for n, strike in enumerate(self.strikes) if isinstance(strike, Death) and strike.at.effect == "edit")
         return next(edits, len(self.strikes))
 
-    def _look(self, began: int) -> None:
-        """Look once, or by two processes at a time; at a death all of them are killed."""
+    def _look(self, began: int) -> bool:
+        """Look once, or by two processes at a time; at a death all of them are killed. Tell whether all ended well."""
         faults = self.hub.github.faults
         before = faults.struck
         running = [self.hub.start(self.number, beside=n > 0) for n in range(1 + (self.chance.random() < 0.2))]
@@ -205,6 +205,7 @@ class Life:
         for process in running:
             process.join()
             assert process.exitcode in {0, AGAIN, -9}
+        return not any(process.exitcode for process in running)
 
     def _people(self) -> None:
         """Approve the plan, in one way or another, once there is one."""
