@@ -8,6 +8,7 @@ A thread's ref points to a chain of commits; each adds files and changes none. R
 """
 
 import fcntl
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -80,6 +81,7 @@ class ThreadRefs:
         self._git = Plumbing(self._scratch, remote.environment)
         self._clock = clock
         self._seen: dict[ThreadNumber, Tip] = {}
+        self._dates: dict[CommitId, int] = {}
         self._format = "sha1"
         self.head: CommitId | None = None
         """Where the remote's default branch was when its refs were listed last."""
@@ -116,14 +118,14 @@ class ThreadRefs:
         """
         found = self._threads()
         unseen = {thread: commit for thread, commit in found.items() if thread not in self._seen}
-        dates: dict[CommitId, int] = {}
-        if len(unseen) > _FEW:
-            dates = self._far_dates(unseen.values())
-            unseen = {thread: commit for thread, commit in unseen.items() if dates[commit] >= moment.timestamp()}
-        if unseen:
-            self._bring({_ref(thread): commit for thread, commit in unseen.items()})
-        dates |= _dates(self._git, [found[thread] for thread in found if thread in self._seen or thread in unseen])
-        recent = tuple(thread for thread, commit in found.items() if dates[commit] >= moment.timestamp())
+        unknown = [commit for commit in unseen.values() if commit not in self._dates]
+        known = self._dates | (self._far_dates(unknown) if len(unknown) > _FEW else {})
+        wanted = {thread: at for thread, at in unseen.items() if known.get(at, math.inf) >= moment.timestamp()}
+        if wanted:
+            self._bring({_ref(thread): commit for thread, commit in wanted.items()})
+        known |= _dates(self._git, [commit for commit in found.values() if commit not in known])
+        self._dates = {commit: known[commit] for commit in found.values()}
+        recent = tuple(thread for thread, commit in found.items() if known[commit] >= moment.timestamp())
         for thread in recent:
             if thread not in self._seen:
                 self._seen[thread] = self._tip(found[thread])
