@@ -127,21 +127,13 @@ def test_secrets_are_in_no_output(tmp_path: Path) -> None:
         ("demo --dir /etc/passwd", {}, "File exists (/etc/passwd): let this user write there, or"),
     ),
 )
-def test_wrong_usage_is_one_line_with_its_cure(
-    arguments: str,
-    variables: dict[str, str],
-    said: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_wrong_usage_is_one_line_with_its_cure(arguments: str, variables: dict[str, str], said: str) -> None:
     """What, where and how to mend it, with exit code 2; also where the machine denies what is needed."""
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert main(arguments.split()) == 2
-    shown = capsys.readouterr().err
-    assert shown.startswith("plangate: ")
-    assert shown.count("\n") == 1
-    assert said in shown
+    ended = program(*arguments.split(), **variables)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("plangate: ")
+    assert ended.stderr.count("\n") == 1
+    assert said in ended.stderr
 
 
 @pytest.mark.parametrize(
