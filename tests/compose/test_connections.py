@@ -16,7 +16,8 @@ from bot.testing.github.credentials import job_token
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
-from tests.stories.github.ground import HOME, QuickClock, settings, settle
+from tests.stories.github.clocks import QuickClock
+from tests.stories.github.ground import HOME, settings, settle
 
 
 def tokens(github: SimulatedGitHub) -> list[str]:

@@ -8,8 +8,9 @@ import pytest
 from bot.compose.github import GitHubHost
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
+from tests.stories.github.clocks import QuickClock, RealClock
 from tests.stories.github.deaths import Mortal
-from tests.stories.github.ground import Model, QuickClock, RealClock, Story, settings, settle
+from tests.stories.github.ground import Model, Story, settings, settle
 from tests.stories.github.runner import Runs
 from tests.stories.github.service import Served
 

@@ -27,7 +27,8 @@ from bot.testing.github.credentials import job_token
 from bot.testing.github.faults import Fault, Logged, Plan
 from bot.testing.github.world import ACTIONS_BOT
 from tests.github.effects import EFFECTS, MISHAPS, named
-from tests.stories.github.ground import FIXED, HOME, PATIENCE, Hub, Model, QuickClock, settings
+from tests.stories.github.clocks import QuickClock
+from tests.stories.github.ground import FIXED, HOME, PATIENCE, Hub, Model, settings
 from tests.stories.github.moments import READY, exactly_one
 from tests.stories.github.runner import journal_of
 from tests.stories.ground import until

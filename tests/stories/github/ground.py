@@ -7,11 +7,10 @@ after a delivery or a tick.
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +32,7 @@ from bot.testing.model.request import ModelRequest
 from bot.testing.model.server import ScriptedModel
 from bot.testing.sample import FILES, TITLE
 from bot.workflow.record import Record
+from tests.stories.github.clocks import QuickClock
 from tests.stories.ground import until
 
 HOME: Final = "parcel/shop"
@@ -41,55 +41,6 @@ WISH: Final = "Please let orders of exactly 50 ship free."
 FIXED: Final = "parcel/shipping.py"
 PATIENCE: Final = 40.0
 """Seconds until something that must happen counts as never happening."""
-FASTER: Final = 50.0
-
-
-class QuickClock:
-    """The Clock port: time that runs fifty times as fast, and that stories turn forwards.
-
-    It never stands still, because what waits beside the work (a token to refresh, a thread to watch) would spin.
-    """
-
-    def __init__(self) -> None:
-        self._start, self._began, self._turned = datetime.now(UTC), time.monotonic(), 0.0
-        self._lock = threading.Lock()
-
-    @classmethod
-    def at(cls, start: datetime, began: float, turned: float) -> "QuickClock":
-        """Give the clock of another process of this machine that gave its `state`."""
-        made = cls()
-        made._start, made._began, made._turned = start, began, turned
-        return made
-
-    def state(self) -> tuple[datetime, float, float]:
-        """Give what makes the same clock in another process."""
-        return self._start, self._began, self._turned
-
-    def now(self) -> datetime:
-        return self._start + timedelta(seconds=self.monotonic())
-
-    def monotonic(self) -> float:
-        return self._turned + (time.monotonic() - self._began) * FASTER
-
-    def advance(self, seconds: float) -> None:
-        with self._lock:
-            self._turned += seconds
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / FASTER)
-
-
-class RealClock(QuickClock):
-    """The machine's own time, for a service in another process; turning it forwards is waiting."""
-
-    def monotonic(self) -> float:
-        return time.monotonic() - self._began
-
-    def advance(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 class Pause:
