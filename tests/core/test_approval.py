@@ -186,3 +186,20 @@ def test_against(row: str, named: str) -> None:
     """Whose no stops the work: of who may decide, as their last word, whatever became of the plan meanwhile."""
     given = case(row)
     assert [actor.login for actor in against(given.plan, given.snapshot, given.policy)] == named.split()
+
+
+@pytest.mark.req("A2")
+@pytest.mark.parametrize(
+    ("actor", "role", "listed", "may"),
+    (
+        (ANA, Role.MAINTAIN, False, True),
+        (ANA, Role.WRITE, False, False),
+        (ANA, Role.READ, True, True),
+        (ANA, None, False, False),
+        (replace(ANA, kind=ActorKind.BOT), Role.ADMIN, True, False),
+        (replace(ANA, id=BOT), Role.ADMIN, True, False),
+    ),
+)
+def test_who_may_decide(actor: Actor, role: Role | None, listed: bool, may: bool) -> None:
+    """Only a person may, who has the role or is named; a bot never, and nobody whose role is unknown."""
+    assert STRICT.may_decide(actor, role, listed=listed) is may

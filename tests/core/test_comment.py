@@ -22,6 +22,7 @@ from bot.core.comment import (
     plan_text,
     reasons,
     refused,
+    unreadable,
     void,
 )
 from bot.core.errors import Refused
@@ -140,6 +141,14 @@ def test_reason(reason: Reason) -> None:
 def test_what_to_do_about_an_old_reaction() -> None:
     """A reaction that is too old is told how to count (product.md, Approval)."""
     assert "remove it and add it again" in REASONS[Reason.TOO_OLD]
+
+
+def test_unreadable() -> None:
+    """Who meets a thread whose memory cannot be read is told which ref, what may have happened, and what to do."""
+    said = unreadable("refs/plangate/threads/8")
+    assert "`refs/plangate/threads/8`" in said
+    assert "PLANGATE_STATE_KEY" in said
+    assert "Ask in a new issue" in said
 
 
 def test_reasons() -> None:

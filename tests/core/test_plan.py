@@ -152,6 +152,16 @@ def test_every_part_of_the_contract_is_in_the_digest() -> None:
     assert len(digests | {PLAN.digest}) == 6
 
 
+@pytest.mark.req("PR1")
+@pytest.mark.parametrize(
+    ("path", "can"),
+    (("src/a.py", True), (".github/workflows/ci.yml", True), ("a/!b", True), ("!a", False), ("[", True)),
+)
+def test_what_a_plan_can_name(path: str, can: bool) -> None:
+    """A plan names any file by its own spelling, but one that reads as an exception."""
+    assert Contract().can_name(path) is can
+
+
 def without(key: str) -> dict[str, Any]:
     return {name: value for name, value in to_json(PLAN).items() if name != key}
 
