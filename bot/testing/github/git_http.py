@@ -13,7 +13,7 @@ from bot.testing.github.bare import Bare, bare_environment
 from bot.testing.github.changes import notice_pushes
 from bot.testing.github.credentials import grants
 from bot.testing.github.entities import Repository, Role, Token
-from bot.testing.github.rest import ApiError, Caller, identify, visible, within
+from bot.testing.github.rest.endpoint import ApiError, Caller, identify, visible, within
 from bot.testing.github.world import Actor, NotThereError, World
 
 if TYPE_CHECKING:

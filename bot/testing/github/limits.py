@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from bot.testing.github.rest import Caller
+from bot.testing.github.rest.endpoint import Caller
 
 Resource = Literal["core", "graphql"]
 

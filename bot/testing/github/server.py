@@ -16,10 +16,10 @@ from bot.testing.github.credentials import register_app
 from bot.testing.github.entities import App
 from bot.testing.github.faults import Faults, Gate, Logged
 from bot.testing.github.git_http import git_routes
-from bot.testing.github.graphql import graphql_route
+from bot.testing.github.graphql.api import graphql_route
 from bot.testing.github.limits import Limits
-from bot.testing.github.rest import ApiError
-from bot.testing.github.rest_app import routes
+from bot.testing.github.rest.app import routes
+from bot.testing.github.rest.endpoint import ApiError
 from bot.testing.github.site import Site
 from bot.testing.github.webhooks import Webhooks
 from bot.testing.github.world import World

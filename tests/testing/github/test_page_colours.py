@@ -7,7 +7,7 @@ import pytest
 
 import bot.testing.github
 
-CSS = (Path(bot.testing.github.__file__).parent / "static/page.css").read_text()
+CSS = (Path(bot.testing.github.__file__).parent / "page/static/page.css").read_text()
 LIGHT, DARK = (dict(re.findall(r"--(\w[\w-]*): (#\w+);", block)) for block in re.findall(r":root \{(.*?)\}", CSS, re.S))
 ENOUGH = 4.5  # https://www.w3.org/TR/WCAG22/#contrast-minimum
 WRITTEN = [(ink, ground) for ink in ("text", "soft", "link") for ground in ("ground", "shade", "tint")]

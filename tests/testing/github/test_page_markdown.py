@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bot.testing.github.page_html import element
-from bot.testing.github.page_markdown import Boxes, rendered, toggled
+from bot.testing.github.page.html import element
+from bot.testing.github.page.markdown import Boxes, rendered, toggled
 from tests.testing.github.page_ground import HOME
 
 

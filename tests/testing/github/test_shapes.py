@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from bot.testing.github.changes import LineNote
-from bot.testing.github.rest_app import endpoints
+from bot.testing.github.rest.app import endpoints
 from tests.testing.github.ground import NAME, Ground
 from tests.testing.github.oracles import answer_errors, needs_oracles
 

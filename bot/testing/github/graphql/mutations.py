@@ -12,9 +12,9 @@ from typing import Any
 from bot.testing.github import changes, conversation
 from bot.testing.github.credentials import grants
 from bot.testing.github.entities import Comment, Repository, Role, from_node_id
-from bot.testing.github.graphql_nodes import CONTENTS, Nodes
-from bot.testing.github.graphql_pages import Node
-from bot.testing.github.rest import ApiError, within
+from bot.testing.github.graphql.nodes import CONTENTS, Nodes
+from bot.testing.github.graphql.pages import Node
+from bot.testing.github.rest.endpoint import ApiError, within
 from bot.testing.github.world import Actor
 
 THREADS = ("issues", "pull_requests")

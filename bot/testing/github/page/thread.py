@@ -1,7 +1,7 @@
 """One job: show a thread as GitHub shows it: who said what, what was edited or folded, reactions, boxes, forms.
 
-Rules: everything that people or programs wrote is untrusted and reaches the page through page_html or page_markdown; a
-control that the viewer may not use is not offered, and page.py holds it again.
+Rules: everything that people or programs wrote is untrusted and reaches the page through html or markdown; a
+control that the viewer may not use is not offered, and the routes hold it again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final
 
 from bot.testing.github.changes import CLOSING
 from bot.testing.github.entities import Comment, Issue, Review, ReviewComment, Role, Text
-from bot.testing.github.page_frame import Scene, address, avatar, labels, moment, state
-from bot.testing.github.page_html import Child, Html, element
-from bot.testing.github.page_markdown import Boxes, rendered, shown_title
+from bot.testing.github.page.frame import Scene, address, avatar, labels, moment, state
+from bot.testing.github.page.html import Child, Html, element
+from bot.testing.github.page.markdown import Boxes, rendered, shown_title
 
 # https://docs.github.com/en/rest/reactions/reactions#about-reactions
 EMOJI: Final[Mapping[str, str]] = MappingProxyType(

@@ -11,8 +11,8 @@ from typing import Any
 
 from bot.testing.github import changes
 from bot.testing.github.entities import CheckRun
-from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, not_found
-from bot.testing.github.rest_code import commit_of
+from bot.testing.github.rest.code import commit_of
+from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, not_found
 from bot.testing.github.site import Json, Site, stamp, stamp_or_none
 
 RUNS = "/repos/{owner}/{repo}/check-runs"

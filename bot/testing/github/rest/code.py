@@ -12,7 +12,7 @@ from bot.testing.github.bare import Bare, GitRefusedError
 from bot.testing.github.changes import push_files
 from bot.testing.github.diffs import ChangedFile, changed_files, commits_between, files_between
 from bot.testing.github.entities import Repository, Role
-from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, not_found
+from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, not_found
 from bot.testing.github.site import Json, Site
 
 REPOSITORY = "/repos/{owner}/{repo}"

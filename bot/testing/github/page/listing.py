@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from bot.testing.github.entities import Issue, Repository
-from bot.testing.github.page_frame import Scene, address, labels, moment, state
-from bot.testing.github.page_html import Child, Html, element
-from bot.testing.github.page_markdown import shown_title
+from bot.testing.github.page.frame import Scene, address, labels, moment, state
+from bot.testing.github.page.html import Child, Html, element
+from bot.testing.github.page.markdown import shown_title
 from bot.testing.github.world import World
 
 STATES: Final = ("open", "closed", "all")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from bot.testing.github.entities import Event, node_id
-from bot.testing.github.rest import Answer, Call, Endpoint
+from bot.testing.github.rest.endpoint import Answer, Call, Endpoint
 from bot.testing.github.site import Json, stamp
 
 LISTED = frozenset({"labeled", "unlabeled", "assigned", "unassigned", "closed", "reopened", "locked", "unlocked"})

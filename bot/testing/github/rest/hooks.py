@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from bot.testing.github.rest import Answer, Call, Endpoint, not_found
+from bot.testing.github.rest.endpoint import Answer, Call, Endpoint, not_found
 from bot.testing.github.site import Json, stamp
 from bot.testing.github.webhooks import Delivery, Webhooks
 

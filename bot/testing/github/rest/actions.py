@@ -6,7 +6,7 @@ https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
 from __future__ import annotations
 
 from bot.testing.github.entities import WorkflowRun
-from bot.testing.github.rest import Answer, Call, Endpoint, not_found
+from bot.testing.github.rest.endpoint import Answer, Call, Endpoint, not_found
 from bot.testing.github.site import Json, Site, stamp
 
 LINKS = ("jobs", "logs", "cancel", "rerun", "artifacts")

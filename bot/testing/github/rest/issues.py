@@ -12,7 +12,7 @@ from typing import Any
 from bot.testing.github import conversation
 from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.entities import REACTIONS, Comment, Issue, ReviewComment, Role
-from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, invalid, not_found
+from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, invalid, not_found
 from bot.testing.github.shapes import comment_json, issue_json, reaction_json
 from bot.testing.github.world import NotThereError
 

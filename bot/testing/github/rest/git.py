@@ -12,8 +12,8 @@ from typing import Any
 from bot.testing.github.bare import ABSENT, Bare, GitRefusedError
 from bot.testing.github.changes import notice_pushes
 from bot.testing.github.entities import Role
-from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, not_found
-from bot.testing.github.rest_code import git_commit_json
+from bot.testing.github.rest.code import git_commit_json
+from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, not_found
 from bot.testing.github.site import Json
 
 GIT = "/repos/{owner}/{repo}/git"

@@ -15,12 +15,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 from bot.testing.github.changes import ConflictError
 from bot.testing.github.entities import Issue, Repository, Role, User
-from bot.testing.github.page_actions import ACTIONS, open_issue
-from bot.testing.github.page_frame import VISITOR, Scene, Visit, address, frame, people
-from bot.testing.github.page_html import Child, element
-from bot.testing.github.page_list import KINDS, STATES, new_issue, repositories, threads
-from bot.testing.github.page_pull import commit_list, files, standing, tabs
-from bot.testing.github.page_thread import conversation, heading
+from bot.testing.github.page.actions import ACTIONS, open_issue
+from bot.testing.github.page.frame import VISITOR, Scene, Visit, address, frame, people
+from bot.testing.github.page.html import Child, element
+from bot.testing.github.page.listing import KINDS, STATES, new_issue, repositories, threads
+from bot.testing.github.page.pull import commit_list, files, standing, tabs
+from bot.testing.github.page.thread import conversation, heading
 from bot.testing.github.person import NotAllowedError
 from bot.testing.github.world import NotThereError, World
 

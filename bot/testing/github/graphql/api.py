@@ -12,12 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bot.testing.github.graphql_cost import Cost, measure
-from bot.testing.github.graphql_mutations import mutations
-from bot.testing.github.graphql_nodes import Nodes
-from bot.testing.github.graphql_pages import Node
+from bot.testing.github.graphql.cost import Cost, measure
+from bot.testing.github.graphql.mutations import mutations
+from bot.testing.github.graphql.nodes import Nodes
+from bot.testing.github.graphql.pages import Node
 from bot.testing.github.limits import Budget, Limits, exceeded
-from bot.testing.github.rest import ApiError, identify
+from bot.testing.github.rest.endpoint import ApiError, identify
 from bot.testing.github.site import Json, Site
 from bot.testing.github.world import NotThereError
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.testing.github.credentials import LEVELS, installation_token, reaches
 from bot.testing.github.entities import Repository
-from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, installation_of, not_found, within
+from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, installation_of, not_found, within
 from bot.testing.github.site import Json, stamp_or_none
 
 

@@ -13,9 +13,9 @@ from bot.testing.github.changes import ConflictError, LineNote, NewPull, pull_of
 from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.diffs import changed_files, commits_between
 from bot.testing.github.entities import Issue, Repository, Role
-from bot.testing.github.rest import Answer, ApiError, Call, Endpoint, invalid, not_found
-from bot.testing.github.rest_code import commit_json, file_json
-from bot.testing.github.rest_issues import line_comment
+from bot.testing.github.rest.code import commit_json, file_json
+from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, invalid, not_found
+from bot.testing.github.rest.issues import line_comment
 from bot.testing.github.shapes import pull_json, review_comment_json, review_json
 from bot.testing.github.world import NotThereError
 

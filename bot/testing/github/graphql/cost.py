@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bot.testing.github.rest import ApiError
+from bot.testing.github.rest.endpoint import ApiError
 
 if TYPE_CHECKING:
     from graphql import FieldNode, GraphQLSchema, OperationDefinitionNode

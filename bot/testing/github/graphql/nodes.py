@@ -28,9 +28,9 @@ from bot.testing.github.entities import (
     from_node_id,
     node_id,
 )
-from bot.testing.github.graphql_pages import Node, connection, threads
-from bot.testing.github.rest import ApiError, Caller, visible, within
-from bot.testing.github.rest_code import git_commit_json
+from bot.testing.github.graphql.pages import Node, connection, threads
+from bot.testing.github.rest.code import git_commit_json
+from bot.testing.github.rest.endpoint import ApiError, Caller, visible, within
 from bot.testing.github.shapes import association, thread_url
 from bot.testing.github.site import Site, stamp, stamp_or_none, web_login
 from bot.testing.github.world import NotThereError, World

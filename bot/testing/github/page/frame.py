@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.testing.github.entities import Issue, Repository, Role, User
-from bot.testing.github.page_html import DOCTYPE, Child, Html, element, join
+from bot.testing.github.page.html import DOCTYPE, Child, Html, element, join
 from bot.testing.github.world import World
 
 VISITOR: Final = User(0, "visitor")

@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 
 from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.entities import Comment, Issue, Review
-from bot.testing.github.page_frame import Scene, address
-from bot.testing.github.page_markdown import toggled
+from bot.testing.github.page.frame import Scene, address
+from bot.testing.github.page.markdown import toggled
 from bot.testing.github.person import NotAllowedError, Person
 from bot.testing.github.world import NotThereError
 

@@ -6,7 +6,7 @@ https://docs.github.com/en/rest/repos and https://docs.github.com/en/rest/collab
 from __future__ import annotations
 
 from bot.testing.github.entities import Role
-from bot.testing.github.rest import Answer, Call, Endpoint, not_found, visible
+from bot.testing.github.rest.endpoint import Answer, Call, Endpoint, not_found, visible
 from bot.testing.github.site import Json, rights_of
 
 REPOSITORY = "/repos/{owner}/{repo}"

@@ -13,19 +13,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from bot.testing.github import (
-    rest_accounts,
-    rest_actions,
-    rest_checks,
-    rest_code,
-    rest_events,
-    rest_git,
-    rest_issues,
-    rest_pulls,
-    rest_repositories,
-)
 from bot.testing.github.limits import Limits
-from bot.testing.github.rest import (
+from bot.testing.github.rest import accounts, actions, checks, code, events, git, issues, pulls, repositories
+from bot.testing.github.rest.endpoint import (
     LARGEST_PAGE,
     PAGE,
     Answer,
@@ -38,7 +28,7 @@ from bot.testing.github.rest import (
     invalid,
     not_found,
 )
-from bot.testing.github.rest_hooks import delivery_endpoints
+from bot.testing.github.rest.hooks import delivery_endpoints
 from bot.testing.github.site import Site
 from bot.testing.github.webhooks import Webhooks
 from bot.testing.github.world import NotThereError
@@ -53,8 +43,7 @@ VERSION = "2022-11-28"
 
 def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     """Give all rows, those that would be swallowed by a wider path first."""
-    modules = (rest_accounts, rest_repositories, rest_checks, rest_actions, rest_pulls, rest_issues, rest_events,
-               rest_git, rest_code)  # fmt: skip
+    modules = (accounts, repositories, checks, actions, pulls, issues, events, git, code)
     return (*delivery_endpoints(webhooks), *(row for module in modules for row in module.ENDPOINTS))
 
 

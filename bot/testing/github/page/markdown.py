@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from bot.testing.github.page_html import Html, element, join
+from bot.testing.github.page.html import Html, element, join
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

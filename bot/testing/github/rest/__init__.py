@@ -1,0 +1,1 @@
+"""The REST API of the simulated GitHub: one module for each family of endpoints."""
