@@ -15,7 +15,7 @@ from bot.agent.session import Session
 from bot.agent.turns import tokens
 from bot.core.errors import PlangateError
 from bot.core.transcript import Json
-from bot.ports import Completed, ModelRequest
+from bot.ports import Completed, ModelRequest, Notice
 
 PAUSES: Final = 3
 """How often an answer that the service paused is asked to go on."""
@@ -58,9 +58,14 @@ class Light:
         try:
             async with closing(self.session.world.model.stream(request)) as events:
                 async for event in events:
-                    if isinstance(event, Completed):
-                        found = event
-                        self.session.book(event)
+                    match event:
+                        case Completed():
+                            found = event
+                            self.session.book(event)
+                        case Notice(void=Completed() as void):
+                            self.session.book(void)
+                        case _:
+                            pass
         except PlangateError as error:
             self.session.note("light", {"text": str(error)})
         return found

@@ -98,16 +98,6 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
-    """Something the client did on its own: a retry, a stall, a fallback; what came of this answer so far is void."""
-
-    kind: str
-    text: str
-    model: str = ""
-    """The model that answers from now on, where that changes (L4)."""
-
-
-@dataclass(frozen=True, slots=True)
 class Completed:
     """A whole answer: message_stop was seen (M7). `message` is verbatim, `cost_usd` None for a model without prices."""
 
@@ -116,6 +106,18 @@ class Completed:
     usage: Usage
     cost_usd: float | None
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the client did on its own: a retry, a stall, a fallback; what came of this answer so far is void."""
+
+    kind: str
+    text: str
+    model: str = ""
+    """The model that answers from now on, where that changes (L4)."""
+    void: Completed | None = None
+    """What came of an answer that broke off: nothing of it counts but what it cost, as far as the service told."""
 
 
 ModelEvent: TypeAlias = Began | Delta | Notice | Completed

@@ -81,26 +81,30 @@ class AnthropicModel:
         failures, overloads = 0, 0
         streams = streaming = request.role != "light"
         while True:
+            answer = Answer()
             try:
-                attempt = self._attempt(request, spec, streaming=streaming)
+                attempt = self._attempt(request, spec, answer, streaming=streaming)
                 async with closing(within(attempt, self.patience.total)) as events:
                     async for event in events:
                         yield event
                 return
             except Exception as error:  # noqa: BLE001 - classified; what is not a failed call is raised again
                 failure = _classify(error)
+            void = self._void(answer, spec)
             failures += 1
             overloads = overloads + 1 if failure.overloaded else 0
             gone = overloads >= self.patience.overloads or failure.unavailable
             if gone and failures < self.patience.tries and (other := self._other(spec, request.fallback)):
                 why = "unavailable" if failure.unavailable else "overloaded"
-                yield Notice("fallback", f"{spec.id} is {why}; going on with {other.id}", other.id)
+                yield Notice("fallback", f"{spec.id} is {why}; going on with {other.id}", other.id, void)
                 spec, overloads = other, 0
                 continue
             if not failure.retryable or failures >= self.patience.tries:
+                if void:
+                    yield Notice("void", "the answer broke off; what came of it is paid for all the same", void=void)
                 raise failure.as_error()
             streaming = streams and not (streaming and failure.status == 0)
-            yield Notice("retry", f"{failure.text}; trying again ({failures} of {self.patience.tries - 1})")
+            yield Notice("retry", f"{failure.text}; trying again ({failures} of {self.patience.tries - 1})", void=void)
             await self.clock.sleep(self._wait(failure, failures, plain=not streaming))
 
     async def known(self, name: str) -> str:
@@ -166,17 +170,18 @@ class AnthropicModel:
         state.attempt_number = failures
         return wait_exponential_jitter(multiplier=0.5, max=self.patience.longest_wait / 2, jitter=0.5)(state)
 
-    async def _attempt(self, request: ModelRequest, spec: ModelSpec, *, streaming: bool) -> AsyncIterator[ModelEvent]:
-        """Make one call, streaming or not."""
+    async def _attempt(
+        self, request: ModelRequest, spec: ModelSpec, answer: Answer, *, streaming: bool
+    ) -> AsyncIterator[ModelEvent]:
+        """Make one call, streaming or not; what comes of it gathers in `answer`."""
         cap = self.output_cap if streaming else min(self.output_cap or NON_STREAMING_CAP, NON_STREAMING_CAP)
         sent = parameters(request, spec, cap=cap, extra=self.extra_body)
         options: RequestOptions = {"headers": sent.pop("extra_headers", {})}
         fields = sent.pop("extra_body", {})
         fields = {**sent, **fields}
         if not streaming:
-            yield await self._plain(body(fields, request), options, spec)
+            yield await self._plain(body(fields, request), options, spec, answer)
             return
-        answer = Answer()
         source = self._events(body({**fields, "stream": True}, request), options)
         async with closing(within(source, self.patience.total, idle=self.patience.quiet)) as events:
             async for event in events:
@@ -215,7 +220,7 @@ class AnthropicModel:
     def _murmured(self) -> None:
         _log.warning("the model has sent nothing for %.0f s; still waiting", self.patience.murmur)
 
-    async def _plain(self, content: bytes, options: "RequestOptions", spec: ModelSpec) -> Completed:
+    async def _plain(self, content: bytes, options: "RequestOptions", spec: ModelSpec, answer: Answer) -> Completed:
         """Make one request without streaming; the message is taken from the raw body."""
         client = await self._ready()
         import httpx2
@@ -224,10 +229,18 @@ class AnthropicModel:
         response = await client.post(PATH, cast_to=httpx2.Response, content=content, options=asked)
         said = parsed(response.content)
         with reading():
+            answer.usage.update(said.get("usage") or {})
             if not isinstance(said["stop_reason"], str):
                 raise Malformed("the model's answer does not say why it ended")
             message = whole(said["content"])
-        return self._completed(message, said["stop_reason"], said.get("usage") or {}, spec)
+        return self._completed(message, said["stop_reason"], answer.usage, spec)
+
+    def _void(self, answer: Answer, spec: ModelSpec) -> Completed | None:
+        """Give what came of an answer that broke off; None where the service had not told what it costs."""
+        with suppress(Malformed):
+            message = {"role": "assistant", "content": answer.blocks}
+            return self._completed(message, "", answer.usage, spec) if answer.usage else None
+        return None
 
     def _completed(self, message: dict[str, Any], reason: str, usage: dict[str, Any], spec: ModelSpec) -> Completed:
         with reading():

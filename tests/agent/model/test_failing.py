@@ -89,9 +89,32 @@ async def test_a_failed_call_is_made_again(room: Open, fault: Fault | Reply) -> 
     assert [event.kind for event in of(events, Info)] == ["retry"]
     assert [event.name for event in of(events, ToolFinished)] == ["LS"]
     notes = [line.body for line in r.world.transcripts.load(session.id) if line.kind is LineKind.NOTE]
-    assert [note["note"] for note in notes] == ["retry"]
+    assert [note["note"] for note in notes if note["note"] != "aside"] == ["retry"]
     assert r.api.requests[0].body["messages"] == r.api.requests[1].body["messages"]
     assert_prefixes(r.api.requests)
+
+
+@pytest.mark.req("L5", "M7")
+@pytest.mark.parametrize("name", ("overloaded after 200", "end without message_stop", "input that is no JSON"))
+async def test_what_a_broken_answer_cost_is_booked(room: Open, name: str) -> None:
+    """As far as the service had told: the prompt at once, the answer with its last event; who resumes knows."""
+    r = room(sequence(BROKEN[name], say("Done.")))
+    await drive(r.session())
+    booked, billed = r.world.ledger.usage, r.api.usage
+    assert billed.requests == 2
+    assert (booked.input, booked.cache_read) == (billed.input_tokens, billed.cache_read_input_tokens)
+    assert booked.cache_write + booked.cache_write_1h >= billed.cache_creation_input_tokens > 0
+    assert 0 < r.world.ledger.cost_usd <= billed.cost_usd + 1e-9
+    assert r.resumed().world.ledger.cost_usd == pytest.approx(r.world.ledger.cost_usd)
+
+
+@pytest.mark.req("L5", "M9")
+async def test_the_last_broken_answer_is_booked_too(room: Open) -> None:
+    """The session fails, and says what it cost."""
+    r = room(sequence(Fault.error_event("invalid_request_error", reply=WRITE, after=6)))
+    events = await drive(r.session())
+    assert [event.kind for event in of(events, Info)] == ["void"]
+    assert r.world.ledger.usage.context > 0
 
 
 @pytest.mark.req("M8")
