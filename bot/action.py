@@ -19,7 +19,7 @@ from bot.compose.single import host_of, thread_of
 from bot.config import redactor
 from bot.core.comment import code
 from bot.core.errors import Conflict, Misconfigured, PlangateError
-from bot.core.gate import ON_ENTER, Move, Stage
+from bot.core.gate import ON_ENTER, WAITS_FOR_PEOPLE, Move, Stage
 from bot.github.deliveries import EVENTS, parse
 from bot.inputs import ActionSettings, action
 from bot.ports import Clock
@@ -29,8 +29,6 @@ from bot.workflow.record import Record
 
 FAILED: Final = 5
 TRIES: Final = 5
-WAITS: Final = frozenset({Stage.AWAITING_APPROVAL, Stage.ASKED})
-"""Stages in which a thread waits for people."""
 POLLS_A_LOOK: Final = 4
 """While waiting, every fourth poll is a whole look: reactions and edits are polled at 1 point, words are not."""
 
@@ -132,7 +130,7 @@ async def _carried(job: Job, address: Address) -> Record:
         return await _looked(job, address) if now.stage in {Stage.PLANNING, Stage.PROPOSING} else now
     now = await _looked(job, address)
     until, polls = job.clock.monotonic() + job.given.wait_minutes * 60, 0
-    while now.stage in WAITS and job.clock.monotonic() < until:
+    while now.stage in WAITS_FOR_PEOPLE and job.clock.monotonic() < until:
         await job.clock.sleep(job.given.settings.github.poll_seconds)
         polls += 1
         if await job.host.changed((address,)) or polls % POLLS_A_LOOK == 0:
@@ -169,7 +167,7 @@ async def _swept(job: Job, done: Address | None) -> AsyncIterator[tuple[Address,
 
 async def _nobodys(job: Job, address: Address, now: Record) -> bool:
     """Tell whether a thread that was listened to has something to be done, and no other job can be at it."""
-    if now.stage in WAITS or now.void:
+    if now.stage in WAITS_FOR_PEOPLE or now.void:
         return True
     left_over = now.stage in ON_ENTER or now.owed(job.clock.now()) or now.takes_kept
     return bool(left_over) and (now.run == job.given.run or await job.host.left(address, now.run))

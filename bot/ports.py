@@ -1,4 +1,4 @@
-"""Every side effect that the bot can have, as Protocols; the adapters are joined to them in compose.py."""
+"""Every side effect that the bot can have, as Protocols; the adapters are joined to them in bot/compose."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

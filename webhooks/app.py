@@ -72,9 +72,8 @@ class _Bodies:
 
     async def read(self, request: Request) -> bytes:
         """Give the raw body; raises _Unreadable."""
-        if (
-            int(request.headers.get("content-length") or 0) > self._bounds.size
-        ):  # h11 lets no other text than a number pass
+        said = int(request.headers.get("content-length") or 0)  # h11 lets no other text than a number pass
+        if said > self._bounds.size:
             raise _Unreadable(413, "too large")
         pieces: list[bytes] = []
         size = 0
@@ -142,7 +141,7 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
 
 
 def _may_read(service: Service, request: Request) -> bool:
-    """Tell a caller on this machine, with no proxy before it, or one that has the token."""
+    """Tell whether a caller is on this machine with no proxy before it, or has the token."""
     near = request.client is not None and request.client.host in {"127.0.0.1", "::1"}
     given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
     token = service.api_token.reveal().encode()

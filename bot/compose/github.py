@@ -38,7 +38,7 @@ from bot.config import Settings, configuration
 from bot.config import redactor as redactor_of
 from bot.core.canary import Alarm
 from bot.core.errors import Misconfigured, PlangateError, Refused
-from bot.core.gate import Stage
+from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.redaction import Redactor
 from bot.github import repository, runs
@@ -69,11 +69,12 @@ if TYPE_CHECKING:
 
 AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED, Stage.IN_REVIEW})
 """Stages that only people move on: such a thread is not looked at until somebody speaks."""
-POLLED = frozenset({Stage.AWAITING_APPROVAL, Stage.EXECUTING, Stage.PUBLISHING, Stage.ASKED})
+POLLED = WAITS_FOR_PEOPLE | AT_WORK
 """Stages in which a reaction to the plan matters: an approval, or a 👎 that stops the work; or a tick in a question."""
 STILL: Final = timedelta(minutes=15)
 """A thread whose ref did not move for so long has no job at it."""
 TOLD: Final = 2
+"""At how many polls a change of a plan comment is told of."""
 REMEMBERED: Final = 5_000
 """Threads of which it is remembered what was heard; of the others it is looked up again."""
 

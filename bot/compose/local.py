@@ -180,7 +180,7 @@ async def try_model(settings: Settings) -> str:
 
 def _warmed(model: "AnthropicModel") -> None:
     """Import the library and make the client beside other preparations; what is wrong shows at the first request."""
-    gc.disable()  # an import makes what stays: to look for litter in it, time and again, takes a sixth of its time
+    gc.disable()  # imported objects stay: letting the collector scan them, time and again, costs a sixth of the import
     try:
         with suppress(PlangateError):
             model.warm()

@@ -209,8 +209,8 @@ def web_of(keys: "Configuration", settings: Settings) -> Web | None:
 
 def sandbox_limits_of(keys: "Configuration") -> SandboxLimits:
     """Give what a configuration lets one sandbox use."""
-    wanted = keys.sandbox
-    return SandboxLimits(wanted.memory_mb, wanted.minutes * 60, mounts=tuple(wanted.mounts))
+    sandbox = keys.sandbox
+    return SandboxLimits(sandbox.memory_mb, sandbox.minutes * 60, mounts=tuple(sandbox.mounts))
 
 
 def policy_of(keys: "Configuration", bot: int) -> Policy:

@@ -4,15 +4,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from bot.core.gate import Stage
+from bot.core.gate import WAITS_FOR_PEOPLE, Stage
 from bot.core.names import CommitId
 from bot.workflow.record import Record
 
 if TYPE_CHECKING:
     from bot.compose.github import Address
 
-WAITING: Final = frozenset({Stage.AWAITING_APPROVAL, Stage.ASKED})
-"""Stages in which nothing goes on before people do something."""
 LOOKED_AT: Final = timedelta(hours=3)
 """How long a look at a thread that waits is good for: what neither poll nor reading shows is seen by the next."""
 
@@ -27,7 +25,7 @@ class Resting:
     def looked(self, address: "Address", now: Record, began: datetime, head: CommitId | None) -> None:
         """Take note of a whole look, which began with the default branch at that head."""
         self._until.pop(address, None)
-        if now.stage in WAITING and not (now.debts or now.kept):
+        if now.stage in WAITS_FOR_PEOPLE and not (now.debts or now.kept):
             until = began + LOOKED_AT
             until = min(until, now.plan.expires) if now.stage is Stage.AWAITING_APPROVAL else until
             self._until[address] = until, (now.position, head)

@@ -1,4 +1,7 @@
-"""Every sentence that the bot says, made by pure functions (house.md). Markdown; the terminal shows the same text."""
+"""What the bot says of plans and of their ends, made by pure functions (house.md); Markdown, also at the terminal.
+
+What it answers to commands is in reply_text, what it asks in question_text, a pull request's words in pull_text.
+"""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -188,6 +188,13 @@ ON_ENTER: Final[Mapping[Stage, Effect]] = MappingProxyType(
     }
 )
 
+AT_WORK: Final = frozenset({Stage.EXECUTING, Stage.PUBLISHING})
+"""Stages in which approved work is under way."""
+WAITS_FOR_PEOPLE: Final = frozenset({Stage.AWAITING_APPROVAL, Stage.ASKED})
+"""Stages in which nothing goes on before people do something."""
+PLAN_MAY_BE_SHOWN: Final = frozenset({Stage.PROPOSING, Stage.AWAITING_APPROVAL})
+"""Stages in which people may see a plan: it is shown before it is journaled that it is."""
+
 ANSWERS: Final = frozenset(
     {
         Move.PLANNED,

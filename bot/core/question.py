@@ -146,7 +146,7 @@ class Look:
 
 
 class Why(StrEnum):
-    """Why something that looks like an answer is none; core/comment.py has the sentence for each."""
+    """Why something that looks like an answer is none; core/question_text.py has the sentence for each."""
 
     MAY_NOT = "may_not"
     CHANGED = "changed"

@@ -50,7 +50,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Look at this thread; without a thread: at this repository; without a repository: at this installation."""
+    """Look at this thread; without a thread or a repository: at every thread."""
 
     delivery: str
     event: str

@@ -70,7 +70,7 @@ class GitJournal:
         return await asyncio.to_thread(self._refs.threads)
 
     async def since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
-        """Give the entries of every thread that was written to since then, by one listing; what is not ours is not."""
+        """Give the entries of each thread written to since then, by one listing; another key's are left out."""
         return await asyncio.to_thread(self._since, moment)
 
     def _since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:

@@ -1,4 +1,4 @@
-"""What every verb works with: the thread's place, the ports, the settings; joined in compose.py."""
+"""What every verb works with: the thread's place, the ports, the settings; joined in bot/compose."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field

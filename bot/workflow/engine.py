@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.errors import CanaryShown, PlangateError, Refused, Unreadable
-from bot.core.gate import ON_ENTER, Effect, Move, Stage
+from bot.core.gate import AT_WORK, ON_ENTER, Effect, Move, Stage
 from bot.workflow import approving, asking, executing, intake, noticing, planning, proposing, publishing, telling
 from bot.workflow.desk import Desk, Done
 from bot.workflow.ledger import append, current, take_over
@@ -38,7 +38,6 @@ VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
 _ANSWERED: Final = frozenset({Move.REPLIED, Move.INSTRUCTED})
 _WAITING: Final = frozenset({Effect.APPROVING, Effect.ASKING})
 _SPENDING: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
-_AT_WORK: Final = frozenset({Stage.EXECUTING, Stage.PUBLISHING})
 
 
 async def look(desk: Desk) -> Record:
@@ -67,7 +66,7 @@ async def listen(desk: Desk) -> Record:
     """Only take in what people said, while another look of the same thread works; a rejection or closing stops it."""
     now = await _heard(desk)
     stop = None
-    if now.stage in _AT_WORK:
+    if now.stage in AT_WORK:
         stop = await approving.stopped(desk, now)
     elif now.stage is Stage.PLANNING:
         stop = await planning.stopped(desk, now)

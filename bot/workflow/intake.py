@@ -10,7 +10,7 @@ from typing import Final
 from bot.agent.modes import Mode, following
 from bot.core import comment, reply_text
 from bot.core.command import Command, Mistaken, Verb, parse
-from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
+from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
 from bot.core.transcript import Json
 from bot.core.turn import Sign, Turn
 from bot.workflow.asking import waits_for
@@ -20,8 +20,6 @@ from bot.workflow.quota import exhausted
 from bot.workflow.record import HEARD, Record, taken
 from bot.workflow.rights import may_ask, may_command
 
-_SHOWN: Final = frozenset({Stage.PROPOSING, Stage.AWAITING_APPROVAL})
-"""Stages in which people may see a plan that waits: it is shown before it is journaled that it is."""
 _UNDER_WAY: Final = frozenset(ON_ENTER)
 """Stages in which there is something to stop."""
 _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage.STALE, Stage.EXPIRED})
@@ -167,7 +165,7 @@ def _reply(verb: Verb, now: Record, *, mention: str, allowed: bool) -> str:
     """Give the answer to a command that changes nothing here; "" where the gate gives it."""
     match verb:
         case Verb.APPROVE | Verb.REJECT:
-            return "" if now.stage in _SHOWN else reply_text.NO_PLAN_WAITS
+            return "" if now.stage in PLAN_MAY_BE_SHOWN else reply_text.NO_PLAN_WAITS
         case Verb.BUDGET | Verb.MODE:
             return reply_text.APPROVERS_ONLY
         case Verb.STOP | Verb.RETRY if not allowed:

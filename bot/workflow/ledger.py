@@ -5,7 +5,7 @@ from typing import Final
 
 from bot.agent.modes import Mode
 from bot.core.errors import Conflict
-from bot.core.gate import ANSWERS, Event, Move, Stage, step
+from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, Event, Move, Stage, step
 from bot.core.transcript import Json
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.record import TAKEN, Record, record
@@ -72,9 +72,9 @@ async def note(desk: Desk, now: Record, kind: str, body: Json) -> Record:
 
 def _mode_change(desk: Desk, now: Record, stage: Stage, body: Json) -> Json:
     """Say which mode a move leads to, where that is another one, and who caused it (P2, P8)."""
-    if stage in {Stage.PLANNING, Stage.PROPOSING, Stage.AWAITING_APPROVAL}:
+    if stage is Stage.PLANNING or stage in PLAN_MAY_BE_SHOWN:
         mode = Mode.PLAN
-    elif stage in {Stage.EXECUTING, Stage.PUBLISHING}:
+    elif stage in AT_WORK:
         mode = working_mode(desk, now)
     else:
         return {}  # at rest nothing runs; the mode stays what it was

@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.core.approval import Actor
-from bot.core.gate import ON_ENTER, TRANSITIONS, Event, Move, Stage, Thread, step
+from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, WAITS_FOR_PEOPLE, Event, Move, Stage, Thread, step
 from bot.core.names import CommitId, Digest, SessionId
 from bot.core.plan import Hidden, PlanDocument, from_json
 from bot.core.question import Asking, Grant
@@ -45,8 +45,6 @@ SPENT: Final = "spent"
 LEFT_BEHIND: Final = timedelta(minutes=2)
 """A reply that is owed for longer was left by a process that died."""
 
-_MAY_BE_SHOWN: Final = frozenset({Stage.PROPOSING, Stage.AWAITING_APPROVAL})
-"""Stages in which people may see a plan: it is shown before it is journaled that it is."""
 _MOVES: Final = frozenset(Move)
 _MADE: Final = frozenset({Move.PLANNED, Move.OUTGREW})
 
@@ -108,14 +106,14 @@ class Record:
 
     @property
     def lost(self) -> tuple[int, ...]:
-        """The asks of earlier plans that may be shown and no entry says so: the thread moved while one was posted."""
+        """The asks of earlier plans that may be shown, and no entry says so: the thread moved while one was posted."""
         told = max((entry.body["ask"] for entry in self.entries if entry.kind == Move.PROPOSED), default=0)
         made = (entry.body["ask"] + 1 for entry in self.entries if entry.kind in _MADE)
         return tuple(ask for ask in made if told < ask < self.thread.ask)
 
     @property
     def void(self) -> bool:
-        """Whether a plan may be shown that lost its force to a request of which no other came, and the bot rests."""
+        """Whether the thread rests while a plan that lost its force may still be shown, since no other replaced it."""
         return bool(self.voided) and self.stage not in ON_ENTER
 
     @property
@@ -237,7 +235,7 @@ class Record:
     @property
     def takes_kept(self) -> bool:
         """Whether a kept turn can begin now: approved work is over, one way or another."""
-        over = Move.REQUESTED in TRANSITIONS[self.stage] and self.stage not in {Stage.AWAITING_APPROVAL, Stage.ASKED}
+        over = Move.REQUESTED in TRANSITIONS[self.stage] and self.stage not in WAITS_FOR_PEOPLE
         return over and bool(self.kept)
 
     @property
@@ -275,7 +273,7 @@ def record(entries: Sequence[Entry]) -> Record:
     for entry in entries:
         if entry.kind not in _MOVES:
             continue
-        if thread.stage in _MAY_BE_SHOWN and entry.kind in {Move.REQUESTED, Move.CLOSED}:
+        if thread.stage in PLAN_MAY_BE_SHOWN and entry.kind in {Move.REQUESTED, Move.CLOSED}:
             voided = entry.n
         elif entry.kind == Move.PROPOSED:
             voided = 0
