@@ -59,9 +59,30 @@ def pull(head: str = "o/r") -> dict[str, Any]:
     ),
 )
 def test_a_pull_request_is_heard(begun: Begun, event: str) -> None:
-    """The job that may read no secret hands the thread on, and the run that a bot so starts looks at it."""
+    """The job that may read no secret hands the thread on; the run that a bot so starts listens, and looks at it."""
     assert begun(event, pull_request=pull()) == ["hand_on"]
-    assert "work" in begun("workflow_dispatch", inputs={"thread": "4"}, sender=BOT)
+    assert begun("workflow_dispatch", inputs={"thread": "4"}, sender=BOT) == ["listen", "work"]
+
+
+@pytest.mark.parametrize(
+    ("body", "heard"),
+    (
+        ("Wait, that is the wrong file.\r\n\r\n@plangate stop", True),
+        pytest.param("\n /Plangate stop", True, marks=pytest.mark.long),
+        pytest.param("Stop!", False, marks=pytest.mark.long),
+    ),
+)
+def test_words_are_heard_beside_the_work(begun: Begun, body: str, heard: bool) -> None:
+    """A mention on any line is taken in by a job that waits for no other: it may say stop."""
+    said = begun("issue_comment", action="created", issue={"number": 3}, comment={"body": body})
+    assert said == [*(["listen"] if heard else []), "work"]
+
+
+@pytest.mark.long
+def test_closing_is_heard_beside_the_work(begun: Begun) -> None:
+    """Closing an issue stops the work at once; of a pull request, it is handed on and listened to as well."""
+    assert begun("issues", action="closed", issue={"number": 3}) == ["listen", "work"]
+    assert begun("pull_request", action="closed", pull_request=pull()) == ["hand_on"]
 
 
 def test_what_needs_no_other_run(begun: Begun) -> None:
