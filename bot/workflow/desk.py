@@ -107,6 +107,8 @@ class Desk:
     redactor: Redactor = field(default_factory=Redactor)
     agents: Callable[[], Awaitable[Mapping[str, str]]] | None = None
     """Reads the project's own types of sub-agents, on the default branch: path -> text."""
+    unheard: list[str] = field(default_factory=list)
+    """Logins of those whose role could not be looked up at the last reading: what they said waits."""
 
     def ended(self, stage: Stage, detail: str) -> str:
         """Say how a request ended, with what can be said next where it was made."""

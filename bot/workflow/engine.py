@@ -43,7 +43,8 @@ _SPENDING: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
 async def look(desk: Desk) -> Record:
     """Carry a thread on until it rests, and give its record; safe to call at any time, any number of times.
 
-    Raises Conflict when another process moved the thread, and Transient when a service failed.
+    Raises Conflict when another process moved the thread, and Transient when a service failed, or when what somebody
+    said has to wait for their role: all else is done then.
     """
     now = await _heard(desk)
     try:
@@ -59,6 +60,7 @@ async def look(desk: Desk) -> Record:
             await desk.world.transcripts.save()
         raise
     await desk.world.transcripts.save()
+    intake.all_heard(desk)
     return now
 
 
@@ -70,7 +72,9 @@ async def listen(desk: Desk) -> Record:
         stop = await approving.stopped(desk, now)
     elif now.stage is Stage.PLANNING:
         stop = await planning.stopped(desk, now)
-    return now if stop is None else await append(desk, now, stop)
+    now = now if stop is None else await append(desk, now, stop)
+    intake.all_heard(desk)
+    return now
 
 
 async def _heard(desk: Desk) -> Record:

@@ -2,7 +2,8 @@
 
 Rules (product.md, Turns): who may not ask gets a sign and nothing more; every accepted turn is acknowledged at once; a
 command is one line of a comment that nobody ever edited; a turn that comes while the bot works is noted, and kept for
-afterwards where the work was approved. No turn is dropped: one whose author's role cannot be looked up waits.
+afterwards where the work was approved. No turn is dropped: one whose author's role cannot be looked up keeps nobody
+else waiting, and is asked for again.
 """
 
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 from bot.agent.modes import Mode, following
 from bot.core import comment, reply_text
 from bot.core.command import Command, Mistaken, Verb, parse
+from bot.core.errors import Transient
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
 from bot.core.transcript import Json
 from bot.core.turn import Sign, Turn
@@ -28,12 +30,21 @@ _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage
 async def take_in(desk: Desk, now: Record) -> Record:
     """Journal every new turn; at a terminal, where there is none and the thread was interrupted, go on from there."""
     turns = await desk.dialogue.turns(now.seen)
+    desk.unheard[:] = sorted({turn.actor.login for turn in turns if turn.role is None})
     for turn in turns:
         if turn.role is not None:
             now = await _take(desk, now, turn)
     if desk.orders.same_session and not turns and now.stage in _INTERRUPTED:
         now = await append(desk, now, Done(_again(now)))
     return now
+
+
+def all_heard(desk: Desk) -> None:
+    """Raise Transient where somebody's words still wait, so that whoever looked looks again."""
+    if desk.unheard:
+        names = ", ".join(f"@{login}" for login in desk.unheard)
+        mend = "this is tried again; where it stays so, see which permissions the token has"
+        raise Transient(f"the role of {names} cannot be looked up", where="collaborators", mend=mend)
 
 
 async def take_kept(desk: Desk, now: Record) -> Record:

@@ -105,3 +105,19 @@ async def test_a_role_that_cannot_be_looked_up(story: Story) -> None:
     assert story.nothing_done()
     story.github.faults.clear()
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.req("PR3", "A3")
+async def test_an_asker_who_cannot_be_looked_up(story: Story) -> None:
+    """What they said is neither dropped nor in the way of others: those are served, and the look fails in passing."""
+    issue = story.opens("tess")
+    wish = story.says("will", "@plangate please do.", 1)
+    story.github.faults.fail("GET */collaborators/tess/permission", 403, times=99)
+    for wait in (story.rests, story.hears):
+        with pytest.raises(Transient, match="the role of @tess cannot be looked up"):
+            await wait(1)
+        assert (story.signs(issue), story.signs(wish)) == ([], ["eyes"])
+        assert len(story.plans()) == 1
+    story.github.faults.clear()
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert story.signs(issue) == ["confused"]
