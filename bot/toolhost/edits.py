@@ -60,12 +60,21 @@ def _numbered(failure: Failure, n: int, total: int) -> Failure:
 def _summary(place: Place, content: bytes, changes: list[Change]) -> str:
     """Tell how much was replaced and show the lines around the first change."""
     total = sum(change.times for change in changes)
-    text = content.removeprefix(BOM).decode("utf-8" if is_utf8(content) else "latin-1")
-    lines = text.removesuffix("\n").split("\n")
-    first = content.count(b"\n", 0, changes[-1].start)
-    last = first + changes[-1].lines
-    shown = range(max(0, first - _CONTEXT), min(len(lines), last + _CONTEXT + 1, first + _SNIPPET))
-    snippet = "\n".join(f"{n + 1}\t{lines[n].removesuffix(chr(13))[:_WIDTH]}" for n in shown)
     what = "1 replacement" if total == 1 else f"{total} replacements"
     around = "The lines around it" if total == 1 else "The lines around the last edit's first replacement"
-    return f"Edited {place.name}: {what}. {around}:\n{snippet}"
+    return f"Edited {place.name}: {what}. {around}:\n{_snippet(content, changes[-1])}"
+
+
+def _snippet(content: bytes, change: Change) -> str:
+    """Show the numbered lines around a change; only they are taken apart, however long the file is."""
+    changed = content.count(b"\n", 0, change.start)
+    first = max(0, changed - _CONTEXT)
+    begin = change.start
+    for _ in range(changed - first + 1):
+        begin = content.rfind(b"\n", 0, begin)
+    count = min(change.lines + 1 + _CONTEXT, _SNIPPET) + changed - first
+    lines = content[begin + 1 :].removeprefix(b"" if first else BOM).removesuffix(b"\n").split(b"\n", count)[:count]
+    encoding = "utf-8" if is_utf8(content) else "latin-1"
+    return "\n".join(
+        f"{first + n}\t{line.decode(encoding).removesuffix(chr(13))[:_WIDTH]}" for n, line in enumerate(lines, 1)
+    )

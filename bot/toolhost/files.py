@@ -15,6 +15,8 @@ from bot.toolhost.paths import Place, missing, opened
 from bot.toolhost.protocol import Answer, Failure
 
 BOM = b"\xef\xbb\xbf"
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a file that may be edited, before and after."""
 LINES = 2000
 LINE_CHARACTERS = 2000
 RESULT_BYTES = 100_000

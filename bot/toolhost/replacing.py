@@ -6,10 +6,13 @@ takes its place ends its lines as they do), a byte order mark, Latin-1, a missin
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from bot.toolhost.files import is_utf8
+from bot.toolhost.files import LARGEST, is_utf8
 from bot.toolhost.protocol import Failure
+
+MOST: Final = 1_000_000
+"""So often one edit may replace a text."""
 
 Span: TypeAlias = tuple[int, int]
 Finder: TypeAlias = Callable[[int], Span | None]
@@ -34,16 +37,21 @@ def apply_edit(content: bytes | None, edit: dict[str, Any], name: str) -> tuple[
         raise Failure(f"{name} does not exist. To create it, leave old_string empty.")
     encoding = _encoding(content, old, new)
     target, replacement = old.encode(encoding), new.encode(encoding)
-    spans = list(_spans(_finder(content, target)))
-    if not spans:
+    find = _finder(content, target)
+    first = find(0)
+    if first is None:
         raise _not_found(content, target, replacement)
-    if len(spans) > 1 and not edit.get("replace_all"):
-        raise Failure(
-            f"old_string is there {len(spans)} times. Add lines around it until it is unique, or set replace_all."
-        )
-    if not edit.get("replace_all") and _finder(content, target)(spans[0][0] + 1):
+    if not edit.get("replace_all"):
+        _check_unique(find, first)
+    return _replaced(content, find, replacement, name)
+
+
+def _check_unique(find: Finder, first: Span) -> None:
+    """Raise Failure where the target stands at a second place, be it one that overlaps the first."""
+    if (times := sum(1 for _ in _spans(find))) > 1:
+        raise Failure(f"old_string is there {times} times. Add lines around it until it is unique, or set replace_all.")
+    if find(first[0] + 1):
         raise Failure("old_string is there 2 times, overlapping. Add lines around it until it is unique.")
-    return _replaced(content, spans, replacement)
 
 
 def _created(content: bytes | None, new: str, name: str) -> tuple[bytes, Change]:
@@ -95,14 +103,28 @@ def _spans(find: Finder) -> Iterator[Span]:
         at = span[1]
 
 
-def _replaced(content: bytes, spans: list[Span], replacement: bytes) -> tuple[bytes, Change]:
-    """Put the replacement in the place of each span."""
-    pieces, at = [], 0
-    for start, end in spans:
-        pieces += [content[at:start], _with_line_ends(replacement, content, start, end)]
-        at = end
-    made = b"".join([*pieces, content[at:]])
-    return made, Change(len(spans), spans[0][0], pieces[1].count(b"\n"))
+def _replaced(content: bytes, find: Finder, replacement: bytes, name: str) -> tuple[bytes, Change]:
+    """Put the replacement wherever the target stands; raises Failure as soon as that makes the file too large."""
+    made, at, puts, first, lines = bytearray(), 0, 0, 0, 0
+    for start, end in _spans(find):
+        put = _with_line_ends(replacement, content, start, end)
+        if puts == 0:
+            first, lines = start, put.count(b"\n")
+        made += content[at:start]
+        made += put
+        at, puts = end, puts + 1
+        _check(puts, len(made), name)
+    made += content[at:]
+    _check(puts, len(made), name)
+    return bytes(made), Change(puts, first, lines)
+
+
+def _check(puts: int, size: int, name: str) -> None:
+    """Raise Failure for what takes longer, or more memory, than one call may."""
+    if size > LARGEST:
+        raise Failure(f"{name} would grow beyond {LARGEST:,} bytes: change it with a command.")
+    if puts > MOST:
+        raise Failure(f"old_string is there more than {MOST:,} times: change it with a command.")
 
 
 def _with_line_ends(replacement: bytes, content: bytes, start: int, end: int) -> bytes:
@@ -113,7 +135,7 @@ def _with_line_ends(replacement: bytes, content: bytes, start: int, end: int) ->
     newline = content.find(b"\n", start)
     if newline < 0:
         newline = content.rfind(b"\n", 0, end)
-    return lines.replace(b"\n", b"\r\n") if content[:newline].endswith(b"\r") else lines
+    return lines.replace(b"\n", b"\r\n") if content[newline - 1 : newline] == b"\r" else lines
 
 
 def _not_found(content: bytes, target: bytes, replacement: bytes) -> Failure:

@@ -5,11 +5,10 @@ import stat
 from typing import NamedTuple
 
 from bot.toolhost import stamps
+from bot.toolhost.files import LARGEST
 from bot.toolhost.operation import Host
 from bot.toolhost.paths import Place, opened
 from bot.toolhost.protocol import Failure
-
-_LARGEST = 64 * 1024 * 1024
 
 
 class Before(NamedTuple):
@@ -48,9 +47,9 @@ def current(host: Host, place: Place) -> Before:
         raise Failure(f"{place.name} cannot be written: a part of its path is a file.") from None
     try:
         status = os.fstat(descriptor)
-        if status.st_size > _LARGEST:
-            raise Failure(f"{place.name} is larger than {_LARGEST:,} bytes: change it with a command.")
-        content = stamps.read_all(descriptor, _LARGEST)
+        if status.st_size > LARGEST:
+            raise Failure(f"{place.name} is larger than {LARGEST:,} bytes: change it with a command.")
+        content = stamps.read_all(descriptor, LARGEST)
         return Before(content, stat.S_IMODE(status.st_mode), stamps.of_file(descriptor, content))
     finally:
         os.close(descriptor)

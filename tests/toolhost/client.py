@@ -74,6 +74,11 @@ class Client:
     def bash(self, command: str, **arguments: Any) -> Got:
         return self.call("Bash", command=command, **arguments)
 
+    def peak_mb(self) -> int:
+        """Give the most memory that the toolhost itself ever had, in MiB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
     def stamp(self, path: str) -> str:
         (stamp,) = self.call("Read", file_path=path).stamps.values()
         return stamp

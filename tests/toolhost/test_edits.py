@@ -222,6 +222,31 @@ def test_large_files(host: Client, root: Path) -> None:
     assert (root / "f").read_bytes()[:6] == b"begin\n"
 
 
+@pytest.mark.parametrize(
+    ("new", "words"),
+    (
+        ("aa", "Edit 17 of 40: old_string is there more than 1,000,000 times"),
+        ("a" * 99, "Edit 4 of 40: f would grow beyond 67,108,864 bytes"),
+    ),
+)
+def test_edits_that_grow_without_end(host: Client, root: Path, new: str, words: str) -> None:
+    """Neither a file that would be too large nor a million replacements are ever made in memory; nothing changes."""
+    (root / "f").write_text("a" * 20)
+    grown = {"old_string": "a", "new_string": new, "replace_all": True}
+    got = host.call("MultiEdit", file_path="f", edits=[grown] * 40, stamp=host.stamp("f"))
+    assert words in got.text
+    assert (root / "f").read_text() == "a" * 20
+    assert host.peak_mb() < 400
+
+
+def test_snippet_of_a_file_of_empty_lines(host: Client, root: Path) -> None:
+    """Only the lines around a change are taken apart, the first with its byte order mark left out."""
+    (root / "f").write_bytes(b"\xef\xbb\xbftop" + b"\n" * (40 << 20))
+    got = host.call("Edit", file_path="f", old_string="top", new_string="head", stamp=host.stamp("f"))
+    assert got.text.split("\n")[1:] == ["1\thead", "2\t", "3\t", "4\t", "5\t"]
+    assert host.peak_mb() < 400
+
+
 def test_side_by_side(host: Client, root: Path) -> None:
     """Of several edits with one stamp at the same time exactly one is made."""
     (root / "f").write_text("a")
