@@ -108,6 +108,7 @@ def _ruled(session: Session, ready: Ready, *, permitted: bool) -> Prepared:
 def admitted(session: Session, prepared: Prepared) -> Prepared:
     """Count a call that is about to run; one that would go over a limit is refused instead (S9)."""
     if not isinstance(prepared, Ready):
+        session.tool_calls += 1
         return prepared
     try:
         Monitor(session).admit(prepared.tool.name, prepared.given)
@@ -220,7 +221,7 @@ async def _guarded(session: Session, ready: Ready) -> AsyncIterator[AgentEvent |
                 yield step
     except TimeoutError:
         yield ToolOutput(f"{ready.tool.name} took longer than {seconds:.0f} s and was ended.", is_error=True)
-    except PlangateError as error:
+    except (PlangateError, OSError) as error:
         yield ToolOutput(f"{ready.tool.name} failed: {error}", is_error=True)
 
 

@@ -175,7 +175,6 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
         session.commit(completed)
         yield Ended(session.agent, End.SUSPENDED, text_of(completed.message))
         return
-    session.tool_calls += len(calls)
     prepared = [dispatch.admitted(session, each) for each in prepared]
     if dispatch.repeatable(prepared):
         session.asks(completed)

@@ -32,7 +32,7 @@ class Monitor:
         """Raise OverLimit when the next request may not go out."""
         if self.session.over is not None:
             resource = self.session.over
-            raise OverLimit(resource, self.session.counts[resource], getattr(self.session.limits, resource))
+            raise OverLimit(resource, self._used()[resource], getattr(self.session.limits, resource))
         used = self._used()
         for resource in (Resource.STEPS, Resource.TOOL_CALLS, Resource.CONTEXT, Resource.SECONDS):
             allowed = getattr(self.session.limits, resource)
@@ -41,17 +41,19 @@ class Monitor:
 
     def admit(self, tool: str, given: ToolInput) -> None:
         """Count one tool call; raises OverLimit, and the call must not run, when it would go over a limit."""
-        counts, limits = self.session.counts, self.session.limits
+        session, limits, used = self.session, self.session.limits, self._used()
         uses = USES.get(tool, ())
-        for resource in (*uses, Resource.NETWORK_BYTES) if Resource.NETWORK in uses else uses:
+        bytes_too = (Resource.NETWORK_BYTES,) if Resource.NETWORK in uses else ()
+        for resource in (Resource.TOOL_CALLS, *uses, *bytes_too):
             allowed = getattr(limits, resource)
-            if allowed is not None and counts[resource] >= allowed:
-                self.session.over = resource
-                raise OverLimit(resource, counts[resource], allowed)
+            if allowed is not None and used[resource] >= allowed:
+                session.over = resource
+                raise OverLimit(resource, used[resource], allowed)
         size = max((len(value.encode()) for value in _texts(given)), default=0)
         if Resource.FILE_WRITES in uses and limits.file_bytes is not None and size > limits.file_bytes:
             raise OverLimit(Resource.FILE_BYTES, size, limits.file_bytes)
-        counts.update(uses)
+        session.tool_calls += 1
+        session.counts.update(uses)
 
     def took(self, tool: str, output: ToolOutput) -> None:
         """Count what a call that reads the web brought; what other tools say of it counts nothing."""

@@ -87,6 +87,19 @@ async def test_many_calls_of_one_message_count_each(room: Open) -> None:
     assert len(r.api.requests) == 1
 
 
+@pytest.mark.req("L5", "S9")
+async def test_no_call_of_a_message_goes_over_the_limit(room: Open) -> None:
+    """Of twelve calls in one message the five that the limit has room for run; the others say why they did not."""
+    r = room(lambda _: several(*(call("LS", path=str(n)) for n in range(12))))
+    session = r.session(limits=Limits(tool_calls=5))
+    assert "5 tool calls" in ended(await drive(session)).text
+    assert [given["path"] for _, given in r.host.calls] == list("01234")
+    refused = [block for block in results(session) if block.get("is_error")]
+    assert len(refused) == 7
+    assert all("the limit of 5 tool calls" in block["content"] for block in refused)
+    assert valid(session.history)
+
+
 @pytest.mark.req("L5")
 async def test_calls_under_way_count_against_the_budget() -> None:
     """A second call waits where the open one may use up the rest; then it goes out, or there is nothing left for it."""

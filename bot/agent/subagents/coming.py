@@ -20,7 +20,7 @@ class ComingHost:
             self._starting.result()
 
     async def call(
-        self, operation: str, arguments: Json, *, progress: Callable[[str], None] | None = None, timeout: float = 600.0
+        self, operation: str, arguments: Json, *, progress: Callable[[str], None] | None = None, timeout: float = 660.0
     ) -> ToolOutput:
         """Run one operation once it is there; raises what kept it from starting."""
         host = await asyncio.shield(self._starting)

@@ -153,7 +153,7 @@ class Crew:
                     self.metrics.sample(self.rows)
                     told = event if isinstance(event, ToolOutput) else told
                     yield event
-        except PlangateError as error:
+        except (PlangateError, OSError) as error:
             watch.ended = Ended(errand.agent, End.FAILED, str(error))
             yield watch.moved(Lifecycle.FAILED)
             told = watch.report()

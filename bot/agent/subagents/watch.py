@@ -87,7 +87,7 @@ class Watch:
             case ToolFinished():
                 self.uses.update(USES.get(event.name, ()))
                 row = self.moved(self.row.state, tool_calls=self.row.tool_calls + 1)
-                return [event, row, *self._of_failed_call(event)]
+                return [event, row, *self._of_failed_call(event, session)]
             case ToolStarted():
                 if event.name == EXIT_PLAN_MODE:
                     self.plan = str(event.input.get("plan", ""))
@@ -134,12 +134,17 @@ class Watch:
         words = [text for message in session.history if message["role"] == "assistant" and (text := text_of(message))]
         self.so_far = "\n".join([*lines, *words[-1:]]) or "nothing"
 
-    def _of_failed_call(self, event: ToolFinished) -> list[AgentEvent]:
-        """Say what becomes of a call that failed: its model is told, and what was denied is for the parent to ask."""
+    def _of_failed_call(self, event: ToolFinished, session: Session) -> list[AgentEvent]:
+        """Say what becomes of a call that failed: its model is told, and what was denied is for the parent to ask.
+
+        A call beyond a limit is no trouble of its own: the session ends with that limit.
+        """
         if not event.is_error:
             return []
         if event.refused and event.text.startswith(DENIED):
             self.recoveries.append(Recovery(event.agent, Trouble.DENIED, Outcome.ESCALATED, event.text[:SHORT]))
+        elif event.refused and session.over is not None:
+            return []
         else:
             self.recoveries.append(Recovery(event.agent, Trouble.TOOL, Outcome.RECOVERED, event.text[:SHORT]))
         return self.recoveries[-1:]  # type: ignore[return-value]  # a list of one kind of event
