@@ -79,9 +79,12 @@ class Toolhost(Protocol):
     """One sandboxed process that runs tools on one checkout (T3a)."""
 
     async def call(
-        self, operation: str, arguments: Json, *, progress: Callable[[str], None] | None = None, timeout: float = 600.0
+        self, operation: str, arguments: Json, *, progress: Callable[[str], None] | None = None, timeout: float = 660.0
     ) -> ToolOutput:
-        """Run one operation; cancelling it ends everything that it started. A dead toolhost answers with an error."""
+        """Run one operation; cancelling it ends everything that it started. A dead toolhost answers with an error.
+
+        `timeout` in seconds stands behind the operation's own: a command that ends by that keeps its output.
+        """
 
     async def close(self) -> None:
         """End the process and everything in it."""

@@ -92,7 +92,7 @@ class SandboxedToolhost:
         return host
 
     async def call(
-        self, operation: str, arguments: Json, *, progress: Progress | None = None, timeout: float = 600.0
+        self, operation: str, arguments: Json, *, progress: Progress | None = None, timeout: float = 660.0
     ) -> ToolOutput:
         """Run one operation; cancelling it, or running out of time, ends everything that it started."""
         if self._gone:
@@ -107,8 +107,8 @@ class SandboxedToolhost:
             async with asyncio.timeout(timeout):
                 return await asyncio.shield(answer)
         except TimeoutError:
-            await self._stop(number, answer)
-            return ToolOutput(f"{operation} did not end within {timeout:g} s and was stopped.", is_error=True)
+            said = f"\n{answer.result().text}" if await self._stop(number, answer) else ""
+            return ToolOutput(f"{operation} did not end within {timeout:g} s and was stopped.{said}", is_error=True)
         except asyncio.CancelledError:
             await asyncio.shield(self._stop(number, answer))
             raise
@@ -203,12 +203,13 @@ class SandboxedToolhost:
             return
         waiting.set_result(_output(message))
 
-    async def _stop(self, number: int, answer: "asyncio.Future[ToolOutput]") -> None:
-        """End one call: by asking, and if that does not help by ending the toolhost."""
+    async def _stop(self, number: int, answer: "asyncio.Future[ToolOutput]") -> bool:
+        """End one call: by asking, and if that does not help by ending the toolhost. Tell whether it answered."""
         await self._send({"cancel": number})
         done, _ = await asyncio.wait([answer], timeout=_OBEY_SECONDS)
         if not done:
             await self._kill()
+        return bool(done)
 
     async def _kill(self) -> None:
         """Kill the sandbox: its first process takes all others along, and only then bubblewrap ends."""

@@ -75,7 +75,7 @@ class DeskHost:
         arguments: Json,
         *,
         progress: Callable[[str], None] | None = None,
-        timeout: float = 600.0,  # noqa: ARG002 - the port's
+        timeout: float = 660.0,  # noqa: ARG002 - the port's
     ) -> ToolOutput:
         self.calls.append((operation, arguments))
         self.running += 1

@@ -1,6 +1,8 @@
 """One message's calls: found, checked, run in batches, bounded; whatever goes wrong goes back to the model (T1-T5)."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -130,21 +132,33 @@ async def breaks(_: Nothing, context: Context) -> AsyncIterator[Step]:
     raise Broken("two and two are five")
 
 
+async def full(_: Nothing, context: Context) -> AsyncIterator[Step]:
+    yield Progress("copying")
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/work/x")
+
+
 async def mute(_: Nothing, context: Context) -> AsyncIterator[Step]:
     yield Progress("nothing to say")
 
 
 @pytest.mark.req("T3")
 async def test_whatever_a_tool_does_becomes_a_result(room: Open) -> None:
-    """Too slow, refused, broken, mute: an error result each, in order, with what to do."""
-    tools = (tool("Never", never, timeout=lambda _: 0.05), tool("Refuses", refuses), tool("Breaks", breaks))
-    names = ("Never", "Refuses", "Breaks", "Mute")
+    """Too slow, refused, broken, no room on the disk, mute: an error result each, in order, with what to do."""
+    tools = (
+        tool("Never", never, timeout=lambda _: 0.05),
+        tool("Refuses", refuses),
+        tool("Breaks", breaks),
+        tool("Full", full),
+    )
+    names = ("Never", "Refuses", "Breaks", "Full", "Mute")
     r = room(sequence(several(*(call(name) for name in names)), say("Done.")))
-    slow, refused, broken, silent = await outcome(r, *tools, tool("Mute", mute))
-    assert all(result["is_error"] for result in (slow, refused, broken, silent))
+    slow, refused, broken, crowded, silent = await outcome(r, *tools, tool("Mute", mute))
+    assert all(result["is_error"] for result in (slow, refused, broken, crowded, silent))
     assert slow["content"].startswith("Never took longer than 0")
     assert "no such place (here): look elsewhere" in refused["content"]
     assert "two and two are five" in broken["content"]
+    assert crowded["content"].startswith("Full failed:")
+    assert "No space left on device" in crowded["content"]
     assert silent["content"] == "The tool gave no result."
 
 
@@ -289,23 +303,24 @@ def test_a_choice_of_types_stays_a_choice() -> None:
     assert made[0]["input_schema"]["properties"]["value"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
 
 
-_kinds = st.lists(st.sampled_from(["Read", "Grep", "Write", "Look", "Make", "Fly"]), min_size=1, max_size=25)
+_kinds = st.lists(st.sampled_from(["Read", "Grep", "Write", "Look", "Make", "Go", "Fly"]), min_size=1, max_size=25)
 INPUTS: dict[str, tuple[str, Json]] = {
     "Read": ("Read", {"file_path": "a"}),
     "Grep": ("Grep", {"pattern": "a"}),
     "Write": ("Write", {"file_path": "a", "content": ""}),
     "Look": ("Bash", {"command": "ls"}),
     "Make": ("Bash", {"command": "make"}),
+    "Go": ("Bash", {"command": "cd src"}),
     "Fly": ("Fly", {}),
 }
-ALONE = {"Write", "Make"}
+ALONE = {"Write", "Make", "Go"}
 
 
 class Watched(DeskHost):
     """A host that holds each call until all that may run beside it have begun, and sees who runs beside a writer."""
 
     async def call(self, operation: str, arguments: Json, **more: Any) -> ToolOutput:
-        writes = operation == "Write" or arguments.get("command") == "make"
+        writes = operation == "Write" or arguments.get("command") in {"make", "cd src"}
         assert not (writes and self.running)
         output = await super().call(operation, arguments, **more)
         assert not writes or self.running == 0

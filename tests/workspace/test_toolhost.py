@@ -97,6 +97,16 @@ async def test_death(tmp_path: Path) -> None:
     await host.close()
 
 
+async def test_what_a_command_said_until_it_was_stopped(tmp_path: Path) -> None:
+    """A call beyond its time answers with what it had until then, where the toolhost obeys."""
+    late = "print(json.dumps({'id': m.get('cancel', n), 'text': 'half of it'}), flush=True) if 'cancel' in m else None"
+    host = await fake(tmp_path, EACH + late)
+    output = await host.call("Bash", {"command": "echo half of it; sleep 30"}, timeout=0.2)
+    assert output.text == "Bash did not end within 0.2 s and was stopped.\nhalf of it"
+    assert output.is_error
+    await host.close()
+
+
 @pytest.mark.long
 async def test_timeout_of_one_that_does_not_obey(tmp_path: Path) -> None:
     """A call beyond its time is stopped; a toolhost that ignores it is killed, with what it started."""

@@ -1,5 +1,6 @@
 """Bash: one shell command in the sandbox."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -12,6 +13,8 @@ from bot.agent.tools.tool import Context, Step, Tool, ToolInput, hosted
 
 LONGEST_MS: Final = 600_000
 DEFAULT_MS: Final = 120_000
+_CHANGES_FOLDER: Final = re.compile(r"\bcd\b")
+"""What changes the working directory of the calls after it must not run beside them."""
 
 
 class BashInput(ToolInput):
@@ -49,6 +52,6 @@ BASH = Tool(
     input_model=BashInput,
     call=_call,
     kind=_kind,
-    concurrent=lambda given: _kind(given) is Kind.LOOK_COMMAND,
+    concurrent=lambda given: _kind(given) is Kind.LOOK_COMMAND and not _CHANGES_FOLDER.search(given.command),
     timeout=lambda given: (given.timeout or DEFAULT_MS) / 1000 + 10,
 )

@@ -47,7 +47,7 @@ class ConnectedToolhost:
         self._host, self._proxy = host, proxy
 
     async def call(
-        self, operation: str, arguments: Json, *, progress: Callable[[str], None] | None = None, timeout: float = 600.0
+        self, operation: str, arguments: Json, *, progress: Callable[[str], None] | None = None, timeout: float = 660.0
     ) -> ToolOutput:
         """Run one operation, as the toolhost does."""
         return await self._host.call(operation, arguments, progress=progress, timeout=timeout)
