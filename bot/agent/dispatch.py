@@ -21,6 +21,7 @@ from bot.agent.scheduler import merged
 from bot.agent.session import Session, result_block
 from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
 from bot.agent.tools.tool import Progress, Tool, ToolInput
+from bot.agent.turns import IMAGE_BYTES, MOST_IMAGES, images, room_for
 from bot.core.codepoints import shown
 from bot.core.errors import PlangateError, Refused
 from bot.core.names import ToolUseId
@@ -205,6 +206,7 @@ async def _one(session: Session, prepared: Prepared, results: dict[str, Json]) -
         if prepared.tool.kind(prepared.given) is Kind.LIST:
             yield TodosChanged(session.agent, tuple(session.context.todos))
     output = _bounded(output or ToolOutput("The tool gave no result.", is_error=True))
+    output = _with_images(output, [*session.history, {"content": [*results.values()]}])
     session.world.alarm.listen(output.text)
     Monitor(session).took(call["name"], output)
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
@@ -232,6 +234,15 @@ def _bounded(output: ToolOutput) -> ToolOutput:
     dropped = len(output.text) - RESULT_LIMIT
     text = output.text[:RESULT_LIMIT] + f"\n[{dropped:,} more characters; ask for less at once]"
     return ToolOutput(text, output.is_error, output.blocks, output.stamps, output.details)
+
+
+def _with_images(output: ToolOutput, messages: Sequence[Json]) -> ToolOutput:
+    """Leave out the images that these messages have no room for: with them no request would ever be taken again."""
+    room = room_for(output.blocks, images(messages)) if output.blocks else 0
+    if left_out := len(output.blocks) - room:
+        note = f"\n[{left_out} images left out: a conversation holds {MOST_IMAGES} of them, and {IMAGE_BYTES:,} bytes]"
+        return replace(output, text=output.text + note, blocks=output.blocks[:room])
+    return output
 
 
 def _explained(error: ValidationError) -> str:

@@ -3,7 +3,7 @@
 A turn is an assistant's message and all that answers it: cutting between turns never parts a call from its result.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from bot.core.transcript import Json
@@ -12,6 +12,10 @@ BYTES_PER_TOKEN: Final = 3
 """A low guess, so that a history is rather taken for longer than it is."""
 MEDIA_BYTES: Final = 5_000
 """What an image counts, however many bytes it has."""
+MOST_IMAGES: Final = 20
+"""So many a history holds: with more in one request the service takes smaller ones only, and refuses the rest."""
+IMAGE_BYTES: Final = 20_000_000
+"""So many bytes of base64 they have together: a request of 32 MB is refused (facts: Messages API, limits)."""
 MOST_KEPT: Final = 3
 """So many turns stay as they are."""
 CUT: Final = "\n[the rest was cut to make room; ask for less at once]"
@@ -48,6 +52,29 @@ def cut(history: Sequence[Json], room: int) -> int | None:
             break
         kept.append(start)
     return kept[-1] if kept else None
+
+
+def images(messages: Iterable[Json]) -> Iterator[Json]:
+    """Yield the images of tool results."""
+    for message in messages:
+        for block in message["content"] if isinstance(message["content"], list) else ():
+            parts = block.get("content")
+            yield from (part for part in parts if part.get("type") == "image") if isinstance(parts, list) else ()
+
+
+def room_for(blocks: Sequence[Json], held: Iterable[Json]) -> int:
+    """Tell how many of these images, the first ones, may go into a history beside those that it holds."""
+    sizes = [_encoded(image) for image in held]
+    count, size = len(sizes), sum(sizes)
+    for number, block in enumerate(blocks):
+        count, size = count + 1, size + _encoded(block)
+        if count > MOST_IMAGES or size > IMAGE_BYTES:
+            return number
+    return len(blocks)
+
+
+def _encoded(image: Json) -> int:
+    return len(image["source"].get("data", ""))
 
 
 def bounded(turns: Sequence[Json], room: int) -> list[Json]:

@@ -20,6 +20,7 @@ from bot.agent.permissions import Gate, Kind, Rules, parse_rule
 from bot.agent.session import Frozen, Session, World, result_block
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.tool import Context, Progress, Step, Tool, ToolInput, relative
+from bot.agent.turns import images
 from bot.core.errors import Broken, Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
@@ -190,6 +191,21 @@ async def test_a_slow_reader_does_not_hang_a_tool_that_times_out(room: Open) -> 
         if isinstance(event, ToolProgressed) and event.text == "0":
             await asyncio.sleep(0.2)
     assert results(session)[0]["content"] == "told"
+
+
+@pytest.mark.req("T5", "M3")
+@pytest.mark.parametrize(("size", "kept"), ((6_500_000, [3, 0]), (4, [18, 2])))
+async def test_a_session_holds_no_more_images_than_one_request_may(room: Open, size: int, kept: list[int]) -> None:
+    """Those beyond 20, or 20 MB, are told of in words: with them every later request would be refused."""
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA" * (size // 4)}}
+    look = several(*(call("Read", file_path=f"{n}.png") for n in range(6)))
+    r = room(sequence(look, look, say("Done.")))
+    r.host.answer = lambda *_: ToolOutput("a picture", blocks=(image,) * 3)
+    session = r.session()
+    assert ended(await drive(session)).end is End.ANSWERED
+    assert [len([*images([message])]) for message in session.history[2:6:2]] == kept
+    assert str(results(session)[-1]["content"]).count("images left out: a conversation holds 20 of them") == 1
+    assert r.api.refusals == ()
 
 
 @pytest.mark.req("T5")
