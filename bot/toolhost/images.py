@@ -1,11 +1,13 @@
 """Images: what kind one is, and whether the model's service will take it.
 
 Rules: an image that the service refuses would be refused again with every later request of the session, so that one
-that is broken, cut short, or larger than the service takes is told in words instead. Headers alone are read.
+that is broken, cut short, or larger than the service takes is told in words instead. Only the first pixels
+of a PNG are unpacked.
 """
 
 import base64
 import struct
+import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -58,15 +60,22 @@ def _size(content: bytes, kind: str) -> Size | None:
     """Read the size of an image; None when it is not whole."""
     try:
         return _READERS[kind](content)
-    except (struct.error, IndexError):
+    except (struct.error, IndexError, zlib.error):
         return None
 
 
 def _png(content: bytes) -> Size | None:
     """Read a PNG's size: https://www.w3.org/TR/png-3/#5Chunk-layout."""
-    if content[12:16] != b"IHDR" or content[-8:-4] != b"IEND" or b"IDAT" not in content:
-        return None
-    return Size(*struct.unpack_from(">II", content, 16))
+    size, pixels, at = None, b"", len(_PNG)
+    while (kind := content[at + 4 : at + 8]) != b"IEND":
+        (length,) = struct.unpack_from(">I", content, at)
+        body = content[at + 8 : at + 8 + length]
+        if struct.unpack_from(">I", content, at + 8 + length) != (zlib.crc32(kind + body),):
+            return None
+        size = Size(*struct.unpack_from(">II", body)) if kind == b"IHDR" else size
+        pixels = pixels or zlib.decompressobj().decompress(body, 1) if kind == b"IDAT" else pixels
+        at += length + 12
+    return size if pixels else None
 
 
 def _gif(content: bytes) -> Size | None:

@@ -2,8 +2,6 @@
 
 import base64
 import json
-import struct
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,17 +9,7 @@ from typing import Any
 import pytest
 
 from tests.toolhost.client import Client
-
-
-def png(width: int = 2, height: int = 2) -> bytes:
-    """Make a whole PNG."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
-    rows = zlib.compress(b"\0" * 100)
-    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+from tests.toolhost.pictures import png
 
 
 def notebook(*cells: dict[str, Any], minor: int = 5) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import os
 import random
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +12,9 @@ import pytest
 
 from bot.toolhost.milestones import EVERY
 from tests.toolhost.client import Client
+from tests.toolhost.pictures import JPEG, WEBP, png
 
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">IIBBBBB", 2, 2, 8, 0, 0, 0, 0) + b"\0\0\0\0"
-PNG += b"\0\0\0\0IDAT\0\0\0\0" + b"\0\0\0\0IEND\xaeB`\x82"
-JPEG = b"\xff\xd8\xff\xe0\0\x04ab\xff\xc0\0\x0b\x08\0\x02\0\x03\x01\x01\x11\0\xff\xd9"
-WEBP = b"RIFF\x1e\0\0\0WEBPVP8 \x12\0\0\0" + bytes(6) + struct.pack("<HH", 2, 2) + bytes(8)
+PNG = png()
 
 
 @pytest.mark.req("T4")
@@ -97,7 +94,9 @@ def test_result_cap(host: Client, root: Path) -> None:
         (b"PK\x03\x04\0\0", {}, "binary file of 6 bytes"),
         (PNG + bytes(5_000_000), {}, "too large"),
         (PNG[:-9], {}, "broken or incomplete"),
-        (PNG.replace(struct.pack(">II", 2, 2), struct.pack(">II", 9000, 2)), {}, "9000 x 2 pixels"),
+        (PNG[:40] + PNG[45:], {}, "broken or incomplete"),
+        (png(pixels=b"no pixels"), {}, "broken or incomplete"),
+        (png(9000, 2), {}, "9000 x 2 pixels"),
         (JPEG[:-2], {}, "broken or incomplete"),
         (b"GIF89a", {}, "broken or incomplete"),
         (WEBP[:-9], {}, "broken or incomplete"),
