@@ -25,7 +25,9 @@ _SAID: Final = {
 }
 """The kind of a mistake -> what is told of it; of the others, what the library says."""
 
-Role = Literal["read", "triage", "write", "maintain", "admin"]
+Asking = Literal["triage", "write", "maintain", "admin"]
+Approving = Literal["write", "maintain", "admin"]
+"""Roles that may be let in: the lowest of a list and all above it. What everyone has on a public repository is none."""
 
 
 def _host(text: str) -> str:
@@ -61,7 +63,7 @@ class Part(BaseModel):
 class Ask(Part):
     """Who may ask."""
 
-    roles: list[Role] = ["write", "maintain", "admin"]
+    roles: list[Asking] = ["write", "maintain", "admin"]
     users: list[Login] = []
     bots: list[int] = []
     per_day: int = Field(default=20, ge=1)
@@ -71,7 +73,7 @@ class Ask(Part):
 class Approve(Part):
     """Who may approve."""
 
-    roles: list[Role] = ["maintain", "admin"]
+    roles: list[Approving] = ["maintain", "admin"]
     users: list[Login] = []
     teams: list[Team] = []
     four_eyes: bool = False

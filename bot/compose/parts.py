@@ -1,7 +1,7 @@
 """From settings and configuration to the parts that every face needs: key, model, gate, orders, bounds, policy."""
 
 import platform
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -118,7 +118,7 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         hosts=tuple(keys.sandbox.hosts),
         classes=tuple((str(kind), glob) for kind, globs in keys.paths.classes.items() for glob in globs),
         command_minutes=keys.sandbox.minutes,
-        ask_roles=frozenset(Role[role.upper()] for role in keys.ask.roles),
+        ask_role=_lowest(keys.ask.roles),
         ask_users=frozenset(login.lower() for login in keys.ask.users),
         ask_bots=frozenset(keys.ask.bots),
         ask_per_day=keys.ask.per_day,
@@ -216,5 +216,9 @@ def sandbox_limits_of(keys: "Configuration") -> SandboxLimits:
 def policy_of(keys: "Configuration", bot: int) -> Policy:
     """Give the approval policy of a configuration; `bot` is the bot's own numeric id."""
     approve = keys.approve
-    lowest = min((Role[role.upper()] for role in approve.roles), default=Role.NOBODY)
-    return Policy(lowest, approve.four_eyes, approve.high_needs, bot)
+    return Policy(_lowest(approve.roles), approve.four_eyes, approve.high_needs, bot)
+
+
+def _lowest(roles: Sequence[str]) -> Role:
+    """Give the lowest role of a list, which lets in all above it; an empty list lets in none but those named."""
+    return min((Role[role.upper()] for role in roles), default=Role.NOBODY)

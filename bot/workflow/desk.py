@@ -48,7 +48,8 @@ class Orders:
     classes: Further = ()
     """Further globs of path classes."""
     command_minutes: float = 10.0
-    ask_roles: frozenset[Role] = frozenset({Role.WRITE, Role.MAINTAIN, Role.ADMIN})
+    ask_role: Role = Role.WRITE
+    """The lowest role that may ask."""
     ask_users: frozenset[str] = frozenset()
     """Logins, in lower case."""
     ask_bots: frozenset[int] = frozenset()
@@ -76,7 +77,7 @@ class Orders:
         """Tell whether an account of that role may ask: by role or name, and of other bots those that are listed."""
         if actor.kind is ActorKind.BOT:
             return actor.id in self.ask_bots
-        return role in self.ask_roles or actor.login.lower() in self.ask_users
+        return (role is not None and role >= self.ask_role) or actor.login.lower() in self.ask_users
 
 
 @dataclass(frozen=True, slots=True)

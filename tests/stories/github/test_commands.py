@@ -179,8 +179,8 @@ async def test_asked_and_lost_the_right(story: Story) -> None:
 
 @pytest.mark.soak
 async def test_triage_may_ask(story: Story) -> None:
-    """Where triage may ask, that role may stop its own work and nobody else's, and is told so."""
-    story.person("ada").push(HOME, {CONFIGURED: "ask:\n  roles: [triage, write]\n"})
+    """Where triage may ask, all above may; that role may stop its own work and nobody else's, and is told so."""
+    story.person("ada").push(HOME, {CONFIGURED: "ask:\n  roles: [triage]\n"})
     await story.planned()
     story.says("tess", "@plangate stop")
     assert (await story.rests(1)).stage is WAITS
