@@ -15,11 +15,14 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.config import redactor
 from bot.core.errors import Broken, Misconfigured, PlangateError
 from bot.outlet import redirected, unredacted
+
+if TYPE_CHECKING:
+    from bot.compose.run import Run
 
 INTERRUPTED: Final = 130
 _NO_SUCCESS: Final = frozenset({4, 5})
@@ -144,7 +147,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from bot.compose.local import RunOptions, run_local
     from bot.config import settings
     from bot.core.codepoints import shown as readable
-    from bot.summary import exit_code, lines, result
+    from bot.summary import lines
 
     if arguments.repo is None:
         return _look(arguments)
@@ -159,22 +162,17 @@ def _run(arguments: argparse.Namespace) -> int:
         max_cost_usd=arguments.max_cost_usd,
         unsafe=arguments.unsafe_no_sandbox,
     )
-    out = sys.stderr if arguments.json else sys.stdout
-    began = time.monotonic()
+    out, began = _story(arguments), time.monotonic()
     made = asyncio.run(run_local(options, settings(), out))
     print(readable("\n".join(lines(made))), file=out)
-    if arguments.json:
-        print(json.dumps(result(made, time.monotonic() - began)))
-    code = exit_code(made, dry_run=arguments.dry_run)
-    if code in _NO_SUCCESS and not (arguments.json or sys.stdout.isatty()):  # whoever sees the output has read it
-        print(f"plangate: {made.record.fact('detail')}", file=sys.stderr)
-    return code
+    return _ended(arguments, made, time.monotonic() - began)
 
 
 def _look(arguments: argparse.Namespace) -> int:
     """Look at one thread on GitHub once."""
     from bot.compose.github import look_once
     from bot.config import settings
+    from bot.summary import cost
 
     for flag in ("prompt", "yes", "dry_run", "unsafe_no_sandbox"):
         if getattr(arguments, flag):
@@ -183,9 +181,29 @@ def _look(arguments: argparse.Namespace) -> int:
     _need_sandbox()
     given = settings()
     overrides = replace(given.overrides, model=arguments.model, max_cost_usd=arguments.max_cost_usd)
-    record = asyncio.run(look_once(replace(given, overrides=overrides), arguments.thread))
-    print(json.dumps({"stage": str(record.stage)}) if arguments.json else f"{arguments.thread}: {record.stage}")
-    return 0
+    out, began = _story(arguments), time.monotonic()
+    made = asyncio.run(look_once(replace(given, overrides=overrides), arguments.thread, out))
+    if made.story.steps:
+        print(cost(made), file=out)
+    print(f"{arguments.thread}: {made.record.stage}", file=out)
+    return _ended(arguments, made, time.monotonic() - began)
+
+
+def _story(arguments: argparse.Namespace) -> TextIO:
+    """Give where a run is told of: standard output, unless the object of --json goes there."""
+    return sys.stderr if arguments.json else sys.stdout
+
+
+def _ended(arguments: argparse.Namespace, made: "Run", seconds: float) -> int:
+    """Print the object of --json, or why it was no success; give the exit code."""
+    from bot.summary import exit_code, result
+
+    if arguments.json:
+        print(json.dumps(result(made, seconds)))
+    code = exit_code(made, dry_run=arguments.dry_run)
+    if code in _NO_SUCCESS and not (arguments.json or sys.stdout.isatty()):  # whoever sees the output has read it
+        print(f"plangate: {made.record.fact('detail')}", file=sys.stderr)
+    return code
 
 
 def _serve(arguments: argparse.Namespace) -> int:

@@ -1,36 +1,55 @@
 """What a run came to: as lines for people, as the object of ``--json``, and as an exit code. SHELL."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
-from bot.compose.local import LocalRun
+from bot.compose.run import Run
 from bot.core.comment import outcome
 from bot.core.gate import Move, Stage
 from bot.core.transcript import Json
+from bot.workflow.record import Record
 
 NOT_APPROVED: Final = 3
-_EXITS: Final = {Stage.DONE: 0, Stage.ANSWERED: 0, Stage.LIMIT: 4, Stage.FAILED: 5}
+_EXITS: Final = {
+    Stage.LISTENING: 0,
+    Stage.DONE: 0,
+    Stage.ANSWERED: 0,
+    Stage.IN_REVIEW: 0,
+    Stage.LIMIT: 4,
+    Stage.FAILED: 5,
+}
 _TOKENS: Final = ("input", "output", "cache_read", "cache_write")
 
 
-def lines(made: LocalRun) -> Iterator[str]:
+def lines(made: Run) -> Iterator[str]:
     """Say how a run ended: failing checks first, what was left alone, what it cost."""
-    last, ledger = made.record, made.ledger
+    last = made.record
     for check in sorted(checks(made), key=lambda check: check["exit_code"] == 0):
         good = check["exit_code"] == 0
         yield f"✓ {check['command']}" if good else f"✗ FAILED {check['command']}\n{check['output']}"
     if made.uncommitted:
         yield f"Left alone: {made.uncommitted} uncommitted changes, which the work did not see."
-    cost = f"${ledger.cost_usd:.4f}" if ledger.priced else "cost unknown: a model without prices was used"
     if last.stage is Stage.AWAITING_APPROVAL:
         yield outcome(last.stage)
-    yield f"{made.story.steps} steps, {cost}. Transcript: plangate replay {made.transcript}"
+    yield f"{cost(made)} Transcript: plangate replay {made.transcript}"
 
 
-def result(made: LocalRun, seconds: float) -> Json:
-    """Give the object that ``plangate run --json`` prints (interfaces.md), with the checks and a failure's detail."""
-    last, ledger = made.record, made.ledger
-    plan = last.plan if last.has(Move.PLANNED) else None
+def cost(made: Run) -> str:
+    """Say how many steps a run took, and what it cost."""
+    ledger = made.ledger
+    spent = f"${ledger.cost_usd:.4f}" if ledger.priced else "cost unknown: a model without prices was used"
+    return f"{made.story.steps} steps, {spent}."
+
+
+def result(made: Run, seconds: float) -> Json:
+    """Give the object that ``plangate run --json`` prints (interfaces.md), with the checks and a failure's detail.
+
+    What is told of a plan, an answer and work is that of the newest request; steps, tokens and seconds are those of
+    this run, the dollars those of the thread.
+    """
+    last, ledger = _newest(made.record), made.ledger
+    plan = last.plan if last.has(Move.PLANNED, Move.OUTGREW) else None
     return {
         "stage": str(last.stage),
         "answer": last.fact("answer") or last.fact("summary") or None,
@@ -41,26 +60,41 @@ def result(made: LocalRun, seconds: float) -> Json:
         "steps": made.story.steps,
         "subagents": _subagents(made),
         "usage": {name: getattr(ledger.usage, name) for name in _TOKENS},
-        "cost_usd": round(ledger.cost_usd, 6) if ledger.priced else None,
+        "cost_usd": _cost(made),
         "seconds": round(seconds, 3),
         "checks": checks(made),
         "detail": last.fact("detail") or None,
     }
 
 
-def exit_code(made: LocalRun, *, dry_run: bool) -> int:
+def exit_code(made: Run, *, dry_run: bool) -> int:
     """Give the exit code of a run (interfaces.md): a plan is all that a dry run asks for."""
     if dry_run and made.record.stage is Stage.AWAITING_APPROVAL:
         return 0
     return _EXITS.get(made.record.stage, NOT_APPROVED)
 
 
-def checks(made: LocalRun) -> list[dict[str, Any]]:
+def checks(made: Run) -> list[dict[str, Any]]:
     """List the checks that were run after the work: command, exit_code, seconds, output."""
-    return list(made.record.last(Move.EXECUTED).body["checks"]) if made.record.has(Move.EXECUTED) else []
+    last = _newest(made.record)
+    return list(last.last(Move.EXECUTED).body["checks"]) if last.has(Move.EXECUTED) else []
 
 
-def _subagents(made: LocalRun) -> list[Json]:
+def _newest(now: Record) -> Record:
+    """Give the part of a record that belongs to its newest request; nothing where there was none."""
+    asked = now.last(Move.REQUESTED).n if now.has(Move.REQUESTED) else now.position
+    return replace(now, entries=now.entries[asked:])
+
+
+def _cost(made: Run) -> float | None:
+    """Give what the thread has cost in dollars; None where a model without prices was used, or nobody knows."""
+    journaled = made.record.cost_usd
+    if not made.ledger.priced or (journaled is None and not made.ledger.rows):
+        return None
+    return round(max(made.ledger.cost_usd, journaled or 0.0), 6)
+
+
+def _subagents(made: Run) -> list[Json]:
     return [
         {
             "id": row.agent,

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from bot.agent.limits import Ledger
 from bot.agent.session import AtHand, World
@@ -34,6 +34,7 @@ from bot.compose.parts import (
     web_of,
 )
 from bot.compose.resting import Resting
+from bot.compose.run import Run, both
 from bot.config import Settings, configuration
 from bot.config import redactor as redactor_of
 from bot.core.canary import Alarm
@@ -53,6 +54,7 @@ from bot.store.keys import MarkerSigner, StateKey
 from bot.store.thread_refs import Change
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
+from bot.terminal import Story
 from bot.workflow import engine
 from bot.workflow.desk import Desk, Orders
 from bot.workflow.record import Record, record
@@ -134,14 +136,14 @@ class GitHubHost:
         at = repository.Address(address.owner, address.name)
         head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
         began = self.clock.now()
-        async with self._desk(address) as desk:
+        async with self.desk(address) as desk:
             now = self._noted(address, await engine.look(desk))
         self._resting.looked(address, now, began, head)
         return now
 
     async def listen(self, address: Address) -> Record:
         """Only take in what people said, while another look of the same thread is under way."""
-        async with self._desk(address) as desk:
+        async with self.desk(address) as desk:
             return self._noted(address, await engine.listen(desk))
 
     def rests(self, address: Address) -> bool:
@@ -251,7 +253,7 @@ class GitHubHost:
         return now
 
     @asynccontextmanager
-    async def _desk(self, address: Address) -> AsyncIterator[Desk]:
+    async def desk(self, address: Address) -> AsyncIterator[Desk]:
         """Join everything for one thread, from live facts."""
         at = repository.Address(address.owner, address.name)
         reached = await self.connections.reach(address.installation, address.repository, at)
@@ -377,14 +379,18 @@ class GitHubHost:
         )
 
 
-async def look_once(settings: Settings, thread: str) -> Record:
-    """Look at one thread, named OWNER/REPO#N, as the service would."""
+async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
+    """Look at one thread, named OWNER/REPO#N, as the service would; what its sessions do is written to `out`."""
     match = re.fullmatch(r"([\w.-]+)/([\w.-]+)#([1-9]\d{0,9})", thread)
     if match is None:
         raise Misconfigured(f"no thread: {thread!r}", where="OWNER/REPO#N", mend="write something like octo/hello#7")
     async with GitHubHost(settings) as host:
         installation, number, named = await host.find(repository.Address(match[1], match[2]))
-        return await host.look(Address(installation, number, named.owner, named.name, int(match[3])))
+        address = Address(installation, number, named.owner, named.name, int(match[3]))
+        story = Story(out, host.redactor)
+        async with host.desk(address) as desk:
+            final = await engine.look(replace(desk, listener=both(story.take, desk.listener)))
+            return Run(final, desk.world.ledger, story)
 
 
 async def _read(door: Door, at: repository.Address, branch: str, path: str) -> str | None:

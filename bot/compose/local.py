@@ -2,7 +2,6 @@
 
 import gc
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,7 +9,6 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from bot.agent.events import AgentEvent
 from bot.agent.limits import Ledger
 from bot.agent.session import AtHand, World
 from bot.clock import SystemClock
@@ -30,6 +28,7 @@ from bot.compose.parts import (
     sandbox_limits_of,
     web_of,
 )
+from bot.compose.run import Run, both
 from bot.config import PATH, Settings, configuration
 from bot.config import redactor as redactor_of
 from bot.core.approval import Policy, Role
@@ -47,7 +46,7 @@ from bot.telemetry import Counters, Telemetry
 from bot.terminal import Story, Terminal
 from bot.workflow.desk import Desk
 from bot.workflow.engine import look
-from bot.workflow.record import Record, record
+from bot.workflow.record import record
 from bot.workspace import sandbox
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.repository import LocalRepository
@@ -73,17 +72,6 @@ class RunOptions:
     model: str | None = None
     max_cost_usd: float | None = None
     unsafe: bool = False
-
-
-@dataclass(slots=True)
-class LocalRun:
-    """What a run came to."""
-
-    record: Record
-    ledger: Ledger
-    story: Story
-    uncommitted: int = 0
-    transcript: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +104,7 @@ class Local:
         return content.decode(errors="replace") if content is not None else None
 
 
-async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> LocalRun:
+async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Run:
     """Carry one request on a local repository as far as it goes; a run that was interrupted goes on (interfaces.md).
 
     Whatever is written to `out` is written without secrets (PR4).
@@ -136,7 +124,7 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Loc
             desk, story = await _desk(options, local, keys=keys, model=model, alarm=alarm, out=out)
             final = await look(desk)
             folder = settings.data_dir / "transcripts" / str(desk.place.repository) / str(desk.place.thread)
-            return LocalRun(final, desk.world.ledger, story, source.uncommitted, folder / final.planning_session)
+            return Run(final, desk.world.ledger, story, source.uncommitted, folder / final.planning_session)
     finally:
         await model.close()
 
@@ -225,17 +213,10 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
     job = described(keys, folder=shown_as, repository=Path(shown_as).name, clock=clock)
     ports = (partial(environment_at, job, local.read), journal, dialogue, workspace)
     agents = partial(agents_of, local.mirror, local.source.head)
-    listener = _both(story, Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings)))
+    telemetry = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
+    listener = both(story.take, telemetry.take)
     desk = Desk(place, *ports, world, orders, policy, listener=listener, redactor=redactor, agents=agents)
     return desk, story
-
-
-def _both(story: Story, telemetry: Telemetry) -> Callable[[AgentEvent], None]:
-    def listener(event: AgentEvent) -> None:
-        story.take(event)
-        telemetry.take(event)
-
-    return listener
 
 
 async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:

@@ -5,7 +5,8 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from bot.compose.local import LocalRun, RunOptions, checked, run_local
+from bot.compose.local import RunOptions, checked, run_local
+from bot.compose.run import Run
 from bot.config import Settings
 from bot.core.names import CommitId
 from bot.summary import exit_code, lines
@@ -23,7 +24,7 @@ def tell(folder: Path, with_model: Settings, *, headless: bool) -> int:
     return _proven(sample, made, with_model)
 
 
-def _proven(sample: Path, made: LocalRun, with_model: Settings) -> int:
+def _proven(sample: Path, made: Run, with_model: Settings) -> int:
     """Run the sample's tests before and after, each in a sandbox."""
     record = made.record
     branch = record.fact("branch")
