@@ -99,10 +99,10 @@ def _who(now: Record) -> str:
 
 def _rules(desk: Desk, now: Record) -> Rules:
     """Say whose answer counts."""
-    policy, orders, requester = desk.policy, desk.orders, now.turn.actor.id
+    policy, orders = desk.policy, desk.orders
 
     def may_steer(who: Who) -> bool:
-        second = not policy.four_eyes or who.actor.id != requester
+        second = not policy.four_eyes or who.actor.id not in now.requesters
         return second and policy.may_decide(who.actor, who.role, listed=who.listed)
 
     def may_ask(who: Who) -> bool:

@@ -200,9 +200,24 @@ class Record:
         )
 
     @property
+    def wishes(self) -> tuple[Entry, ...]:
+        """The entries of all whose words are in what is planned: each plan builds on the one before, until one is
+        carried out or its round is over."""
+        over = {Move.PUBLISHED, Move.DELIVERED, Move.CLOSED}
+        found, built_on = self.asked_for, False
+        for entry in reversed(self.entries[: found[0].n - 1]):
+            if entry.kind in over:
+                break
+            built_on = built_on or entry.kind in _MADE
+            if built_on and (entry.kind == Move.REQUESTED or (entry.kind == Move.NOTED and not entry.body.get("kept"))):
+                found = (entry, *found)
+            built_on = built_on and entry.kind != Move.REQUESTED
+        return found
+
+    @property
     def requesters(self) -> frozenset[int]:
         """Whose words are planned for, as numeric ids: with four eyes none of them approves the plan."""
-        return frozenset(who for entry in self.asked_for for who in (entry.body["actor"], *entry.body.get("hands", ())))
+        return frozenset(who for entry in self.wishes for who in (entry.body["actor"], *entry.body.get("hands", ())))
 
     @property
     def hidden(self) -> Hidden:

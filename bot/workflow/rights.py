@@ -35,4 +35,4 @@ def may_command(desk: Desk, now: Record, turn: Turn, verb: Verb) -> bool:
 
 def _requesters(now: Record) -> frozenset[int]:
     """Give the ids of those who asked for what is, or was last, under way."""
-    return frozenset(entry.body["actor"] for entry in now.asked_for) if now.has(Move.REQUESTED) else frozenset()
+    return frozenset(entry.body["actor"] for entry in now.wishes) if now.has(Move.REQUESTED) else frozenset()

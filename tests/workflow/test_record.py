@@ -73,6 +73,61 @@ def test_a_retry_goes_on_in_the_same_session() -> None:
     assert again.stage is Stage.PLANNING
 
 
+_MOVES: dict[str, tuple[str, Json]] = {
+    "plan": (Move.PLANNED, {"digest": PLAN.digest, "plan": to_json(PLAN)}),
+    "amendment": (Move.OUTGREW, {"digest": PLAN.digest, "plan": to_json(PLAN)}),
+    "shown": (Move.PROPOSED, {"digest": PLAN.digest}),
+    "approved": (Move.APPROVED, {"digest": PLAN.digest}),
+    "executed": (Move.EXECUTED, {"digest": PLAN.digest}),
+    "published": (Move.PUBLISHED, {"digest": PLAN.digest}),
+    "delivered": (Move.DELIVERED, {"digest": PLAN.digest}),
+    "answered": (Move.ANSWERED, {}),
+    "rejected": (Move.REJECTED, {}),
+    "drifted": (Move.DRIFTED, {}),
+    "failed": (Move.FAILED, {}),
+    "closed": (Move.CLOSED, {}),
+}
+
+
+def entries_of(story: str) -> tuple[Entry, ...]:
+    """Give the journal of a story in words; each move answers the ask that is open where it must."""
+    moves: list[tuple[str, Json]] = []
+    for word in story.split():
+        who, _, does = word.partition(":")
+        kind = {"asks": Move.REQUESTED, "adds": Move.NOTED, "keeps": Move.NOTED}.get(does)
+        facts = {**taken(TURN), "actor": int(who), "kept": does == "keeps"} if kind else _MOVES[word][1]
+        ask = record(journal(*moves)).thread.ask
+        moves.append((kind or _MOVES[word][0], {"ask": ask, **facts}))
+    return journal(*moves)
+
+
+@pytest.mark.req("PR1")
+@pytest.mark.parametrize(
+    ("story", "whose"),
+    (
+        ("7:asks", {7}),
+        ("7:asks 8:adds plan", {7, 8}),
+        ("7:asks plan shown 8:asks plan", {7, 8}),
+        ("7:asks 9:adds plan shown 8:asks plan shown 8:asks plan", {7, 8, 9}),
+        ("7:asks plan shown rejected 8:asks plan", {7, 8}),
+        ("7:asks plan shown drifted 8:asks plan", {7, 8}),
+        ("7:asks plan shown 8:asks answered 8:asks plan", {7, 8}),
+        ("7:asks plan shown 8:asks plan shown approved executed amendment", {7, 8}),
+        ("7:asks plan shown approved executed amendment shown 8:asks plan", {7, 8}),
+        ("7:asks plan shown approved executed failed 8:asks plan", {7, 8}),
+        ("7:asks plan shown approved 9:keeps executed failed 8:asks plan", {7, 8}),
+        ("7:asks answered 8:asks plan", {8}),
+        ("7:asks failed 8:asks plan", {8}),
+        ("7:asks plan shown approved executed published 8:asks plan", {8}),
+        ("7:asks plan shown approved executed delivered 8:asks plan", {8}),
+        ("7:asks plan shown closed 8:asks plan", {8}),
+    ),
+)
+def test_whose_words_are_planned_for(story: str, whose: set[int]) -> None:
+    """A plan is of all whose words are in it, through every version that it builds on, until one is carried out."""
+    assert record(entries_of(story)).requesters == whose
+
+
 @pytest.mark.req("PR3")
 def test_a_round_is_finished_when_the_people_know() -> None:
     """An outcome that is owed is a debt: until it is told, the same request goes on instead of beginning anew."""

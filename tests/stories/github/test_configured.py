@@ -31,15 +31,19 @@ async def test_four_eyes(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
-@pytest.mark.parametrize("way", ("edited", "added", soak("label")))
+@pytest.mark.parametrize("way", ("edited", "added", "revised", soak("label")))
 async def test_four_eyes_of_all_who_asked(story: Story, model: Model, way: str) -> None:
-    """Who edited the request, added to it while it was planned, or wrote what a label points at, asked as well."""
+    """Who edited the request, added to it while it was planned, asked for the version before, or wrote what a label
+    points at, asked as well."""
     configured(story, "approve:\n  four_eyes: true\n")
     if way == "label":
         story.opens("maya", WISH)
         story.person("will").label(HOME, 1, "plangate")
     else:
-        story.opens("will")
+        story.opens("maya" if way == "revised" else "will")
+    if way == "revised":
+        await story.rests(1)
+        story.says("will", "@plangate revise say it in one line")
     if way == "edited":
         story.person("maya").edit_issue(HOME, 1, body=f"@plangate {WISH} And quickly.")
     if way == "added":

@@ -232,6 +232,25 @@ async def test_permission_of_others(requested: Story) -> None:
 
 @pytest.mark.long
 @pytest.mark.req("P7")
+async def test_permission_of_who_asked(story: Story, model: Model) -> None:
+    """With four eyes whoever asked permits nothing, also where somebody else asked for the newest version."""
+    four_eyes = {".github/plangate.yml": f"{CONFIGURATION}approve:\n  four_eyes: true\n"}
+    story.person("ada").push(HOME, four_eyes)
+    model.work = (PUSHES, *FIX)
+    await story.planned("maya")
+    story.says("will", "@plangate revise say it in one line")
+    await story.rests(1)
+    story.reacts("ada", "+1")
+    await story.rests(1)
+    story.person("maya").tick(question(story).id)
+    assert (await story.rests(1)).stage is Stage.ASKED
+    story.says("ada", "allow")
+    await story.rests(1)
+    assert story.model.worked > 1
+
+
+@pytest.mark.long
+@pytest.mark.req("P7")
 async def test_turns_beside_a_request(requested: Story) -> None:
     """What a writer asks meanwhile steers nothing: it is kept for after the pull request."""
     requested.says("will", "@plangate and say so in the changelog")
