@@ -19,7 +19,7 @@ from bot.workflow.asking import waits_for
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.ledger import append, note
 from bot.workflow.quota import exhausted
-from bot.workflow.record import HEARD, Record, taken
+from bot.workflow.record import HEARD, Record, renewed, taken
 from bot.workflow.rights import may_ask, may_command
 
 _UNDER_WAY: Final = frozenset(ON_ENTER)
@@ -135,8 +135,7 @@ async def _command(desk: Desk, now: Record, turn: Turn, said: Command) -> Record
             return await append(desk, now, Done(Move.STOPPED, taken(turn) | {"owes": owes}))
         case Verb.RETRY if allowed and now.stage is Stage.STALE:
             now, start = await _start(desk, now)
-            asked = dict(now.last(Move.REQUESTED).body) | {"turn": turn.key}
-            return await append(desk, now, Done(Move.REQUESTED, asked | start))
+            return await append(desk, now, Done(Move.REQUESTED, renewed(now, turn) | start))
         case Verb.RETRY if allowed and now.stage in _INTERRUPTED:
             return await append(desk, now, Done(_again(now), taken(turn)))
         case Verb.BUDGET if allowed:

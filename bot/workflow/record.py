@@ -18,7 +18,7 @@ An entry that owes the people a text carries it as `owes`; until it is told, it 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -315,6 +315,22 @@ def taken(turn: Turn) -> Json:
         **({"hands": list(turn.hands)} if turn.hands else {}),
         **({"hidden": Hidden.of(turn.hidden).to_json()} if turn.hidden else {}),
     }
+
+
+def added(entry: Entry) -> str:
+    """Give what somebody added to a request, in the words that a planner is told it in."""
+    return f"@{entry.body['login']} adds: {entry.body['text']}"
+
+
+def renewed(now: Record, turn: Turn) -> Json:
+    """Give the facts of a request for all that was asked for, as made again by a turn that says no more than that."""
+    request, *additions = now.asked_for
+    text = "\n\n".join((request.body["text"], *map(added, additions)))
+    foreign, strangers = (any(entry.body.get(flag) for entry in now.asked_for) for flag in ("foreign", "strangers"))
+    again = replace(
+        turn, actor=now.turn.actor, text=text, foreign=foreign, strangers=strangers, hands=(), hidden=()
+    )  # whose hands were in it is journaled with the words (`wishes`)
+    return taken(again) | ({"hidden": now.hidden.to_json()} if now.hidden.count else {})
 
 
 def turn_of(facts: Json) -> Turn:

@@ -34,7 +34,7 @@ from bot.workflow.keeping import Saving, checkout, toolhost
 from bot.workflow.ledger import current
 from bot.workflow.network import journaled
 from bot.workflow.progress import Progress
-from bot.workflow.record import Record
+from bot.workflow.record import Record, added
 from bot.workflow.spending import bound
 
 MAIN = AgentId("main")
@@ -154,10 +154,10 @@ async def watched(desk: Desk, now: Record, session: Session | None = None) -> No
 
 def unheard(session: Session, now: Record) -> list[str]:
     """List what people added to the newest request and the session has neither sent nor queued."""
-    added = (f"@{entry.body['login']} adds: {entry.body['text']}" for entry in now.asked_for[1:])
+    additions = map(added, now.asked_for[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
     sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
-    return [text for text in dict.fromkeys(added) if text not in sent and text not in session.queued]
+    return [text for text in dict.fromkeys(additions) if text not in sent and text not in session.queued]
 
 
 def session_of(desk: Desk, now: Record) -> SessionId:

@@ -1,5 +1,6 @@
 """A thread is what its journal tells: stage, plan and facts come from the entries and from nothing else."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,7 +14,7 @@ from bot.core.transcript import Json
 from bot.core.turn import Turn
 from bot.ports import Entry
 from bot.workflow.publishing import outgrown
-from bot.workflow.record import record, taken, turn_of
+from bot.workflow.record import record, renewed, taken, turn_of
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 TURN = Turn("t1", Actor(7, "ada"), "Fix it.", NOW)
@@ -126,6 +127,22 @@ def entries_of(story: str) -> tuple[Entry, ...]:
 def test_whose_words_are_planned_for(story: str, whose: set[int]) -> None:
     """A plan is of all whose words are in it, through every version that it builds on, until one is carried out."""
     assert record(entries_of(story)).requesters == whose
+
+
+@pytest.mark.req("X1", "S9")
+def test_a_request_that_is_renewed_asks_for_all_of_it() -> None:
+    """It has the words of everybody, who asked first, and all marks of the words; the turn and its time are new. What
+    the old one began on is left behind."""
+    first = {**taken(replace(TURN, hidden=("<!-- a -->",))), "base": "a" * 40, "onto": "plangate/1-old", "title": "T"}
+    more = taken(Turn("t2", Actor(8, "ben"), "Note it.", NOW, foreign=True, strangers=True, hidden=("<!-- b -->",)))
+    now = record(journal((Move.REQUESTED, first), (Move.NOTED, more)))
+    again = renewed(now, Turn("t3", Actor(9, "cem"), "@plangate retry", NOW + timedelta(hours=1)))
+    assert (again["turn"], again["turn_at"]) == ("t3", (NOW + timedelta(hours=1)).isoformat())
+    assert (again["actor"], again["login"], again["text"]) == (7, "ada", "Fix it.\n\n@ben adds: Note it.")
+    assert (again["foreign"], again["strangers"], again["hidden"]["count"]) == (True, True, 2)
+    assert not {"base", "onto", "title", "hands"} & again.keys()
+    plain = renewed(record(journal(REQUESTED)), Turn("t3", Actor(9, "cem"), "@plangate retry", NOW))
+    assert plain == {**taken(TURN), "turn": "t3"}
 
 
 @pytest.mark.req("PR3")

@@ -58,6 +58,31 @@ async def test_four_eyes_of_all_who_asked(story: Story, model: Model, way: str) 
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
+async def test_retry_of_a_stale_plan(story: Story, model: Model) -> None:
+    """It asks for all that was asked, what was added too, and whoever added it stays a requester; a thread that was
+    closed before does not stop it."""
+    configured(story, "approve:\n  four_eyes: true\n")
+    story.opens("will")
+    async with story.at_work(model.pause("p0")):
+        story.says("maya", "@plangate and note it in the changelog")
+        await story.hears()
+    await story.rests(1)
+    story.person("ada").push(HOME, {FIXED: "# another one\n"})
+    assert (await story.rests(1)).stage is Stage.STALE
+    story.person("will").close(HOME, 1)
+    await story.rests(1)
+    heard = len(model.heard)
+    story.says("will", "@plangate retry")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    task = "\n".join(model.heard[heard].texts())
+    assert WISH in task
+    assert "@maya adds: and note it in the changelog" in task
+    story.person("will").reopen(HOME, 1)
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert "`@maya`: the requester cannot approve here" in story.said("waits")[0]
+
+
 @pytest.mark.req("G4")
 async def test_own_path_classes(story: Story, model: Model) -> None:
     """Files that a project calls high need two people, and the plan says so; work beyond the plan is an amendment."""
