@@ -23,6 +23,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.core.approval import Actor
+from bot.core.errors import Broken
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, WAITS_FOR_PEOPLE, Event, Move, Stage, Thread, step
 from bot.core.names import CommitId, Digest, SessionId
 from bot.core.plan import Hidden, PlanDocument, from_json
@@ -274,8 +275,11 @@ class Record:
         return next((str(entry.body[name]) for entry in reversed(self.entries) if name in entry.body), default)
 
     def last(self, *kinds: str) -> Entry:
-        """Give the newest entry of one of some kinds."""
-        return next(entry for entry in reversed(self.entries) if entry.kind in kinds)
+        """Give the newest entry of one of some kinds; raises Broken where there is none."""
+        found = next((entry for entry in reversed(self.entries) if entry.kind in kinds), None)
+        if found is None:
+            raise Broken(f"the journal has no entry that is {' or '.join(kinds)}")
+        return found
 
     def has(self, *moves: Move) -> bool:
         """Tell whether there is an entry of one of some kinds."""

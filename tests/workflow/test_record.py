@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.core.approval import Actor
-from bot.core.errors import IllegalEvent
+from bot.core.errors import Broken, IllegalEvent
 from bot.core.gate import Move, Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument, to_json
@@ -46,6 +46,8 @@ def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
     assert (empty.stage, empty.position, empty.finished) == (Stage.LISTENING, 0, False)
     assert empty.fact("branch", "none") == "none"
     assert not empty.has(Move.PLANNED)
+    with pytest.raises(Broken, match="no entry that is planned or outgrew"):
+        empty.last(Move.PLANNED, Move.OUTGREW)
 
 
 @pytest.mark.req("PR5", "PR6")
