@@ -80,6 +80,7 @@ class Reason(StrEnum):
     PLAN_CHANGED = "plan_changed"
     PLAN_HIDDEN = "plan_hidden"
     THREAD_CLOSED = "thread_closed"
+    THREAD_LOCKED = "thread_locked"
     SCOPE_DRIFTED = "scope_drifted"
     PLAN_EXPIRED = "plan_expired"
     LOOKUP_FAILED = "lookup_failed"
@@ -143,6 +144,8 @@ class Snapshot:
     candidates: tuple[Candidate, ...] = ()
     open: bool = True
     """The thread is neither closed nor transferred."""
+    locked: bool = False
+    """The conversation is locked: nobody can react any more, and only a comment that names the digest approves."""
     drifted: tuple[str, ...] = ()
     """Files of the plan's scope that changed on the base branch since the plan's base."""
     complete: bool = True
@@ -226,11 +229,15 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
         return blocked
     judged = [(candidate, _objection(plan, snapshot, policy, candidate)) for candidate in snapshot.candidates]
     findings = tuple(Finding(reason, candidate.actor) for candidate, reason in judged if reason is not None)
-    last_words = _last_words(candidate for candidate, reason in judged if reason is None)
+    words = tuple(candidate for candidate, reason in judged if reason is None)
+    last_words = _last_words(words)
     if refused := _against(last_words):
         return Verdict(Outcome.REJECTED, refused, findings)
     if any(word.opinion is Opinion.REVISE for word in last_words):
         return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.REVISION_ASKED)))
+    if snapshot.locked:  # a yes that a lock makes void still takes back what the same person said before
+        findings += tuple(Finding(Reason.THREAD_LOCKED, word.actor) for word in words if _is_unnamed(word))
+        last_words = _last_words(word for word in words if not _is_unnamed(word))
     approvals = tuple(word for word in last_words if word.opinion is Opinion.APPROVE)
     return _counted(plan, snapshot, policy, approvals, findings=findings)
 
@@ -318,6 +325,11 @@ def _objection_to_word(plan: PlanDocument, snapshot: Snapshot, word: Candidate) 
     return None
 
 
+def _is_unnamed(word: Candidate) -> bool:
+    """Tell whether a word approves without naming the digest."""
+    return word.opinion is Opinion.APPROVE and not word.digest
+
+
 def _last_words(words: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Keep each person's newest word; at the same second a rejection outranks a revision, and that an approval."""
     weight = {Opinion.APPROVE: 0, Opinion.REVISE: 1, Opinion.REJECT: 2}
@@ -335,7 +347,9 @@ def _counted(
 ) -> Verdict:
     """Say what the approvals that hold come to: one is enough, but for tier high."""
     if not approvals:
-        return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.NOBODY)))
+        told = any(finding.reason is Reason.THREAD_LOCKED for finding in findings)
+        why = Reason.THREAD_LOCKED if snapshot.locked and not told else Reason.NOBODY
+        return Verdict(Outcome.PENDING, (), (*findings, Finding(why)))
     by = tuple(word.actor for word in approvals)
     if plan.tier != Tier.HIGH or len(by) >= policy.high_needs:
         return Verdict(Outcome.APPROVED, by, findings)

@@ -34,6 +34,7 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.PLAN_CHANGED: "the plan comment was edited and no longer shows the stored plan: ask for a new one",
         Reason.PLAN_HIDDEN: "the plan comment was deleted or hidden: ask for a new one",
         Reason.THREAD_CLOSED: "the thread is closed: open it again",
+        Reason.THREAD_LOCKED: "the thread is locked: only a comment with `approve` and the digest approves here",
         Reason.SCOPE_DRIFTED: "files of the plan's scope have changed on the base branch since the plan was made",
         Reason.PLAN_EXPIRED: "the plan has expired",
         Reason.LOOKUP_FAILED: "not everything that decides could be looked up",

@@ -34,7 +34,14 @@ from bot.ports import Proposed, Signer
 _log: Final = logging.getLogger(__name__)
 
 _DONE_TO_IT: Final = frozenset(
-    {Reason.PLAN_CHANGED, Reason.PLAN_HIDDEN, Reason.THREAD_CLOSED, Reason.REVISION_ASKED, Reason.TOO_FEW}
+    {
+        Reason.PLAN_CHANGED,
+        Reason.PLAN_HIDDEN,
+        Reason.THREAD_CLOSED,
+        Reason.THREAD_LOCKED,
+        Reason.REVISION_ASKED,
+        Reason.TOO_FEW,
+    }
 )
 """What people can do to a plan that keeps it waiting, though nobody's word was void."""
 

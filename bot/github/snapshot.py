@@ -44,7 +44,7 @@ fragment votes on ReactionConnection {
   pageInfo { hasNextPage endCursor }
 }
 """
-_SUBJECT: Final = "closed comments(last: 100) { ...comments }"
+_SUBJECT: Final = "closed locked comments(last: 100) { ...comments }"
 _QUERY: Final = f"""
 query ($owner: String!, $name: String!, $number: Int!, $branch: String!, $plan: ID!) {{
   repository(owner: $owner, name: $name) {{
@@ -120,6 +120,7 @@ class Looker:
             shown=Shown(past.since, past.intact, node["isMinimized"]),
             candidates=candidates,
             open=not subject["closed"],
+            locked=subject["locked"],
             drifted=await self._drifted(plan, _base(repository)),
             complete=known,
             plans=plan.plan,

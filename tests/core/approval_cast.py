@@ -90,7 +90,7 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
     "edited at 60": {"shown": Shown(NOON + timedelta(seconds=60))},
     "closed": {"open": False},
     "transferred": {"open": False, "shown": Shown(NOON, hidden=True)},
-    "locked": {},  # nobody can react any more; who may write still comments
+    "locked": {"locked": True},  # nobody can react any more; who may write still comments
     "a look-up failed": {"complete": False},
     "drifted": {"drifted": ("src/a.py",)},
     "other files changed": {},

@@ -84,6 +84,7 @@ LOOKS = st.builds(
     Snapshot,
     shown=st.builds(Shown, since=st.integers(-1, 2).map(lambda seconds: NOON + timedelta(seconds=seconds))),
     candidates=st.lists(WORDS, max_size=6).map(tuple),
+    locked=st.booleans(),
     requesters=st.frozensets(st.sampled_from((ASKER.id, ANA.id))),
     plans=st.integers(1, 2),
     approvers=st.none() | st.frozensets(st.sampled_from((ANA.id, BEN.id, BOT))),
@@ -99,7 +100,8 @@ def is_eligible(word: Candidate, look: Snapshot, policy: Policy) -> bool:
     may = word.role is not None and (word.listed or word.role >= policy.role)
     alone = policy.four_eyes and word.actor.id in look.requesters and word.opinion is Opinion.APPROVE
     names = word.digest in {SHORT, FULL} if word.digest else None
-    unnamed = word.way is not Way.COMMAND or look.plans == 1 or word.opinion is not Opinion.APPROVE
+    needed = look.locked or (word.way is Way.COMMAND and look.plans > 1)
+    unnamed = not needed or word.opinion is not Opinion.APPROVE
     about_this = unnamed if names is None else names
     return person and may and not alone and not word.edited and word.at > look.shown.since and about_this
 
@@ -168,6 +170,8 @@ def test_hopeful(word: Candidate, named: str) -> None:
         ("maya rejects", "maya"),
         ("maya 👍, ada 👎", "ada"),
         ("maya 👎 | drifted", "maya"),
+        ("maya 👎 | locked", "maya"),
+        ("maya 👎 at 1, maya 👍 at 2 | locked", ""),
         ("maya 👎 | altered", "maya"),
         ("maya 👎 | expired long ago", "maya"),
         ("maya 👎 at 59 | edited at 60", "maya"),

@@ -110,7 +110,7 @@ class Oracle:
         counting = [(who, what) for who in PEOPLE if (what := self.last_word(who, self.newest_content()))]
         if any(what == "no" for _, what in counting):
             return "rejected"
-        approvers = [who for who, what in counting if what == "yes"]
+        approvers = [who for who in PEOPLE if self.last_word(who, self.newest_content(), self.locked()) == "yes"]
         if not approvers or any(what == "revise" for _, what in counting):
             return "pending"
         enough = not self.rules.high or len(approvers) >= 2 or set(self.who_may()) <= set(approvers)
@@ -118,12 +118,12 @@ class Oracle:
 
     # --- who, and what they said of the plan that is shown -----------------------------------------------------
 
-    def last_word(self, who: str, after: int) -> str:
+    def last_word(self, who: str, after: int, in_writing: bool = False) -> str:
         """The newest thing that this person said of the plan after a second and that counts; in one second no before
-        revise before yes."""
+        revise before yes. In writing a yes is only what names the digest."""
         if not self.has_the_role(who):
             return ""
-        said = [(at, what) for at, what in self.said(who) if at > after]
+        said = [(at, what) for at, what in self.said(who, in_writing) if at > after]
         if self.rules.four_eyes and who == self.requester:
             said = [(at, what) for at, what in said if what != "yes"]
         if not said:
@@ -132,14 +132,14 @@ class Oracle:
         words = {what for at, what in said if at == newest}
         return next(what for what in ("no", "revise", "yes") if what in words)
 
-    def said(self, who: str) -> Iterator[tuple[int, str]]:
+    def said(self, who: str, in_writing: bool) -> Iterator[tuple[int, str]]:
         for emoji, what in (("👍", "yes"), ("🚀", "yes"), ("👎", "no"), ("😕", "revise")):
-            if (at := self.reacted(who, emoji)) is not None:
+            if (at := self.reacted(who, emoji)) is not None and not (in_writing and what == "yes"):
                 yield at, what
-        if (tick := self.tick()) is not None and tick.who == who:
+        if not in_writing and (tick := self.tick()) is not None and tick.who == who:
             yield tick.at, "yes"
         for comment in self.comments(who):
-            if self.is_approval(comment.how):
+            if self.is_approval(comment.how) and not (in_writing and comment.how == "approve"):
                 yield comment.at, "yes"
             elif comment.how == "reject":
                 yield comment.at, "no"
@@ -265,6 +265,10 @@ class Oracle:
 
     def closed(self) -> bool:
         return self.last_of(self.past, "closes", "reopens") == "closes"
+
+    def locked(self) -> bool:
+        """The only way to say yes in a locked thread is a comment that names the digest."""
+        return self.last_of(self.past, "locks", "unlocks") == "locks"
 
     def github_fails(self) -> bool:
         return self.last_of(self.past, "GitHub fails", "GitHub works") == "GitHub fails"

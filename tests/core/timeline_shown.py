@@ -117,7 +117,7 @@ class Bot:
         self.comment: Comment
         self.requester = ""
         self.plans = 0
-        self.closed = self.fails = False
+        self.closed = self.locked = self.fails = False
         self.now = 0
 
     def take(self, event: happened.Event) -> None:
@@ -150,6 +150,8 @@ class Bot:
                 self.roles[event.who] = event.how
             case "closes" | "reopens":
                 self.closed = event.what == "closes"
+            case "locks" | "unlocks":
+                self.locked = event.what == "locks"
             case "GitHub fails" | "GitHub works":
                 self.fails = event.what == "GitHub fails"
             case "says":
@@ -279,6 +281,7 @@ class Bot:
             Shown(past.since, past.intact, plan.folded),
             tuple(replace(word, role=roles[word.actor.login]) for word in words),
             open=not self.closed,
+            locked=self.locked,
             drifted=("src/a.py",) if plan.drifted else (),
             complete=None not in roles.values(),
             requesters=requesters,

@@ -262,29 +262,32 @@ async def test_reactions_are_read_beyond_the_first_page(ground: Ground) -> None:
 
 @pytest.mark.req("A5")
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "reasons"),
     (
-        ("close", Reason.THREAD_CLOSED),
-        ("minimise", Reason.PLAN_HIDDEN),
-        ("delete", Reason.PLAN_HIDDEN),
-        ("drift", Reason.SCOPE_DRIFTED),
+        ("close", [Reason.THREAD_CLOSED]),
+        ("lock", [Reason.THREAD_LOCKED, Reason.NOBODY]),
+        ("minimise", [Reason.PLAN_HIDDEN]),
+        ("delete", [Reason.PLAN_HIDDEN]),
+        ("drift", [Reason.SCOPE_DRIFTED]),
     ),
 )
-async def test_what_happens_to_the_plan_is_seen(ground: Ground, change: str, reason: Reason) -> None:
-    """Closed, folded, deleted, outdated: each has its reason, whoever approved before."""
+async def test_what_happens_to_the_plan_is_seen(ground: Ground, change: str, reasons: list[Reason]) -> None:
+    """Closed, locked, folded, deleted, outdated: each has its reason, whoever approved before."""
     shown = await Shown.on(ground)
     ground.person("mia").react(shown.comment, "+1")
     ada = ground.person("ada")
     match change:
         case "close":
             ada.close(HOME, shown.plan.thread)
+        case "lock":
+            ada.lock(HOME, shown.plan.thread)
         case "minimise":
             ada.minimize(shown.comment.id)
         case "delete":
             ada.delete_comment(shown.comment.id)
         case _:
             ada.push(HOME, {"src/a.py": "a = 2\n"})
-    assert await shown.reasons() == [reason]
+    assert await shown.reasons() == reasons
 
 
 @pytest.mark.req("A5")

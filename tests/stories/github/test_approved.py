@@ -19,10 +19,17 @@ def approves_by_hand(story: Story, way: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.req("A1", "A5")
 async def test_locked(story: Story) -> None:
-    """In a locked thread nobody can react; a command counts."""
+    """In a locked thread no reaction counts, one from before the lock neither: that is told once, and a command that
+    names the digest counts."""
     await story.planned()
-    story.person("maya").lock(HOME, 1)
+    story.reacts("maya", "+1")
+    story.person("ada").lock(HOME, 1)
+    for _ in range(2):
+        assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    (notice,) = story.said("waits")
+    assert "`@maya`: the thread is locked: only a comment with `approve` and the digest approves here" in notice
     story.says("maya", f"@plangate approve {story.digest[:12]}")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 

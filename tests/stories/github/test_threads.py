@@ -150,7 +150,8 @@ async def test_asked_on_a_closed_thread(story: Story) -> None:
 @pytest.mark.soak
 @pytest.mark.req("A5")
 async def test_locked_while_working(story: Story, model: Model) -> None:
-    """Locking a thread takes nothing back: the work goes on, its comments are posted, and a wish is heard."""
+    """Locking a thread stops no work, and a wish is heard; but what was done is published only when somebody approves
+    as it is done in a locked thread."""
     await story.planned()
     story.reacts("maya", "+1")
     async with story.at_work(model.pause("w1")):
@@ -158,8 +159,12 @@ async def test_locked_while_working(story: Story, model: Model) -> None:
         said = story.says("will", "@plangate and note it in the changelog")
         await story.hears()
     assert story.signs(said) == []  # nobody can react in a locked conversation
-    assert len(story.pulls()) == 1
+    assert story.stage is WAITS
+    assert story.nothing_done()
+    worked = model.worked
+    story.says("maya", f"@plangate approve {story.digest[:12]}")
     assert (await story.rests(1)).stage is WAITS
+    assert (len(story.pulls()), model.worked) == (1, worked)
     assert len(story.plans()) == 2
 
 
