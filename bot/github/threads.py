@@ -91,10 +91,20 @@ class Said:
     body: str
     at: datetime
     edited: bool = False
-    parts: tuple[str, ...] = ()
-    """The comments of a review, each with its place before it."""
+    notes: tuple[tuple[str, str], ...] = ()
+    """The comments of a review: the place of each, and what it says."""
     editors: tuple[Actor, ...] = ()
     """Who edited it last."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Everything that was written, each text by itself."""
+        return (self.body, *(body for _, body in self.notes))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The same, but for what is blank, with the place of each comment of a review before it."""
+        return tuple(part for part in (self.body, *map("\n\n".join, self.notes)) if part.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +195,7 @@ def context(thread: Thread, limit: int = CONTEXT_LIMIT) -> str:
 
 
 def _quoted(said: Said) -> str:
-    body = "\n\n".join(visible(part).text for part in (said.body, *said.parts) if part.strip())
+    body = "\n\n".join(visible(part).text for part in said.parts)
     head = f"@{said.actor.login} at {said.at:%Y-%m-%d %H:%M} UTC{', edited' if said.edited else ''}:"
     return "\n".join(f"> {line}".rstrip() for line in (head, *body.split("\n")))
 
@@ -246,9 +256,9 @@ def _reviews(nodes: Iterable[Json]) -> Iterable[Said]:
         bare = not node["body"].strip()
         key = f"review-comment-{comments[0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
         edited = _edited(node) or any(map(_edited, comments))
-        parts = tuple(f"{_place(comment)}\n\n{comment['body']}" for comment in comments)
+        notes = tuple((_place(comment), comment["body"]) for comment in comments)
         editors = _editors(node, *comments)
-        yield Said(key, actor(node["author"]), node["body"], time(node["submittedAt"]), edited, parts, editors)
+        yield Said(key, actor(node["author"]), node["body"], time(node["submittedAt"]), edited, notes, editors)
 
 
 def _place(comment: Json) -> str:

@@ -39,7 +39,7 @@ class Listener:
 
     def addressed(self, thread: Thread, said: Said) -> bool:
         """Tell whether something that was said speaks to the bot."""
-        if any(mentions(part, self.mention) for part in (said.body, *said.parts)):
+        if any(mentions(text, self.mention) for text in said.words):
             return True
         return said in thread.reviews and thread.opened.actor.id == self.bot.id
 
@@ -73,9 +73,10 @@ async def strangers(thread: Thread, listener: Listener, roles: Roles) -> bool:
 
 def _turn(thread: Thread, said: Said, mention: str) -> Turn:
     """Read a turn as people see it. A command keeps its line, mention and all, as its first line."""
-    shows = [visible(part) for part in (said.body, *said.parts) if part.strip()]
+    shows = [visible(part) for part in said.parts]
     text = "\n\n".join(without_mention(part.text, mention) for part in shows).strip()
-    command = next((line for line in command_lines(said.body) if parse(line, mention) is not None), "")
+    lines = (line for body in said.words for line in command_lines(body))
+    command = next((line for line in lines if parse(line, mention) is not None), "")
     if command:
         rest = [line for line in text.split("\n") if line.strip() != without_mention(command, mention)]
         text = "\n".join((command, *rest)).strip()

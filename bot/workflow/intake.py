@@ -129,7 +129,8 @@ async def _command(desk: Desk, now: Record, turn: Turn, said: Command) -> Record
     allowed = may_command(desk, now, turn, said.verb)
     match said.verb:
         case Verb.REVISE:
-            return await _request(desk, now, turn, said.argument)
+            _, *below = turn.text.split("\n")
+            return await _request(desk, now, turn, "\n".join((said.argument, *below)).strip())
         case Verb.STOP if allowed and now.stage in _UNDER_WAY:
             owes = reply_text.stopped(turn.actor.login, desk.orders.mention)
             return await append(desk, now, Done(Move.STOPPED, taken(turn) | {"owes": owes}))

@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.gate import Stage
 from bot.testing.github.changes import LineNote
-from tests.stories.github.ground import FIXED, HOME, Story, soak
+from tests.stories.github.ground import FIXED, HOME, WISH, Model, Story, soak
 
 pytestmark = pytest.mark.long
 
@@ -114,3 +114,24 @@ async def test_nothing_by_itself(story: Story) -> None:
     assert (await story.rests(2)).stage is Stage.LISTENING
     assert len(story.model.heard) == asked
     assert story.comments(2) == []
+
+
+@pytest.mark.req("PR3")
+async def test_commands_in_review_comments(story: Story, model: Model) -> None:
+    """A command on a line of the diff is one: what decides is asked for as a comment, and `revise` keeps its place."""
+    will = story.person("will")
+    will.push(HOME, {"NEW.md": "New.\n"}, branch="feature")
+    will.open_pull(HOME, "Ships free", head="feature", body=f"@plangate {WISH}")
+    await story.rests(1)
+    heard = len(model.heard)
+
+    async def after(body: str) -> Stage:
+        story.person("maya").review(HOME, 1, "", notes=[LineNote("NEW.md", 1, body)])
+        return (await story.rests(1)).stage
+
+    assert await after("@plangate reject") is Stage.AWAITING_APPROVAL
+    assert "not from a review: say it there" in story.said("tell")[-1]
+    assert len(model.heard) == heard
+    assert await after("@plangate revise say here:\n- why") is Stage.AWAITING_APPROVAL
+    assert story.records[1].turn.text == "say here:\n`NEW.md:1`\n\n\n- why"
+    assert await after("Rather not.\n\n/plangate stop") is Stage.STOPPED
