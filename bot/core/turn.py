@@ -33,6 +33,8 @@ class Turn:
     """Whether the comment was ever edited: then it is no command (A4a)."""
     foreign: bool = False
     """Whether the words may be somebody else's: they were edited, or a label only points at them."""
+    mark: bool = False
+    """Whether nothing was said: the label was set, or the bot assigned."""
     strangers: bool = False
     """Whether the planner reads words of people on the thread who have no rights here."""
     hands: tuple[int, ...] = ()

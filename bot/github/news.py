@@ -99,7 +99,7 @@ class Fresh:
         thread = self.thread
         fresh = (said for said in thread.everything() if said.key not in heard and listener.hears(said.actor))
         keys = {said.key for said in fresh if listener.addressed(thread, said)}
-        if self._crowded(since) or ("issue" not in keys | heard and self._marked(listener)):
+        if self._crowded(since) or ("issue" not in keys and self._marked(listener)):
             keys.add(f"moved-{self.at:%Y%m%dT%H%M%S}")  # which of it is new cannot be told from here
         return frozenset(keys)
 

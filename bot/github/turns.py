@@ -46,20 +46,18 @@ class Listener:
 
 async def turns(thread: Thread, seen: Collection[str], listener: Listener, roles: Roles) -> tuple[Turn, ...]:
     """Give the turns of a thread that were not seen, oldest first, each with its author's role looked up."""
-    found, asks = await asyncio.to_thread(_spoken, thread, frozenset(seen), listener)
-    if not asks:
-        found += [turn async for turn in _marks(thread, seen, listener, roles)]
+    found = await asyncio.to_thread(_spoken, thread, frozenset(seen), listener)
+    found += [turn async for turn in _marks(thread, seen, listener, roles)]
     known = [
         replace(turn, role=await roles.of(turn.actor), listed=bool(await roles.listed(turn.actor))) for turn in found
     ]
     return tuple(sorted(known, key=lambda turn: turn.at))
 
 
-def _spoken(thread: Thread, seen: frozenset[str], listener: Listener) -> tuple[list[Turn], bool]:
-    """Read what speaks to the bot and was not seen, and tell whether the issue itself does; it may take seconds."""
-    fresh = (said for said in thread.everything() if said.key not in seen or said is thread.opened)
-    spoken = [said for said in fresh if listener.hears(said.actor) and listener.addressed(thread, said)]
-    return [_turn(thread, said, listener.mention) for said in spoken if said.key not in seen], thread.opened in spoken
+def _spoken(thread: Thread, seen: frozenset[str], listener: Listener) -> list[Turn]:
+    """Read what speaks to the bot and was not seen; it may take seconds."""
+    fresh = (said for said in thread.everything() if said.key not in seen and listener.hears(said.actor))
+    return [_turn(thread, said, listener.mention) for said in fresh if listener.addressed(thread, said)]
 
 
 async def strangers(thread: Thread, listener: Listener, roles: Roles) -> bool:
@@ -111,14 +109,15 @@ async def _marks(thread: Thread, seen: Collection[str], listener: Listener, role
         if kind in wanted and _about_us(event, listener.bot):
             newest[kind] = event
     shows = visible(thread.opened.body)
-    text = f"{_title(thread)}\n\n{shows.text}".strip()
+    text = f"{_title(thread)}\n\n{without_mention(shows.text, listener.mention)}".strip()
     for kind, event in newest.items():
         who = rest_actor(event.get("assigner") or event["actor"])
         key = f"{'label' if kind == 'labeled' else kind}-{event['id']}"
         if listener.hears(who) and key not in seen:
             foreign = thread.opened.edited or thread.opened.actor.id != who.id
             at, edited, hands = time(event["created_at"]), thread.opened.edited, _hands(thread.opened, who)
-            yield Turn(key, who, text, at, edited=edited, foreign=foreign, hands=hands, hidden=shows.removed)
+            said = Turn(key, who, text, at, edited=edited, foreign=foreign, hands=hands, hidden=shows.removed)
+            yield replace(said, mark=True)
 
 
 async def _events(door: Door, address: Address, number: int) -> AsyncIterator[Json]:

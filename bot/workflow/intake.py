@@ -6,6 +6,7 @@ afterwards where the work was approved. No turn is dropped: one whose author's r
 else waiting, and is asked for again.
 """
 
+from datetime import datetime, timedelta
 from typing import Final
 
 from bot.agent.modes import Mode, following
@@ -27,12 +28,18 @@ _UNDER_WAY: Final = frozenset(ON_ENTER)
 _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage.STALE, Stage.EXPIRED})
 
 
+WITH_IT: Final = timedelta(minutes=1)
+"""A label that is set so soon after an issue was opened is part of opening it."""
+
+
 async def take_in(desk: Desk, now: Record) -> Record:
     """Journal every new turn; at a terminal, where there is none and the thread was interrupted, go on from there."""
     turns = await desk.dialogue.turns(now.seen)
     desk.unheard[:] = sorted({turn.actor.login for turn in turns if turn.role is None})
     for turn in turns:
-        if turn.role is not None:
+        if turn.mark and _asked_already(now, turn):
+            now = await note(desk, now, HEARD, taken(turn))
+        elif turn.role is not None:
             now = await _take(desk, now, turn)
     if desk.orders.same_session and not turns and now.stage in _INTERRUPTED:
         now = await append(desk, now, Done(_again(now)))
@@ -76,6 +83,14 @@ async def _take(desk: Desk, now: Record, turn: Turn) -> Record:
             return await _heard(desk, now, turn, owes=reply_text.did_you_mean(said.line, said.nearest))
         case Command():
             return await _command(desk, now, turn, said)
+
+
+def _asked_already(now: Record, mark: Turn) -> bool:
+    """Tell whether a mark came with the issue's own words, and these were accepted: both are one turn."""
+    bodies = (entry for entry in now.entries if entry.body.get("turn") == "issue")
+    accepted = (entry for entry in bodies if entry.kind in {Move.REQUESTED, Move.NOTED} or "owes" in entry.body)
+    opened = ((entry.at, datetime.fromisoformat(entry.body["turn_at"]) + WITH_IT) for entry in accepted)
+    return any(mark.at <= max(times) for times in opened)
 
 
 def _said(desk: Desk, turn: Turn) -> Command | Mistaken | None:

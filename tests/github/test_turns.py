@@ -8,6 +8,7 @@ import pytest
 
 from bot.core.approval import Actor
 from bot.core.names import RepositoryId, ThreadNumber
+from bot.github.news import Fresh
 from bot.github.permissions import Roles
 from bot.github.repository import Address
 from bot.github.threads import Said, Thread
@@ -56,13 +57,11 @@ async def test_marks_are_turns_of_who_set_them(thread: Thread, keys: list[str]) 
     assert {(turn.actor.id, turn.text) for turn in found} <= {(3, "# Title\n\nfix the bug")}
 
 
-async def test_an_issue_that_mentions_needs_no_mark() -> None:
-    """An issue that speaks to the bot and has the label is one turn, not two."""
-    said = replace(OPENED, body="@plangate fix the bug")
-    with scripted(Reply(404, {"message": "Not Found"})) as (door, script, _):
-        found = await turns(replace(THREAD, opened=said), (), Listener(BOT), Roles(door, Address("acme", "pocket")))
-    assert [turn.key for turn in found] == ["issue"]
-    assert not [asked for asked in script.asked if asked.path.endswith("/events")]
+def test_a_mark_may_be_new_where_the_issue_was_heard() -> None:
+    """Whoever sets the label on an issue that spoke in vain is found as well, though no event told of it."""
+    thread = replace(THREAD, opened=replace(OPENED, body="@plangate fix the bug"))
+    found = [Fresh(thread, AT).may_speak(Listener(BOT), AT, frozenset(heard)) for heard in ((), ("issue",))]
+    assert found == [{"issue"}, {"moved-20260101T000000"}]
 
 
 async def test_marks_that_cannot_be_seen_do_not_stop_the_rest() -> None:

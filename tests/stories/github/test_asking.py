@@ -4,6 +4,7 @@ import pytest
 
 from bot.core.gate import Stage
 from bot.testing.model.reply import say
+from bot.testing.sample import TITLE
 from tests.stories.github.ground import HOME, WISH, Model, Story
 
 pytestmark = pytest.mark.long
@@ -86,6 +87,31 @@ async def test_label_and_assignment(story: Story, way: str) -> None:
     assert WISH in story.model.heard[0].texts()[0]
     await story.rests()
     assert len(story.plans()) == 1
+
+
+async def test_adopted_by_label(story: Story) -> None:
+    """What somebody asked who may not is asked for by the label of somebody who may, as if it had no mention."""
+    issue = story.opens("rita")
+    await story.rests()
+    story.person("maya").label(HOME, 1, "plangate")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert story.signs(issue) == ["confused", "eyes"]
+    assert story.records[1].turn.text == f"# {TITLE}\n\n{WISH}"
+
+
+@pytest.mark.req("PR2")
+async def test_label_beside_the_mention(story: Story) -> None:
+    """A label that the issue was opened with is one turn with its mention; one that is set later asks again."""
+    story.opens("will")
+    story.person("tess").label(HOME, 1, "plangate")
+    for _ in range(2):
+        await story.rests()
+        assert (len(story.plans()), story.signs(story.issue(1))) == (1, ["eyes"])
+    story.advance(60)
+    story.person("will").unlabel(HOME, 1, "plangate")
+    story.person("will").label(HOME, 1, "plangate")
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert len(story.plans()) == 2
 
 
 async def test_question(story: Story, model: Model) -> None:
