@@ -33,6 +33,7 @@ from bot.compose.parts import (
     sandbox_limits_of,
     web_of,
 )
+from bot.compose.polling import Polling
 from bot.compose.resting import Resting
 from bot.compose.run import Run, both
 from bot.config import Settings, configuration
@@ -45,7 +46,6 @@ from bot.core.redaction import Redactor
 from bot.github import repository, runs
 from bot.github.dialogue import GitHubDialogue, Manners
 from bot.github.door import Door
-from bot.github.poll import fingerprints
 from bot.github.pulls import GitHubPulls
 from bot.github.turns import Listener
 from bot.ports import Clock, Place
@@ -75,8 +75,6 @@ POLLED = WAITS_FOR_PEOPLE | AT_WORK
 """Stages in which a reaction to the plan matters: an approval, or a 👎 that stops the work; or a tick in a question."""
 STILL: Final = timedelta(minutes=15)
 """A thread whose ref did not move for so long has no job at it."""
-TOLD: Final = 2
-"""At how many polls a change of a plan comment is told of."""
 REMEMBERED: Final = 5_000
 """Threads of which it is remembered what was heard; of the others it is looked up again."""
 
@@ -110,9 +108,7 @@ class GitHubHost:
     """What the sessions of this process did."""
     connections: Connections = field(init=False)
     model: "AnthropicModel" = field(init=False)
-    _shown: dict[Address, str] = field(default_factory=dict)
-    _seen: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """What a poll saw of each plan comment last, and how often it was told of."""
+    _polling: Polling = field(init=False)
     _resting: Resting = field(default_factory=Resting)
     _heard: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
 
@@ -121,6 +117,7 @@ class GitHubHost:
         if not self.redactor.values:
             self.redactor = redactor_of(self.settings)
         self.connections = Connections(self.settings, self.clock, self.redactor)
+        self._polling = Polling(self.connections)
         self.model = model_of(self.settings, self.clock)
         return self
 
@@ -180,22 +177,8 @@ class GitHubHost:
         return tuple(found)
 
     async def changed(self, addresses: Iterable[Address]) -> tuple[Address, ...]:
-        """Tell whose plan got a reaction or an edit since the last call: one query for up to 100 plans.
-
-        Each is told of at two calls: where reads lag, the look after the first may not see what the poll saw.
-        """
-        groups: dict[int | None, dict[str, Address]] = {}
-        for address in addresses:
-            if plan := self._shown.get(address):
-                groups.setdefault(address.installation, {})[plan] = address
-        moved = []
-        for installation, plans in groups.items():
-            for plan, print_ in (await fingerprints(self.connections.poller(installation), tuple(plans))).items():
-                before, told = self._seen.get(plan, ("", 0))
-                if print_ != before or told < TOLD:
-                    self._seen[plan] = print_, told + 1 if print_ == before else 1
-                    moved.append(plans[plan])
-        return tuple(moved)
+        """Tell whose plan, or question, got a reaction or an edit since the last call."""
+        return await self._polling.changed(addresses)
 
     def is_bot(self, actor: int | None) -> bool:
         """Tell whether an account is known to be the bot's own: what it does wakes nobody."""
@@ -247,9 +230,9 @@ class GitHubHost:
         while len(self._heard) > REMEMBERED:
             del self._heard[next(iter(self._heard))]
         if now.stage in POLLED or self._is_void(now):
-            self._shown[address] = now.fact("question" if now.stage is Stage.ASKED else "shown")
+            self._polling.show(address, now.fact("question" if now.stage is Stage.ASKED else "shown"))
         else:
-            self._shown.pop(address, None)
+            self._polling.show(address, "")
         return now
 
     @asynccontextmanager

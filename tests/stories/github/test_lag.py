@@ -2,11 +2,14 @@
 
 import pytest
 
-from bot.core.errors import Transient
+from bot.compose.github import Address
+from bot.core.errors import PlangateError, Transient
 from bot.core.gate import Stage
+from bot.testing.github.credentials import install, suspend
 from bot.testing.github.faults import Fault, Plan, frozen
 from bot.testing.model.reply import say
-from tests.stories.github.ground import HOME, Model, Story
+from bot.testing.sample import FILES
+from tests.stories.github.ground import HOME, WISH, Model, Story
 
 pytestmark = pytest.mark.long
 
@@ -121,3 +124,26 @@ async def test_an_asker_who_cannot_be_looked_up(story: Story) -> None:
     story.github.faults.clear()
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
     assert story.signs(issue) == ["confused"]
+
+
+@pytest.mark.req("PR3", "W3")
+async def test_a_poll_of_two_installations(story: Story) -> None:
+    """One that was suspended since keeps no reaction of the other's unseen; it is told of where nothing else is."""
+    world = story.world
+    world.add_user("other", "Organization")
+    world.add_repository("other/shop", FILES)
+    world.set_role("other/shop", "ada", "admin")
+    other = install(world, story.github.app, "other")
+    repository = world.repository("other/shop")
+    story.person("ada").open_issue("other/shop", "Title", f"@plangate {WISH}")
+    theirs = Address(other.id, repository.id, "other", "shop", 1)
+    assert (await story.host.look(theirs)).stage is Stage.AWAITING_APPROVAL
+    await story.planned()
+    both = (theirs, story.address())
+    assert [len(await story.host.changed(both)) for _ in range(3)] == [2, 2, 0]
+    suspend(world, other)
+    story.reacts("maya", "+1")
+    assert [await story.host.changed(both) for _ in range(2)] == [(story.address(),)] * 2
+    with pytest.raises(PlangateError):
+        await story.host.changed(both)
+    assert await story.host.changed(both[1:]) == ()
