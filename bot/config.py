@@ -44,7 +44,7 @@ _SECRETS = {
 }
 
 
-_LEVELS: Final = ("info", "warning", "error")
+_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
 class Secret:
@@ -238,13 +238,13 @@ def decoy_variable(value: str) -> None:
     os.environ["RELEASE_TOKEN"] = value
 
 
-def log_style() -> tuple[str, str]:
+def log_style(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
     """Give the form of logs, text or json, and from which level on lines are written, such as ``INFO``."""
-    env = environment()
+    env = environment(environ)
     form, level = env.get("PLANGATE_LOG", "text").strip(), env.get("PLANGATE_LOG_LEVEL", "info").strip()
     if form not in {"text", "json"}:
         raise Misconfigured(f"no form of logs: {form!r}", where="PLANGATE_LOG", mend="set it to text or json")
-    if level.lower() not in _LEVELS:
+    if level.lower() not in {*_LEVELS, "warn"}:
         raise Misconfigured(
             f"no level: {level!r}", where="PLANGATE_LOG_LEVEL", mend=f"set it to {' or '.join(_LEVELS)}"
         )

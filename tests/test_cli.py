@@ -121,7 +121,7 @@ def test_secrets_are_in_no_output(tmp_path: Path) -> None:
         ("run o/r#1 --dry-run", {}, "on a thread, people ask and approve (--dry-run): use it with --repo alone"),
         ("run o/r#1 --yes", {}, "on a thread, people ask and approve (--yes): use it with --repo alone"),
         ("run o/r#1 --prompt x", {}, "on a thread, people ask and approve (--prompt): use it with --repo alone"),
-        ("sweep", {"PLANGATE_LOG_LEVEL": "loud"}, "(PLANGATE_LOG_LEVEL): set it to info or warning or error"),
+        ("sweep", {"PLANGATE_LOG_LEVEL": "loud"}, "(PLANGATE_LOG_LEVEL): set it to debug or info or"),
         ("sweep", {"PLANGATE_GITHUB_TOKEN": "x", "PLANGATE_DATA_DIR": "/etc/passwd"}, "Not a directory (/etc/passwd/"),
         ("sweep", {"PLANGATE_APP_ID": "1", "PLANGATE_PRIVATE_KEY_PATH": sys.executable}, "not a text (PLANGATE_"),
         ("demo --dir /etc/passwd", {}, "File exists (/etc/passwd): let this user write there, or"),

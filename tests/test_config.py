@@ -1,6 +1,7 @@
 """Settings come from the environment, configuration from one strict file; mistakes are named with their place."""
 
 import json
+import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from bot.compose.parts import gate_of
-from bot.config import Secret, configuration, settings
+from bot.config import Secret, configuration, log_style, settings
 from bot.configuration import LARGEST, Configuration
 from bot.core.errors import Misconfigured
 
@@ -66,6 +67,14 @@ def test_a_bad_variable_is_named(name: str, value: str) -> None:
     with pytest.raises(Misconfigured) as raised:
         settings({name: value})
     assert (raised.value.where, bool(raised.value.mend), raised.value.exit_code) == (name, True, 2)
+
+
+@pytest.mark.parametrize("name", ("debug", "INFO", "warn", "Warning", "error", "critical"))
+def test_levels_go_by_their_usual_names(name: str) -> None:
+    """In either case, and each is one that logging knows."""
+    _, level = log_style({"PLANGATE_LOG_LEVEL": name})
+    assert level.lower() == name.lower()
+    assert level in logging.getLevelNamesMapping()
 
 
 @pytest.mark.req("PR4")
