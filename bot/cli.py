@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
 from bot.config import redactor
 from bot.core.errors import Broken, Misconfigured, PlangateError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bot.compose.run import Run
 
 INTERRUPTED: Final = 130
+_DEBUG: Final = "show a traceback when something fails"
 _NO_SUCCESS: Final = frozenset({4, 5})
 _CURES: Final = {
     errno.ENOSPC: "make room where PLANGATE_DATA_DIR is",
@@ -38,9 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Nothing is written to standard output or error that holds a secret, tracebacks included (PR4).
     """
-    arguments = _parser().parse_args(argv)
     with redirected(redactor()):
-        return _performed(arguments)
+        return _performed(_parsed(sys.argv[1:] if argv is None else argv))
 
 
 def _performed(arguments: argparse.Namespace) -> int:
@@ -75,12 +75,26 @@ def _denied(error: OSError) -> Misconfigured:
     return Misconfigured(error.strerror or str(error) or type(error).__name__, where=where, mend=cure)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells wrong usage as every other mistake is told: in one line with its cure."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with what is wrong and where the right usage stands."""
+        self.exit(Misconfigured.exit_code, f"plangate: {' '.join(message.split())}: see {self.prog} --help\n")
+
+
+def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+    if list(argv) == ["action"]:  # what action.yml starts; nobody types it, so help and mistakes do not name it
+        return argparse.Namespace(command="action", debug=False)
+    return _parser().parse_args(argv)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="plangate",
         description="A coding bot that plans first and works only after a person has approved the plan.",
     )
-    parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
+    parser.add_argument("--debug", action="store_true", help=_DEBUG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="one request from the terminal: plan, approval, work, branch")
     _run_flags(run)
@@ -104,9 +118,10 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--fix", action="store_true", help="install what is missing, where that is possible")
     init = commands.add_parser("init", help="write the workflow and the configuration into a project")
     init.add_argument("dir", type=Path, nargs="?", default=Path(), metavar="DIR", help="the top of its repository (.)")
-    commands.add_parser("action")  # what action.yml starts; nobody types it, so help does not name it
     commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
     commands.add_parser("version", help="print the version")
+    for command in commands.choices.values():  # also after the command; where it is not, what stood before counts
+        command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG)
     return parser
 
 

@@ -57,11 +57,11 @@ def test_run_has_its_flags(flag: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing to do is exit code 2 with the usage."""
+    """Nothing to do is exit code 2, and says where the commands stand."""
     with pytest.raises(SystemExit) as ended:
         main([])
     assert ended.value.code == 2
-    assert "usage: plangate" in capsys.readouterr().err
+    assert capsys.readouterr().err == "plangate: the following arguments are required: COMMAND: see plangate --help\n"
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -143,14 +143,29 @@ def test_wrong_usage_is_one_line_with_its_cure(arguments: str, variables: dict[s
         ("run --repo . --max-cost-usd x", "not a positive number of dollars: 'x'"),
         ("serve --port 65536", "not a port between 0 and 65535: '65536'"),
         ("demo --port -1", "not a port between 0 and 65535: '-1'"),
+        ("rum", "invalid choice: 'rum'"),
+        ("serve --prot 1", "unrecognized arguments: --prot 1: see plangate --help"),
+        ("run --repo . o/r#1", "not allowed with argument --repo: see plangate run --help"),
+        ("replay", "required: FILE: see plangate replay --help"),
     ),
 )
 def test_a_wrong_value_is_named(arguments: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The flag's own words, not those of a conversion, and no traceback."""
+    """One line with the flag's own words and where the right ones stand; what nobody types is not offered."""
     with pytest.raises(SystemExit) as ended:
         main(arguments.split())
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.startswith("plangate: ")
+    assert told.count("\n") == 1
+    assert "'action'" not in told
+
+
+@pytest.mark.parametrize("arguments", ("--debug run o/r#1 --yes", "run o/r#1 --yes --debug", "run o/r#1 --yes"))
+def test_a_traceback_is_shown_on_request(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """--debug counts before the command and after it."""
+    assert main(arguments.split()) == 2
+    assert ("Traceback" in capsys.readouterr().err) == ("--debug" in arguments)
 
 
 def test_a_look_at_a_thread_collects_its_litter() -> None:
