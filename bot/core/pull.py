@@ -24,5 +24,6 @@ class PullRequest:
 
     number: int
     url: str
+    draft: bool = False
     undone: tuple[str, ...] = ()
     """Which labels and reviewers it did not get, and why; the pull request stands all the same."""

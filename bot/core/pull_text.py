@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from bot.core.approval import Reason, Verdict
-from bot.core.comment import REASONS, cell, contract, fenced, folded, table
+from bot.core.comment import NAMED, REASONS, cell, code, contract, fenced, folded, table
 from bot.core.inert import POSTED_CHARACTERS, cut
 from bot.core.lines import short
 from bot.core.plan import PlanDocument, disarmed
+from bot.core.pull import PullRequest
 
 _SUBJECT_ROOM: Final = 72
 _ENOUGH: Final = frozenset({Reason.CODE_OWNER, Reason.NOBODY_ELSE})
@@ -16,6 +17,7 @@ _CHECKS_SHOWN: Final = 30
 _OUTPUTS_SHOWN: Final = 3
 _OUTPUT_ROOM: Final = 2_000
 _ENDING_ROOM: Final = 200
+_UNDONE_ROOM: Final = 300
 """The bounds of a pull request's body, in characters and in how many: the plan gets what they leave of it."""
 
 
@@ -58,9 +60,14 @@ def pull_body(
     return "\n\n".join(parts) + "\n"
 
 
-def published(number: int) -> str:
-    """Say that the pull request is there."""
-    return f"Pull request #{number} is ready for review."
+def published(pull: PullRequest) -> str:
+    """Say that the pull request is there, whether it is a draft, and which labels and reviewers it did not get."""
+    at = "is there, as a draft" if pull.draft else "is ready for review"
+    rows = [f"- {code(short(each, _UNDONE_ROOM))}" for each in pull.undone[:NAMED]]
+    if len(pull.undone) > NAMED:
+        rows.append(f"- and {len(pull.undone) - NAMED} more")
+    undone = "\n".join(["", "", "It could not be given all that the configuration names:", "", *rows]) if rows else ""
+    return f"Pull request #{pull.number} {at}.{undone}"
 
 
 def _approvers(verdict: Verdict) -> str:

@@ -35,7 +35,7 @@ class GitHubPulls:
         order = replace(order, title=clean(order.title), body=clean(order.body))
         pull = await self._ensured(order, order.body.rstrip())
         undone = await self._attended(pull, order) if pull["state"] == "open" else ()
-        return PullRequest(int(pull["number"]), str(pull["html_url"]), undone)
+        return PullRequest(int(pull["number"]), str(pull["html_url"]), bool(pull.get("draft")), undone)
 
     async def head(self, number: int) -> CommitId | None:
         """Give the head of a pull request that is open; None for one that is closed or merged."""

@@ -51,9 +51,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     if await _moved(desk, now):
         return None
     pull = await desk.pulls.ensure(_pull(desk, now, proof, made))
-    facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": pull_text.published(pull.number)}
-    if pull.undone:
-        facts["undone"] = list(pull.undone)
+    facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": pull_text.published(pull)}
     return Done(Move.PUBLISHED, facts, proof.document.digest)
 
 

@@ -14,6 +14,7 @@ from bot.core.gate import Stage
 from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
+from bot.core.pull import PullRequest
 from bot.core.pull_text import published, pull_body
 
 PLAN: Final = PlanDocument(
@@ -160,8 +161,31 @@ def test_many_checks() -> None:
 
 
 def test_one_sentence_each() -> None:
-    """A superseded plan names what replaced it, a published one its pull request, approved work its task."""
+    """A superseded plan names what replaced it, approved work its task."""
     assert superseded(PLAN) == f"Replaced by plan 3 ({PLAN.short_digest})."
     assert followed(PLAN) == f"Carried out; plan 3 ({PLAN.short_digest}) is about what was asked for next."
-    assert published(9) == "Pull request #9 is ready for review."
     assert brief("Fix it", PLAN) == ("Somebody asked:\n\nFix it\n\nThis plan was approved. Carry it out:\n\nRename it.")
+
+
+@pytest.mark.parametrize(
+    ("pull", "said"),
+    (
+        (PullRequest(9, ""), "Pull request #9 is ready for review."),
+        (PullRequest(9, "", draft=True), "Pull request #9 is there, as a draft."),
+        (
+            PullRequest(9, "", undone=("labels: `a`\nno", "reviewer eve: " + "@all " * 99)),
+            "Pull request #9 is ready for review.\n\nIt could not be given all that the configuration names:\n\n"
+            "- `` labels: `a` no ``\n- `reviewer eve: " + ("@all " * 58)[:284] + "…`",
+        ),
+    ),
+    ids=("ready", "draft", "undone"),
+)
+def test_a_pull_request_is_announced(pull: PullRequest, said: str) -> None:
+    """As what it is, with each label and reviewer that it did not get, in words that do nothing (X2)."""
+    assert published(pull) == said
+
+
+def test_much_that_was_not_given() -> None:
+    """The first twenty are named, and the rest is counted."""
+    said = published(PullRequest(9, "", undone=("no",) * 23))
+    assert (said.count("`no`"), said.endswith("\n- and 3 more")) == (20, True)

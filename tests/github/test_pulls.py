@@ -105,7 +105,8 @@ async def test_what_cannot_be_added_is_told_and_no_failure(ground: Ground) -> No
     """One who may not review does not keep the others from being asked; a label that GitHub fails on is named."""
     port = pulls(ground)
     ground.github.faults.fail("POST */labels", 500, times=99)
-    made = await port.ensure(replace(ORDER, labels=("x",), reviewers=("stranger", "mia")))
+    made = await port.ensure(replace(ORDER, draft=True, labels=("x",), reviewers=("stranger", "mia")))
+    assert made.draft
     assert [undone.split(":")[0] for undone in made.undone] == ["labels", "reviewer stranger"]
     assert attended(ground, made.number) == ([], ["mia"])
 

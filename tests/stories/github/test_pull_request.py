@@ -39,15 +39,24 @@ async def published(story: Story, keys: str) -> tuple[list[str], list[str]]:
 async def test_labels_and_reviewers(story: Story, keys: str, labels: list[str], reviewers: list[str]) -> None:
     """As configured; where nothing is, whoever approved the plan is asked to review the work."""
     assert await published(story, keys) == (labels, reviewers)
-    assert story.records[1].fact("undone") == ""
+    assert story.said("tell")[0].endswith("is ready for review.")
 
 
 @pytest.mark.soak
 async def test_a_reviewer_who_may_not_is_no_failure(story: Story) -> None:
-    """The pull request is there all the same, and the journal says who could not be asked."""
+    """The pull request is there all the same, and the thread is told who could not be asked, and why."""
     story.world.add_user("passer-by")
     assert await published(story, "reviewers: [passer-by]") == ([], [])
-    assert "reviewer passer-by" in story.records[1].fact("undone")
+    assert "\n- `reviewer passer-by: " in story.said("tell")[0]
+
+
+async def test_a_draft(story: Story) -> None:
+    """A draft is announced as one: nobody is told that it is ready."""
+    assert await published(story, "draft: true") == ([], ["maya"])
+    (said,) = story.said("tell")
+    pull = story.pulls()[0].pull
+    assert pull is not None
+    assert (said.endswith("is there, as a draft."), pull.draft) == (True, True)
 
 
 async def test_the_outputs_name_the_plan_comment(story: Story, tmp_path: Path) -> None:
