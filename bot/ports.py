@@ -145,6 +145,9 @@ class Workspace(Protocol):
     async def keep(self, checkout: Checkout) -> bytes:
         """Give what changed in a checkout as data that makes it again elsewhere; b"" where nothing can be kept."""
 
+    async def changed(self, checkout: Checkout) -> tuple[str, ...]:
+        """List the paths that changed in a checkout since its base; raises Refused for what may not be published."""
+
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
         """Copy a checkout as it stands now into one of its own, inside a sandbox (S4).
 

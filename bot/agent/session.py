@@ -8,7 +8,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from bot.agent import turns
@@ -28,6 +27,7 @@ from bot.core.transcript import (
     pending_calls,
     said,
     sendable,
+    todos_of,
     tool_calls,
     well_formed,
     without_empty_text,
@@ -266,8 +266,10 @@ class Session:
         self._replace(messages(lines))
         for line in lines:
             self._recall(line)
-        for answer, results in pairwise(said(lines)):
-            self._recall_calls(tool_calls(answer), results["content"])
+        spoken = said(lines)
+        for answer in spoken[:-1]:
+            self._recall_calls(tool_calls(answer))
+        self.context.todos[:] = todos_of(spoken)
         if self.asked is not None:
             self._take_in(_facts(self.asked))
 
@@ -312,15 +314,11 @@ class Session:
         self.peak = max(self.peak, usage.context)
         self.world.ledger.add(self.agent, body.get("model", self.frozen.model), usage, body.get("cost_usd"))
 
-    def _recall_calls(self, calls: Sequence[Json], results: Any) -> None:
-        """Count the calls of an answer, and take over the todo list that they wrote."""
-        blocks = results if isinstance(results, list) else []
-        failed = {block["tool_use_id"] for block in blocks if block.get("is_error")}
+    def _recall_calls(self, calls: Sequence[Json]) -> None:
+        """Count the calls of an answer."""
         self.tool_calls += len(calls)
         for call in calls:
             self.counts.update(USES.get(call["name"], ()))
-            if call["name"] == "TodoWrite" and call["id"] not in failed:
-                self.context.todos[:] = [(todo["content"], todo["status"]) for todo in call["input"]["todos"]]
 
     def _append(self, message: Json, text: bytes) -> None:
         self.history.append(message)

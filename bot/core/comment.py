@@ -77,7 +77,7 @@ def contract(plan: PlanDocument) -> str:
     Nothing of it is left out, but for the files of an amendment, whose tree says which they are.
     """
     classes = plan.contract.classes
-    files = _some(plan.contract.scope, _FILES_ROOM) if plan.tree else _codes(plan.contract.scope)
+    files = some(plan.contract.scope, _FILES_ROOM) if plan.tree else _codes(plan.contract.scope)
     rows = (
         ("Files", files or "any, except those of tier high"),
         ("Commands to prove it", _codes(plan.contract.commands) or "none"),
@@ -197,7 +197,7 @@ def progress(
     calls, cost, budget_usd = spent
     parts = [f"**{_OVER.get(at) or at.replace('_', ' ').capitalize()}** · {mode_sign(mode_name)}"]
     if todos:
-        parts.append("\n".join(f"- {BOXES[status]} {disarmed(content)}" for content, status in todos))
+        parts.append(todo_list(todos))
     if rows:
         head = "sub-agent | task | state | tool calls | tokens | seconds | dollars"
         parts.append(table(head, [_row(row) for row in rows]))
@@ -205,6 +205,11 @@ def progress(
     limit = f" of ${budget_usd:.2f}" if budget_usd is not None else ""
     parts.append(f"{calls} tool calls, {money}{limit}.")
     return "\n\n".join(parts)
+
+
+def todo_list(todos: Sequence[tuple[str, str]]) -> str:
+    """Render a todo list, each item with the sign of its status."""
+    return "\n".join(f"- {BOXES[status]} {disarmed(content)}" for content, status in todos)
 
 
 def superseded(plan: PlanDocument) -> str:
@@ -291,7 +296,7 @@ def _codes(values: Sequence[str]) -> str:
     return ", ".join(map(code, values))
 
 
-def _some(values: Sequence[str], room: int) -> str:
+def some(values: Sequence[str], room: int) -> str:
     """Quote as many values as fit, and count the others."""
     return ", ".join(_within(room, [code(value) for value in values]))
 

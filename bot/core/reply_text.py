@@ -3,9 +3,10 @@
 `mention` is what the bot is called here; everything that people can say next is given as they have to write it.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from bot.core.comment import code, mode_sign
+from bot.core.comment import code, mode_sign, some, todo_list
 from bot.core.gate import Stage
 
 NO_PLAN_WAITS: Final = "No plan waits for approval here."
@@ -64,6 +65,22 @@ def closed(mention: str) -> str:
 
 def _kept(mention: str) -> str:
     return f"The work so far is kept; `{mention} retry` goes on from there."
+
+
+_TODOS: Final = 50
+_FILES_ROOM: Final = 3_000
+"""Items of a todo list, and characters for changed files, that a closing comment has room for."""
+
+
+def so_far(todos: Sequence[tuple[str, str]], paths: Sequence[str], cost_usd: float | None) -> str:
+    """Say what was done when work was stopped, as far as it is known, and what it cost; "" where nothing is known."""
+    left = [f"- and {len(todos) - _TODOS} more"] if len(todos) > _TODOS else []
+    parts = ["\n".join([todo_list(todos[:_TODOS]), *left])] if todos else []
+    if paths:
+        parts.append(f"Changed so far, and not published: {some(paths, _FILES_ROOM)}.")
+    if cost_usd is not None:
+        parts.append(f"It has cost ${cost_usd:.2f}.")
+    return "\n\n".join(parts)
 
 
 def how_to_stop(mention: str) -> str:

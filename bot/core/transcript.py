@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from bot.core.errors import Broken, Refused
@@ -116,6 +117,19 @@ def tool_calls(message: Json) -> list[Json]:
     """List the tool_use blocks of an assistant message, in order (server tools are not among them)."""
     content = message["content"]
     return [block for block in content if block.get("type") == "tool_use"] if isinstance(content, list) else []
+
+
+def todos_of(said: Iterable[Json]) -> list[tuple[str, str]]:
+    """Give the todo list that a session wrote last and was saved, as (content, status); none where it wrote none."""
+    todos: list[tuple[str, str]] = []
+    for answer, results in pairwise(said):
+        calls = [call for call in tool_calls(answer) if call["name"] == "TodoWrite"]
+        blocks = results["content"] if calls and isinstance(results["content"], list) else []
+        failed = {block["tool_use_id"] for block in blocks if block.get("is_error")}
+        for call in calls:
+            if call["id"] not in failed:
+                todos = [(todo["content"], todo["status"]) for todo in call["input"]["todos"]]
+    return todos
 
 
 def text_of(message: Json) -> str:

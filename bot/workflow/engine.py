@@ -16,6 +16,7 @@ from typing import Final
 from bot.core.errors import CanaryShown, PlangateError, Refused, Unreadable
 from bot.core.gate import AT_WORK, ON_ENTER, Effect, Move, Stage
 from bot.workflow import approving, asking, executing, intake, noticing, planning, proposing, publishing, telling
+from bot.workflow.closing import booked
 from bot.workflow.desk import Desk, Done
 from bot.workflow.ledger import append, current, take_over
 from bot.workflow.record import Record
@@ -117,6 +118,8 @@ async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:
             raise  # a person at a terminal is told on the spot
         done = Done(Move.FAILED, {"detail": str(error), "owes": desk.ended(Stage.FAILED, str(error))})
     cost = round(ledger.cost_usd - ledger.carried - before, 6)
+    if done is None:
+        await booked(desk, now, cost)
     if done is None or not cost:
         return done
     return replace(done, facts=dict(done.facts) | {"cost_usd": cost, "session": session_of(desk, now)})

@@ -7,7 +7,9 @@ by a later look.
 
 from collections.abc import Iterable
 
+from bot.core.gate import Move
 from bot.ports import Entry
+from bot.workflow.closing import so_far
 from bot.workflow.desk import Desk
 from bot.workflow.ledger import note
 from bot.workflow.record import HEARD, TOLD, Record
@@ -26,6 +28,7 @@ async def outcomes(desk: Desk, now: Record) -> Record:
 async def _tell(desk: Desk, now: Record, debts: Iterable[Entry]) -> Record:
     """Tell debts, oldest first, and record each as told; a crash in between tells nothing twice."""
     for entry in debts:
-        await desk.dialogue.tell(entry.body["owes"], entry.n)
+        said = await so_far(desk, now) if entry.kind == Move.STOPPED else ""
+        await desk.dialogue.tell(f"{entry.body['owes']}\n\n{said}".rstrip(), entry.n)
         now = await note(desk, now, TOLD, {"answers": entry.n})
     return now

@@ -94,6 +94,13 @@ class Publisher:
             _log.warning("the work is too large to be kept: %d bytes", len(pack))
         return b"%b\n%b" % (tree, pack) if len(pack) <= KEPT_LIMIT else b""
 
+    async def changed(self, checkout: Checkout) -> tuple[str, ...]:
+        """List the paths that would be published, whatever their scope; raises Refused where none may be."""
+        async with self.place() as place:
+            clone = place / "clone"
+            await self._copied(clone, checkout)
+            return tuple(sorted(change.path for change in await changes_of(clone, checkout.base)))
+
     async def sweep(self) -> None:
         """Remove the clones that a killed process left."""
         await litter.sweep(self.folder, lambda _: True, _remove)

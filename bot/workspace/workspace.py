@@ -98,6 +98,11 @@ class GitWorkspace:
         self.checkouts.place(checkout)
         return await self.publisher.keep(checkout)
 
+    async def changed(self, checkout: Checkout) -> tuple[str, ...]:
+        """List the paths that changed in a checkout since its base; raises Refused for what may not be published."""
+        self.checkouts.place(checkout)
+        return await self.publisher.changed(checkout)
+
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
         """Copy a checkout as it stands now into one of its own, inside a sandbox; or find a lasting one (S4)."""
         return await self.checkouts.fork(checkout, name, lasting=lasting)

@@ -62,6 +62,9 @@ class DeskWorkspace:
     async def keep(self, checkout: Checkout) -> bytes:  # noqa: ARG002
         return b""
 
+    async def changed(self, checkout: Checkout) -> tuple[str, ...]:  # noqa: ARG002
+        return ()
+
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
         agent = name.rpartition("-")[0]
         if name in self.forks:

@@ -30,7 +30,7 @@ from bot.core.gate import Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, Hidden, PlanDocument
 from bot.core.pull_text import co_author, commit_message
-from bot.core.reply_text import budget, closed, did_you_mean, helping, how_to_stop, mode, quota, status, stopped
+from bot.core.reply_text import budget, closed, did_you_mean, helping, how_to_stop, mode, quota, so_far, status, stopped
 from bot.core.visible import visible
 
 PLAN: Final = PlanDocument(
@@ -257,6 +257,15 @@ def test_answers_to_commands() -> None:
     kept = "The work so far is kept; `@our-bot retry` goes on from there."
     assert stopped("ana", "@our-bot") == f"Stopped by ana. {kept}"
     assert closed("@our-bot") == f"Stopped, because the thread was closed. {kept}"
+    assert so_far((), (), None) == ""
+    assert so_far((), (), 0.5) == "It has cost $0.50."
+    done = (("- [x] Look", "completed"), ("Edit", "in_progress"))
+    assert so_far(done, ("a.py", "b`c"), 1.234) == (
+        "- ☑ - ☑ Look\n- ▶ Edit\n\nChanged so far, and not published: `a.py`, `` b`c ``.\n\nIt has cost $1.23."
+    )
+    long = so_far(done * 30, ["a.py"] * 999, None)
+    assert "- ▶ Edit\n- and 10 more\n\n" in long
+    assert long.endswith("and 624 more.")
     assert how_to_stop("@our-bot") == "`@our-bot stop` stops it."
     assert budget("12.50") == "The budget of this thread is now $12.50."
     assert mode("auto") == "Approved work will run in mode auto. Plan mode stays until a plan is approved."

@@ -18,6 +18,7 @@ from bot.core.transcript import (
     pending_calls,
     said,
     text_of,
+    todos_of,
     tool_calls,
     unresolved,
     well_formed,
@@ -205,3 +206,20 @@ def test_texts_that_are_empty_are_not_sent_back() -> None:
     assert without_empty_text(answer) == assistant(thought, text(" "), {**CALL, "odd": None})
     kept = assistant(text("\n"), CALL)
     assert without_empty_text(kept) is kept
+
+
+def test_the_todo_list() -> None:
+    """The one that was written last counts; one that was refused, or whose result was never saved, does not."""
+
+    def wrote(ident: str, content: str) -> dict[str, Any]:
+        todo = {"content": content, "status": "pending", "activeForm": "At it"}
+        return {"type": "tool_use", "id": ident, "name": "TodoWrite", "input": {"todos": [todo]}}
+
+    def result(ident: str, **more: bool) -> dict[str, Any]:
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": ident, **more}]}
+
+    begin = {"role": "user", "content": "Go."}
+    assert todos_of([begin, assistant(CALL), result("c1")]) == []
+    said = [begin, assistant(wrote("1", "one")), result("1"), assistant(wrote("2", "two")), result("2", is_error=True)]
+    assert todos_of([*said, assistant(wrote("3", "three"))]) == [("one", "pending")]
+    assert todos_of([assistant(wrote("1", "one")), begin]) == [("one", "pending")]

@@ -8,6 +8,7 @@ import pytest
 
 from bot.core.gate import Stage
 from bot.testing.github.faults import Fault, Logged, frozen
+from bot.testing.model.reply import call
 from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, Model, Story, first, soak
 from tests.stories.ground import processes
 
@@ -24,7 +25,7 @@ def written(requests: Sequence[Logged]) -> list[str]:
 
 async def stopped(story: Story, model: Model, step: str) -> None:
     """Carry a thread to where the model waits before that step, and stop it there."""
-    if step == "w1":
+    if step.startswith("w"):
         await story.planned()
         story.reacts("maya", "+1")
     else:
@@ -40,12 +41,26 @@ async def stopped(story: Story, model: Model, step: str) -> None:
 
 
 @pytest.mark.req("PR3")
-@pytest.mark.parametrize("step", ("p0", "w1"))
+@pytest.mark.parametrize("step", ("p0", "w3"))
 async def test_stopped(story: Story, model: Model, step: str) -> None:
-    """`stop` ends what is under way: no process is left, and nothing is done on GitHub but the closing comment."""
+    """`stop` ends what is under way: no process is left, and nothing is done on GitHub but the closing comment.
+
+    It says what was done by then, and what it cost: what the stopped session cost is journaled as well.
+    """
+    todos = [{"content": "Ask @maya", "status": "completed"}, {"content": "Note it", "status": "pending"}]
+    model.work = (call("TodoWrite", todos=[{**each, "activeForm": "At it"} for each in todos]), *FIX)
     await stopped(story, model, step)
-    assert (await story.rests()).stage is Stage.STOPPED
-    assert story.said("tell") == ["Stopped by will. The work so far is kept; `@plangate retry` goes on from there."]
+    after = await story.rests()
+    assert after.stage is Stage.STOPPED
+    said = "Stopped by will. The work so far is kept; `@plangate retry` goes on from there."
+    if step == "w3":
+        done = f"- ☑ Ask `@maya`\n- ☐ Note it\n\nChanged so far, and not published: `{FIXED}`."
+        said += f"\n\n{done}\n\nIt has cost ${after.cost_usd or 0:.2f}."
+    assert story.said("tell") == [said]
+    spent = [
+        entry.body.get("cost_usd", 0) for entry in after.entries if entry.body.get("session") == after.work_session
+    ]
+    assert (sum(spent) > 0) == (step == "w3")
     assert story.nothing_done()
 
 
@@ -173,7 +188,9 @@ async def test_a_no_stops(story: Story, model: Model) -> None:
         await story.hears()
         await asyncio.wait_for(looking, PATIENCE)
     assert (await story.rests()).stage is Stage.STOPPED
-    assert story.said("tell") == ["Stopped by ada. The work so far is kept; `@plangate retry` goes on from there."]
+    assert [text.split("\n")[0] for text in story.said("tell")] == [
+        "Stopped by ada. The work so far is kept; `@plangate retry` goes on from there."
+    ]
     assert story.nothing_done()
 
 

@@ -124,7 +124,7 @@ async def test_closed_while_working(story: Story, model: Model, step: str) -> No
     model.pauses.clear()
     assert (await story.rests(1)).stage is Stage.STOPPED
     kept = "The work so far is kept; `@plangate retry` goes on from there."
-    assert story.said("tell") == [f"Stopped, because the thread was closed. {kept}"]
+    assert [text.split("\n")[0] for text in story.said("tell")] == [f"Stopped, because the thread was closed. {kept}"]
     assert story.nothing_done()
     story.person("will").reopen(HOME, 1)
     story.says("will", "@plangate retry")

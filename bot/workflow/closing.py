@@ -1,0 +1,31 @@
+"""Closing: what the comment that ends stopped work says of it: what was done, and what it cost (product.md)."""
+
+import asyncio
+from contextlib import suppress
+
+from bot.core import reply_text
+from bot.core.errors import PlangateError
+from bot.core.gate import Stage
+from bot.core.transcript import said, todos_of
+from bot.workflow.desk import Desk
+from bot.workflow.keeping import checkout
+from bot.workflow.ledger import current, note
+from bot.workflow.record import SPENT, Record
+from bot.workflow.sessions import session_of
+
+
+async def so_far(desk: Desk, now: Record) -> str:
+    """Say what stopped work came to, as its transcript and its checkout tell it; what cannot be read is left out."""
+    todos, paths = list[tuple[str, str]](), tuple[str, ...]()
+    if now.steers and desk.pulls is not None:
+        with suppress(PlangateError):
+            lines = await asyncio.to_thread(desk.world.transcripts.load, now.work_session)
+            todos = todos_of(said(lines))
+            paths = await desk.workspace.changed(await checkout(desk, now)) if lines else ()
+    return reply_text.so_far(todos, paths, now.cost_usd)
+
+
+async def booked(desk: Desk, now: Record, cost_usd: float) -> None:
+    """Journal what a session cost that was stopped: it gives no answer that could tell it."""
+    if cost_usd and (later := await current(desk)).thread.stage is Stage.STOPPED:
+        await note(desk, later, SPENT, {"cost_usd": cost_usd, "session": session_of(desk, now)})
