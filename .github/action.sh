@@ -11,22 +11,25 @@ unset "${!PYTHON@}" "${!GIT_@}" "${!UV_CONFIG@}" PIP_TARGET PIP_PREFIX PIP_USER 
 home=$(mktemp -d "$RUNNER_TEMP/plangate.XXXXXXXX")
 cd "$home"
 
-as_root() {
-    if [[ $(id -u) == 0 ]]; then "$@"; else sudo -n "$@"; fi
+# What the machine refuses is said and passed over: what is missing then is told by the program, on the thread too.
+try_as_root() {
+    if [[ $(id -u) == 0 ]]; then "$@"; else sudo -n "$@"; fi || echo "::warning title=Plangate::this failed: $*" >&2
 }
 
 missing=()
 command -v bwrap >/dev/null || missing+=(bubblewrap)
 command -v rg >/dev/null || missing+=(ripgrep)
 if [[ ${#missing[@]} != 0 ]]; then
-    as_root apt-get update -qq
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    try_as_root apt-get update -qq
+    try_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
-# Ubuntu 24.04 denies user namespaces to plain programs; bubblewrap makes the sandbox from them.
+# Ubuntu 24.04 denies user namespaces to plain programs; bubblewrap makes the sandbox from them. Where it can, because
+# somebody gave it a profile of its own, the machine stays as it is.
 # https://ubuntu.com/blog/ubuntu-23-10-restricted-unprivileged-user-namespaces
-if [[ $(cat /proc/sys/kernel/apparmor_restrict_unprivileged_userns 2>/dev/null || echo 0) == 1 ]]; then
-    as_root sysctl -q -w kernel.apparmor_restrict_unprivileged_userns=0
+denied=kernel.apparmor_restrict_unprivileged_userns
+if [[ $(sysctl -n "$denied" 2>/dev/null) == 1 ]] && ! bwrap --unshare-all --ro-bind / / true 2>/dev/null; then
+    try_as_root sysctl -q -w "$denied=0"
 fi
 
 # The first Python that is new enough, isolated: a folder or a variable of others does not reach it.
