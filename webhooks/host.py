@@ -19,6 +19,9 @@ class HostPort(Protocol):
     async def open_threads(self) -> tuple[Address, ...]:
         """List every thread that is not at rest for good."""
 
+    async def installation(self, address: Address) -> int | None:
+        """Give the App installation through which a thread is reached; None where there is no App."""
+
     def rests(self, address: Address) -> bool:
         """Tell whether an open thread of that list only waits for people, and was looked at as it stands."""
 

@@ -105,6 +105,8 @@ class Worker:
         if guid is not None:
             thread.waiting.add(guid)
         if address is not None:
+            if address.installation is None and key in self._open:  # a repository's own hook names none
+                address = replace(address, installation=self._open[key].installation)
             thread.address = address  # a repository may have been renamed since
             self._open[key] = replace(address, told="")
         thread.wanted = True
@@ -188,6 +190,9 @@ class Worker:
     async def _attempt(self, thread: _Thread) -> dict[str, Any]:
         """Look once, and give the facts for the log."""
         thread.covered = frozenset()
+        if thread.address is not None and thread.address.installation is None:
+            installation = await self.host.installation(thread.address)
+            self.wake(replace(thread.address, installation=installation))
         async with self._place(thread):
             thread.word.clear()
             thread.wanted, thread.covered = False, frozenset(thread.waiting)

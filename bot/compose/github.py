@@ -188,6 +188,15 @@ class GitHubHost:
         """Look a repository up by name: (installation, number, name); raises Missing."""
         return await self.connections.find(at)
 
+    async def installation(self, address: Address) -> int | None:
+        """Give the App installation of a thread's repository, which only the App's own hook names (W4); raises Missing.
+
+        None with a plain token.
+        """
+        if address.installation is not None or not self.settings.github.as_app:
+            return address.installation
+        return (await self.find(repository.Address(address.owner, address.name)))[0]
+
     async def listener(self, installation: int | None, number: int, at: repository.Address) -> Listener:
         """Say to what the bot listens in a repository now, by its configuration."""
         reached = await self.connections.reach(installation, number, at)

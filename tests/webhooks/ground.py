@@ -103,6 +103,9 @@ class Host:
         _fail(self.unasked)
         return self.opened
 
+    async def installation(self, address: Address) -> int | None:
+        return address.installation
+
     def rests(self, address: Address) -> bool:
         return address in self.resting
 

@@ -1,13 +1,18 @@
-"""Webhooks that never came, and a service that was down: what was said is found all the same (W3)."""
+"""Webhooks that never came, or from another hook, and a service that was down: what was said is found (W3, W4)."""
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bot.testing.github import conversation
-from tests.stories.github.ground import HOME, WISH
+from tests.stories.github.ground import HOME, PATIENCE, WISH, Story
 from tests.stories.github.service import Served
 from tests.stories.ground import until
+from webhooks.deliveries import Delivery, Inbox
+from webhooks.worker import Worker
 
 
 def lost(served: Served) -> None:
@@ -86,3 +91,24 @@ def test_a_lost_review(served: Served) -> None:
     served.model.turn_to_the_changelog()
     served.person("maya").review(HOME, number, "Note it in the changelog.")
     until(lambda: served.plans(number) or len(served.plans(1)) > 1, "a plan for what the review asks")
+
+
+@pytest.mark.req("W4")
+@pytest.mark.long
+async def test_a_hook_of_the_repositorys_own(story: Story, tmp_path: Path) -> None:
+    """A delivery that names no installation is as good as the App's own, alone and beside it."""
+    issue = story.opens("will")
+    unnamed = replace(story.address(), installation=None)
+    worker = Worker(story.host, Inbox(tmp_path / "inbox"))
+    async with worker.running(), asyncio.timeout(PATIENCE):
+        worker.deliver(Delivery("1", "issues", replace(unnamed, told="issue")))
+        await worker.idle()
+        assert (story.signs(issue), len(story.plans()), worker.exit_code) == (["eyes"], 1, 0)
+        worker.deliver(Delivery("2", "issues", story.address()))
+        worker.deliver(Delivery("3", "issues", unnamed))
+        await worker.idle()
+        assert worker.exit_code == 0
+        assert worker.watched == (story.address(),)
+        await story.host.changed(worker.watched)
+        story.reacts("maya", "+1")
+        assert await story.host.changed(worker.watched) == worker.watched
