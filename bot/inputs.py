@@ -109,10 +109,13 @@ def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str])
 
 
 def _overrides(given: Mapping[str, str]) -> Overrides:
+    cost = _amount(given, "max_cost_usd")
+    if cost == 0:
+        raise Misconfigured("nothing can be done for 0 dollars", where="max_cost_usd", mend="write an amount above 0")
     return Overrides(
         mention=given["mention"] or None,
         model=given["model"] or None,
-        max_cost_usd=_amount(given, "max_cost_usd") or None,
+        max_cost_usd=cost,
         path=given["config"] or PATH,
     )
 

@@ -104,6 +104,7 @@ WRONG = {
     "identity without state key": (RUNNER | IDENTITY, "state_key"),
     "half an App": (GIVEN | {"INPUT_APP_ID": "1"}, "app_id, app_private_key"),
     "no amount": (GIVEN | {"INPUT_MAX_COST_USD": "much"}, "max_cost_usd"),
+    "no money at all": (GIVEN | {"INPUT_MAX_COST_USD": "0"}, "max_cost_usd"),
     "not a number": (GIVEN | {"INPUT_MAX_COST_USD": "nan"}, "max_cost_usd"),
     "negative": (GIVEN | {"INPUT_APPROVAL_WAIT_MINUTES": "-1"}, "approval_wait_minutes"),
     "no flag": (GIVEN | {"INPUT_DRY_RUN": "yes"}, "dry_run"),
