@@ -37,6 +37,15 @@ DRAIN_SECONDS: Final = 2
 SHUTDOWN_SECONDS: Final = 9.0
 
 _STATUS: Final = {Outcome.STORED: 202, Outcome.JOINED: 202, Outcome.DUPLICATE: 200, Outcome.NO_ROOM: 503}
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    202: {"description": "accepted: the delivery is on disk"},
+    200: {"description": "a duplicate, or not for us"},
+    400: {"description": "malformed"},
+    401: {"description": "bad signature"},
+    413: {"description": "too large"},
+    503: {"description": "it cannot be stored now: deliver it again"},
+}
+"""What /openapi.json tells of a delivery's answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
     app = FastAPI(title="Plangate", docs_url=None, redoc_url=None)
     bodies = _Bodies(bounds)
 
-    @app.post("/webhooks/github", status_code=202)
+    @app.post("/webhooks/github", status_code=202, responses=_ANSWERS)
     async def receive(request: Request) -> JSONResponse:
         """Take a delivery of GitHub's in: 202 when it is on disk."""
         try:
@@ -124,13 +133,13 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
         """Answer as long as the process can."""
         return JSONResponse({"status": "ok"})
 
-    @app.get("/readyz")
+    @app.get("/readyz", responses={503: {"description": "deliveries cannot be stored"}})
     async def readyz() -> JSONResponse:
         """Answer 200 when deliveries can be stored; the body says more."""
         state = await service.state()
         return JSONResponse(dict(state), 200 if state["deliveries"] == "ok" else 503)
 
-    @app.get("/metrics")
+    @app.get("/metrics", responses={401: {"description": "a bearer token is needed"}})
     async def metrics(request: Request) -> PlainTextResponse:
         """Count what sessions did, for Prometheus; away from this machine only with the API token."""
         if not _may_read(service, request):

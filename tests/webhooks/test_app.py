@@ -254,6 +254,18 @@ def test_other_ways_in(base: str, method: str, path: str, status: int) -> None:
     assert call(base, method, path).status == status
 
 
+def test_the_description_names_every_answer(base: str) -> None:
+    """Whoever reads /openapi.json learns with what a delivery is answered."""
+    paths = call(base, "GET", "/openapi.json").body["paths"]
+    told = {path: set(each["responses"]) for path, methods in paths.items() for each in methods.values()}
+    assert told == {
+        HOOK: {"202", "200", "400", "401", "413", "503"},
+        "/healthz": {"200"},
+        "/readyz": {"200", "503"},
+        "/metrics": {"200", "401"},
+    }
+
+
 def test_serving_without_a_secret_is_refused(tmp_path: Path) -> None:
     """The variable is named."""
     with pytest.raises(Misconfigured, match="PLANGATE_WEBHOOK_SECRET"):
