@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.agent import turns
-from bot.agent.events import ModeChanged
+from bot.agent.events import AgentChanged, ModeChanged
 from bot.agent.limits import USES, Ledger, Limits, Resource, dearest
 from bot.agent.modes import Mode
 from bot.agent.permissions import Gate
@@ -130,6 +130,8 @@ class Session:
     """The steps of those that it sent."""
     asked: Completed | None = None
     """An answer whose calls have no results yet, and can be made again after a crash."""
+    sent: Mapping[AgentId, AgentChanged] = field(default_factory=dict)
+    """The sub-agents that it sent, active or finished, as they stand now."""
     _noted: dict[str, str] = field(default_factory=dict)
     """The stamps of files that the transcript has."""
 

@@ -170,7 +170,7 @@ def mode_sign(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One sub-agent's row of the progress comment."""
+    """One sub-agent's row of the progress comment, and of the pull request."""
 
     type: str
     description: str
@@ -199,12 +199,17 @@ def progress(
     if todos:
         parts.append(todo_list(todos))
     if rows:
-        head = "sub-agent | task | state | tool calls | tokens | seconds | dollars"
-        parts.append(table(head, [_row(row) for row in rows]))
+        parts.append(crew(rows))
     money = "unknown cost" if cost is None else f"${cost:.2f}"
     limit = f" of ${budget_usd:.2f}" if budget_usd is not None else ""
     parts.append(f"{calls} tool calls, {money}{limit}.")
     return "\n\n".join(parts)
+
+
+def crew(rows: Sequence[Row]) -> str:
+    """Render sub-agents as a table; what the model wrote of them is not made inert here."""
+    head = "sub-agent | task | state | tool calls | tokens | seconds | dollars"
+    return table(head, [_row(row) for row in rows])
 
 
 def todo_list(todos: Sequence[tuple[str, str]]) -> str:

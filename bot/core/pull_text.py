@@ -1,11 +1,13 @@
 """What the bot says where work ends: the commit message, and the pull request's body; pure, beside core/comment.py."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from bot.core.approval import Reason, Verdict
-from bot.core.comment import NAMED, REASONS, cell, code, contract, fenced, folded, table
-from bot.core.inert import POSTED_CHARACTERS, cut
+from bot.core.comment import NAMED, REASONS, Row, cell, code, contract, crew, fenced, folded, table
+from bot.core.inert import POSTED_CHARACTERS, cut, inert
 from bot.core.lines import short
 from bot.core.plan import PlanDocument, disarmed
 from bot.core.pull import PullRequest
@@ -17,6 +19,7 @@ _CHECKS_SHOWN: Final = 30
 _OUTPUTS_SHOWN: Final = 3
 _OUTPUT_ROOM: Final = 2_000
 _ENDING_ROOM: Final = 200
+_MODEL_ROOM: Final = 100
 _UNDONE_ROOM: Final = 300
 """The bounds of a pull request's body, in characters and in how many: the plan gets what they leave of it."""
 
@@ -34,17 +37,26 @@ def co_author(number: int, login: str) -> str:
     return f"{login} <{number}+{login}@users.noreply.github.com>"
 
 
-def pull_body(
-    plan: PlanDocument,
-    *,
-    summary: str,
-    checks: Sequence[Mapping[str, Any]],
-    verdict: Verdict,
-    cost_usd: float | None,
-) -> str:
-    """Render a pull request's body: failing checks first, what was done, evidence, who approved, cost, the plan.
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a pull request is traced back to (PR6)."""
 
-    It always fits (X2): summary, checks and outputs have their bounds, and the plan gets what they leave.
+    asked: Sequence[str]
+    """The logins of those whose words were planned for."""
+    verdict: Verdict
+    at: datetime
+    """When it was approved."""
+    model: str = ""
+    """The main agent's; "" where no entry says it."""
+    cost_usd: float | None = None
+    agents: Sequence[Row] = ()
+    """Its sub-agents."""
+
+
+def pull_body(plan: PlanDocument, origin: Origin, *, summary: str, checks: Sequence[Mapping[str, Any]]) -> str:
+    """Render a pull request's body: failing checks first, what was done, evidence, sub-agents, origin, the plan.
+
+    It always fits (X2): all parts have their bounds, and the plan gets what they leave.
     """
     failing = [check for check in checks if check["exit_code"] != 0]
     parts = [f"> ⚠ {len(failing)} of {len(checks)} checks failed; see below."] if failing else []
@@ -52,8 +64,9 @@ def pull_body(
     if checks:
         parts.append(_checked(checks))
     parts += [_output(check) for check in failing[:_OUTPUTS_SHOWN]]
-    money = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
-    parts.append(f"Approved by {_approvers(verdict)} as plan {plan.plan} ({plan.short_digest}). Cost: {money}.")
+    if origin.agents:
+        parts.append(_crew(origin.agents))
+    parts.append(_traced(plan, origin))
     room = POSTED_CHARACTERS - len("\n\n".join(parts)) - _ENDING_ROOM
     parts.append(folded("The approved plan", cut(f"{disarmed(plan.markdown)}\n\n{contract(plan)}", room)))
     parts.append(f"Closes #{plan.thread}")
@@ -68,6 +81,23 @@ def published(pull: PullRequest) -> str:
         rows.append(f"- and {len(pull.undone) - NAMED} more")
     undone = "\n".join(["", "", "It could not be given all that the configuration names:", "", *rows]) if rows else ""
     return f"Pull request #{pull.number} {at}.{undone}"
+
+
+def _traced(plan: PlanDocument, origin: Origin) -> str:
+    """Say who asked, who approved what and when, which model did it, and what it cost."""
+    asked = ", ".join([code(login) for login in origin.asked[:NAMED]])
+    more = f" and {len(origin.asked) - NAMED} more" if len(origin.asked) > NAMED else ""
+    approved = f"{_approvers(origin.verdict)} as plan {plan.plan} ({plan.short_digest})"
+    model = f" Model: {code(short(origin.model, _MODEL_ROOM))}." if origin.model else ""
+    money = "unknown" if origin.cost_usd is None else f"${origin.cost_usd:.2f}"
+    at = f"{origin.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"Asked by {asked}{more}. Approved by {approved} on {at}.{model} Cost: {money}."
+
+
+def _crew(agents: Sequence[Row]) -> str:
+    """Render the sub-agents; what the model wrote of them is made inert."""
+    more = f"\n\nAnd {len(agents) - NAMED} more sub-agents." if len(agents) > NAMED else ""
+    return inert(crew(agents[:NAMED])) + more
 
 
 def _approvers(verdict: Verdict) -> str:

@@ -4,6 +4,7 @@ The checks run when nothing writes the work any more, and on a copy of it: what 
 """
 
 import secrets
+from dataclasses import asdict
 
 from bot.agent.events import End, Ended
 from bot.agent.plan_mode import approved, waiting
@@ -20,6 +21,7 @@ from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.keeping import checkout, hold, keep
 from bot.workflow.network import journaled
 from bot.workflow.preparing import hosts, prepared, tidied
+from bot.workflow.progress import row_of
 from bot.workflow.record import Record
 from bot.workflow.sessions import Opening, driven, opened
 from bot.workflow.waiting import asked, told
@@ -53,7 +55,9 @@ async def _done(desk: Desk, now: Record) -> Done | None:
             return _unfinished(desk, ended)
     checks = await _checks(desk, now)
     await tidied(desk, now)
-    return Done(Move.EXECUTED, {"summary": ended.text, "checks": checks}, now.plan.digest)
+    agents = [asdict(row_of(agent)) for agent in session.sent.values()]
+    facts = {"summary": ended.text, "checks": checks, "model": session.frozen.model, "agents": agents}
+    return Done(Move.EXECUTED, facts, now.plan.digest)
 
 
 async def _overtaken(desk: Desk, now: Record) -> bool:

@@ -10,6 +10,12 @@ from bot.workflow.desk import Desk, working_mode
 from bot.workflow.record import Record
 
 
+def row_of(agent: AgentChanged) -> Row:
+    """Give a sub-agent as people are shown it."""
+    used = (agent.tool_calls, agent.tokens, agent.seconds, agent.cost_usd)
+    return Row(agent.type, agent.description, f"{agent.state}: {agent.why}" if agent.why else str(agent.state), *used)
+
+
 class Progress:
     """Collects events and shows them; the dialogue decides how often a comment is really edited."""
 
@@ -30,9 +36,7 @@ class Progress:
             case TodosChanged() if event.agent == "main":
                 self._todos = event.todos
             case AgentChanged():
-                used = (event.tool_calls, event.tokens, event.seconds, event.cost_usd)
-                state = f"{event.state}: {event.why}" if event.why else str(event.state)
-                self._rows[event.agent] = Row(event.type, event.description, state, *used)
+                self._rows[event.agent] = row_of(event)
             case ToolStarted():
                 self._calls += 1
             case Answered():

@@ -1,6 +1,7 @@
 """Publishing: hands the tree to the publisher, once the approval still stands; outgrown scope becomes an amendment."""
 
 from dataclasses import replace
+from datetime import datetime
 
 from bot.core import comment, pull_text
 from bot.core.approval import ApprovedPlan
@@ -115,12 +116,16 @@ def _title(desk: Desk, now: Record) -> str:
 def _pull(desk: Desk, now: Record, proof: ApprovedPlan, made: Published) -> PullOrder:
     clean = desk.redactor.redacted
     executed, approvers = now.last(Move.EXECUTED).body, tuple(actor.login for actor in proof.verdict.by)
+    origin = pull_text.Origin(
+        tuple(dict.fromkeys(entry.body["login"] for entry in now.asked_for)),
+        proof.verdict,
+        datetime.fromisoformat(now.last(Move.APPROVED).body["approved_at"]),
+        executed.get("model", ""),
+        now.cost_usd if desk.world.ledger.priced else None,  # of the thread, whichever processes it took
+        [comment.Row(**agent) for agent in executed.get("agents", ())],
+    )
     body = pull_text.pull_body(
-        proof.document,
-        summary=clean(inert(clean(executed["summary"]))),
-        checks=executed["checks"],
-        verdict=proof.verdict,
-        cost_usd=now.cost_usd if desk.world.ledger.priced else None,  # of the thread, whichever processes it took
+        proof.document, origin, summary=clean(inert(clean(executed["summary"]))), checks=executed["checks"]
     )
     orders = desk.orders
     return PullOrder(

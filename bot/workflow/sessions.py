@@ -75,7 +75,7 @@ async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Ses
         session = Session(opening.ident, MAIN, frozen, world, tools, context, limits)
         environment = await desk.environment(now.base)
         crew = _crew(desk, now, session=session, place=(tree, network), environment=environment)
-        crew.types, context.delegate = types, crew.delegate
+        crew.types, context.delegate, session.sent = types, crew.delegate, crew.rows
         context.light = Light(session, desk.orders.light_model).ask
         if lines:
             await _restored(session, crew, lines, now=now)

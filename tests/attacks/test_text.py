@@ -6,7 +6,7 @@ from markdown_it import MarkdownIt
 from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
 from bot.core.comment import reasons
 from bot.core.inert import inert, inert_line, inert_message
-from bot.core.pull_text import pull_body
+from bot.core.pull_text import Origin, pull_body
 from tests.core.test_comment import PLAN
 
 
@@ -73,9 +73,8 @@ def test_what_is_closed_stays(text: str) -> None:
 def test_a_failing_check_mentions_nobody() -> None:
     """The line of a check, which the model chose, stands in the pull request's body as code."""
     check = {"command": "pytest -k '@octocat fixes #3'", "exit_code": 1, "seconds": 1.0, "output": ""}
-    body = pull_body(
-        PLAN, summary="Done.", checks=[check], verdict=Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), cost_usd=None
-    )
+    origin = Origin(("will",), Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), PLAN.expires)
+    body = pull_body(PLAN, origin, summary="Done.", checks=[check])
     assert "<summary><code>pytest -k '@octocat fixes #3'</code></summary>" in body
 
 

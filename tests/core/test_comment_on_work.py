@@ -1,7 +1,7 @@
 """What the bot says of work that runs and work that is done: progress, pull requests."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final
 
 import pytest
@@ -15,7 +15,7 @@ from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.pull import PullRequest
-from bot.core.pull_text import published, pull_body
+from bot.core.pull_text import Origin, published, pull_body
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(5),
@@ -28,6 +28,7 @@ PLAN: Final = PlanDocument(
     budget_usd=7.5,
     expires=datetime(2026, 11, 27, 8, 30, tzinfo=UTC),
 )
+APPROVED_AT: Final = datetime(2026, 11, 20, 10, 5, tzinfo=timezone(timedelta(hours=2)))
 BOTH: Final = Verdict(Outcome.APPROVED, (Actor(1, "ana"), Actor(2, "ben")))
 ALONE: Final = Verdict(Outcome.APPROVED, (Actor(1, "ana"),))
 GOOD: Final = {"command": "ruff check", "exit_code": 0, "seconds": 1.5, "output": "fine"}
@@ -66,19 +67,39 @@ def test_progress_at_the_end(end: End) -> None:
 
 
 def body(*checks: dict[str, Any], cost_usd: float | None = 1.234, plan: PlanDocument = PLAN) -> str:
-    return pull_body(plan, summary="Renamed it.", checks=checks, verdict=BOTH, cost_usd=cost_usd)
+    origin = Origin(("will",), BOTH, APPROVED_AT, "claude-opus-5-5", cost_usd)
+    return pull_body(plan, origin, summary="Renamed it.", checks=checks)
 
 
 @pytest.mark.req("PR6")
 def test_pull_request() -> None:
-    """What was done, who approved which plan, what it cost, the plan, and the one closing keyword, at the end."""
+    """What was done, who asked and who approved which plan and when, the model, the cost, the plan, and the one
+    closing keyword, at the end."""
     text = body()
     assert text.startswith(
-        "Renamed it.\n\nApproved by `ana`, `ben` as plan 3 (" + PLAN.short_digest + "). Cost: $1.23."
+        f"Renamed it.\n\nAsked by `will`. Approved by `ana`, `ben` as plan 3 ({PLAN.short_digest}) "
+        "on 2026-11-20 08:05 UTC. Model: `claude-opus-5-5`. Cost: $1.23."
     )
     assert "<details><summary>The approved plan</summary>\n\nRename it.\n\n- Files: `src/**`" in text
     assert text.endswith("</details>\n\nCloses #8\n")
     assert "Cost: unknown." in body(cost_usd=None)
+
+
+@pytest.mark.req("PR6", "X2")
+def test_sub_agents() -> None:
+    """Each is a row of the pull request, in which nothing that the model wrote acts; the first twenty are shown."""
+    rows = (
+        Row("code", "Ask @ana, it fixes #3", "completed", 4, 1234, 6.7, 0.01),
+        *[Row("look", "d", "failed", 0, 0, 0, None)] * 21,
+    )
+    text = pull_body(PLAN, Origin(("will",) * 22, ALONE, APPROVED_AT, agents=rows), summary="Done.", checks=())
+    assert text.startswith("Done.\n\n| sub-agent | task | state | tool calls | tokens | seconds | dollars |\n")
+    assert "\n| code | Ask `@ana`, it fixes `#3` | completed | 4 | 1,234 | 7 | $0.010 |\n" in text
+    assert text.count("\n| look |") == 19
+    assert "\n\nAnd 2 more sub-agents.\n\nAsked by `will`, " in text
+    assert (
+        f"`will` and 2 more. Approved by `ana` as plan 3 ({PLAN.short_digest}) on 2026-11-20 08:05 UTC. Cost:" in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +113,7 @@ def test_pull_request() -> None:
 def test_fewer_approvals_than_usual(reason: Reason, said: str) -> None:
     """Where fewer people approved than tier high needs, the pull request says why that was enough."""
     verdict = Verdict(Outcome.APPROVED, ALONE.by, (Finding(reason),))
-    assert f"Approved by {said}" in pull_body(PLAN, summary="Done.", checks=(), verdict=verdict, cost_usd=1.0)
+    assert f"Approved by {said}" in pull_body(PLAN, Origin((), verdict, APPROVED_AT), summary="Done.", checks=())
 
 
 def test_pull_request_with_checks() -> None:
@@ -132,9 +153,10 @@ LONG: Final[dict[str, dict[str, Any]]] = {
     "commands": {"checks": [{**BAD, "command": "|" * 9_000, "output": "x" * 9_000} for _ in range(50)]},
     "plan": {"plan": replace(PLAN, markdown="Say `@a\nand @b`.\n" * 2_300)},
     "one line": {"plan": replace(PLAN, markdown="@octocat " * 4_400)},
+    "sub-agents": {"agents": [Row("t" * 99, "@a " * 300, "failed: " + "closes #1 " * 99, 1, 2, 3, None)] * 40},
     "astral": {"plan": replace(PLAN, markdown="🚀" * 39_000), "summary": "🚀" * 50_000},
 }
-LONG["all"] = LONG["summary in a fence"] | LONG["outputs"] | LONG["plan"]
+LONG["all"] = LONG["summary in a fence"] | LONG["outputs"] | LONG["plan"] | LONG["sub-agents"]
 
 
 @pytest.mark.req("X2")
@@ -143,7 +165,8 @@ def test_long_pull_request(case: str) -> None:
     """However long its parts are, it fits, closes its issue at the end, and nobody is mentioned by what a cut left."""
     given: dict[str, Any] = {"summary": "Done.", "checks": [GOOD], "plan": PLAN, **LONG[case]}
     plan = replace(given["plan"], markdown=inert(given["plan"].markdown))
-    text = pull_body(plan, summary=inert(given["summary"]), checks=given["checks"], verdict=ALONE, cost_usd=1.0)
+    origin = Origin(("w" * 39,) * 99, ALONE, APPROVED_AT, "m" * 999, 1.0, given.get("agents", ()))
+    text = pull_body(plan, origin, summary=inert(given["summary"]), checks=given["checks"])
     assert (len(text) <= POSTED_CHARACTERS, len(text.encode()) <= POSTED_BYTES) == (True, True)
     assert text.endswith("</details>\n\nCloses #8\n")
     assert "Approved by `ana` as plan 3" in text

@@ -78,7 +78,8 @@ async def test_approved(story: Story, way: str) -> None:
     assert pull.pull is not None
     assert pull.pull.head_ref == branch
     assert "total >= FREE_FROM" in story.file(branch)
-    assert "Approved by `maya`" in pull.text.body
+    assert "Asked by `will`. Approved by `maya` as plan 1 (" in pull.text.body
+    assert " UTC. Model: `claude-opus-5-5`. Cost: $" in pull.text.body
     assert pull.text.body.rstrip().endswith("Closes #1")
     assert story.said("tell") == [f"Pull request #{pull.number} is ready for review."]
     assert (len(story.plans()), len(story.said("progress")), len(story.said("waits"))) == (1, 1, 0)

@@ -65,13 +65,15 @@ async def test_where_a_stranger_has_a_say_those_that_look_are_restricted(
 
 @pytest.mark.req("S5", "S12", "PR3")
 async def test_the_progress_comment_shows_each(story: Story, model: Model) -> None:
-    """What it is for, what it used, in dollars too, and what one that failed failed for."""
+    """What it is for, what it used, in dollars too, and what one that failed failed for; so does the pull request."""
     model.work = (several(task("explore"), task("explore", "broken")), *FIX)
     await story.planned()
     story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     (progress,) = story.said("progress")
-    rows = [line.split(" | ") for line in progress.splitlines() if line.startswith("| explore")]
+    shown = [line for line in progress.splitlines() if line.startswith("| explore")]
+    assert [line for line in story.pulls()[0].text.body.splitlines() if line.startswith("| explore")] == shown
+    rows = [line.split(" | ") for line in shown]
     assert [row[1] for row in rows] == ["look around", "broken around"]
     assert [row[2].partition(" (")[0] for row in rows] == ["completed", "failed: HTTP 400: scripted 400"]
     assert [row[6].startswith("$0.0") for row in rows] == [True, True]
