@@ -61,14 +61,27 @@ def heading(plan: PlanDocument) -> str:
 
 
 def plan_text(plan: PlanDocument, how: str) -> str:
-    """Render a plan document: plan, contract, what changed since the version before, what was hidden in the request,
-    how to decide, base and expiry."""
-    parts = [f"## {heading(plan)}", disarmed(plan.markdown), "### What it may do", contract(plan)]
+    """Render a plan document: plan, contract, estimated cost, what changed since the version before, what was hidden
+    in the request, how to decide, base and expiry."""
+    cost = f"\n- Estimated cost: {plan.estimate}" if plan.estimate else ""
+    parts = [f"## {heading(plan)}", disarmed(plan.markdown), "### What it may do", contract(plan) + cost]
     if plan.changed:
         parts += [f"### What changed since plan {plan.plan - 1}", fenced(disarmed(plan.changed), "diff")]
     parts += [*([_hidden(plan.hidden)] if plan.hidden.count else []), how]
     parts.append(f"Made for commit {plan.base[:12]}. Expires {plan.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
     return "\n\n".join(parts) + "\n"
+
+
+def estimate(costs: Sequence[float], planning_usd: float) -> str:
+    """Say roughly what a plan's work will cost, and what that is taken from: "" where there is nothing to go by.
+
+    `costs` are those of other work here within a day; where there is none, what planning has cost must do.
+    """
+    if costs:
+        of = "as much as the one execution" if len(costs) == 1 else f"the middle one of {len(costs)} executions"
+        return f"about ${sorted(costs)[len(costs) // 2]:.2f} ({of} here within a day)"
+    known = f"perhaps ${planning_usd:.2f}, as much as planning it (nothing was carried out here within a day)"
+    return known if planning_usd else ""
 
 
 def contract(plan: PlanDocument) -> str:

@@ -111,6 +111,8 @@ class PlanDocument:
     hidden: Hidden = Hidden()
     changed: str = ""
     """What is different from the version before it (core/changes.py); "" where it takes no other one's place."""
+    estimate: str = ""
+    """What it will cost, roughly: shown with the document and fixed as long as that is, but no part of it."""
 
     @property
     def digest(self) -> Digest:

@@ -21,7 +21,7 @@ from bot.workflow.desk import Desk, Done
 from bot.workflow.ledger import append, current, take_over
 from bot.workflow.record import Record
 from bot.workflow.sessions import session_of
-from bot.workflow.spending import exhausted
+from bot.workflow.spending import estimated, exhausted
 
 Verb = Callable[[Desk, Record], Awaitable[Done | None]]
 
@@ -120,6 +120,9 @@ async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:
     cost = round(ledger.cost_usd - ledger.carried - before, 6)
     if done is None:
         await booked(desk, now, cost)
-    if done is None or not cost:
-        return done
-    return replace(done, facts=dict(done.facts) | {"cost_usd": cost, "session": session_of(desk, now)})
+    if done is None:
+        return None
+    facts = dict(done.facts) | ({"cost_usd": cost, "session": session_of(desk, now)} if cost else {})
+    if done.move is Move.PLANNED:
+        facts["estimate"] = await estimated(desk, now, cost)
+    return replace(done, facts=facts)

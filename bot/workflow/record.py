@@ -90,7 +90,8 @@ class Record:
     @property
     def plan(self) -> PlanDocument:
         """The newest plan document."""
-        return from_json(self.last(Move.PLANNED, Move.OUTGREW).body["plan"])
+        made = self.last(Move.PLANNED, Move.OUTGREW).body
+        return replace(from_json(made["plan"]), estimate=made.get("estimate", ""))
 
     @property
     def replaced(self) -> PlanDocument | None:

@@ -7,11 +7,14 @@ every few seconds: the less is left, the closer they look, and each goes over th
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
 
+from bot.core import comment
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import SessionId
@@ -46,6 +49,32 @@ async def exhausted(desk: Desk, now: Record, session: SessionId) -> Done | None:
         reason = day.reason
         desk.world.ledger.beyond, desk.world.ledger.reason = day.closed, reason
     return Done(Move.LIMITED, {"detail": reason, "owes": desk.ended(Stage.LIMIT, reason)}) if reason else None
+
+
+async def estimated(desk: Desk, now: Record, planning_usd: float) -> str:
+    """Say roughly what the work of a plan that was just made will cost, as far as the journals of a day tell."""
+    try:
+        threads = await desk.journal.since(desk.world.clock.now() - timedelta(days=1))
+    except Transient:
+        threads = {}
+    costs = [cost for entries in threads.values() for cost in _executions(entries)]
+    before = _costs(now.entries)[now.planning_session]
+    return comment.estimate(costs, before + planning_usd)
+
+
+def _executions(entries: Sequence[Entry]) -> list[float]:
+    """List what each execution cost that a thread's journal has from begin to end."""
+    costs = _costs(entries)
+    done = {entry.body["session"] for entry in entries if entry.kind == Move.EXECUTED and "session" in entry.body}
+    return [costs[session] for session in done]
+
+
+def _costs(entries: Sequence[Entry]) -> Counter[str]:
+    """Sum what a journal tells of each session's cost."""
+    costs = Counter[str]()
+    for entry in entries:
+        costs[entry.body.get("session", "")] += entry.body.get("cost_usd") or 0
+    return costs
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from bot.core.comment import (
     amendment,
     code,
     contract,
+    estimate,
     heading,
     held_up,
     outcome,
@@ -72,6 +73,28 @@ def test_plan_text() -> None:
         "React with 👍.\n\n"
         "Made for commit 0123456789ab. Expires 2026-11-27 08:30 UTC.\n"
     )
+
+
+@pytest.mark.req("PR5")
+def test_the_estimate_is_shown_and_no_part_of_the_document() -> None:
+    """What it may cost stands below the budget, and the digest, which is of the document alone, stays the same."""
+    told = replace(PLAN, estimate="about $0.40")
+    assert "- Risk tier: high\n- Estimated cost: about $0.40\n\nHOW" in plan_text(told, "HOW")
+    assert (told.digest, "Estimated" in plan_text(PLAN, "HOW")) == (PLAN.digest, False)
+
+
+@pytest.mark.parametrize(
+    ("costs", "planning", "said"),
+    (
+        ((0.9, 0.1, 0.5), 1.0, "about $0.50 (the middle one of 3 executions here within a day)"),
+        ((0.1,), 0.0, "about $0.10 (as much as the one execution here within a day)"),
+        ((), 0.125, "perhaps $0.12, as much as planning it (nothing was carried out here within a day)"),
+        ((), 0.0, ""),
+    ),
+)
+def test_estimate(costs: tuple[float, ...], planning: float, said: str) -> None:
+    """It says what it is taken from: other work, else planning; nothing where nothing is known."""
+    assert estimate(costs, planning) == said
 
 
 def test_empty_contract() -> None:

@@ -60,7 +60,10 @@ async def test_its_branch_brings_no_memory(story: Story) -> None:
 
 @pytest.mark.req("PR2")
 async def test_on_the_issue(story: Story) -> None:
-    """A further wish on the issue while its pull request is open: one branch and one pull request, as before."""
+    """A further wish on the issue while its pull request is open: one branch and one pull request, as before.
+
+    Each plan says roughly what its work will cost: by what planning has cost, then by what the work before has.
+    """
     branch = await delivered(story)
     story.says("will", "@plangate note it in the changelog")
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
@@ -69,6 +72,12 @@ async def test_on_the_issue(story: Story) -> None:
     assert set(story.branches()) == {branch}
     assert holds_both(story, branch)
     assert len(story.pulls()) == 1
+    told = [line for plan in story.plans() for line in plan.text.body.splitlines() if "Estimated cost" in line]
+    assert [line.split("$")[0] for line in told] == ["- Estimated cost: perhaps ", "- Estimated cost: about "]
+    work = sum(
+        entry.body.get("cost_usd", 0) for entry in story.records[1].entries if entry.body.get("session") == "work-1"
+    )
+    assert f"about ${work:.2f} (as much as the one execution here within a day)" in told[1]
 
 
 @pytest.mark.req("PR2")
