@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--dir", type=Path, metavar="DIR", help="where to keep it (a temporary folder)")
     demo.add_argument("--real-model", action="store_true", help="use the model of ANTHROPIC_API_KEY")
     replay = commands.add_parser("replay", help="show a transcript or journal as a tree")
-    replay.add_argument("file", type=Path, metavar="FILE", help="such as the one that a run names at its end")
+    replay.add_argument("file", type=Path, metavar="FILE", help="as a run names it at its end; of a journal its folder")
     doctor = commands.add_parser("doctor", help="check what is needed here, each finding with its cure")
     doctor.add_argument("--fix", action="store_true", help="install what is missing, where that is possible")
     init = commands.add_parser("init", help="write the workflow and the configuration into a project")

@@ -1,4 +1,4 @@
-"""Shows a stored transcript as a tree of agents, answers and tools with cost and time. SHELL.
+"""Shows a stored transcript as a tree of agents, answers and tools with cost and time, or a thread's journal. SHELL.
 
 Secrets are not shown (L9).
 
@@ -6,18 +6,21 @@ Transcripts are encrypted at rest; a spool file of this machine is opened with t
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
+from bot.compose.journals import journal
 from bot.compose.local import transcript
 from bot.config import redactor, settings
 from bot.core.codepoints import shown as readable
 from bot.core.errors import Misconfigured
+from bot.core.gate import Move
 from bot.core.lines import short
 from bot.core.transcript import Json, Line, LineKind, decode, tool_calls
-from bot.ports import Usage
+from bot.ports import Entry, Usage
 
 SUFFIX = ".jsonl"
 
@@ -49,15 +52,30 @@ Load = Callable[[str], Iterable[Line]]
 
 
 def show(path: Path, out: TextIO) -> int:
-    """Print a transcript and those of its sub-agents; raises Misconfigured or Refused when the file is none."""
+    """Print a transcript and those of its sub-agents, or a journal that holds together.
+
+    Raises Misconfigured or Refused when it is neither; of a journal that was changed the first such line is named.
+    """
     tint = _tinted if out.isatty() else _plain
     try:
-        tree = list(rendered(_clean(path), Tally(), lambda session: _beside(path, session)))
+        found = journal(path, settings())
+        tree = list(_entries(*found) if found else rendered(_clean(path), Tally(), partial(_beside, path)))
     except (KeyError, TypeError, AttributeError) as error:
         raise Misconfigured("this is no transcript", where=str(path), mend=f"a part is missing: {error}") from error
     for kind, text in tree:
         print(tint(kind, readable(text)), file=out)
     return 0
+
+
+def _entries(entries: Sequence[Entry], checked: str) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) for each entry of a journal, those that follow a request under it."""
+    clean = redactor().deep
+    for entry in entries:
+        told = short(json.dumps(clean(entry.body), ensure_ascii=False), _WIDTH)
+        asked = entry.kind == Move.REQUESTED
+        mark = "" if asked else "├ "
+        yield "head" if asked else "user", f"{entry.at:%Y-%m-%d %H:%M:%S} {entry.n:>4} {mark}{entry.kind} {told}"
+    yield "head", f"{len(entries)} entries: {checked}"
 
 
 def rendered(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """A transcript is shown as a tree with cost, from plain lines or from the data directory; what is none is refused."""
 
 import io
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from bot.core.errors import PlangateError
+from bot.core.errors import PlangateError, Unreadable
+from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.transcript import Line, LineKind
 from bot.replay import show
+from bot.store.chain import Chain
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
 from tests.stories.ground import person
@@ -114,9 +117,47 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         shown(tmp_path / "nowhere")
 
 
+JOURNAL = Chain(RepositoryId(7), ThreadNumber(5), b"k" * 32).extend(
+    (), AT, [("requested", {"login": "ada", "text": "Fix\x1b[2J it."}), ("planned", {"ask": 1}), ("requested", {})]
+)
+
+
+@pytest.mark.req("PR6")
+def test_a_journal_is_shown_and_checked(tmp_path: Path) -> None:
+    """One line an entry, what followed a request under it, no sign that a terminal obeys; and what was checked."""
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b"\n".join(JOURNAL) + b"\n")
+    *lines, last = shown(path)
+    assert [line[20:] for line in lines] == [
+        '   1 requested {"login": "ada", "text": "Fix\\u001b[2J it."}',
+        '   2 ├ planned {"ask": 1}',
+        "   3 requested {}",
+    ]
+    assert last.startswith("3 entries: each follows the one before it")
+
+
+@pytest.mark.req("A4")
+@pytest.mark.parametrize(
+    ("lines", "bad"),
+    (
+        ((JOURNAL[0], JOURNAL[2]), 2),
+        ((JOURNAL[0].replace(b"ada", b"bob"), *JOURNAL[1:]), 2),
+        ((*JOURNAL, b"{}"), 4),
+        ((*JOURNAL[:2], JOURNAL[2][:-9]), 3),
+    ),
+    ids=("left out", "changed", "no entry", "torn"),
+)
+def test_where_a_journal_breaks_is_named(tmp_path: Path, lines: tuple[bytes, ...], bad: int) -> None:
+    """The first line that does not follow from the one before it, and nothing of it is shown as true."""
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    with pytest.raises(Unreadable, match=f"journal.jsonl, line {bad}\\b"):
+        shown(path)
+
+
 @pytest.mark.long
-def test_the_transcript_of_a_run_can_be_shown(tmp_path: Path) -> None:
-    """What a run leaves in a data directory is opened with the key that lies there, also from another one."""
+def test_what_a_run_left_can_be_shown(tmp_path: Path) -> None:
+    """A transcript is opened with the key of the data directory it lies in; the journal, out of git, with one's own."""
     with ScriptedModel(lambda request: say("Above 50.")) as model:
         somebody = person(tmp_path / "home", model.base_url)
         assert somebody.run(prompt="From when on is it free?").code == 0
@@ -126,3 +167,13 @@ def test_the_transcript_of_a_run_can_be_shown(tmp_path: Path) -> None:
     assert ended.code == 0, ended.err
     assert "Above 50." in ended.out
     assert ended.out.splitlines()[-1].startswith("1 steps, $0.")
+    folder = tmp_path.joinpath(*spool.parts[-3:-1])
+    folder.mkdir(parents=True)
+    ref = f"refs/plangate/threads/{folder.name}"
+    somebody.git("archive", "--format=tar", f"--output={tmp_path}/ref.tar", ref, "journal")
+    shutil.unpack_archive(tmp_path / "ref.tar", folder, filter="data")
+    ended = somebody.call("replay", str(folder / "journal"))
+    assert ended.code == 0, ended.err
+    assert "├ answered" in ended.out
+    assert ended.out.splitlines()[-1].endswith("entries: each has its MAC, and follows the one before it")
+    assert elsewhere.call("replay", str(folder / "journal")).code == 2

@@ -9,7 +9,7 @@ is that lines are missing at its END: a rollback is seen only by whoever remembe
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -20,6 +20,7 @@ from bot.ports import Entry
 
 RESERVED = frozenset({"n", "at", "kind", "prev", "mac"})
 _FIRST = "0" * 64
+_MEND = "give the PLANGATE_STATE_KEY that wrote it, or restore the ref"
 _MAC_BYTES = len(f',"mac":"{_FIRST}"}}')
 
 
@@ -42,14 +43,7 @@ class Chain:
 
     def verify(self, lines: Sequence[bytes]) -> tuple[Entry, ...]:
         """Read lines back as entries; Unreadable, with the number of the first line that is not as it was written."""
-        prev, entries = _FIRST, []
-        for n, line in enumerate(lines, start=1):
-            value = self._checked(line, n)
-            if value.pop("n") != n or value.pop("prev") != prev:
-                raise self._refusal("the journal's lines do not follow each other", n)
-            entries.append(Entry(n, datetime.fromisoformat(value.pop("at")), value.pop("kind"), value))
-            prev = hashlib.sha256(line).hexdigest()
-        return tuple(entries)
+        return linked(self._checked(lines), f"repository {self.repository}, thread {self.thread}")
 
     def _line(self, head: Json, body: Json, prev: str) -> bytes:
         """Write one line; refuse loudly a body that a reader could not tell from the line's own fields."""
@@ -63,21 +57,32 @@ class Chain:
         bare = text.encode("utf-8", "surrogatepass")  # JSON may hold half a surrogate pair, UTF-8 may not
         return bare[:-1] + f',"mac":"{self._mac(bare)}"}}'.encode()
 
-    def _checked(self, line: bytes, n: int) -> Json:
-        """Parse one line after its MAC held."""
-        bare = line[:-_MAC_BYTES] + b"}"
-        if not hmac.compare_digest(line[-_MAC_BYTES:], f',"mac":"{self._mac(bare)}"}}'.encode()):
-            raise self._refusal("a journal line is not as this bot wrote it for this thread", n)
-        value: Json = json.loads(line.decode("utf-8", "surrogatepass"))
-        del value["mac"]
-        return value
+    def _checked(self, lines: Sequence[bytes]) -> Iterator[bytes]:
+        """Give each line whose MAC holds, up to the first of which it does not."""
+        for n, line in enumerate(lines, start=1):
+            bare = line[:-_MAC_BYTES] + b"}"
+            if not hmac.compare_digest(line[-_MAC_BYTES:], f',"mac":"{self._mac(bare)}"}}'.encode()):
+                where = f"repository {self.repository}, thread {self.thread}, line {n}"
+                raise Unreadable("a journal line is not as this bot wrote it for this thread", where=where, mend=_MEND)
+            yield line
 
     def _mac(self, bare: bytes) -> str:
         """Give the MAC of a line without its mac, in hex."""
         context = f"plangate:journal:1\0{self.repository}\0{self.thread}\0".encode()
         return hmac.new(self.key, context + bare, hashlib.sha256).hexdigest()
 
-    def _refusal(self, what: str, n: int) -> Unreadable:
-        """Name a bad line."""
-        where = f"repository {self.repository}, thread {self.thread}, line {n}"
-        return Unreadable(what, where=where, mend="give the PLANGATE_STATE_KEY that wrote it, or restore the ref")
+
+def linked(lines: Iterable[bytes], where: str) -> tuple[Entry, ...]:
+    """Read lines as entries by numbers and hashes alone, whoever wrote them; Unreadable names the first bad one."""
+    prev, entries = _FIRST, []
+    for n, line in enumerate(lines, start=1):
+        try:
+            value: Json = json.loads(line.decode("utf-8", "surrogatepass"))
+            follows = (value.pop("n"), value.pop("prev")) == (n, prev) and value.pop("mac")
+            entries.append(Entry(n, datetime.fromisoformat(value.pop("at")), value.pop("kind"), value))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Unreadable("this is no journal line", where=f"{where}, line {n}", mend=_MEND) from error
+        if not follows:
+            raise Unreadable("the journal's lines do not follow each other", where=f"{where}, line {n}", mend=_MEND)
+        prev = hashlib.sha256(line).hexdigest()
+    return tuple(entries)

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
-from bot.core.errors import Conflict, Unreadable
+from bot.core.errors import Conflict, Misconfigured, Unreadable
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.transcript import Json
 from bot.ports import Clock, Entry
@@ -127,6 +128,20 @@ class GitJournal:
 
     def _chain(self, thread: ThreadNumber) -> Chain:
         return Chain(self._repository, thread, self._mac)
+
+
+def archived(folder: Path, key: StateKey) -> tuple[Entry, ...]:
+    """Read the journal of a thread's ref from files, ``.../<repository>/<thread>/journal/<n>``; Unreadable as ever."""
+    *_, repository, thread, _ = ("", "", *folder.absolute().parts)
+    files = sorted(folder.iterdir())
+    if not (repository.isdecimal() and thread.isdecimal() and files):
+        raise Misconfigured("no folder of a journal", where=str(folder), mend="name REPOSITORY-ID/THREAD/journal")
+    number, issue = RepositoryId(int(repository)), ThreadNumber(int(thread))
+    lines: list[bytes] = []
+    for file in files:
+        where = place(number, issue, f"{FOLDER}{file.name}")
+        lines += unseal(file.read_bytes(), key.encryption, where).split(b"\n")
+    return Chain(number, issue, key.mac).verify(lines)
 
 
 def _names(tip: Tip) -> dict[str, str]:

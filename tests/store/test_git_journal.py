@@ -11,7 +11,7 @@ import pytest
 from bot.core.errors import Conflict, Refused, Transient
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.ports import Clock
-from bot.store.git_journal import GitJournal
+from bot.store.git_journal import GitJournal, archived
 from bot.store.keys import StateKey
 from bot.store.sealed import place, seal
 from bot.store.thread_refs import ThreadRefs
@@ -47,6 +47,30 @@ async def test_what_the_repository_sees(journal: GitJournal, repository: Reposit
     files = repository.files()
     assert list(files) == ["journal/00000001", "journal/00000003"]
     assert not any(b"said" in content or b"secret" in content for content in files.values())
+
+
+@pytest.mark.req("A4", "PR6")
+async def test_a_copy_of_the_ref(journal: GitJournal, repository: Repository, tmp_path: Path) -> None:
+    """Files that git gives out of the ref are the journal, to whoever has the key; under other names they are none."""
+    await journal.append(ONE, 0, [("said", {"text": "one"}), ("said", {"text": "two"})])
+    await journal.append(ONE, 2, [("said", {"text": "three"})])
+    folder = tmp_path / "9/1/journal"
+    folder.mkdir(parents=True)
+    for name, content in repository.files().items():
+        (folder.parent / name).write_bytes(content)
+    assert archived(folder, KEY) == await journal.read(ONE)
+    with pytest.raises(Refused, match="another key wrote it"):
+        archived(folder, StateKey(b"K" * 32))
+    with pytest.raises(Refused, match="REPOSITORY-ID/THREAD/journal"):
+        archived(tmp_path, KEY)
+    first = folder / "00000001"
+    kept = first.read_bytes()
+    first.unlink()
+    with pytest.raises(Refused, match="thread 1, line 1"):
+        archived(folder, KEY)
+    (folder / "00000002").write_bytes(kept)
+    with pytest.raises(Refused, match="moved it"):
+        archived(folder, KEY)
 
 
 @pytest.mark.req("A4")

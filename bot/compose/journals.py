@@ -1,0 +1,49 @@
+"""Journals as files, for `plangate replay`: as a ref of a thread holds them, or as plain lines."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from bot.compose.parts import key_of, local_key_of
+from bot.config import Settings
+from bot.core.errors import Misconfigured, Unreadable
+from bot.ports import Entry
+from bot.store.chain import linked
+from bot.store.git_journal import archived
+from bot.store.keys import StateKey
+
+
+def journal(path: Path, settings: Settings) -> tuple[tuple[Entry, ...], str] | None:
+    """Read a journal, checked line by line, and say what was checked; None where the path is none.
+
+    Raises Unreadable, which names the first line that is not as it was written.
+    """
+    if path.is_dir():
+        return _opened(path, settings), "each has its MAC, and follows the one before it"
+    if not (path.is_file() and _begins(path)):
+        return None
+    lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
+    return linked(lines, str(path)), "each follows the one before it; whose they are only the state key could tell"
+
+
+def _begins(path: Path) -> bool:
+    """Tell whether a file's first line has what the lines of a journal have, and those of a transcript have not."""
+    with path.open("rb") as file, suppress(ValueError):
+        if file.read(1) == b"{":
+            return bool({"n", "prev"} <= json.loads(b"{" + file.readline()).keys())
+    return False
+
+
+def _opened(folder: Path, settings: Settings) -> tuple[Entry, ...]:
+    """Open the files of a ref with the key for threads on GitHub, or with that of this machine's own runs."""
+    keys: list[StateKey] = []
+    with suppress(Misconfigured):
+        keys.append(key_of(settings))
+    if settings.state_key or (settings.data_dir / "state.key").is_file():
+        keys.append(local_key_of(settings))
+    for key in keys[:-1]:
+        with suppress(Unreadable):
+            return archived(folder, key)
+    if not keys:
+        raise Misconfigured("no key for a journal", where="PLANGATE_STATE_KEY", mend="set it to the one that wrote it")
+    return archived(folder, keys[-1])
