@@ -2,20 +2,21 @@
 
 A job that only listens takes in what people said while another job works on the thread (product.md, Faces). A sweep
 leaves alone what another job is at: it carries on what waits for approval, what it took in itself, and what was begun
-or is owed by a job that is gone.
+or is owed by a job that is gone. A scheduled run takes in what was said on a thread and no event told, as well.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Final, Protocol, TextIO
 
 from bot.clock import SystemClock
 from bot.compose.github import Address
 from bot.compose.local import try_sandbox
-from bot.compose.single import host_of, thread_of
+from bot.compose.single import host_of, thread_of, unheard
 from bot.config import redactor
 from bot.core.comment import code
 from bot.core.errors import Conflict, Misconfigured, PlangateError
@@ -60,6 +61,8 @@ class Job:
     given: ActionSettings
     runner: Runner
     clock: Clock = field(default_factory=SystemClock)
+    unheard: Callable[[], Awaitable[Sequence[Address]]] | None = None
+    """Lists the threads on which somebody spoke and no event told (W3)."""
 
 
 def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
@@ -81,7 +84,7 @@ async def _open(given: ActionSettings, runner: Runner) -> int:
     number, told = thread_in(given)
     async with host_of(given.settings, given.repository, given.run) as host:
         address = replace(await thread_of(host, given.repository, number), told=told) if number else None
-        return await play(Job(host, given, runner), address)
+        return await play(Job(host, given, runner, unheard=partial(unheard, host)), address)
 
 
 def thread_in(given: ActionSettings) -> tuple[int, str]:
@@ -150,7 +153,10 @@ async def _looked(job: Job, address: Address) -> Record:
 
 async def _swept(job: Job, done: Address | None) -> AsyncIterator[tuple[Address, Record]]:
     """Carry on every other thread that is nobody's; yield those that were. One that fails does not stop the others."""
-    for address in await job.host.open_threads():
+    every = dict.fromkeys(await job.host.open_threads())
+    if done is None:  # as the schedule says: an event's own job does not keep its thread waiting for a reading
+        every |= dict.fromkeys(await _unheard(job))
+    for address in every:
         if f"{address.owner}/{address.name}".lower() != job.given.repository.lower():
             continue
         if done is not None and address.number == done.number:
@@ -163,6 +169,15 @@ async def _swept(job: Job, done: Address | None) -> AsyncIterator[tuple[Address,
             job.runner.say(f"plangate: another job is at #{address.number}")
         except PlangateError as error:
             job.runner.warning(f"#{address.number}: {error}")
+
+
+async def _unheard(job: Job) -> Sequence[Address]:
+    """List the threads that no event told of; none where they cannot be read now."""
+    try:
+        return await job.unheard() if job.unheard else ()
+    except PlangateError as error:
+        job.runner.warning(f"what no event told cannot be read: {error}")
+        return ()
 
 
 async def _nobodys(job: Job, address: Address, now: Record) -> bool:

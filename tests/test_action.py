@@ -179,6 +179,31 @@ async def test_where_no_run_has_a_number(ran: Run) -> None:
     assert done.host.asked[-1] == "look 1"
 
 
+@pytest.mark.req("W3")
+@pytest.mark.parametrize("number", (0, 3))
+async def test_what_no_event_told_is_for_the_schedule(tmp_path: Path, number: int) -> None:
+    """A run about no thread reads what was said and not heard, each thread once; where it cannot, it goes on."""
+    waits = standing(Stage.AWAITING_APPROVAL)
+    found: list[tuple[Address, ...] | Transient] = [(at(4), at(5)), Transient("GitHub is down")]
+
+    async def unheard() -> tuple[Address, ...]:
+        value = found.pop(0)
+        if isinstance(value, Transient):
+            raise value
+        return value
+
+    log = io.StringIO()
+    for threads in ([4, 5], [4]):
+        host = Host({each: [waits] for each in (3, 4, 5)}, (at(4),))
+        job = Job(host, given(tmp_path), Runner(log), Time(), unheard)
+        assert await play(job, at(number) if number else None) == 0
+        looked = [int(asked.removeprefix("look ")) for asked in host.asked if asked.startswith("look")]
+        assert looked == ([3, 4] if number else threads)
+    assert ("::warning title=Plangate::what no event told cannot be read: GitHub is down" in log.getvalue()) != bool(
+        number
+    )
+
+
 async def test_other_repositories_are_left_alone(ran: Run) -> None:
     """An App may see many repositories; the job serves its own."""
     done = await ran(Host({}, (at(1, "elsewhere"),)), 0)

@@ -167,12 +167,16 @@ class Connections:
         async for each in reach.owned(door) if installation is None else reach.installed(door):
             yield each
 
-    async def find(self, at: repository.Address) -> tuple[int | None, int, repository.Address]:
-        """Look a repository up by name: (installation, number, name); raises Missing."""
+    async def named(self, at: repository.Address) -> tuple[int | None, Reachable]:
+        """Look a repository up by name, and say through which installation it is reached; raises Missing."""
         installation = None
         if self.settings.github.as_app:
             installation = await repository.installation(self.app(), at)
-        found = await reach.named(self.poller(installation), at)
+        return installation, await reach.named(self.poller(installation), at)
+
+    async def find(self, at: repository.Address) -> tuple[int | None, int, repository.Address]:
+        """Look a repository up by name: (installation, number, name); raises Missing."""
+        installation, found = await self.named(at)
         return installation, found.id, found.address
 
     async def bot(self, door: Door) -> Actor:

@@ -61,8 +61,8 @@ class Reconciler:
     async def read(self, take: Take) -> Tally:
         """Find what was said and not heard; raises where no installation can be listed, or nothing taken."""
         tally = Tally()
-        for installation in await self.host.connections.installations():
-            reading = _Reading(self.host, self.cursors, installation, take, tally)
+        async for installation, served in self._served():
+            reading = _Reading(self.host, self.cursors, installation, served, take, tally)
             try:
                 await reading.through()
             except _Untaken as stop:
@@ -70,6 +70,16 @@ class Reconciler:
             except PlangateError as error:
                 reading.failed(error)
         return tally
+
+    async def _served(self) -> AsyncIterator[tuple[int | None, AsyncIterator[Reachable]]]:
+        """Yield the installations that are served, each with its repositories; of a host for some only, those."""
+        connections = self.host.connections
+        for at in self.host.only:
+            installation, each = await connections.named(at)
+            yield installation, _one(each)
+        if not self.host.only:
+            for installation in await connections.installations():
+                yield installation, connections.served_by(installation)
 
     async def redeliver(self, got: Callable[[str], bool]) -> int:
         """Have GitHub deliver again what failed since the last call; gives how many. A plain token has no such list."""
@@ -84,6 +94,10 @@ class Reconciler:
         self.cursors.set(_DELIVERIES, began - OVERLAP)
         await asyncio.to_thread(self.cursors.save)
         return asked
+
+
+async def _one(each: Reachable) -> AsyncIterator[Reachable]:
+    yield each
 
 
 class _Untaken(Exception):
@@ -101,6 +115,7 @@ class _Reading:
     host: GitHubHost
     cursors: Cursors
     installation: int | None
+    served: AsyncIterator[Reachable]
     take: Take
     tally: Tally
     halved: int = 0
@@ -128,7 +143,7 @@ class _Reading:
 
     async def _batches(self) -> AsyncIterator[list[Reachable]]:
         batch: list[Reachable] = []
-        async for each in self.host.connections.served_by(self.installation):
+        async for each in self.served:
             batch.append(each)
             if len(batch) == news.AT_ONCE:
                 yield batch

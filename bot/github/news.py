@@ -23,6 +23,8 @@ AT_ONCE: Final = 100
 """The most ids that one `nodes` takes."""
 NEWEST: Final = 20
 """Comments and reviews of a thread that are read here; where more may be new, the thread is looked at anyway."""
+MOVED: Final = "moved-"
+"""What the key of a thread begins with of which it is only known that it moved."""
 RESERVE: Final = 0.2
 """The part of an hour's points that is left for the work itself (E2)."""
 
@@ -100,7 +102,7 @@ class Fresh:
         fresh = (said for said in thread.everything() if said.key not in heard and listener.hears(said.actor))
         keys = {said.key for said in fresh if listener.addressed(thread, said)}
         if self._crowded(since) or ("issue" not in keys and self._marked(listener)):
-            keys.add(f"moved-{self.at:%Y%m%dT%H%M%S}")  # which of it is new cannot be told from here
+            keys.add(f"{MOVED}{self.at:%Y%m%dT%H%M%S}")  # which of it is new cannot be told from here
         return frozenset(keys)
 
     def _marked(self, listener: Listener) -> bool:

@@ -19,6 +19,8 @@ from bot.github.repository import Address
 from bot.github.threads import Said, Thread
 
 LABEL: Final = "plangate"
+MARKS: Final = ("label-", "assigned-")
+"""What the keys of turns begin with that nobody wrote."""
 
 _log: Final = logging.getLogger(__name__)
 

@@ -137,3 +137,16 @@ def test_a_runner_without_a_sandbox(runs: Runs, tmp_path: Path) -> None:
     (told,) = runs.said("tell")
     assert "user namespaces" in told
     assert runs.nothing_done()
+
+
+@pytest.mark.req("W3", "PR2")
+def test_what_no_event_told(runs: Runs) -> None:
+    """A first mention whose event was lost is found by the schedule, once; what speaks to nobody is not."""
+    runs.opens("will")
+    runs.next()
+    runs.opens("rita", "Nothing for a bot.")
+    runs.next()
+    for _ in range(2):
+        run = runs.ran(SCHEDULE)
+        assert run.process.returncode == 0, run.log
+        assert [len(runs.plans(number)) for number in (1, 2)] == [1, 0]

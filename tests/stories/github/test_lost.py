@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bot.compose.single import unheard
+from bot.github.repository import Address
 from bot.testing.github import conversation
-from tests.stories.github.ground import HOME, PATIENCE, WISH, Story
+from tests.stories.github.ground import HOME, PATIENCE, WISH, Hub, Story
 from tests.stories.github.service import Served
 from tests.stories.ground import until
 from webhooks.deliveries import Delivery, Inbox
@@ -31,7 +33,7 @@ def in_a_comment(served: Served) -> int:
     return made.number
 
 
-def by_label(served: Served) -> int:
+def by_label(served: Hub) -> int:
     made = served.opens("rita", WISH)
     served.person("will").label(HOME, made.number, "plangate")
     return made.number
@@ -112,3 +114,17 @@ async def test_a_hook_of_the_repositorys_own(story: Story, tmp_path: Path) -> No
         await story.host.changed(worker.watched)
         story.reacts("maya", "+1")
         assert await story.host.changed(worker.watched) == worker.watched
+
+
+@pytest.mark.req("W3")
+@pytest.mark.long
+async def test_what_a_scheduled_job_reads(story: Story) -> None:
+    """A label that nobody heard is found, and is not looked for again whenever its thread moves; words are."""
+    by_label(story)
+    story.host.only = (Address("parcel", "shop"),)
+    assert await unheard(story.host) == (story.address(),)
+    await story.rests(1)
+    story.says("rita", "Thank you.")
+    assert await unheard(story.host) == ()
+    story.says("will", "@plangate and in the changelog")
+    assert await unheard(story.host) == (story.address(),)
