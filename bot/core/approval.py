@@ -68,6 +68,7 @@ class Reason(StrEnum):
     IS_THE_BOT = "is_the_bot"
     ROLE_UNKNOWN = "role_unknown"
     ROLE_TOO_LOW = "role_too_low"
+    TEAM_UNKNOWN = "team_unknown"
     FOUR_EYES = "four_eyes"
     TOO_OLD = "too_old"
     OTHER_PLAN = "other_plan"
@@ -116,8 +117,8 @@ class Candidate:
     at: datetime
     role: Role | None
     """Looked up live; None when the look-up failed."""
-    listed: bool = False
-    """Named in approve.users, or in a team of approve.teams."""
+    listed: bool | None = False
+    """Named in approve.users, or in a team of approve.teams; None where GitHub does not tell who is in a team."""
     digest: str = ""
     """The hex digits that came with a command; empty for none."""
     edited: bool = False
@@ -305,7 +306,7 @@ def _objection_to_actor(snapshot: Snapshot, policy: Policy, word: Candidate) -> 
     if word.role is None:
         return Reason.ROLE_UNKNOWN
     if word.role < policy.role and not word.listed:
-        return Reason.ROLE_TOO_LOW
+        return Reason.TEAM_UNKNOWN if word.listed is None else Reason.ROLE_TOO_LOW
     if policy.four_eyes and word.actor.id in snapshot.requesters and word.opinion is Opinion.APPROVE:
         return Reason.FOUR_EYES
     return None

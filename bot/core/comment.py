@@ -22,6 +22,7 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.IS_THE_BOT: "the bot cannot approve its own plan",
         Reason.ROLE_UNKNOWN: "the role on this repository could not be looked up",
         Reason.ROLE_TOO_LOW: "the role on this repository is too low to approve",
+        Reason.TEAM_UNKNOWN: "GitHub does not tell me who is in the teams that may approve: I need members (read)",
         Reason.FOUR_EYES: "the requester cannot approve here: a second person must",
         Reason.TOO_OLD: "the reaction is older than the plan as it is shown now: remove it and add it again",
         Reason.OTHER_PLAN: "the digest is that of another plan",

@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from bot.core.approval import Actor, ActorKind, Role
-from bot.core.errors import PlangateError
+from bot.core.errors import PlangateError, Refused
 from bot.github.door import Door
 from bot.github.errors import Missing
 from bot.github.repository import Address
@@ -39,6 +39,8 @@ class Roles:
     """``organisation/team`` of approve.teams."""
     members: Door | None = None
     """What asks who belongs to a team, which takes a permission of its own; None for the same door."""
+    barred: bool = field(default=False, init=False)
+    """Whether GitHub refused to tell who belongs to a team: asked again it refuses again."""
     _known: dict[int, Role | None] = field(default_factory=dict)
 
     async def of(self, actor: Actor) -> Role | None:
@@ -107,7 +109,8 @@ class Roles:
             return bool((await (self.members or self.door).get(path)).get("state") == "active")
         except Missing:
             return False
-        except PlangateError:
+        except PlangateError as error:
+            self.barred = self.barred or isinstance(error, Refused)
             return None
 
 

@@ -115,7 +115,7 @@ class Looker:
         words = [*ticked(past), *[word async for word in self._votes(node, shown)]]
         words += await self._commands(plan, subject["comments"], time(node["createdAt"]))
         roles = self.roles()
-        candidates, known = await _with_roles(words, roles)
+        candidates, known = await _with_roles(words, roles, self.approve)
         return Snapshot(
             shown=Shown(past.since, past.intact, node["isMinimized"]),
             candidates=candidates,
@@ -221,14 +221,21 @@ def ticked(past: History) -> list[Candidate]:
     return [Candidate(past.tick.by, Way.TICK, Opinion.APPROVE, past.tick.at, None)] if past.tick else []
 
 
-async def _with_roles(words: list[Candidate], roles: Roles) -> tuple[tuple[Candidate, ...], bool]:
-    """Look up who may; tells beside it whether every look-up succeeded."""
+async def _with_roles(words: list[Candidate], roles: Roles, least: Role) -> tuple[tuple[Candidate, ...], bool]:
+    """Look up who may; tells beside it whether every look-up that can succeed did.
+
+    Where the role suffices it does not matter who belongs to which team, nor whether that can be looked up.
+    """
     people = {word.actor for word in words if word.actor.kind not in _NO_ROLES}
     await roles.foresee(people)
-    known = {who: (await roles.of(who), await roles.listed(who)) for who in people}
+    known: dict[Actor, tuple[Role | None, bool | None]] = {}
+    for who in people:
+        role = await roles.of(who)
+        known[who] = role, False if (role or Role.NONE) >= least else await roles.listed(who)
     made = [
-        replace(word, role=role, listed=bool(listed))
+        replace(word, role=role, listed=listed)
         for word in words
         for role, listed in (known.get(word.actor, (Role.NONE, False)),)
     ]
-    return tuple(made), all(role is not None and listed is not None for role, listed in known.values())
+    complete = all(role is not None and (listed is not None or roles.barred) for role, listed in known.values())
+    return tuple(made), complete

@@ -32,7 +32,7 @@ class Person:
 
     actor: Actor
     role: Role | None
-    listed: bool = False
+    listed: bool | None = False
 
 
 CAST: Final = {
@@ -46,6 +46,7 @@ CAST: Final = {
     "sam": Person(Actor(9, "sam"), Role.NONE),
     "uma": Person(Actor(10, "uma"), None),  # could not be looked up
     "lena": Person(Actor(11, "lena"), Role.WRITE, listed=True),
+    "tina": Person(Actor(19, "tina"), Role.WRITE, listed=None),  # GitHub does not tell who is in a team
     "zoe": Person(Actor(12, "zoe"), Role.NONE, listed=True),
     "ulf": Person(Actor(13, "ulf"), None, listed=True),
     "ci": Person(Actor(14, "ci", ActorKind.BOT), Role.ADMIN),

@@ -57,6 +57,7 @@ def test_table_is_complete() -> None:
     assert reasons == set(Reason)
     assert {word.way for word in said} == set(Way)
     assert {word.opinion for word in said} == set(Opinion)
+    assert {word.listed for word in said} == {False, True, None}
     assert {word.role for word in said} == {*Role, None} - {Role.NOBODY}
     assert {word.actor.kind for word in said} == set(ActorKind)
     assert all(each.by or each.why for each in cases)
@@ -76,7 +77,7 @@ WORDS = st.builds(
     opinion=st.sampled_from(Opinion),
     at=st.integers(-2, 5).map(lambda seconds: NOON + timedelta(seconds=seconds)),
     role=st.sampled_from((None, *Role)),
-    listed=st.booleans(),
+    listed=st.sampled_from((False, True, None)),
     digest=st.sampled_from(("", "", SHORT, FULL, SHORT[:11], OTHER.short_digest)),
     edited=st.booleans(),
 )
@@ -97,7 +98,7 @@ NOW = NOON + timedelta(hours=1)
 def is_eligible(word: Candidate, look: Snapshot, policy: Policy) -> bool:
     """Say once more, in one sentence, when a word counts (product.md, Approval)."""
     person = word.actor.kind is ActorKind.USER and word.actor.id != policy.bot
-    may = word.role is not None and (word.listed or word.role >= policy.role)
+    may = word.role is not None and (word.listed is True or word.role >= policy.role)
     alone = policy.four_eyes and word.actor.id in look.requesters and word.opinion is Opinion.APPROVE
     names = word.digest in {SHORT, FULL} if word.digest else None
     needed = look.locked or (word.way is Way.COMMAND and look.plans > 1)

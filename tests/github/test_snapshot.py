@@ -7,7 +7,7 @@ import pytest
 from bot.core.approval import Opinion, Outcome, Policy, Reason, Role, Snapshot, Verdict, Way, evaluate
 from bot.core.names import ThreadNumber
 from bot.core.plan import PlanDocument
-from bot.github.dialogue import GitHubDialogue
+from bot.github.dialogue import GitHubDialogue, Manners
 from bot.github.edits import history
 from bot.github.people import time
 from tests.github.conftest import HOME, Ground
@@ -287,6 +287,28 @@ async def test_what_happens_to_the_plan_is_seen(ground: Ground, change: str, rea
             ada.delete_comment(shown.comment.id)
         case _:
             ada.push(HOME, {"src/a.py": "a = 2\n"})
+    assert await shown.reasons() == reasons
+
+
+@pytest.mark.req("A3")
+@pytest.mark.parametrize(
+    ("login", "status", "reasons"),
+    (
+        ("will", 502, [Reason.LOOKUP_FAILED]),
+        ("will", 403, [Reason.TEAM_UNKNOWN, Reason.NOBODY]),
+        ("will", 422, [Reason.TEAM_UNKNOWN, Reason.NOBODY]),
+        ("will", 404, [Reason.ROLE_TOO_LOW, Reason.NOBODY]),
+        ("mia", 502, []),
+        ("mia", 403, []),
+    ),
+)
+async def test_who_is_in_a_team_cannot_be_read(ground: Ground, login: str, status: int, reasons: list[Reason]) -> None:
+    """It spoils nobody's word whose role suffices; of the others, what GitHub refuses to tell is told to the person,
+    and what it fails to tell is looked up again."""
+    shown = await Shown.on(ground)
+    shown.dialogue.manners = Manners(approve_teams=("acme/core",))
+    ground.github.faults.fail("GET */memberships/*", status, times=99)
+    ground.person(login).react(shown.comment, "+1")
     assert await shown.reasons() == reasons
 
 
