@@ -13,16 +13,12 @@ from typing import Literal
 from bot.testing.github.bare import ABSENT
 from bot.testing.github.conversation import Detail, moved, open_issue, set_state, store
 from bot.testing.github.entities import CheckRun, Event, Issue, Pull, Push, Repository, Review, ReviewComment, Text
-from bot.testing.github.world import Actor, NotThereError, World
+from bot.testing.github.world import Actor, ConflictError, NotThereError, World
 
 CLOSING = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b", re.IGNORECASE)
 """https://docs.github.com/en/issues/tracking-your-work-with-issues/using-issues/linking-a-pull-request-to-an-issue"""
 
 Verdict = Literal["APPROVED", "CHANGES_REQUESTED", "COMMENTED"]
-
-
-class ConflictError(Exception):
-    """What was asked for does not fit the state of the world; the text says why, in GitHub's words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from bot.testing.github.entities import Comment, Edit, Event, Issue, Pull, Push, Reaction, Repository, Text
-from bot.testing.github.world import Actor, World
+from bot.testing.github.world import Actor, ConflictError, World
 
 BODY_LIMIT = 65_536
 """Characters of a body; https://docs.github.com/en/rest/issues/comments (422 "Body is too long")."""
@@ -63,9 +63,11 @@ def edit_issue(by: Actor, issue: Issue, *, title: str | None = None, body: str |
 
 
 def set_state(by: Actor, issue: Issue, state: Literal["open", "closed"], *, reason: str | None = None) -> Issue:
-    """Close or reopen a thread."""
+    """Close or reopen a thread; raises for a pull request that was merged, or whose branch is gone."""
     if issue.state == state:
         return issue
+    if state == "open" and issue.pull and not _can_be_opened(by, issue.pull):
+        raise ConflictError("The pull request cannot be reopened.")
     with by.world.lock:
         closing = state == "closed"
         usual = None if issue.pull else "completed" if closing else "reopened"
@@ -77,6 +79,12 @@ def set_state(by: Actor, issue: Issue, state: Literal["open", "closed"], *, reas
             closed_by=by.id if closing else None,
         )
         return store(by, new, "closed" if closing else "reopened")
+
+
+def _can_be_opened(by: Actor, pull: Pull) -> bool:
+    source = by.world.repositories.get(pull.head_repository)
+    there = source is not None and by.world.bare(source).resolve(f"refs/heads/{pull.head_ref}") is not None
+    return there and pull.merged_at is None
 
 
 def set_locked(by: Actor, issue: Issue, *, locked: bool, reason: str | None = None) -> Issue:

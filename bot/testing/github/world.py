@@ -46,6 +46,10 @@ ACTIONS_BOT = "github-actions[bot]"
 DEFAULT_LABELS = {"bug": "d73a4a", "documentation": "0075ca", "enhancement": "a2eeef"}
 
 
+class ConflictError(Exception):
+    """What was asked for does not fit the state of the world; the text says why, in GitHub's words."""
+
+
 class NotThereError(LookupError):
     """What was asked for does not exist in the world."""
 

@@ -156,6 +156,24 @@ def test_a_second_pull_request_for_the_branch_is_refused(ground: Ground) -> None
     assert (reply.status, reply.json["errors"][0]["message"]) == (422, "A pull request already exists for acme:topic.")
 
 
+@pytest.mark.parametrize("end", ("merged", "branch deleted"))
+@pytest.mark.parametrize("place", ("pulls", "issues"))
+def test_some_pull_requests_cannot_be_opened_again(ground: Ground, end: str, place: str) -> None:
+    """422 with GitHub's words for one that was merged or whose branch is gone."""
+    bob = ground.github.world.person("bob")
+    bob.push(NAME, {"new.txt": "x"}, branch="topic")
+    number = bob.open_pull(NAME, "New", head="topic").number
+    if end == "merged":
+        ground.github.world.person("alice").merge(NAME, number)
+    else:
+        assert ground.ask("PATCH", f"{SHOP}/pulls/{number}", {"state": "closed"}).status == 200
+        assert ground.ask("PATCH", f"{SHOP}/pulls/{number}", {"state": "open"}).status == 200
+        assert ground.ask("DELETE", f"{SHOP}/git/refs/heads/topic").status == 204
+    reply = ground.ask("PATCH", f"{SHOP}/{place}/{number}", {"state": "open"})
+    message = "state cannot be changed. The pull request cannot be reopened."
+    assert (reply.status, reply.json["errors"][0]["message"]) == (422, message)
+
+
 def test_nobody_reacts_in_a_locked_conversation(ground: Ground) -> None:
     """Not even the App; comments of writers go through."""
     alice = ground.github.world.person("alice")

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from bot.testing.github.changes import ConflictError
 from bot.testing.github.entities import Issue, Repository, Role, User
 from bot.testing.github.page.actions import ACTIONS, open_issue
 from bot.testing.github.page.frame import VISITOR, Scene, Visit, address, frame, people
@@ -22,7 +21,7 @@ from bot.testing.github.page.listing import KINDS, STATES, new_issue, repositori
 from bot.testing.github.page.pull import commit_list, files, standing, tabs
 from bot.testing.github.page.thread import conversation, heading
 from bot.testing.github.person import NotAllowedError
-from bot.testing.github.world import NotThereError, World
+from bot.testing.github.world import ConflictError, NotThereError, World
 
 if TYPE_CHECKING:
     from starlette.requests import Request

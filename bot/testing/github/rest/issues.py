@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from bot.testing.github import conversation
 from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.entities import REACTIONS, Comment, Issue, ReviewComment, Role
 from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, invalid, not_found
 from bot.testing.github.shapes import comment_json, issue_json, reaction_json
-from bot.testing.github.world import NotThereError
+from bot.testing.github.world import ConflictError, NotThereError
 
 READ = ("issues:read", "pull_requests:read")
 WRITE = ("issues:write", "pull_requests:write")
@@ -278,7 +278,15 @@ def _state(call: Call, issue: Issue) -> Issue:
     state: Any = call.body["state"]
     if state not in {"open", "closed"}:
         raise invalid("Issue", "state", "state is not included in the list", "invalid")
-    return conversation.set_state(call.actor, issue, state, reason=call.body.get("state_reason"))
+    return changed_state(call, issue, state)
+
+
+def changed_state(call: Call, issue: Issue, state: Literal["open", "closed"]) -> Issue:
+    """Close or reopen a thread; answers 422 for a pull request that cannot be opened again."""
+    try:
+        return conversation.set_state(call.actor, issue, state, reason=call.body.get("state_reason"))
+    except ConflictError as conflict:
+        raise invalid("PullRequest", "state", f"state cannot be changed. {conflict}", "invalid") from None
 
 
 def _labels(call: Call, issue: Issue) -> list[Any]:

@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from bot.testing.github import changes, conversation
-from bot.testing.github.changes import ConflictError, LineNote, NewPull, pull_of
+from bot.testing.github.changes import LineNote, NewPull, pull_of
 from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.diffs import changed_files, commits_between
 from bot.testing.github.entities import Issue, Repository, Role
 from bot.testing.github.rest.code import commit_json, file_json
 from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, invalid, not_found
-from bot.testing.github.rest.issues import line_comment
+from bot.testing.github.rest.issues import changed_state, line_comment
 from bot.testing.github.shapes import pull_json, review_comment_json, review_json
-from bot.testing.github.world import NotThereError
+from bot.testing.github.world import ConflictError, NotThereError
 
 PULLS = "/repos/{owner}/{repo}/pulls"
 PULL = f"{PULLS}/{{number:int}}"
@@ -83,7 +83,7 @@ def change_pull(call: Call) -> Answer:
     state: Any = call.body.get("state", issue.state)
     if state not in {"open", "closed"}:
         raise invalid("PullRequest", "state", "state is invalid", "invalid")
-    issue = conversation.set_state(call.actor, issue, state)
+    issue = changed_state(call, issue, state)
     if "base" in call.body:
         pull = replace(pull_of(issue), base_ref=call.text("base"))
         issue = changes.change_pull(call.actor, issue, pull, "edited")
