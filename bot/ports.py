@@ -295,7 +295,7 @@ class Dialogue(Protocol):
     async def snapshot(self, plan: PlanDocument, shown: str, *, onto: str = "") -> Snapshot:
         """Take one live look at everything that decides about this plan (A1).
 
-        `onto` is the branch that the plan is made for; "" for the thread's own.
+        `onto` is the branch of the pull request that the plan adds to; "" where its work gets a branch of its own.
         """
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:

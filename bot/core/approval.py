@@ -82,6 +82,7 @@ class Reason(StrEnum):
     PLAN_HIDDEN = "plan_hidden"
     THREAD_CLOSED = "thread_closed"
     THREAD_LOCKED = "thread_locked"
+    OVERTAKEN = "overtaken"
     SCOPE_DRIFTED = "scope_drifted"
     PLAN_EXPIRED = "plan_expired"
     LOOKUP_FAILED = "lookup_failed"
@@ -147,6 +148,8 @@ class Snapshot:
     """The thread is neither closed nor transferred."""
     locked: bool = False
     """The conversation is locked: nobody can react any more, and only a comment that names the digest approves."""
+    overtaken: bool = False
+    """The branch of the pull request that the plan adds to is gone, or the pull request was merged."""
     drifted: tuple[str, ...] = ()
     """Files of the plan's scope that changed on the base branch since the plan's base."""
     complete: bool = True
@@ -276,6 +279,8 @@ def _blocked(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> Verdict |
     """Give the verdict that holds whoever said what, if there is one."""
     if now >= plan.expires:
         return Verdict(Outcome.EXPIRED, (), (Finding(Reason.PLAN_EXPIRED),))
+    if snapshot.overtaken:
+        return Verdict(Outcome.STALE, (), (Finding(Reason.OVERTAKEN),))
     if snapshot.drifted:
         return Verdict(Outcome.STALE, (), (Finding(Reason.SCOPE_DRIFTED),))
     waits = {

@@ -16,6 +16,7 @@ from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.plan import Hidden, PlanDocument, disarmed
 
+OVERTAKEN: Final = "the branch of the pull request has moved since the plan was made, or it was merged or closed"
 REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
     {
         Reason.NOT_A_USER: "only people can approve",
@@ -36,6 +37,7 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.PLAN_HIDDEN: "the plan comment was deleted or hidden: ask for a new one",
         Reason.THREAD_CLOSED: "the thread is closed: open it again",
         Reason.THREAD_LOCKED: "the thread is locked: only a comment with `approve` and the digest approves here",
+        Reason.OVERTAKEN: OVERTAKEN,
         Reason.SCOPE_DRIFTED: "files of the plan's scope have changed on the base branch since the plan was made",
         Reason.PLAN_EXPIRED: "the plan has expired",
         Reason.LOOKUP_FAILED: "not everything that decides could be looked up",
@@ -160,7 +162,6 @@ def unreadable(ref: str) -> str:
     )
 
 
-OVERTAKEN: Final = "the branch of the pull request has moved since the plan was made, or was closed"
 VOID: Final = "A further request came after this plan, and no other plan came of it: ask again for a new one."
 
 

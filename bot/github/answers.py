@@ -22,7 +22,7 @@ from bot.github.door import Json
 from bot.github.edits import EDITS, versions
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
-from bot.github.threads import COMMENTS, Said, Threads, older, read_comments
+from bot.github.threads import COMMENTS, Said, Threads, is_closed, older, read_comments
 from bot.github.turns import Listener
 
 _BOX: Final = re.compile(r"- \[([ xX])\] ")
@@ -36,7 +36,7 @@ query ($owner: String!, $name: String!, $number: Int!, $question: ID!) {{
     issueOrPullRequest(number: $number) {{
       __typename
       ... on Issue {{ {_SUBJECT} }}
-      ... on PullRequest {{ {_SUBJECT} }}
+      ... on PullRequest {{ {_SUBJECT} merged }}
     }}
   }}
   node(id: $question) {{
@@ -72,7 +72,7 @@ class Seeker:
             return Look(complete=False)
         node = data["node"]
         if not node or actor(node["author"]).id != self.listener.bot.id:
-            return Look(open=not subject["closed"], gone=True, ticked=None)
+            return Look(open=not is_closed(subject), gone=True, ticked=None)
         spoken = await self._spoken(number, subject["comments"], time(node["createdAt"]))
         edits = list(_edits(node, posted, boxes))
         people = {said.actor for said in spoken} | {by for by, *_ in edits}
@@ -82,7 +82,7 @@ class Seeker:
             tuple(Edit(known[by], at, before, after) for by, at, before, after in edits),
             tuple(self._words(known[said.actor], said) for said in spoken),
             None if node["isMinimized"] else ticks(node["body"], posted, boxes),
-            open=not subject["closed"],
+            open=not is_closed(subject),
             complete=all(who.role is not None for who in known.values()),
         )
 

@@ -164,10 +164,11 @@ class GitHubDialogue:
             self._threads,
             self.listener.bot,
             self.listener.mention,
-            onto or self.base,
+            self.base,
             self._roles,
             self._plan,
             self.manners.approve_role,
+            onto,
         )
         return await looker.look(plan, shown)
 

@@ -22,7 +22,7 @@ from bot.github.edits import EDITS, History, history
 from bot.github.owners import owning
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
-from bot.github.threads import COMMENTS, Said, Threads, older, read_comments
+from bot.github.threads import COMMENTS, Said, Threads, is_closed, older, read_comments
 
 FILES_LIMIT: Final = 300
 """The compare API lists no more files (https://docs.github.com/en/rest/commits/commits#compare-two-commits)."""
@@ -53,7 +53,7 @@ query ($owner: String!, $name: String!, $number: Int!, $branch: String!, $plan: 
     issueOrPullRequest(number: $number) {{
       __typename
       ... on Issue {{ {_SUBJECT} }}
-      ... on PullRequest {{ {_SUBJECT} headRefOid isCrossRepository }}
+      ... on PullRequest {{ {_SUBJECT} headRefName headRefOid isCrossRepository merged }}
     }}
   }}
   node(id: $plan) {{
@@ -81,7 +81,7 @@ query ($plan: ID!, $content: ReactionContent!, $after: String!) {{
 
 @dataclass(frozen=True, slots=True)
 class Looker:
-    """Takes snapshots of one thread. `branch` is the one that the plans of an issue are made for."""
+    """Takes snapshots of one thread. `branch` is the default branch, which the plans of an issue are made for."""
 
     threads: Threads
     bot: Actor
@@ -93,6 +93,8 @@ class Looker:
     """Renders the comment that was posted for a plan."""
     approve: Role = Role.MAINTAIN
     """The role that may approve: where a plan needs two, it is asked whether there are two."""
+    onto: str = ""
+    """The branch of the pull request that the plan adds to; "" where its work gets a branch of its own."""
 
     async def look(self, plan: PlanDocument, shown: str) -> Snapshot:
         """Take one look; never raises what GitHub does: then the snapshot is incomplete."""
@@ -104,12 +106,16 @@ class Looker:
 
     async def _snapshot(self, plan: PlanDocument, shown: str, data: Json) -> Snapshot:
         repository, node = data["repository"], data["node"]
-        if repository is None or repository["databaseId"] != plan.repository or repository["ref"] is None:
+        if repository is None or repository["databaseId"] != plan.repository:
             return Snapshot(Shown(plan.expires), complete=False, plans=plan.plan)
         subject = repository["issueOrPullRequest"]
+        if self.onto and (repository["ref"] is None or _is_merged(subject, self.onto)):
+            return Snapshot(Shown(plan.expires), overtaken=True, plans=plan.plan)
+        if repository["ref"] is None:
+            return Snapshot(Shown(plan.expires), complete=False, plans=plan.plan)
         if not node or not subject or actor(node["author"]).id != self.bot.id:
             return Snapshot(
-                Shown(plan.expires, hidden=True), open=bool(subject) and not subject["closed"], plans=plan.plan
+                Shown(plan.expires, hidden=True), open=bool(subject) and not is_closed(subject), plans=plan.plan
             )
         past = history(node, self.posted(plan))
         words = [*ticked(past), *[word async for word in self._votes(node, shown)]]
@@ -119,7 +125,7 @@ class Looker:
         return Snapshot(
             shown=Shown(past.since, past.intact, node["isMinimized"]),
             candidates=candidates,
-            open=not subject["closed"],
+            open=not is_closed(subject),
             locked=subject["locked"],
             drifted=await self._drifted(plan, _base(repository)),
             complete=known,
@@ -180,7 +186,7 @@ class Looker:
             "owner": address.owner,
             "name": address.name,
             "number": plan.thread,
-            "branch": f"refs/heads/{self.branch}",
+            "branch": f"refs/heads/{self.onto or self.branch}",
             "plan": shown,
         }
 
@@ -192,9 +198,14 @@ class Looker:
 def _base(repository: Json) -> CommitId:
     """Give the commit that plans are made for: the head of a pull request of this repository, else of the branch."""
     subject = repository["issueOrPullRequest"]
-    if subject["__typename"] == "PullRequest" and not subject["isCrossRepository"]:
+    if subject["__typename"] == "PullRequest" and not subject["isCrossRepository"] and not subject["merged"]:
         return CommitId(subject["headRefOid"])
     return CommitId(repository["ref"]["target"]["oid"])
+
+
+def _is_merged(subject: Json | None, branch: str) -> bool:
+    """Tell whether a thread is a pull request of that branch that was merged."""
+    return subject is not None and bool(subject.get("merged")) and subject["headRefName"] == branch
 
 
 def decisions(said: Said, mention: str) -> list[Candidate]:

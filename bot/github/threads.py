@@ -43,7 +43,7 @@ def subject(newest: int) -> str:
 def reviewed(newest: int) -> str:
     """Give the fields that a pull request has more, with so many of its newest reviews."""
     return f"""
-  headRefName headRefOid isCrossRepository
+  headRefName headRefOid isCrossRepository merged
   reviews(last: {newest}) {{
     nodes {{
       fullDatabaseId body createdAt submittedAt lastEditedAt author {{ ...who }} editor {{ ...who }}
@@ -124,9 +124,10 @@ class Thread:
     """The cursor of older comments; empty when there are none."""
     pull_request: bool = False
     head: CommitId | None = None
-    """The head of a pull request whose branch is in this repository."""
+    """The head of a pull request whose branch is in this repository; None once it is merged, as nobody adds to that."""
     head_branch: str = ""
     closed_at: datetime | None = None
+    """When it was closed, where it is; a merge is the end of a round and no closing."""
 
     def everything(self) -> tuple[Said, ...]:
         """Give all that was said, oldest first."""
@@ -204,7 +205,7 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
     """Read what a query with `subject`, and for a pull request `reviewed`, gave."""
     comments = node["comments"]
     pull_request = node["__typename"] == "PullRequest"
-    ours = pull_request and not node["isCrossRepository"]
+    ours = pull_request and not node["isCrossRepository"] and not node["merged"]
     return Thread(
         repository=repository,
         number=ThreadNumber(node["number"]),
@@ -221,7 +222,7 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
         pull_request=pull_request,
         head=CommitId(node["headRefOid"]) if ours else None,
         head_branch=node["headRefName"] if ours else "",
-        closed_at=time(node["closedAt"]) if node["closed"] else None,
+        closed_at=time(node["closedAt"]) if is_closed(node) else None,
     )
 
 
@@ -238,6 +239,11 @@ def read_comments(connection: Json) -> tuple[Said, ...]:
         )
         for node in connection["nodes"] or []
     )
+
+
+def is_closed(subject: Json) -> bool:
+    """Tell whether an issue or pull request was closed; a merge is no closing. Needs `closed` and, there, `merged`."""
+    return bool(subject["closed"]) and not subject.get("merged")
 
 
 def older(connection: Json) -> str:

@@ -126,8 +126,11 @@ async def _left(desk: Desk, now: Record, turn: Turn) -> Record:
 
 
 async def _start(desk: Desk, now: Record) -> tuple[Record, Json]:
-    """Say what a request begins on: the open pull request of this round, else the base, in a new round (PR2)."""
+    """Say what a request begins on: the open pull request of the thread or its round, else the base, in a new round
+    (PR2)."""
     start: Json = {"base": desk.place.base, "title": desk.place.title}
+    if desk.place.branch:
+        start["onto"] = desk.place.branch
     published = now.published
     if desk.pulls is None or published is None:
         return now, start

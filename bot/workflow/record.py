@@ -77,7 +77,7 @@ class Record:
 
     @property
     def onto(self) -> str:
-        """The branch of this round's pull request, where the newest turn adds to it; "" for a branch of its own."""
+        """The branch of the pull request that the newest turn adds to; "" for a branch of its own."""
         return str(self.last(Move.REQUESTED).body.get("onto", ""))
 
     @property

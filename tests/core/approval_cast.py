@@ -93,6 +93,7 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
     "transferred": {"open": False, "shown": Shown(NOON, hidden=True)},
     "locked": {"locked": True},  # nobody can react any more; who may write still comments
     "a look-up failed": {"complete": False},
+    "overtaken": {"overtaken": True},
     "drifted": {"drifted": ("src/a.py",)},
     "other files changed": {},
     "maya added to the request": {"requesters": frozenset({_IDS["olga"], _IDS["maya"]})},

@@ -322,6 +322,18 @@ async def test_other_files_may_change(ground: Ground) -> None:
     assert (await shown.look()).drifted == ("src/a.py",)
 
 
+@pytest.mark.req("G4")
+async def test_owners_are_those_of_the_default_branch(ground: Ground) -> None:
+    """What CODEOWNERS says on the branch of a pull request makes nobody an owner."""
+    shown = await Shown.on(ground, tier="high")
+    ground.person("ada").push(HOME, {"CODEOWNERS": "* @mia\n"}, branch="topic")
+    ground.person("mia").react(shown.comment, "+1")
+    assert (await shown.dialogue.snapshot(shown.plan, shown.node, onto="topic")).owners == frozenset()
+    ground.person("ada").push(HOME, {"CODEOWNERS": "* @mia\n"})
+    mia = ground.github.world.user("mia").id
+    assert (await shown.dialogue.snapshot(shown.plan, shown.node, onto="topic")).owners == {mia}
+
+
 async def test_a_plan_of_another_repository_is_never_complete(ground: Ground) -> None:
     """Who is asked about a repository of another number does not know."""
     shown = await Shown.on(ground, repository=1)

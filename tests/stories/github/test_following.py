@@ -115,6 +115,64 @@ async def test_merged_meanwhile(story: Story, way: str) -> None:
     assert len(story.pulls()) == 2
 
 
+def tidied(story: Story, branch: str) -> None:
+    """Delete a branch, as GitHub does after a merge where that is set."""
+    story.world.bare(story.world.repository(HOME)).run("update-ref", "-d", f"refs/heads/{branch}")
+
+
+@pytest.mark.req("PR2", "A5")
+@pytest.mark.parametrize("number", (1, soak(2)))
+async def test_overtaken(story: Story, number: int) -> None:
+    """A follow-up plan whose pull request was merged can no longer be approved, whatever became of the branch; `retry`
+    plans for the default branch."""
+    branch = await delivered(story)
+    story.says("will", "@plangate note it in the changelog", number)
+    await story.rests(number)
+    story.person("maya").merge(HOME, 2)
+    if number == 1:
+        tidied(story, branch)
+        story.person("will").reopen(HOME, 1)
+    story.reacts("maya", "+1", story.plans(number)[-1])
+    assert (await story.rests(number)).stage is Stage.STALE
+    assert "or it was merged or closed" in story.said("tell", number)[-1]
+    story.says("will", "@plangate retry", number)
+    assert (await story.rests(number)).stage is Stage.AWAITING_APPROVAL
+    story.reacts("maya", "+1", story.plans(number)[-1])
+    assert (await story.rests(number)).stage is Stage.IN_REVIEW
+    assert set(story.branches()) - {branch} == {f"{branch}-r2" if number == 1 else branch.replace("/1-", "/2-")}
+
+
+@pytest.mark.req("PR2")
+async def test_on_a_merged_pull_request(story: Story) -> None:
+    """A wish there is planned for the default branch and gets a branch and a pull request of its own."""
+    branch = await delivered(story)
+    story.person("maya").merge(HOME, 2)
+    tidied(story, branch)
+    story.says("will", "@plangate note it in the changelog", 2)
+    assert (await story.rests(2)).stage is Stage.AWAITING_APPROVAL
+    story.reacts("maya", "+1", story.plans(2)[-1])
+    assert (await story.rests(2)).stage is Stage.IN_REVIEW
+    (second,) = story.branches()
+    assert holds_both(story, second)
+    assert [pull.state for pull in story.pulls()] == ["closed", "open"]
+
+
+@pytest.mark.req("PR2")
+@pytest.mark.soak
+async def test_merged_while_it_is_worked_on(story: Story) -> None:
+    """Nothing is pushed to the branch of a pull request that was merged meanwhile."""
+    branch = await delivered(story)
+    story.says("will", "@plangate note it in the changelog", 2)
+    await story.rests(2)
+    story.reacts("maya", "+1", story.plans(2)[-1])
+    before = story.branches()
+    async with story.at_work(story.model.pause("w1"), 2):
+        story.person("maya").merge(HOME, 2)
+    assert story.records[2].stage is Stage.STALE
+    assert story.branches() == before
+    assert not holds_both(story, branch)
+
+
 async def test_nothing_by_itself(story: Story) -> None:
     """The bot does not answer its own pull request, nor what people say there among themselves."""
     await delivered(story)
