@@ -17,7 +17,7 @@ from bot.clock import SystemClock
 from bot.compose.github import Address
 from bot.compose.local import try_sandbox
 from bot.compose.single import host_of, thread_of, unheard
-from bot.config import redactor
+from bot.config import redactor_for
 from bot.core.comment import code
 from bot.core.errors import Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER, WAITS_FOR_PEOPLE, Move, Stage
@@ -67,7 +67,7 @@ class Job:
 
 def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
     """Do one run of the Action and give its exit code: 0, 2 misconfigured, 5 failed, 6 no sandbox."""
-    runner, given = Runner(out, redactor(environ=environ)), None
+    runner, given = Runner(out, redactor_for(environ=environ)), None
     try:
         given = action(environ)
         runner.mask(secret.reveal() for secret in given.secrets)

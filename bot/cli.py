@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
-from bot.config import redactor
+from bot.config import redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError
 from bot.outlet import redirected, unredacted
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Nothing is written to standard output or error that holds a secret, tracebacks included (PR4).
     """
-    with redirected(redactor()):
+    with redirected(redactor_for()):
         return _performed(_parsed(sys.argv[1:] if argv is None else argv))
 
 

@@ -208,7 +208,7 @@ def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     return {key: value for key, value in (os.environ if environ is None else environ).items() if value.strip()}
 
 
-def redactor(settings: Settings | None = None, environ: Mapping[str, str] | None = None) -> Redactor:
+def redactor_for(settings: Settings | None = None, environ: Mapping[str, str] | None = None) -> Redactor:
     """Give what takes the secrets of some settings, and of the environment, out of texts; never raises."""
     env = environment(environ)
     around = [(env[name].replace("\\n", "\n"), kind) for name, kind in _SECRETS.items() if name in env]

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from bot.compose.journals import journal
 from bot.compose.local import transcript
-from bot.config import redactor, settings
+from bot.config import redactor_for, settings
 from bot.core.codepoints import shown as readable
 from bot.core.errors import Misconfigured
 from bot.core.gate import Move
@@ -69,7 +69,7 @@ def show(path: Path, out: TextIO) -> int:
 
 def _entries(entries: Sequence[Entry], checked: str) -> Iterator[tuple[str, str]]:
     """Yield (kind, text) for each entry of a journal, those that follow a request under it."""
-    clean = redactor().deep
+    clean = redactor_for().deep
     for entry in entries:
         told = short(json.dumps(clean(entry.body), ensure_ascii=False), _WIDTH)
         asked = entry.kind == Move.REQUESTED
@@ -155,7 +155,7 @@ def _blocks(message: Json) -> Iterator[tuple[str, str]]:
 
 def _clean(path: Path) -> Iterator[Line]:
     """Read a file's lines without secrets."""
-    clean = redactor().deep
+    clean = redactor_for().deep
     return (Line(line.kind, line.at, clean(line.body)) for line in _lines(path))
 
 

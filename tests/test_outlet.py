@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import GitHubSettings, Identity, Secret, Settings, redactor
+from bot.config import GitHubSettings, Identity, Secret, Settings, redactor_for
 from bot.core.redaction import Redactor
 from bot.outlet import outlet, redirected, unredacted
 
@@ -56,6 +56,6 @@ def test_every_secret_of_settings_and_environment_is_known(tmp_path: Path) -> No
     identity = Identity("r", "o", "s", "https://example.org", Secret(words[4]))
     given = Settings(api_key=Secret(words[5]), state_key=Secret(words[6]), github=github, identity=identity)
     (tmp_path / "key.pem").write_text(words[7])
-    clean = redactor(given, {"PLANGATE_PRIVATE_KEY_PATH": str(tmp_path / "key.pem"), "GH_TOKEN": KEY}).redacted
+    clean = redactor_for(given, {"PLANGATE_PRIVATE_KEY_PATH": str(tmp_path / "key.pem"), "GH_TOKEN": KEY}).redacted
     assert not [word for word in (*words, KEY) if clean(word).count("[redacted: ") != 1 or word[3:] in clean(word)]
-    assert redactor(environ={"PLANGATE_PRIVATE_KEY_PATH": "/nonexistent"}).values == ()
+    assert redactor_for(environ={"PLANGATE_PRIVATE_KEY_PATH": "/nonexistent"}).values == ()

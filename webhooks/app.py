@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI, Request
@@ -20,16 +20,13 @@ from starlette.requests import ClientDisconnect
 from bot.compose.github import Address, GitHubHost
 from bot.compose.local import try_model
 from bot.compose.reconcile import Reconciler
-from bot.config import redactor as redactor_of
+from bot.config import Settings, redactor_for
 from bot.core.errors import Misconfigured
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
 from webhooks.deliveries import Delivery, taken_in
 from webhooks.logs import say, setup
 from webhooks.missed import Outcome
 from webhooks.service import Service
-
-if TYPE_CHECKING:
-    from bot.config import Settings
 
 CONNECTIONS: Final = 500
 BACKLOG: Final = 1024
@@ -164,7 +161,7 @@ async def _received(service: Service, request: Request, body: bytes) -> tuple[in
     verify(service.secret.reveal(), body, headers)
     about = envelope(headers)
     facts: dict[str, Any] = {"guid": about.guid, "event": about.event}
-    wake = await taken_in(partial(parse, about.event, body, guid=about.guid))  # 25 MiB of JSON take a while
+    wake = await taken_in(partial(parse, about.event, body))  # 25 MiB of JSON take a while
     if wake is None or service.host.is_bot(wake.doer):  # what the bot does wakes nobody
         return 200, "not for us", facts
     facts |= {"action": wake.action, "thread": f"{wake.owner}/{wake.name}#{wake.thread}"}
@@ -179,7 +176,7 @@ def _address(wake: Wake) -> Address | None:
 
 
 def serve(
-    settings: "Settings", host: str, port: int, *, worker: bool = True, log: tuple[str, str] = ("text", "INFO")
+    settings: Settings, host: str, port: int, *, worker: bool = True, log: tuple[str, str] = ("text", "INFO")
 ) -> int:
     """Serve until SIGTERM or SIGINT, and give the exit code; down within 10 s.
 
@@ -188,7 +185,7 @@ def serve(
     github = settings.github
     if not github.webhook_secret:
         raise Misconfigured("no webhook secret", where="PLANGATE_WEBHOOK_SECRET", mend="set it as at GitHub")
-    redactor = redactor_of(settings)
+    redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
     cut = cutter(SHUTDOWN_SECONDS)
 

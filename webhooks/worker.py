@@ -10,22 +10,19 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, stop_never
 from tenacity.wait import wait_exponential
 
 from bot.clock import SystemClock
-from bot.compose.github import Address
-from bot.config import redactor as redactor_of
+from bot.compose.github import Address, GitHubHost
+from bot.config import Settings, redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError, Transient
 from bot.ports import Clock
 from webhooks.deliveries import Delivery, Inbox
 from webhooks.host import HostPort
 from webhooks.logs import failure, say, setup
-
-if TYPE_CHECKING:
-    from bot.config import Settings
 
 AT_ONCE: Final = 4
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
@@ -253,14 +250,12 @@ class Worker:
             failure("look", error, **_named(thread), attempt=state.attempt_number, again_in=state.upcoming_sleep)
 
 
-def sweep(settings: "Settings", repo: str | None = None, *, log: tuple[str, str] = ("text", "INFO")) -> int:
+def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] = ("text", "INFO")) -> int:
     """Look at every open thread once, of one repository (OWNER/REPO) or of all, and give the exit code."""
-    from bot.compose.github import GitHubHost
-
     if repo is not None and repo.count("/") != 1:
         raise Misconfigured(f"not a repository: {repo!r}", where="--repo", mend="write OWNER/REPO")
 
-    redactor = redactor_of(settings)
+    redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
 
     async def look() -> int:

@@ -36,8 +36,7 @@ from bot.compose.parts import (
 from bot.compose.polling import Polling
 from bot.compose.resting import Resting
 from bot.compose.run import Run, both
-from bot.config import Settings, configuration
-from bot.config import redactor as redactor_of
+from bot.config import Settings, configuration, redactor_for
 from bot.core.canary import Alarm
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
@@ -115,7 +114,7 @@ class GitHubHost:
     async def __aenter__(self) -> Self:
         """Make sure that there are credentials."""
         if not self.redactor.values:
-            self.redactor = redactor_of(self.settings)
+            self.redactor = redactor_for(self.settings)
         self.connections = Connections(self.settings, self.clock, self.redactor)
         self._polling = Polling(self.connections)
         self.model = model_of(self.settings, self.clock)

@@ -29,8 +29,7 @@ from bot.compose.parts import (
     web_of,
 )
 from bot.compose.run import Run, both
-from bot.config import PATH, Settings, configuration
-from bot.config import redactor as redactor_of
+from bot.config import PATH, Settings, configuration, redactor_for
 from bot.core.approval import Policy, Role
 from bot.core.canary import Alarm
 from bot.core.errors import Misconfigured, PlangateError, Refused
@@ -186,7 +185,7 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
     thread = await _thread(journal, local, options.prompt)
     spool = local.settings.data_dir / "transcripts"
     transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=spool)
-    redactor = redactor_of(local.settings)
+    redactor = redactor_for(local.settings)
     redactor.learn(key.secret.hex(), "state key")
     for value, kind in alarm.named:
         redactor.learn(value, kind)

@@ -52,7 +52,6 @@ class Envelope:
 class Wake:
     """Look at this thread; without a thread or a repository: at every thread."""
 
-    delivery: str
     event: str
     action: str
     installation: int | None
@@ -93,7 +92,7 @@ def envelope(headers: Headers) -> Envelope:
     return Envelope(events[0], guids[0])
 
 
-def parse(event: str, body: bytes, *, guid: str = "") -> Wake | None:
+def parse(event: str, body: bytes) -> Wake | None:
     """Say what a delivery means to us, or None when it means nothing; raises Malformed."""
     if event not in EVENTS:
         return None
@@ -105,17 +104,16 @@ def parse(event: str, body: bytes, *, guid: str = "") -> Wake | None:
         payload = Payload.model_validate_json(body)
     except ValidationError as error:
         raise Malformed(f"the {event} delivery has another form: {error.errors()[0]['msg']}") from None
-    return _wake(event, guid, payload)
+    return _wake(event, payload)
 
 
-def _wake(event: str, guid: str, payload: "Payload") -> Wake | None:
+def _wake(event: str, payload: "Payload") -> Wake | None:
     thread, repository = _thread(event, payload), payload.repository
     if event in _CHECKS and thread is None:
         return None
     if event in _THREADS and (thread is None or repository is None):
         raise Malformed(f"the {event} delivery names no thread")
     return Wake(
-        delivery=guid,
         event=event,
         action=payload.action,
         installation=payload.installation.id if payload.installation else None,
