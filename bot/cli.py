@@ -135,7 +135,10 @@ def _run_flags(run: argparse.ArgumentParser) -> None:
     run.add_argument("--yes", action="store_true", help="approve the plan without asking")
     run.add_argument("--dry-run", action="store_true", help="stop after the plan")
     run.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    run.add_argument("--model", metavar="ID", help="the model for everything: an alias or an id")
+    model = (
+        "the model of the main agent and of sub-agents, instead of models.main and models.subagent; an alias or an id"
+    )
+    run.add_argument("--model", metavar="ID", help=model)
     run.add_argument("--max-cost-usd", type=_dollars, metavar="X", help="stop at this cost")
     run.add_argument("--unsafe-no-sandbox", action="store_true", help="run tools without a sandbox (own code only)")
 

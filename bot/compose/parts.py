@@ -98,7 +98,10 @@ def local_key_of(settings: Settings) -> StateKey:
 
 
 def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: float | None = None) -> Orders:
-    """Give the orders of a configuration; flags outrank it."""
+    """Give the orders of a configuration; flags outrank it.
+
+    `model` is for the main agent and for sub-agents: small calls and what takes over stay as configured.
+    """
     execution = keys.execution
     return Orders(
         model=model or keys.models.main,
