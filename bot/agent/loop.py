@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
 from typing import Final, assert_never
 
 from bot.agent import compaction, dispatch
@@ -20,7 +21,7 @@ from bot.agent.relay import closing
 from bot.agent.reminders import due
 from bot.agent.session import Session
 from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
-from bot.core.transcript import Json, text_of, tool_calls
+from bot.core.transcript import Json, text_of, tool_calls, without_last_thinking
 from bot.ports import Began, Completed, Delta, ModelEvent, ModelRequest, Notice
 
 NUDGES: Final = 3
@@ -222,7 +223,7 @@ def _nudge(session: Session, completed: Completed) -> bool:
     if cut and tool_calls(completed.message):
         session.add(_user(CUT_CALL))
     elif cut and text_of(completed.message):
-        session.commit(completed, _user(CUT))
+        session.commit(replace(completed, message=without_last_thinking(completed.message)), _user(CUT))
     elif not text_of(completed.message):
         session.add(_user(CUT if cut else EMPTY))
     else:

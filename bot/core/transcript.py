@@ -20,11 +20,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from bot.core.errors import Broken, Refused
 
 FORMAT = 1
+THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+"""The types of blocks that are bound to what came before them."""
 
 Json: TypeAlias = dict[str, Any]
 
@@ -95,6 +97,18 @@ def without_empty_text(answer: Json) -> Json:
     texts = {at: block["text"] for at, block in enumerate(content) if block.get("type") == "text"}
     empty = {at for at, text in texts.items() if not text or (at == last and not text.strip())}
     return {**answer, "content": [each for at, each in enumerate(content) if at not in empty]} if empty else answer
+
+
+def without_last_thinking(answer: Json) -> Json:
+    """Give an answer up to its last block that is no thinking: what the output limit cut has no signature, and none is
+    taken back without one; from the end thinking may be left out.
+
+    https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
+    """
+    content = list(answer["content"])
+    while content and content[-1].get("type") in THINKING:
+        content.pop()
+    return {**answer, "content": content}
 
 
 def messages(lines: Iterable[Line]) -> list[Json]:

@@ -6,7 +6,20 @@ from bot.agent.events import Answered, End, Ended, Info, RequestStarted, Streame
 from bot.agent.loop import CUT, CUT_CALL, EMPTY, NUDGES
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
-from bot.testing.model.reply import Call, Fault, Reply, Text, call, say, sequence, several, stop, think, verbatim
+from bot.testing.model.reply import (
+    Call,
+    Fault,
+    Reply,
+    Text,
+    Thought,
+    call,
+    say,
+    sequence,
+    several,
+    stop,
+    think,
+    verbatim,
+)
 from tests.agent.conftest import Open
 from tests.agent.ground import DeskHost, assert_prefixes, drive, ended, of, results, valid
 
@@ -100,6 +113,20 @@ async def test_an_answer_cut_in_its_text_goes_on(room: Open) -> None:
     assert session.history[2]["content"][0]["text"] == CUT
     assert [event.kind for event in of(events, Info)] == ["nudge"]
     assert ended(events).text == "second half."
+
+
+@pytest.mark.req("M3", "M10", "L9")
+async def test_thinking_that_was_cut_is_not_sent_back(room: Open) -> None:
+    """It has no signature: what stands before it stays as it came, and the session and its transcript go on."""
+    half = Reply((Thought("Hm."), Text("First half"), Thought("and n", whole=False)), stop_reason="max_tokens")
+    r = room(sequence(half, say("second half."), say("Done.")))
+    session = r.session()
+    assert ended(await drive(session)).text == "second half."
+    assert [block["type"] for block in session.history[1]["content"]] == ["thinking", "text"]
+    later = r.resumed()
+    later.add({"role": "user", "content": [{"type": "text", "text": "Go on."}]})
+    assert ended(await drive(later)).text == "Done."
+    assert r.api.refusals == ()
 
 
 @pytest.mark.req("M10")

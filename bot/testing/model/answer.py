@@ -97,9 +97,9 @@ def _content(kept: tuple[Block, ...], admitted: Admitted) -> Iterator[Json]:
         match block:
             case Text(text):
                 yield {"type": "text", "text": text}
-            case Thought(text):
+            case Thought(text, whole):
                 shown = text if _shows(admitted) else ""
-                signature = bound.sign(shown)
+                signature = bound.sign(shown) if whole else ""
                 bound = chained(bound, signature)
                 yield {"type": "thinking", "thinking": shown, "signature": signature}
             case Call(name, arguments):
@@ -135,15 +135,22 @@ def _within_limits(blocks: tuple[Block, ...], admitted: Admitted) -> tuple[tuple
 def _shortened(block: Block, limit: int) -> tuple[Block, ...]:
     match block:
         case Text(text):
-            start = text.encode()[: int(limit * BYTES_PER_TOKEN)].decode(errors="ignore")
+            start = _start(text, limit)
             return (Text(start),) if start.strip() else ()
         case Call(name):
             # The client's lenient parser shows what had arrived of the input; here that is nothing.
             return (Call(name, {}),)
-        case Thought() | Verbatim():
+        case Thought(text):
+            return (Thought(_start(text, limit), whole=False),)
+        case Verbatim():
             return ()
         case _:
             assert_never(block)
+
+
+def _start(text: str, limit: int) -> str:
+    """What of a text fits into so many tokens."""
+    return text.encode()[: int(limit * BYTES_PER_TOKEN)].decode(errors="ignore")
 
 
 def _tokens(block: Block) -> int:

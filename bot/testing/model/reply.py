@@ -25,9 +25,13 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A thinking block; the server signs it, and leaves its text out where the request asks for that."""
+    """A thinking block; the server signs it, and leaves its text out where the request asks for that.
+
+    One that the output limit cuts is `whole` no more, and has no signature.
+    """
 
     text: str
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,8 @@ def _opened(block: Json, malformed: str | None) -> tuple[Json, list[Json]]:
             return {**block, "text": ""}, [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
         case "thinking":
             thoughts = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(block["thinking"])]
-            signed = {"type": "signature_delta", "signature": block["signature"]}
-            return {**block, "thinking": "", "signature": ""}, [*thoughts, signed]
+            signed = [{"type": "signature_delta", "signature": block["signature"]}] if block["signature"] else []
+            return {**block, "thinking": "", "signature": ""}, [*thoughts, *signed]
         case "tool_use" | "server_tool_use":
             text = malformed if malformed is not None else json.dumps(block["input"], ensure_ascii=False)
             parts = ["", *_pieces(text)] if block["input"] or malformed is not None else [""]

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from anthropic import AsyncAnthropic
+from anthropic import AsyncAnthropic, BadRequestError
 
 from bot.testing.model.reply import Reply, Text, call, malformed_call, say, several, stop, think, verbatim
 
@@ -158,11 +158,16 @@ def test_a_verbatim_block(serve: Callable[..., Any]) -> None:
         assert stream.get_final_message().content[0].to_dict() == block
 
 
-def test_thinking_that_does_not_fit_is_left_out(serve: Callable[..., Any]) -> None:
-    """Where max_tokens is used up by thinking, there is no answer."""
+def test_thinking_that_does_not_fit_is_not_signed(serve: Callable[..., Any]) -> None:
+    """Where max_tokens is used up by thinking, there is no answer, and what was thought cannot be sent back."""
     client = serve(lambda request: several(think("x" * 3600), say("hi"))).client
-    answer = client.messages.create(model=OPUS, max_tokens=100, messages=HELLO)
-    assert (answer.content, answer.stop_reason) == ([], "max_tokens")
+    with client.messages.stream(model=OPUS, max_tokens=100, messages=HELLO) as stream:
+        answer = stream.get_final_message()
+    (thought,) = answer.content
+    assert (thought.type, thought.signature, answer.stop_reason) == ("thinking", "", "max_tokens")
+    back: Any = [*HELLO, {"role": "assistant", "content": [thought.to_dict()]}, *HELLO]
+    with pytest.raises(BadRequestError, match="Invalid `signature`"):
+        client.messages.create(model=OPUS, max_tokens=100, messages=back)
 
 
 def test_applied_context_edits_are_reported(serve: Callable[..., Any]) -> None:
