@@ -184,6 +184,8 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
         async with closing(dispatch.run(session, prepared, results)) as events:
             async for event in events:
                 yield event
+        kinds = [each.tool.kind(each.given) for each in prepared if isinstance(each, dispatch.Ready)]
+        reminders = await due(session, kinds)
     except CanaryShown as error:  # nothing of this message is kept
         session.note("canary", {"text": str(error)})
         yield Ended(session.agent, End.FAILED, str(error))
@@ -192,8 +194,6 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
         if results and session.asked is None:
             session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results)})
         raise
-    kinds = [each.tool.kind(each.given) for each in prepared if isinstance(each, dispatch.Ready)]
-    reminders = await due(session, kinds)
     queued = [{"type": "text", "text": text} for text in (*reminders, *session.queued)]
     session.queued.clear()
     session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results) + queued})

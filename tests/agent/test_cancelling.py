@@ -19,14 +19,14 @@ READ_THEN_WRITE = several(say("I look first."), call("Read", file_path="a"), cal
 
 
 class Later:
-    """A host whose writes wait for ever, and whose reads answer at once."""
+    """A host of which one operation waits for ever, and all others answer at once."""
 
-    def __init__(self, session: Session) -> None:
-        self.free, self.held = DeskHost(), DeskHost(hold=asyncio.Event())
+    def __init__(self, session: Session, operation: str = "Write") -> None:
+        self.free, self.held, self.late = DeskHost(), DeskHost(hold=asyncio.Event()), operation
         session.context.host = self
 
     async def call(self, operation: str, arguments: Json, **options: object) -> ToolOutput:  # noqa: ARG002 - the port's
-        host = self.held if operation == "Write" else self.free
+        host = self.held if operation == self.late else self.free
         return await host.call(operation, arguments)
 
     async def close(self) -> None: ...
@@ -105,6 +105,21 @@ async def test_cancelled_between_two_calls(room: Open) -> None:
     assert host.held.running == 0
     assert [block["content"] for block in results(session)] == ['Read {"file_path": "a"}', CANCELLED]
     assert results(session)[1]["is_error"] is True
+    assert messages(r.world.transcripts.load(session.id)) == session.history
+    await goes_on(r)
+
+
+@pytest.mark.req("L6", "T7")
+async def test_cancelled_while_the_reminders_are_made(room: Open) -> None:
+    """All calls have finished: their results are kept, whatever the disk would have told beside them."""
+    r = room(sequence(call("Bash", command="make"), say("Done.")))
+    session = r.session()
+    session.context.stamps["a.py"] = "s1"
+    host = Later(session, "Changed")
+    task: asyncio.Task[object] = asyncio.create_task(drive(session))
+    await host.held.entered.wait()
+    await cancelled(task)
+    assert [(block["content"], block.get("is_error")) for block in results(session)] == [('Bash {"command": "make"}', None)]
     assert messages(r.world.transcripts.load(session.id)) == session.history
     await goes_on(r)
 
