@@ -36,6 +36,8 @@ from bot.ports import Clock, Completed, Model, Notice, Transcripts, Usage, Web
 
 ASKED = "asked"
 """The note of an answer whose calls are under way."""
+ASIDE = "aside"
+"""The note of what an answer cost that is no part of the conversation: another model may have given it."""
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
 
 
@@ -60,7 +62,8 @@ def frozen_of(lines: Sequence[Line], ordered: str) -> Frozen | None:
     if not lines or lines[0].kind is not LineKind.OPENED:
         return None
     body = lines[0].body
-    model = next((str(line.body["model"]) for line in reversed(lines[1:]) if "model" in line.body), ordered)
+    answered = (line.body for line in reversed(lines[1:]) if line.body.get("note") != ASIDE)
+    model = next((str(body["model"]) for body in answered if "model" in body), ordered)
     return Frozen(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))
 
 
@@ -230,7 +233,7 @@ class Session:
     def book(self, completed: Completed) -> None:
         """Book an answer that is no part of the conversation, note what it cost, and listen to it (X3)."""
         self.world.ledger.add(self.agent, completed.model, completed.usage, completed.cost_usd)
-        self.note("aside", _facts(completed))
+        self.note(ASIDE, _facts(completed))
         self.world.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
 
     @property
@@ -297,7 +300,7 @@ class Session:
                 self._shortened(body["after"])
             case LineKind.NOTE if body.get("note") == "mode":
                 self.context.mode = Mode(body["mode"])
-            case LineKind.NOTE if body.get("note") == "aside":
+            case LineKind.NOTE if body.get("note") == ASIDE:
                 self.world.ledger.add(self.agent, body["model"], Usage(**body["usage"]), body["cost_usd"])
             case _:
                 pass

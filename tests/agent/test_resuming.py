@@ -5,9 +5,10 @@ import json
 import pytest
 
 from bot.agent.events import End, Ended, ModeChanged, ToolFinished
+from bot.agent.light import Light
 from bot.agent.modes import Mode
 from bot.agent.plan_mode import approved, rejected
-from bot.agent.session import NOT_RUN
+from bot.agent.session import NOT_RUN, frozen_of
 from bot.agent.tools.registry import LOOKING
 from bot.core.errors import Refused
 from bot.core.names import ToolUseId
@@ -204,6 +205,18 @@ async def test_stamps_and_spend_come_back(room: Open) -> None:
     assert second.last_context == first.last_context > 0
     assert second.world.ledger.cost_usd == pytest.approx(first.world.ledger.cost_usd)
     assert second.world.ledger.usage == first.world.ledger.usage
+
+
+@pytest.mark.req("L4", "L9", "M11")
+async def test_a_session_stays_with_its_own_model(room: Open) -> None:
+    """A light call for it, or a summary, is booked in its transcript: whoever resumes asks the one that answered it."""
+    r = room(sequence(say("Done."), say("A title")))
+    session = r.session()
+    await drive(session)
+    assert await Light(session, "haiku").ask("Name it.", "What is this?")
+    lines = r.world.transcripts.load(session.id)
+    assert lines[-1].body["model"] == "claude-haiku-5-5"
+    assert frozen_of(lines, "opus") == session.frozen
 
 
 @pytest.mark.req("L9", "T4")
