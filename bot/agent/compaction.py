@@ -14,6 +14,7 @@ from typing import Final
 from bot.agent import turns
 from bot.agent.escaping import escaped
 from bot.agent.events import AgentEvent, Compacted, End, Ended, Info
+from bot.agent.paid import paid
 from bot.agent.prompts import prompt
 from bot.agent.recall import digest, given_again
 from bot.agent.relay import closing
@@ -158,7 +159,7 @@ async def _asked(
         if not may:
             return
         try:
-            async with closing(world.model.stream(request)) as events:
+            async with closing(paid(session, request)) as events:
                 async for event in events:
                     match event:
                         case Notice():

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.agent.limits import dearest
+from bot.agent.paid import paid
 from bot.agent.relay import closing
 from bot.agent.session import Session
 from bot.agent.turns import tokens
 from bot.core.errors import PlangateError
 from bot.core.transcript import Json
-from bot.ports import Completed, ModelRequest, Notice
+from bot.ports import Completed, ModelRequest
 
 PAUSES: Final = 3
 """How often an answer that the service paused is asked to go on."""
@@ -56,16 +57,11 @@ class Light:
         """Make a request that may go out; None where it failed."""
         found = None
         try:
-            async with closing(self.session.world.model.stream(request)) as events:
+            async with closing(paid(self.session, request)) as events:
                 async for event in events:
-                    match event:
-                        case Completed():
-                            found = event
-                            self.session.book(event)
-                        case Notice(void=Completed() as void):
-                            self.session.book(void)
-                        case _:
-                            pass
+                    if isinstance(event, Completed):
+                        found = event
+                        self.session.book(event)
         except PlangateError as error:
             self.session.note("light", {"text": str(error)})
         return found

@@ -17,6 +17,7 @@ from bot.agent import compaction, dispatch
 from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
 from bot.agent.limits import Resource
 from bot.agent.monitor import Monitor, OverLimit
+from bot.agent.paid import paid
 from bot.agent.relay import closing
 from bot.agent.reminders import due
 from bot.agent.session import Session
@@ -136,10 +137,13 @@ async def _asked(session: Session) -> AsyncIterator[AgentEvent | Began | Complet
         schema=frozen.schema,
         stored=session.encoded,
     )
+    event = None
     try:
-        async with closing(world.model.stream(request)) as events:
+        async with closing(paid(session, request)) as events:
             async for event in events:
                 yield _relayed(session, event)
+        if not isinstance(event, Completed) and world.ledger.used_up:
+            yield _spent(session)
     except TooLong as error:
         session.full = True
         yield Info(session.agent, "full", str(error))

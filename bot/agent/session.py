@@ -257,8 +257,6 @@ class Session:
     def noticed(self, notice: Notice) -> None:
         """Note what the client did on its own; a model that was switched to answers from now on (L4)."""
         self.note(notice.kind, {"text": notice.text})
-        if notice.void:
-            self.book(notice.void)
         if notice.model:
             self.frozen = replace(self.frozen, model=notice.model)
 

@@ -1,6 +1,6 @@
 """What passes between a session and a model: the request, and the events of its answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -95,6 +95,9 @@ class Delta:
 @dataclass(frozen=True, slots=True)
 class Began:
     """The response has begun: a cache entry that it writes can be read from now on (M4)."""
+
+    so_far: "Callable[[], Completed | None] | None" = None
+    """Gives what has come of the answer, for whoever stops to wait for it: nothing of it counts but what it cost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from bot.agent.events import End, Outcome, Recovery
 from bot.agent.limits import Ledger, Limits
 from bot.core.names import AgentId
 from bot.ports import ToolOutput, Usage
-from bot.testing.model.reply import Reply, Text, call, say, several
+from bot.testing.model.reply import Fault, Reply, Text, call, say, several
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import script, task, team
@@ -76,6 +76,17 @@ async def test_the_budget_ends_cleanly(room: Open) -> None:
     assert valid(session.history)
     later = r.resumed()
     assert ended(await drive(later)).end is End.LIMIT, "what was spent counts after a restart too"
+
+
+@pytest.mark.req("L5", "M9")
+async def test_no_answer_is_asked_for_again_beyond_the_budget(room: Open) -> None:
+    """One that breaks off each time costs each time: the try that spends the budget is the last, and who resumes
+    knows of it."""
+    r = room(lambda _: Fault.truncate(reply=say("word " * 200)), budget_usd=0.01)
+    end = ended(await drive(r.session()))
+    assert (end.end, "the budget of $0.01" in end.text) == (End.LIMIT, True)
+    assert ended(await drive(r.resumed())).end is End.LIMIT
+    assert len(r.api.requests) == 1
 
 
 @pytest.mark.req("L5")

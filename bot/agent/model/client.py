@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -24,7 +25,7 @@ from bot.agent.model.silence import noted
 from bot.agent.model.specs import ModelSpec, cost_usd, learned, resolve
 from bot.agent.relay import closing, within
 from bot.core.errors import Misconfigured, PlangateError
-from bot.ports import Abilities, Clock, Completed, ModelEvent, ModelRequest, Notice
+from bot.ports import Abilities, Began, Clock, Completed, ModelEvent, ModelRequest, Notice
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, RequestOptions
@@ -186,7 +187,9 @@ class AnthropicModel:
         async with closing(within(source, self.patience.total, idle=self.patience.quiet)) as events:
             async for event in events:
                 shown = answer.feed(event)
-                if shown is not None:
+                if isinstance(shown, Began):
+                    yield Began(partial(self._void, answer, spec))
+                elif shown is not None:
                     yield shown
                 if answer.complete:
                     break

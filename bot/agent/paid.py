@@ -1,0 +1,34 @@
+"""One call to the model on behalf of a session: whatever becomes of it, what came of it is booked (L5).
+
+Rules: an answer that broke off is booked before the call is made again, and none is made again once the budget is
+spent; one that nobody waits for any more is booked as far as it came.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+
+from bot.agent.relay import closing
+from bot.agent.session import Session
+from bot.core.errors import CanaryShown
+from bot.ports import Began, Delta, ModelEvent, ModelRequest, Notice
+
+
+async def paid(session: Session, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    """Relay a call that may go out; a Completed is left to the caller to book, and there is none where the budget
+    ended between two tries."""
+    so_far = None
+    try:
+        async with closing(session.world.model.stream(request)) as events:
+            async for event in events:
+                if not isinstance(event, Delta):
+                    so_far = event.so_far if isinstance(event, Began) else None
+                void = event.void if isinstance(event, Notice) else None
+                if void is not None:
+                    session.book(void)
+                yield event
+                if void is not None and session.world.ledger.used_up:
+                    return
+    finally:
+        if so_far is not None and (left := so_far()):
+            with suppress(CanaryShown):  # the alarm has rung, and whoever goes on hears it
+                session.book(left)
