@@ -143,6 +143,25 @@ async def test_a_call_cut_in_its_input_never_runs(room: Open) -> None:
     assert_prefixes(r.api.requests)
 
 
+@pytest.mark.req("M7", "M10")
+@pytest.mark.parametrize(
+    ("reason", "end", "requests"),
+    (("max_tokens", End.ANSWERED, 2), ("refusal", End.REFUSED, 1), ("model_context_window_exceeded", End.LIMIT, 1)),
+)
+async def test_a_stop_in_the_middle_of_an_input_means_what_it_says(
+    room: Open, reason: str, end: End, requests: int
+) -> None:
+    """The block of such a call is closed before the reason comes: nothing is broken, nothing is asked for again as it
+    was, and the call does not run."""
+    half = Reply((Call("Write", {}, malformed='{"file_path": "a", "content": "so far'),), stop_reason=reason)
+    r = room(sequence(half, say("Done.")))
+    events = await drive(r.session())
+    assert ended(events).end is end
+    assert [event.kind for event in of(events, Info) if event.kind == "retry"] == []
+    assert [request.stream for request in r.api.requests] == [True] * requests
+    assert r.host.calls == []
+
+
 @pytest.mark.req("M10")
 async def test_a_paused_turn_goes_on_with_the_same_content(room: Open) -> None:
     """pause_turn: the content goes back unchanged, without a word of ours behind it."""

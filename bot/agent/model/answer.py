@@ -17,6 +17,10 @@ from bot.ports import Began, Delta, Usage
 _DELTA_KEYS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
+CUTS = frozenset({"max_tokens", "refusal", "model_context_window_exceeded"})
+"""Stop reasons that may come in the middle of a tool call; its block is closed all the same."""
+
+
 class Malformed(Transient):
     """The answer broke the protocol or stopped before message_stop: nothing of it may be used."""
 
@@ -38,6 +42,8 @@ class Answer:
     stop_reason: str | None = None
     usage: Json = field(default_factory=dict)
     complete: bool = False
+    _fault: Malformed | None = None
+    """What is wrong with the input of a call, unless the answer turns out to be cut there."""
     _json: dict[int, list[str]] = field(default_factory=dict)
 
     def feed(self, event: Json) -> Began | Delta | None:
@@ -46,9 +52,17 @@ class Answer:
             return self._fed(event)
 
     def message(self) -> Json:
-        """Give the whole message; raises Malformed unless message_stop was seen and every block is whole."""
-        if not self.complete or self.stop_reason is None or any(map("".join, self._json.values())):
+        """Give the whole message; raises Malformed unless message_stop was seen and every block is whole.
+
+        The input of a call that a stop reason of CUTS explains is empty: no tool of such an answer runs.
+        """
+        if not self.complete or self.stop_reason is None:
             raise Malformed("the model's answer ended in the middle")
+        if self.stop_reason not in CUTS:
+            if self._fault is not None:
+                raise self._fault
+            if any(map("".join, self._json.values())):
+                raise Malformed("the model's answer ended in the middle of a tool call")
         return whole(self.blocks)
 
     def _fed(self, event: Json) -> Began | Delta | None:
@@ -97,10 +111,12 @@ class Answer:
         try:
             value = json.loads(text)
             json.dumps(value, allow_nan=False)  # Python reads NaN and 1e999; nobody else does, and it is sent back
-        except ValueError as error:
-            raise Malformed("a tool call's input is not JSON") from error
+        except ValueError:
+            self._fault = Malformed("a tool call's input is not JSON")
+            return
         if not isinstance(value, dict):
-            raise Malformed("a tool call's input is not a JSON object")
+            self._fault = Malformed("a tool call's input is not a JSON object")
+            return
         self.blocks[index]["input"] = value
 
 

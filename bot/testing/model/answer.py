@@ -6,6 +6,7 @@ window, and adds the usage.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -137,9 +138,9 @@ def _shortened(block: Block, limit: int) -> tuple[Block, ...]:
         case Text(text):
             start = _start(text, limit)
             return (Text(start),) if start.strip() else ()
-        case Call(name):
-            # The client's lenient parser shows what had arrived of the input; here that is nothing.
-            return (Call(name, {}),)
+        case Call(name, arguments):
+            # A stream has what came of the input, and closes the block; what is not streamed shows none of it.
+            return (Call(name, {}, malformed=_start(json.dumps(dict(arguments)), limit)),)
         case Thought(text):
             return (Thought(_start(text, limit), whole=False),)
         case Verbatim():

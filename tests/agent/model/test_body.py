@@ -116,5 +116,8 @@ def test_a_call_that_is_no_json_is_malformed(text: str) -> None:
     answer.feed({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "input": {}}})
     delta = {"type": "input_json_delta", "partial_json": text}
     answer.feed({"type": "content_block_delta", "index": 0, "delta": delta})
-    with pytest.raises(Malformed):
-        answer.feed({"type": "content_block_stop", "index": 0})
+    answer.feed({"type": "content_block_stop", "index": 0})
+    answer.feed({"type": "message_delta", "delta": {"stop_reason": "tool_use"}})
+    answer.feed({"type": "message_stop"})
+    with pytest.raises(Malformed, match="is not"):
+        answer.message()

@@ -142,12 +142,17 @@ def test_a_stop_sequence(serve: Callable[..., Any]) -> None:
 
 @pytest.mark.req("M10")
 def test_what_exceeds_max_tokens_is_cut(serve: Callable[..., Any]) -> None:
-    """An answer longer than max_tokens ends there and says so; a call that does not fit has no input."""
+    """An answer longer than max_tokens ends there and says so; a call that does not fit has no input, and a stream
+    what came of it."""
     client = serve(lambda request: several(say("x" * 72), call("Read", file_path="y" * 72))).client
     ten = client.messages.create(model=OPUS, max_tokens=10, messages=HELLO)
     assert (ten.content[0].text, ten.stop_reason, ten.usage.output_tokens) == ("x" * 36, "max_tokens", 10)
     thirty = client.messages.create(model=OPUS, max_tokens=30, messages=HELLO)
     assert (thirty.content[1].input, thirty.stop_reason) == ({}, "max_tokens")
+    with client.messages.stream(model=OPUS, max_tokens=30, messages=HELLO) as stream:
+        pieces = "".join(event.partial_json for event in stream if event.type == "input_json")
+    assert pieces.startswith('{"file_path": "yyy')
+    assert not pieces.endswith("}")
 
 
 def test_a_verbatim_block(serve: Callable[..., Any]) -> None:
