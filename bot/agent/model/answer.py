@@ -10,11 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from bot.agent.turns import BYTES_PER_TOKEN
 from bot.core.errors import Transient
 from bot.core.transcript import Json
 from bot.ports import Began, Delta, Usage
 
-_DELTA_KEYS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+_DELTA_KEYS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
 
 
 CUTS = frozenset({"max_tokens", "refusal", "model_context_window_exceeded"})
@@ -42,6 +48,8 @@ class Answer:
     stop_reason: str | None = None
     usage: Json = field(default_factory=dict)
     complete: bool = False
+    _length: int = 0
+    """Bytes of thinking, text and inputs so far."""
     _fault: Malformed | None = None
     """What is wrong with the input of a call, unless the answer turns out to be cut there."""
     _json: dict[int, list[str]] = field(default_factory=dict)
@@ -50,6 +58,12 @@ class Answer:
         """Take one event; give what may be shown of it. Raises Malformed for what no answer is made of."""
         with reading():
             return self._fed(event)
+
+    def spent(self) -> Json:
+        """Give the usage so far; how much an answer has the service tells at its end, until then it is guessed."""
+        if self.stop_reason is not None or not self.usage:
+            return self.usage
+        return {**self.usage, "output_tokens": self._length // BYTES_PER_TOKEN}
 
     def message(self) -> Json:
         """Give the whole message; raises Malformed unless message_stop was seen and every block is whole.
@@ -92,14 +106,16 @@ class Answer:
         if index >= len(self.blocks):
             raise Malformed("the model's answer names a block that never began")
         kind = delta.get("type", "")
-        if kind == "input_json_delta":
-            self._json.setdefault(index, []).append(delta["partial_json"])
-            return None
         if kind == "citations_delta":
             self.blocks[index]["citations"] = [*(self.blocks[index].get("citations") or []), delta["citation"]]
             return None
         key = _DELTA_KEYS.get(kind)
         if key is None:
+            return None
+        if key != "signature":
+            self._length += len(delta[key].encode(errors="surrogatepass"))
+        if key == "partial_json":
+            self._json.setdefault(index, []).append(delta[key])
             return None
         self.blocks[index][key] = self.blocks[index].get(key, "") + delta[key]
         return Delta(key, delta[key]) if key != "signature" else None

@@ -242,7 +242,7 @@ class AnthropicModel:
         """Give what came of an answer that broke off; None where the service had not told what it costs."""
         with suppress(Malformed):
             message = {"role": "assistant", "content": answer.blocks}
-            return self._completed(message, "", answer.usage, spec) if answer.usage else None
+            return self._completed(message, "", answer.spent(), spec) if answer.usage else None
         return None
 
     def _completed(self, message: dict[str, Any], reason: str, usage: dict[str, Any], spec: ModelSpec) -> Completed:

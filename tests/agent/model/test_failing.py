@@ -15,7 +15,19 @@ from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.transcript import LineKind
 from bot.ports import Began, Completed, Delta, ModelRequest, Notice
 from bot.testing.host import served
-from bot.testing.model.reply import Fault, Reply, Text, call, malformed_call, say, sequence, several, think
+from bot.testing.model.reply import (
+    Call,
+    Fault,
+    Reply,
+    Text,
+    Thought,
+    call,
+    malformed_call,
+    say,
+    sequence,
+    several,
+    think,
+)
 from tests.agent.conftest import Open
 from tests.agent.ground import HandClock, Room, Silent, assert_prefixes, drive, ended, of, results, stream
 
@@ -106,6 +118,15 @@ async def test_what_a_broken_answer_cost_is_booked(room: Open, name: str) -> Non
     assert booked.cache_write + booked.cache_write_1h >= billed.cache_creation_input_tokens > 0
     assert 0 < r.world.ledger.cost_usd <= billed.cost_usd + 1e-9
     assert r.resumed().world.ledger.cost_usd == pytest.approx(r.world.ledger.cost_usd)
+
+
+@pytest.mark.req("L5")
+@pytest.mark.parametrize("block", (Text("w" * 9000), Thought("w" * 9000), Call("Write", {"content": "w" * 9000})))
+async def test_a_long_answer_that_broke_off_is_booked_by_its_length(room: Open, block: Text | Thought | Call) -> None:
+    """What the service tells at its start is one token: where the end does not come, what came of it is counted."""
+    r = room(sequence(Fault.truncate(reply=Reply((block,)), after=20), say("Done.")))
+    await drive(r.session())
+    assert 2000 < r.world.ledger.usage.output < 3100
 
 
 @pytest.mark.req("L5", "M9")
