@@ -9,7 +9,7 @@ sends sub-agents is not lost: its calls are made again, and they go on where the
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Final, assert_never
 
@@ -97,14 +97,14 @@ async def _react(session: Session, completed: Completed, in_vain: Counter[str]) 
                 async for event in events:
                     yield event
         case "pause_turn" if in_vain["pause"] < PAUSES:
-            if completed.message["content"]:
-                session.commit(completed)
+            _keep(session, completed, whole=bool(completed.message["content"]))
             yield Info(session.agent, "pause", "the service paused the answer; it goes on")
         case "max_tokens" | "end_turn" | "stop_sequence" if in_vain["nudge"] < NUDGES and _nudge(session, completed):
             what = "cut" if completed.stop_reason == "max_tokens" else "empty"
             yield Info(session.agent, "nudge", f"the model's answer was {what}; asked to go on")
         case "model_context_window_exceeded":
             session.full = True
+            session.drop(completed)
             yield Info(session.agent, "full", "the model's context is full; its last answer is asked for again")
         case _:
             yield _rest(session, completed)
@@ -149,6 +149,8 @@ async def _asked(session: Session) -> AsyncIterator[AgentEvent | Began | Complet
         yield Info(session.agent, "full", str(error))
     except PlangateError as error:
         session.note("failed", {"text": str(error)})
+        if isinstance(event, Completed):
+            session.drop(event)
         yield Ended(session.agent, End.FAILED, str(error))
 
 
@@ -188,19 +190,30 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
         async with closing(dispatch.run(session, prepared, results)) as events:
             async for event in events:
                 yield event
-        kinds = [each.tool.kind(each.given) for each in prepared if isinstance(each, dispatch.Ready)]
-        reminders = await due(session, kinds)
+        beside = await _beside(session, prepared)
     except CanaryShown as error:  # nothing of this message is kept
+        session.asked = None
         session.note("canary", {"text": str(error)})
+        session.drop(completed)
         yield Ended(session.agent, End.FAILED, str(error))
         return
     except (asyncio.CancelledError, GeneratorExit):
-        if results and session.asked is None:
+        if session.asked is None and results:
             session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results)})
+        elif session.asked is None:
+            session.drop(completed)
         raise
-    queued = [{"type": "text", "text": text} for text in (*reminders, *session.queued)]
+    session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results) + beside})
+
+
+async def _beside(session: Session, prepared: Sequence[dispatch.Prepared]) -> list[Json]:
+    """Give what follows the results of calls: reminders, and what people added meanwhile (T7, L4a)."""
+    reminders = await due(
+        session, [each.tool.kind(each.given) for each in prepared if isinstance(each, dispatch.Ready)]
+    )
+    texts = [*reminders, *session.queued]
     session.queued.clear()
-    session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results) + queued})
+    return [{"type": "text", "text": text} for text in texts]
 
 
 def _limit(session: Session) -> Ended | None:
@@ -223,24 +236,23 @@ def _spent(session: Session) -> Ended:
 
 def _nudge(session: Session, completed: Completed) -> bool:
     """Ask a model whose answer was cut or empty to go on; False when the answer stands as it is."""
-    cut = completed.stop_reason == "max_tokens"
-    if cut and tool_calls(completed.message):
-        session.add(_user(CUT_CALL))
-    elif cut and text_of(completed.message):
-        session.commit(replace(completed, message=without_last_thinking(completed.message)), _user(CUT))
-    elif not text_of(completed.message):
-        session.add(_user(CUT if cut else EMPTY))
-    else:
+    cut, text, calls = completed.stop_reason == "max_tokens", text_of(completed.message), tool_calls(completed.message)
+    if text and not cut:
         return False
+    if text and not calls:
+        session.commit(replace(completed, message=without_last_thinking(completed.message)), _user(CUT))
+    else:
+        session.drop(completed)
+        session.add(_user(CUT_CALL if calls else CUT if cut else EMPTY))
     return True
 
 
 def _rest(session: Session, completed: Completed) -> Ended:
     """End with what the model's last message means (M10)."""
     text = text_of(completed.message)
+    _keep(session, completed, whole=bool(text) and completed.stop_reason in {"end_turn", "stop_sequence"})
     match completed.stop_reason:
         case "end_turn" | "stop_sequence" if text:
-            session.commit(completed)
             return Ended(session.agent, End.ANSWERED, text)
         case "refusal":
             return Ended(
@@ -250,6 +262,14 @@ def _rest(session: Session, completed: Completed) -> Ended:
             return Ended(session.agent, End.FAILED, f"the model gave no usable answer ({completed.stop_reason})")
         case other:
             return Ended(session.agent, End.FAILED, f"the model stopped for an unknown reason: {other}")
+
+
+def _keep(session: Session, completed: Completed, *, whole: bool) -> None:
+    """Append an answer that stands; of any other it is noted what it cost."""
+    if whole:
+        session.commit(completed)
+    else:
+        session.drop(completed)
 
 
 def _user(text: str) -> Json:

@@ -38,6 +38,8 @@ ASKED = "asked"
 """The note of an answer whose calls are under way."""
 ASIDE = "aside"
 """The note of what an answer cost that is no part of the conversation: another model may have given it."""
+DROPPED = "dropped"
+"""The note of a whole answer that was not kept."""
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
 
 
@@ -166,6 +168,10 @@ class Session:
             lines.append(self._results(results))
             self._append(results, text)
         self._save(*lines)
+
+    def drop(self, completed: Completed) -> None:
+        """Note an answer that is no part of the conversation: it was a step, and paid for."""
+        self.note(DROPPED, _facts(completed))
 
     def asks(self, completed: Completed) -> None:
         """Save an answer before its calls run, so that a crash loses neither it nor what they have come to."""
@@ -298,7 +304,8 @@ class Session:
                 self._shortened(body["after"])
             case LineKind.NOTE if body.get("note") == "mode":
                 self.context.mode = Mode(body["mode"])
-            case LineKind.NOTE if body.get("note") == ASIDE:
+            case LineKind.NOTE if (note := body.get("note")) in {ASIDE, DROPPED}:
+                self.steps += note == DROPPED
                 self.world.ledger.add(self.agent, body["model"], Usage(**body["usage"]), body["cost_usd"])
             case _:
                 pass

@@ -50,6 +50,7 @@ async def test_in_a_tools_result(room: Open, found: str) -> None:
     assert not of(events, ToolFinished)
     assert found not in kept(r)
     assert "canary" in kept(r)
+    assert r.resumed().world.ledger.rows == r.world.ledger.rows
 
 
 @pytest.mark.req("X3")
@@ -61,6 +62,7 @@ async def test_in_what_the_model_says(room: Open) -> None:
         assert ended(events).text == str(CanaryShown())
         assert not r.host.calls
         assert VALUE not in kept(r)
+        assert r.resumed().world.ledger.rows == r.world.ledger.rows
 
 
 @pytest.mark.req("X3")

@@ -90,6 +90,7 @@ async def test_cancelled_before_any_call_finished(room: Open) -> None:
     await cancelled(task)
     assert r.host.running == 0
     assert len(session.history) == 1
+    assert r.resumed().world.ledger.rows == r.world.ledger.rows
     await goes_on(r)
 
 

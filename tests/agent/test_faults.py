@@ -217,6 +217,8 @@ async def test_a_fault_ends_well_or_says_why(room: Open, row: Row, lasting: bool
             assert end.end is DONE, place
             told = str(results(session)[0]["content"])
             assert ("Done." in told) if wanted is DONE else (row.says in told), told
+        booked = r.resumed(session.id, tools=(*ALL, TASK)).world.ledger.of(session.agent)
+        assert booked == r.world.ledger.of(session.agent), place
         struck.mended = True
         lines = r.world.transcripts.load(session.id)
         began = [line.body for line in lines if line.kind is LineKind.NOTE and line.body["note"] == BEGAN]

@@ -14,7 +14,7 @@ from bot.core.errors import Refused
 from bot.core.names import ToolUseId
 from bot.core.transcript import LineKind, messages, pending_calls
 from bot.ports import ToolOutput
-from bot.testing.model.reply import Policy, Reply, Text, call, say, sequence, several, think
+from bot.testing.model.reply import Call, Policy, Reply, Text, call, say, sequence, several, stop, think
 from tests.agent.conftest import Open
 from tests.agent.ground import (
     EXIT_PLAN_MODE,
@@ -205,6 +205,29 @@ async def test_stamps_and_spend_come_back(room: Open) -> None:
     assert second.last_context == first.last_context > 0
     assert second.world.ledger.cost_usd == pytest.approx(first.world.ledger.cost_usd)
     assert second.world.ledger.usage == first.world.ledger.usage
+
+
+@pytest.mark.req("L5", "L9")
+@pytest.mark.parametrize(
+    "dropped",
+    (
+        stop("end_turn"),
+        stop("pause_turn"),
+        stop("refusal"),
+        Reply((Text("?"),), stop_reason="solar_flare"),
+        Reply((Text("So"),), stop_reason="model_context_window_exceeded"),
+        Reply((Call("Write", {"file_path": "a"}),), stop_reason="max_tokens"),
+    ),
+    ids=lambda reply: reply.stop_reason,
+)
+async def test_what_is_not_kept_was_a_step_all_the_same(room: Open, dropped: Reply) -> None:
+    """And paid for: neither limit nor budget begins anew with another process."""
+    r = room(sequence(call("LS", path="."), dropped, say("Done."), say("Done.")))
+    session = r.session()
+    await drive(session)
+    later = r.resumed()
+    assert later.steps == session.steps >= 2
+    assert later.world.ledger.rows == r.world.ledger.rows
 
 
 @pytest.mark.req("L4", "L9", "M11")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.session import ASIDE, ASKED
+from bot.agent.session import ASIDE, ASKED, DROPPED
 from bot.agent.subagents.resuming import BEGAN, ENDED
 from bot.core.names import SessionId
 from bot.core.transcript import FORMAT, Json, Line, LineKind, decode
@@ -104,7 +104,7 @@ def test_every_note_is_in_the_document() -> None:
     """What the source notes and what the document lists are one set."""
     source = "\n".join(path.read_text() for path in (SOURCE / "bot").rglob("*.py"))
     noted = set(re.findall(r'\.note\(\s*"(\w+)"', source)) | set(re.findall(r'Notice\(\s*"(\w+)"', source))
-    assert set(table("Notes")) == noted | {ASIDE, ASKED, BEGAN, ENDED}
+    assert set(table("Notes")) == noted | {ASIDE, ASKED, DROPPED, BEGAN, ENDED}
 
 
 def bare(history: list[Json]) -> str:
