@@ -39,6 +39,12 @@ class Tally:
     seconds: float = 0.0
     agents: list["Tally"] = field(default_factory=list)
 
+    def book(self, body: Json) -> None:
+        """Add what a line says that something cost; many cost nothing."""
+        if "cost_usd" in body:
+            self.unpriced += body["cost_usd"] is None
+            self.cost_usd += body["cost_usd"] or 0.0
+
     def __str__(self) -> str:
         unknown = f", {self.unpriced} without a price" if self.unpriced else ""
         own = f"{self.steps} steps, ${self.cost_usd:.4f}{unknown}, {self.calls} tool calls, {self.seconds:.0f} s"
@@ -100,6 +106,7 @@ def rendered(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[
             case LineKind.NOTE if line.body["note"] == "asked":
                 yield "note", f"{at} ├ an answer sends sub-agents; it is counted once they have reported"
             case LineKind.NOTE:
+                tally.book(line.body)
                 facts = {key: value for key, value in line.body.items() if key not in {"note", "message"}}
                 yield "note", f"{at} ├ {line.body['note']} {short(json.dumps(facts, ensure_ascii=False), _WIDTH)}"
             case LineKind.MESSAGE:
@@ -124,8 +131,7 @@ def _counted(body: Json, tally: Tally) -> str:
     price, used = body.get("cost_usd"), Usage(**body.get("usage", {}))
     tally.steps += 1
     tally.calls += len(tool_calls(body["message"]))
-    tally.unpriced += price is None
-    tally.cost_usd += price or 0.0
+    tally.book(body)
     spent = "unknown cost" if price is None else f"${price:.4f}"
     return f"step {tally.steps}: {used.context:,} tokens, {spent}"
 

@@ -62,6 +62,7 @@ def test_a_transcript_is_a_tree_that_ends_with_the_sum(tmp_path: Path) -> None:
             ),
             message("user", results),
             Line(LineKind.NOTE, AT, {"note": "mode", "mode": "acceptEdits"}),
+            Line(LineKind.NOTE, AT, {"note": "aside", "cost_usd": 0.5}),
             message("assistant", [{"type": "text", "text": "Done."}], usage={"input": 7}, cost_usd=None),
         )
     )
@@ -74,9 +75,10 @@ def test_a_transcript_is_a_tree_that_ends_with_the_sum(tmp_path: Path) -> None:
         "← text",
         "✗ no",
         '08:30:00 ├ mode {"mode": "acceptEdits"}',
+        '08:30:00 ├ aside {"cost_usd": 0.5}',
         "08:30:00 ├ step 2: 7 tokens, unknown cost",
         "Done.",
-        "2 steps, $0.2500, 1 without a price, 1 tool calls, 0 s",
+        "2 steps, $0.7500, 1 without a price, 1 tool calls, 0 s",
     ]
 
 

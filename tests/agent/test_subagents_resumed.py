@@ -1,7 +1,7 @@
 """Sub-agents whose process was killed: what was reported counts, what was in flight goes on or runs again (L9, S11)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -18,10 +18,10 @@ from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
 from bot.ports import Checkout
 from bot.store.memory import MemoryTranscripts
-from bot.testing.model.reply import Reply, call, say, several, think
+from bot.testing.model.reply import Fault, Reply, call, say, several, stop, think
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import BASE, TASK, DeskWorkspace, Team, brief, children, task, team
+from tests.agent.crew import BASE, TASK, DeskWorkspace, Team, brief, children, script, task, team
 from tests.agent.ground import ENVIRONMENT, FOLDER, Room, assert_prefixes, drive, ended, of, results, valid
 
 
@@ -100,6 +100,16 @@ def interruptions(events: list[AgentEvent]) -> list[str]:
 
 
 THREE = (task("found"), task("made", "code"), task("half", "code"))
+
+
+@pytest.mark.req("L5", "L9")
+async def test_all_that_they_cost_stays_known(room: Open) -> None:
+    """What broke off and what was not kept is in a sub-agent's transcript as in any: a resumed parent books it too."""
+    answers: Iterator[Fault | Reply] = iter([Fault.truncate(reply=say("word " * 200)), stop("end_turn"), say("Found.")])
+    r = room(script(task("look"), lambda _: next(answers)))
+    await drive(team(r).session)
+    assert resumed(r, []).session.world.ledger.rows == r.world.ledger.rows
+    assert sum(row.requests for row in r.world.ledger.rows.values()) == 5
 
 
 @pytest.mark.req("L9", "S11", "S4")

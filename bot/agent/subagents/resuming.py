@@ -127,7 +127,5 @@ def taken_over(session: Session, lines: Sequence[Line]) -> None:
 
 def _book(world: World, agent: AgentId, lines: Sequence[Line]) -> None:
     """Book what one session of a sub-agent used, as its transcript tells it."""
-    for line in lines:
-        if line.kind is LineKind.MESSAGE and line.body["message"]["role"] == "assistant":
-            usage = Usage(**(line.body.get("usage") or {}))
-            world.ledger.add(agent, str(line.body.get("model", "")), usage, line.body.get("cost_usd"))
+    for body in (line.body for line in lines if "usage" in line.body):
+        world.ledger.add(agent, body["model"], Usage(**body["usage"]), body["cost_usd"])
