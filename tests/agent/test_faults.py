@@ -69,6 +69,7 @@ def cut(*blocks: Text | Call, reason: str) -> Reply:
 
 
 SKIPS = b'{"type": "content_block_start", "index": 9, "content_block": {"type": "text", "text": "?"}}'
+UNCOUNTED = b'{"type": "message_start", "message": {"usage": "abc"}}'
 NEVER = Call("Read", {"file_path": POISON})
 # fmt: off
 TABLE: dict[str, Row] = {
@@ -106,6 +107,8 @@ TABLE: dict[str, Row] = {
     "no object":          Row(Fault.garble(b"[1]", reply=WHOLE, after=9),
                                                                         DONE,    DONE,    FAILED,  GONE),
     "odd event":          Row(Fault.garble(b'{"type": "content_block_delta"}', reply=WHOLE, after=9),
+                                                                        DONE,    DONE,    FAILED,  GONE),
+    "odd usage":          Row(Fault.garble(UNCOUNTED, reply=WHOLE, after=9),
                                                                         DONE,    DONE,    FAILED,  GONE),
     "odd block":          Row(Fault.garble(SKIPS, reply=WHOLE, after=9),
                                                                         DONE,    DONE,    FAILED,  GONE),
@@ -189,7 +192,7 @@ async def goes_on(r: Room, ident: SessionId) -> None:
     assert ended(await drive(session)).end is DONE
 
 
-EVERY_DAY = {"413", "502 of a proxy", "error event", "no message_stop", "input cut at limit", "pause"}
+EVERY_DAY = {"413", "502 of a proxy", "odd usage", "error event", "no message_stop", "input cut at limit", "pause"}
 CASES = [
     pytest.param(row, lasting, id=f"{name} {'always' if lasting else 'once'}", marks=marks)
     for name, row in (TABLE | SLOW).items()

@@ -36,7 +36,7 @@ def reading() -> Iterator[None]:
     """Raise Malformed for whatever turns out not to be there, or to be something else, while an answer is read."""
     try:
         yield
-    except (LookupError, TypeError, AttributeError, UnicodeDecodeError, RecursionError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise Malformed(f"the model's answer is not in the form of the Messages API: {error!r}") from error
 
 
