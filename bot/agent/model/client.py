@@ -104,9 +104,10 @@ class AnthropicModel:
                 if void:
                     yield Notice("void", "the answer broke off; what came of it is paid for all the same", void=void)
                 raise failure.as_error()
-            streaming = streams and not (streaming and failure.status == 0)
+            plain = streaming and failure.broke_off
+            streaming = streams and not plain
             yield Notice("retry", f"{failure.text}; trying again ({failures} of {self.patience.tries - 1})", void=void)
-            await self.clock.sleep(self._wait(failure, failures, plain=not streaming))
+            await self.clock.sleep(0.0 if plain else self._wait(failure, failures))
 
     async def known(self, name: str) -> str:
         """Ask the server for a model by alias or id and give its id; raises Transient or Refused with the cure."""
@@ -159,15 +160,13 @@ class AnthropicModel:
         other = self.spec(fallback) if fallback else spec
         return other if other.id != spec.id else None
 
-    def _wait(self, failure: Failure, failures: int, *, plain: bool) -> float:
-        """Seconds until the next try: what the server asks for (capped), none before the plain request (M8)."""
+    def _wait(self, failure: Failure, failures: int) -> float:
+        """Seconds until the next try: what the server asks for (capped), else longer each time."""
         if failure.retry_after is not None:
             return min(failure.retry_after, self.patience.longest_wait)
-        if plain and failure.status == 0:
-            return 0.0
-        from tenacity import RetryCallState, wait_exponential_jitter
+        from tenacity import AsyncRetrying, RetryCallState, wait_exponential_jitter
 
-        state = RetryCallState(None, None, (), {})  # type: ignore[arg-type]
+        state = RetryCallState(AsyncRetrying(), None, (), {})
         state.attempt_number = failures
         return wait_exponential_jitter(multiplier=0.5, max=self.patience.longest_wait / 2, jitter=0.5)(state)
 

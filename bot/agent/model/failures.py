@@ -43,6 +43,14 @@ class Failure:
         return self.status == 404 and "model" in self.text
 
     @property
+    def broke_off(self) -> bool:
+        """Whether it came of the stream, or of an event in it: a plain request may do at once (M8).
+
+        A model that is overloaded is given time either way.
+        """
+        return self.status in {0, 200} and not self.overloaded
+
+    @property
     def too_long(self) -> bool:
         """Whether the request is refused because of its length.
 

@@ -139,7 +139,9 @@ async def test_the_last_broken_answer_is_booked_too(room: Open) -> None:
 
 
 @pytest.mark.req("M8")
-@pytest.mark.parametrize("name", ("end without message_stop", "cut connection", "input that is no JSON"))
+@pytest.mark.parametrize(
+    "name", ("end without message_stop", "cut connection", "api error after 200", "input that is no JSON")
+)
 async def test_a_broken_stream_is_asked_for_once_without_streaming(room: Open, name: str) -> None:
     """The plain request goes out at once, with a max_tokens that needs no stream; the next one streams again."""
     r = room(sequence(BROKEN[name], BROKEN["500"], say("Done.")))

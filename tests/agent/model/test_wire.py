@@ -77,10 +77,11 @@ async def test_pings_alone_keep_no_stream_alive(room: Open) -> None:
 
 @pytest.mark.req("M11")
 async def test_a_light_call_never_streams(room: Open) -> None:
-    """Not even when it is made again after a broken connection."""
+    """Not even when it is made again after a broken connection; it waits first, as no stream is to blame."""
     r = room(sequence(Fault.disconnect(), say("Done.")))
     await stream(r.model, ModelRequest(**{**ASKED, "model": "haiku"}, role="light"))
     assert [request.stream for request in r.api.requests] == [False, False]
+    assert [wait > 0 for wait in r.clock.slept] == [True]
 
 
 @pytest.mark.req("M7", "L9")
