@@ -15,7 +15,7 @@ from bot.agent.relay import closing
 from bot.agent.session import Session
 from bot.agent.turns import tokens
 from bot.core.errors import PlangateError
-from bot.core.transcript import Json
+from bot.core.transcript import Json, without_empty_text
 from bot.ports import Completed, ModelRequest
 
 PAUSES: Final = 3
@@ -37,7 +37,8 @@ class Light:
             answer = await self._answer(system, messages, tuple(tools))
             if answer is None or answer.stop_reason not in {"end_turn", "pause_turn"}:
                 return None
-            messages.append(answer.message)
+            if (message := without_empty_text(answer.message))["content"]:
+                messages.append(message)
             if answer.stop_reason == "end_turn":
                 return [block for message in messages[1:] for block in message["content"]]
         return None

@@ -22,7 +22,7 @@ from bot.agent.relay import closing
 from bot.agent.reminders import due
 from bot.agent.session import Session
 from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
-from bot.core.transcript import Json, text_of, tool_calls, without_last_thinking
+from bot.core.transcript import Json, text_of, tool_calls, unresolved, without_empty_text, without_last_thinking
 from bot.ports import Began, Completed, Delta, ModelEvent, ModelRequest, Notice
 
 NUDGES: Final = 3
@@ -97,7 +97,7 @@ async def _react(session: Session, completed: Completed, in_vain: Counter[str]) 
                 async for event in events:
                     yield event
         case "pause_turn" if in_vain["pause"] < PAUSES:
-            _keep(session, completed, whole=bool(completed.message["content"]))
+            _keep(session, completed, whole=bool(without_empty_text(completed.message)["content"]))
             yield Info(session.agent, "pause", "the service paused the answer; it goes on")
         case "max_tokens" | "end_turn" | "stop_sequence" if in_vain["nudge"] < NUDGES and _nudge(session, completed):
             what = "cut" if completed.stop_reason == "max_tokens" else "empty"
@@ -190,7 +190,7 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
         async with closing(dispatch.run(session, prepared, results)) as events:
             async for event in events:
                 yield event
-        beside = await _beside(session, prepared)
+        beside = [] if unresolved([completed.message]) else await _beside(session, prepared)
     except CanaryShown as error:  # nothing of this message is kept
         session.asked = None
         session.note("canary", {"text": str(error)})
@@ -239,7 +239,7 @@ def _nudge(session: Session, completed: Completed) -> bool:
     cut, text, calls = completed.stop_reason == "max_tokens", text_of(completed.message), tool_calls(completed.message)
     if text and not cut:
         return False
-    if text and not calls:
+    if text and not calls and not unresolved([completed.message]):
         session.commit(replace(completed, message=without_last_thinking(completed.message)), _user(CUT))
     else:
         session.drop(completed)

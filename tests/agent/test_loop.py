@@ -175,6 +175,39 @@ async def test_a_paused_turn_goes_on_with_the_same_content(room: Open) -> None:
     assert r.api.refusals == ()
 
 
+SEARCH = verbatim({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}})
+FOUND = verbatim({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []})
+
+
+@pytest.mark.req("M3", "M10")
+@pytest.mark.parametrize(
+    "paused",
+    (Reply((Text(""),), stop_reason="pause_turn"), several(say("I am"), SEARCH, Reply((), stop_reason="max_tokens"))),
+    ids=["blank", "cut beside a search"],
+)
+async def test_what_cannot_be_sent_back_is_not_kept(room: Open, paused: Reply) -> None:
+    """A message without content, and a word of ours behind a call that the service has not answered, are refused."""
+    r = room(sequence(paused, say("Done.")))
+    session = r.session()
+    assert ended(await drive(session)).text == "Done."
+    assert session.history[1]["content"][0]["type"] == "text"
+    assert r.api.refusals == ()
+
+
+@pytest.mark.req("L4a", "M10", "T7")
+@pytest.mark.parametrize("reason", ("pause_turn", "tool_use"))
+async def test_only_results_follow_a_search_that_goes_on(room: Open, reason: str) -> None:
+    """What people add waits until the service has answered its own call: beside that, nothing but results may stand."""
+    searching = several(SEARCH, call("LS", path="."), Reply((), stop_reason=reason))
+    r = room(sequence(searching, several(FOUND, call("LS", path="src")), say("Done.")))
+    session = r.session()
+    session.queued.append("Mind the changelog.")
+    assert ended(await drive(session)).text == "Done."
+    assert [block["type"] for block in session.history[2]["content"]] == ["tool_result"]
+    assert session.history[4]["content"][-1] == {"type": "text", "text": "Mind the changelog."}
+    assert r.api.refusals == ()
+
+
 @pytest.mark.req("M10")
 async def test_a_refusal_is_said_and_ends_the_session(room: Open) -> None:
     """refusal: no tool of that answer runs, nothing of it is kept, the session says so and rests."""

@@ -11,13 +11,14 @@ from bot.agent.session import Session
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.web_search import SYSTEM, WEB_SEARCH, searches
 from bot.core.transcript import Json
-from bot.testing.model.reply import Fault, Reply, call, say, several, stop, verbatim
+from bot.testing.model.reply import Block, Fault, Reply, Text, Verbatim, call, say, sequence, several, stop, verbatim
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import Room, drive, ended, results
 
 ASKED: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
 PAGE: Json = {"type": "web_search_result", "url": "https://a.example/", "title": "A", "encrypted_content": "x"}
+TOOL: Json = {"type": "web_search_20250305", "name": "web_search"}
 ALLOWED = Gate(Rules(allow=(Rule(SEARCH),)))
 
 
@@ -43,6 +44,18 @@ def script(light: Reply | Fault, **given: Any) -> Any:
         return say("Done.") if request.step else call("WebSearch", **(given or {"query": "python release"}))
 
     return policy
+
+
+@pytest.mark.req("M3", "M11")
+@pytest.mark.parametrize("blocks", ((Text(""), Verbatim(ASKED)), (Text(" "),)), ids=["an empty text", "nothing else"])
+async def test_a_search_that_was_paused_goes_on(room: Open, blocks: tuple[Block, ...]) -> None:
+    """With what came, but for texts that the service does not take back."""
+    paused = Reply(blocks, stop_reason="pause_turn")
+    r = room(sequence(paused, say("It is 3.14.")))
+    answer = await Light(r.session(), "haiku").ask("Search.", "x", (TOOL,))
+    assert answer is not None
+    assert answer[-1] == {"type": "text", "text": "It is 3.14."}
+    assert r.api.refusals == ()
 
 
 @pytest.mark.req("T4", "M11")
