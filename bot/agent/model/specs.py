@@ -116,9 +116,10 @@ def learned(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
         value = can(*path)
         return otherwise if value is None else value
 
-    thinking = "adaptive" if can("thinking", "types", "adaptive") else spec.thinking
-    if not can("thinking", "types", "adaptive") and can("thinking", "types", "enabled"):
-        thinking = "budget"
+    forms = {"adaptive": can("thinking", "types", "adaptive"), "budget": can("thinking", "types", "enabled")}
+    thinking = next((form for form, accepted in forms.items() if accepted), spec.thinking)
+    if forms.get(thinking) is False:
+        thinking = "none"
     return replace(
         spec,
         window=size("max_input_tokens", spec.window),

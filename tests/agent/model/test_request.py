@@ -295,6 +295,29 @@ async def test_the_table_agrees_with_what_the_service_tells(room: Open, model: s
     assert r.model.abilities(model).summarizes == told.summarizes == MODELS[model].preserved_thinking
 
 
+@pytest.mark.req("M6", "M12")
+@pytest.mark.parametrize(
+    ("model", "adaptive", "enabled", "form"),
+    (
+        ("opus", False, False, "none"),
+        ("opus", False, True, "budget"),
+        ("opus", False, None, "none"),
+        ("opus", None, False, "adaptive"),
+        ("claude-haiku-4-5", False, None, "budget"),
+        ("claude-haiku-4-5", None, False, "none"),
+        ("claude-haiku-4-5", True, True, "adaptive"),
+        ("claude-next-7", None, False, "none"),
+    ),
+)
+def test_a_form_of_thinking_that_the_service_refuses(
+    model: str, adaptive: bool | None, enabled: bool | None, form: str
+) -> None:
+    """It is never sent, whatever the table says; what the service is silent about stays as it is."""
+    told = {"adaptive": adaptive, "enabled": enabled}
+    types = {name: {"supported": value} for name, value in told.items() if value is not None}
+    assert learned(resolve(model), {"capabilities": {"thinking": {"types": types}}}).thinking == form
+
+
 @pytest.mark.req("M12")
 @pytest.mark.parametrize("name", ("claude-opus-5-5", "claude-next-7"))
 async def test_a_model_is_asked_about_once(room: Open, name: str) -> None:
