@@ -192,10 +192,8 @@ async def _tools(session: Session, completed: Completed) -> AsyncGenerator[Agent
                 yield event
         beside = [] if unresolved([completed.message]) else await _beside(session, prepared)
     except CanaryShown as error:  # nothing of this message is kept
-        session.asked = None
-        session.note("canary", {"text": str(error)})
         session.drop(completed)
-        yield Ended(session.agent, End.FAILED, str(error))
+        yield alarmed(session, error)
         return
     except (asyncio.CancelledError, GeneratorExit):
         if session.asked is None and results:
@@ -214,6 +212,13 @@ async def _beside(session: Session, prepared: Sequence[dispatch.Prepared]) -> li
     texts = [*reminders, *session.queued]
     session.queued.clear()
     return [{"type": "text", "text": text} for text in texts]
+
+
+def alarmed(session: Session, error: CanaryShown) -> Ended:
+    """End at a canary in what a call brought, and note it: the calls of that message are not made again."""
+    session.asked = None
+    session.note("canary", {"text": str(error)})
+    return Ended(session.agent, End.FAILED, str(error))
 
 
 def _limit(session: Session) -> Ended | None:

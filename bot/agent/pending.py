@@ -4,13 +4,15 @@ Rules: what people allow is the stored call, and nothing else is run; a denial o
 neighbours of the call were not run, and are told so.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator
 
 from bot.agent import dispatch
 from bot.agent.events import AgentEvent
-from bot.agent.loop import run
+from bot.agent.loop import alarmed, run
 from bot.agent.relay import closing
 from bot.agent.session import NOT_RUN, Session
+from bot.core.errors import CanaryShown
 from bot.core.question import Asking
 from bot.core.transcript import Json, pending_calls
 from bot.ports import Began
@@ -34,15 +36,24 @@ def release(session: Session) -> None:
 async def permitted(session: Session, call: str) -> AsyncGenerator[AgentEvent | Began, None]:
     """Run the pending call of that id as it is stored, then drive the session on; the last event is Ended.
 
-    A crash before its result is saved leaves it pending, and it is run again.
+    Whoever stops to wait once it has finished leaves its result saved; a crash before leaves it pending, and it is run
+    again.
     """
     stored = next(block for block in pending_calls(session.history) if block["id"] == call)
     results: dict[str, Json] = {}
     prepared = dispatch.prepare(session, stored, permitted=True)
     session.tool_calls += 1
-    async with closing(dispatch.run(session, [prepared], results)) as events:
-        async for event in events:
-            yield event
+    try:
+        async with closing(dispatch.run(session, [prepared], results)) as events:
+            async for event in events:
+                yield event
+    except CanaryShown as error:
+        yield alarmed(session, error)
+        return
+    except (asyncio.CancelledError, GeneratorExit):
+        if results:
+            session.settle(call, results[call])
+        raise
     session.settle(call, results[call])
     async with closing(run(session)) as rest:
         async for each in rest:

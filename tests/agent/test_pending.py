@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.events import AgentEvent, End, ToolFinished
+from bot.agent.events import AgentEvent, End, Ended, ToolFinished
 from bot.agent.modes import Mode
 from bot.agent.pending import held, permitted, release
 from bot.agent.permissions import Gate, Rules, parse_rule
@@ -14,9 +14,11 @@ from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.ask_user import NOBODY, TO_PARENT
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.tool import Tool
+from bot.core.canary import Alarm
+from bot.core.errors import CanaryShown
 from bot.core.question import Matter
 from bot.core.transcript import pending_calls
-from bot.ports import Began
+from bot.ports import Began, ToolOutput
 from bot.testing.model.reply import Reply, call, say, sequence, several
 from tests.agent.conftest import Open
 from tests.agent.ground import FOLDER, Room, assert_prefixes, drive, ended, of, results, valid
@@ -131,6 +133,36 @@ async def test_the_permitted_call_runs_as_it_is_stored(room: Open) -> None:
     assert [each["content"] for each in others] == [NOT_RUN]
     assert valid(session.history)
     assert_prefixes(r.api.requests)
+
+
+@pytest.mark.req("X3", "P7")
+async def test_a_permitted_call_that_brings_a_canary(room: Open) -> None:
+    """It ends the session as any call does: the end says why, and nothing of what it brought is kept."""
+    r = room(sequence(PUSH))
+    r.world = replace(r.world, alarm=Alarm(("sk-not-to-be-said-0123456789",)))
+    await drive(waiting(r, gate=ASK_PUSH))
+    r.host.answer = lambda *_: ToolOutput("sk-not-to-be-said-0123456789")
+    session = again(r, ASK_PUSH)
+    events = await allowed(session, pending_calls(session.history)[0]["id"])
+    assert ended(events) == Ended(session.agent, End.FAILED, str(CanaryShown()))
+    assert pending_calls(session.history)
+    assert len(r.api.requests) == 1
+
+
+@pytest.mark.req("L6", "P7")
+async def test_a_permitted_call_that_finished_is_not_run_again(room: Open) -> None:
+    """Closed once it has finished, the session keeps its result: who goes on does not push a second time."""
+    r = room(sequence(PUSH, say("Done.")))
+    await drive(waiting(r, gate=ASK_PUSH))
+    session = again(r, ASK_PUSH)
+    async with aclosing(permitted(session, pending_calls(session.history)[0]["id"])) as events:
+        async for event in events:
+            if isinstance(event, ToolFinished):
+                break
+    later = again(r, ASK_PUSH)
+    assert not pending_calls(later.history)
+    assert ended(await drive(later)).text == "Done."
+    assert r.api.refusals == ()
 
 
 @pytest.mark.req("P7")
