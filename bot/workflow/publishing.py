@@ -117,7 +117,7 @@ def _pull(desk: Desk, now: Record, proof: ApprovedPlan, made: Published) -> Pull
     clean = desk.redactor.redacted
     executed, approvers = now.last(Move.EXECUTED).body, tuple(actor.login for actor in proof.verdict.by)
     origin = pull_text.Origin(
-        tuple(dict.fromkeys(entry.body["login"] for entry in now.asked_for)),
+        tuple(dict.fromkeys(entry.body["login"] for entry in now.wishes)),
         proof.verdict,
         datetime.fromisoformat(now.last(Move.APPROVED).body["approved_at"]),
         executed.get("model", ""),

@@ -56,6 +56,9 @@ async def test_four_eyes_of_all_who_asked(story: Story, model: Model, way: str) 
     assert "`@maya`: the requester cannot approve here" in story.said("waits")[0]
     story.reacts("ada", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (pull,) = story.pulls()
+    asked = {"added": "`will`, `maya`", "revised": "`maya`, `will`"}.get(way, "`will`")
+    assert f"Asked by {asked}. Approved by `ada`" in pull.text.body
 
 
 async def test_retry_of_a_stale_plan(story: Story, model: Model) -> None:
