@@ -159,8 +159,10 @@ def whole(blocks: Any) -> Json:
             match block["type"]:
                 case "text" if not isinstance(block["text"], str):
                     raise Malformed("the model's answer has a text that is none")
-                case "tool_use" if not (isinstance(block["input"], dict) and isinstance(block["name"], str)):
+                case "tool_use" if not isinstance(block["input"], dict):
                     raise Malformed("a tool call's input is not a JSON object")
+                case "tool_use" if not (isinstance(block["name"], str) and isinstance(block["id"], str)):
+                    raise Malformed("a tool call has no name or no id")
                 case "tool_use":
                     calls.append(block["id"])
                 case _:

@@ -112,6 +112,8 @@ CALL: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "LS", "input": {}
         [{**CALL, "input": "{}"}],
         [{**CALL, "name": None}],
         [{"type": "tool_use", "name": "LS", "input": {}}],
+        [{**CALL, "id": None}],
+        [{**CALL, "id": ["a"]}],
         [CALL, CALL],
     ),
     ids=repr,
