@@ -15,6 +15,7 @@ from typing import Final, assert_never
 
 from bot.agent import compaction, dispatch
 from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
+from bot.agent.ids import apart
 from bot.agent.limits import Resource
 from bot.agent.monitor import Monitor, OverLimit
 from bot.agent.paid import paid
@@ -163,6 +164,7 @@ def _relayed(session: Session, event: ModelEvent) -> AgentEvent | Began | Comple
             session.noticed(event)
             return Info(session.agent, event.kind, event.text)
         case Completed():
+            event = replace(event, message=apart(event.message, session.called))
             session.world.ledger.add(session.agent, event.model, event.usage, event.cost_usd)
             session.world.alarm.listen(json.dumps(event.message, ensure_ascii=False))
             if event.stop_reason != "model_context_window_exceeded":  # else the last compaction made no room

@@ -133,6 +133,8 @@ class Session:
     """The session that sent this one: whatever ends that one ends this one too."""
     below: int = 0
     """The steps of those that it sent."""
+    called: set[str] = field(default_factory=set)
+    """The ids of all calls that its answers ever made."""
     asked: Completed | None = None
     """An answer whose calls have no results yet, and can be made again after a crash."""
     sent: Mapping[AgentId, AgentChanged] = field(default_factory=dict)
@@ -163,6 +165,7 @@ class Session:
         message, text = sendable(without_empty_text(completed.message))
         lines = [self._message(message, _facts(completed))]
         self._append(message, text)
+        self.called.update(call["id"] for call in tool_calls(message))
         if results is not None:
             results, text = sendable(results)
             lines.append(self._results(results))
@@ -278,6 +281,7 @@ class Session:
         spoken = said(lines)
         for answer in spoken[:-1]:
             self._recall_calls(tool_calls(answer))
+        self.called = {call["id"] for answer in spoken for call in tool_calls(answer)}
         self.context.todos[:] = todos_of(spoken)
         if self.asked is not None:
             self._take_in(_facts(self.asked))

@@ -3,8 +3,9 @@
 import pytest
 
 from bot.agent.events import Answered, End, Ended, Info, RequestStarted, Streamed, ToolFinished, ToolStarted
+from bot.agent.limits import Limits
 from bot.agent.loop import CUT, CUT_CALL, EMPTY, NUDGES
-from bot.core.transcript import Json
+from bot.core.transcript import Json, tool_calls
 from bot.ports import ToolOutput
 from bot.testing.model.reply import (
     Call,
@@ -173,6 +174,30 @@ async def test_a_paused_turn_goes_on_with_the_same_content(room: Open) -> None:
     assert r.api.requests[1].body["messages"][-1] == {"role": "assistant", "content": [server]}
     assert ended(events).end is End.ANSWERED
     assert r.api.refusals == ()
+
+
+def numbered(*paths: str) -> Reply:
+    """An answer of a server that numbers the calls of each answer anew."""
+    calls = [{"type": "tool_use", "id": f"call_{n}", "name": "LS", "input": {"path": p}} for n, p in enumerate(paths)]
+    return several(think("Hm."), *map(verbatim, calls), Reply((), stop_reason="tool_use"))
+
+
+@pytest.mark.req("L3", "L8", "M12")
+async def test_ids_that_come_again_are_told_apart(room: Open) -> None:
+    """A server may number the calls of each answer anew, and none takes an id twice: the later ones are named
+    otherwise before they run, for good, and in another process as well; what came first stays as it came."""
+    r = room(sequence(numbered("a", "b"), numbered("c"), numbered("d", "e"), say("Done.")))
+    session = r.session(limits=Limits(steps=2))
+    assert ended(await drive(session)).end is End.LIMIT
+    later = r.resumed()
+    events = await drive(later)
+    assert ended(events).text == "Done."
+    asked = [block["id"] for message in later.history for block in tool_calls(message)]
+    assert asked == ["call_0", "call_1", "call_0_2", "call_0_3", "call_1_2"]
+    assert [block["tool_use_id"] for block in results(later)] == asked
+    assert [event.call for event in of(events, ToolStarted)] == asked[3:]
+    assert r.api.refusals == ()
+    assert_prefixes(r.api.requests)
 
 
 SEARCH = verbatim({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}})
