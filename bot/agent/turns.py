@@ -6,7 +6,7 @@ A turn is an assistant's message and all that answers it: cutting between turns 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from bot.core.transcript import Json
+from bot.core.transcript import THINKING, Json
 
 BYTES_PER_TOKEN: Final = 3
 """A low guess, so that a history is rather taken for longer than it is."""
@@ -19,8 +19,6 @@ IMAGE_BYTES: Final = 20_000_000
 MOST_KEPT: Final = 3
 """So many turns stay as they are."""
 CUT: Final = "\n[the rest was cut to make room; ask for less at once]"
-
-_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 def tokens(value: Any) -> int:
@@ -92,7 +90,7 @@ def without_thinking(turns: Sequence[Json]) -> list[Json]:
     bare = [
         message
         if isinstance(message["content"], str)
-        else {**message, "content": [block for block in message["content"] if block.get("type") not in _THINKING]}
+        else {**message, "content": [block for block in message["content"] if block.get("type") not in THINKING]}
         for message in turns
     ]
     return bare if all(message["content"] for message in bare) else []
