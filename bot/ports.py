@@ -319,6 +319,9 @@ class Dialogue(Protocol):
     async def tell(self, text: str, ask: int) -> None:
         """Say something on the thread."""
 
+    async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
+        """Say something, once, in each review thread that turns of those keys have a comment in."""
+
 
 class Pulls(Protocol):
     """The pull requests of one repository."""

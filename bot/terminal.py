@@ -143,6 +143,9 @@ class Terminal:
     def _words(self, text: str) -> Words:
         return Words("", Who(PERSON, Role.ADMIN), self.clock.now(), text)
 
+    async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
+        """There are no reviews."""
+
     async def unsettled(self, text: str, ask: int) -> None:
         """Say why nothing counts yet."""
         await self.tell(text, ask)

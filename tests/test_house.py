@@ -118,6 +118,7 @@ OUTLETS = {
     "bot/github/door.py": "redactor.deep",
     "bot/github/dialogue.py": "redactor.redacted",
     "bot/github/pulls.py": "redactor.redacted",
+    "bot/github/replies.py": "redactor.redacted",
     "bot/outlet.py": "redacted",
     "bot/replay.py": "redactor",
     "bot/runner.py": "redactor.redacted",

@@ -83,6 +83,11 @@ def so_far(todos: Sequence[tuple[str, str]], paths: Sequence[str], cost_usd: flo
     return "\n\n".join(parts)
 
 
+def dealt_with(commit: str) -> str:
+    """Say in a review's thread which commit deals with what was asked there."""
+    return f"Dealt with in {commit}."
+
+
 def how_to_stop(mention: str) -> str:
     """Say how to stop what is under way."""
     return f"`{mention} stop` stops it."

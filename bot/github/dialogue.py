@@ -25,6 +25,7 @@ from bot.github.door import Door
 from bot.github.permissions import Roles
 from bot.github.progress import Progress
 from bot.github.quota import asked_before
+from bot.github.replies import Replies
 from bot.github.repository import Address
 from bot.github.snapshot import Looker
 from bot.github.threads import Thread, Threads, context
@@ -205,6 +206,11 @@ class GitHubDialogue:
         """Say something on the thread, once for each ask; after the last state of the progress."""
         await self._progress.finish()
         await self.comments.put("tell", ask, self._inert(text))
+
+    async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
+        """Say something in each review thread that these turns have a comment in, once for each ask."""
+        replies = Replies(self.door, self.address, self.thread, self.listener.bot, self.comments.key)
+        await replies.put(turns, self._inert(text), ask)
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:

@@ -53,6 +53,8 @@ async def perform(desk: Desk, now: Record) -> Done | None:
         return None
     pull = await desk.pulls.ensure(_pull(desk, now, proof, made))
     facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": pull_text.published(pull)}
+    if reviews := [key for key in (entry.body["turn"] for entry in now.asked_for) if key.startswith("review-")]:
+        facts["reviews"] = reviews
     return Done(Move.PUBLISHED, facts, proof.document.digest)
 
 

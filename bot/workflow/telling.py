@@ -7,6 +7,7 @@ by a later look.
 
 from collections.abc import Iterable
 
+from bot.core import reply_text
 from bot.core.gate import Move
 from bot.ports import Entry
 from bot.workflow.closing import so_far
@@ -29,6 +30,8 @@ async def _tell(desk: Desk, now: Record, debts: Iterable[Entry]) -> Record:
     """Tell debts, oldest first, and record each as told; a crash in between tells nothing twice."""
     for entry in debts:
         said = await so_far(desk, now) if entry.kind == Move.STOPPED else ""
+        if reviews := entry.body.get("reviews"):
+            await desk.dialogue.reply(reviews, reply_text.dealt_with(entry.body["commit"]), entry.n)
         await desk.dialogue.tell(f"{entry.body['owes']}\n\n{said}".rstrip(), entry.n)
         now = await note(desk, now, TOLD, {"answers": entry.n})
     return now

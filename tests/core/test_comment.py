@@ -31,7 +31,19 @@ from bot.core.gate import Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, Hidden, PlanDocument
 from bot.core.pull_text import co_author, commit_message
-from bot.core.reply_text import budget, closed, did_you_mean, helping, how_to_stop, mode, quota, so_far, status, stopped
+from bot.core.reply_text import (
+    budget,
+    closed,
+    dealt_with,
+    did_you_mean,
+    helping,
+    how_to_stop,
+    mode,
+    quota,
+    so_far,
+    status,
+    stopped,
+)
 from bot.core.visible import visible
 
 PLAN: Final = PlanDocument(
@@ -289,6 +301,7 @@ def test_answers_to_commands() -> None:
     long = so_far(done * 30, ["a.py"] * 999, None)
     assert "- ▶ Edit\n- and 10 more\n\n" in long
     assert long.endswith("and 624 more.")
+    assert dealt_with("a" * 40) == f"Dealt with in {'a' * 40}."
     assert how_to_stop("@our-bot") == "`@our-bot stop` stops it."
     assert budget("12.50") == "The budget of this thread is now $12.50."
     assert mode("auto") == "Approved work will run in mode auto. Plan mode stays until a plan is approved."

@@ -21,7 +21,7 @@ from bot.github.tokens import AppTokens
 from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
-from bot.testing.github import conversation
+from bot.testing.github import changes, conversation
 from bot.testing.github.changes import LineNote
 from bot.testing.github.faults import Fault, Logged, Plan
 from bot.testing.github.person import Person
@@ -160,6 +160,22 @@ async def pull_request(ground: Ground, size: int) -> ThreadNumber:
     return ThreadNumber(pull.number)
 
 
+async def a_reply(ground: Ground, size: int) -> Case:
+    """Reply in a review's thread that so many have replied in."""
+    thread = await pull_request(ground, 0)
+    world, note = ground.github.world, LineNote("src/a.py", 1, "@plangate more")
+    review = ground.person("mia").review(HOME, thread, notes=[note])
+    (first,) = world.review_comments_of(world.issue(HOME, thread))
+    for _ in range(size):
+        changes.add_line_comment(ground.person("will"), review, note, reply_to=first.id)
+
+    def made() -> int:
+        every = world.review_comments_of(world.issue(HOME, thread))
+        return sum((each.author, each.in_reply_to) == (ground.bot.id, first.id) for each in every)
+
+    return Case(lambda: ground.dialogue(thread).reply([f"review-comment-{first.id}"], "Dealt with.", 4), made)
+
+
 ORDER: Final = PullOrder("plangate/1-fix", "main", "Fix it", "What and why.", labels=("by bot",), reviewers=("mia",))
 
 
@@ -268,6 +284,7 @@ EFFECTS: Final = {
     "comment": Effect("POST */issues/*/comments", "bot/github/comments.py:_made:post", a_comment, once=True),
     "edit": Effect("PATCH */issues/comments/*", "bot/github/comments.py:edit:change", an_edit),
     "fold": Effect(GRAPHQL, "bot/github/comments.py:minimise:mutate", a_fold, "minimizeComment"),
+    "reply": Effect("POST */pulls/*/comments/*/replies", "bot/github/replies.py:_made:post", a_reply, once=True),
     "sign on a comment": Effect("POST */issues/comments/*/reactions", _REACTIONS, a_sign(said_in_a_comment)),
     "sign on a line": Effect("POST */pulls/comments/*/reactions", _REACTIONS, a_sign(said_at_a_line)),
     "sign on an issue": Effect("POST */issues/*/reactions", _REACTIONS, a_sign(an_issue)),

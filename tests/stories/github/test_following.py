@@ -2,6 +2,7 @@
 
 import pytest
 
+from bot.core import marker
 from bot.core.gate import Stage
 from bot.testing.github.changes import LineNote
 from tests.stories.github.ground import FIXED, HOME, WISH, Model, Story, soak
@@ -42,6 +43,10 @@ async def test_on_the_pull_request(story: Story, way: str) -> None:
     assert story.branches().keys() == before.keys()
     assert holds_both(story, branch)
     assert len(story.pulls()) == 1
+    notes = story.world.review_comments_of(story.issue(2))
+    replies = [(note.in_reply_to, marker.without(note.text.body)) for note in notes if note.author == story.bot]
+    head = story.branches()[branch]
+    assert replies == ([] if way == "comment" else [(notes[0].id, f"Dealt with in {head}.")])
 
 
 @pytest.mark.req("M2")

@@ -17,6 +17,7 @@ from bot.core.gate import Stage
 from bot.github import repository
 from bot.github.poll import fingerprints
 from bot.testing.github import conversation
+from bot.testing.github.changes import LineNote
 from bot.testing.github.faults import Logged
 from tests.github.effects import EFFECTS, named
 from tests.github.test_oracles import oracle, pattern, problems, resolved
@@ -45,8 +46,11 @@ async def long_story(story: Story) -> None:
     story.says("will", "@plangate status")
     story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
-    story.person("maya").review(HOME, 2, "Note it in the changelog.")
+    story.model.turn_to_the_changelog()
+    story.person("maya").review(HOME, 2, "Note it in the changelog.", notes=[LineNote("parcel/shipping.py", 10, "So.")])
     await story.rests()
+    story.reacts("maya", "+1", story.plans(2)[0])
+    await story.rests(2)
     story.opens("rita", "Orders of 60 as well.")
     story.person("will").label(HOME, 3, "plangate")
     await story.rests(3)
