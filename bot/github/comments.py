@@ -83,15 +83,19 @@ class Comments:
         With `since`, a time as GitHub writes it, only among those that were made or changed then or later.
         """
         async for comment in self.door.pages(f"{self._path}/comments", {"since": since} if since else None):
-            found = marker.parse(comment["body"] or "")
-            if (
-                found is not None
-                and (comment["user"] or {}).get("id") == self.bot.id
-                and (found.kind, found.thread, found.ask) == (kind, self.thread, ask)
-                and found.holds(self.key.mac)
-            ):
+            if self.ours(comment, kind, ask):
                 return _posted(comment)
         return None
+
+    def ours(self, comment: Json, kind: str, ask: int) -> bool:
+        """Tell whether a comment is the bot's own of that kind and ask, by its author and its marker (A4)."""
+        found = marker.parse(comment["body"] or "")
+        return (
+            found is not None
+            and (comment["user"] or {}).get("id") == self.bot.id
+            and (found.kind, found.thread, found.ask) == (kind, self.thread, ask)
+            and found.holds(self.key.mac)
+        )
 
     async def edit(self, ident: int, text: str) -> Posted:
         """Set a comment's text and read it back; raises Transient when GitHub shows another one."""

@@ -209,8 +209,7 @@ class GitHubDialogue:
 
     async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
         """Say something in each review thread that these turns have a comment in, once for each ask."""
-        replies = Replies(self.door, self.address, self.thread, self.listener.bot, self.comments.key)
-        await replies.put(turns, self._inert(text), ask)
+        await Replies(self.comments).put(turns, self._inert(text), ask)
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:

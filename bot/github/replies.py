@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.core import marker
-from bot.core.approval import Actor
 from bot.core.errors import Refused
-from bot.core.marker import Key
-from bot.core.names import ThreadNumber
-from bot.github.door import LAGS, Door, Json
+from bot.github.comments import Comments
+from bot.github.door import LAGS, Json
 from bot.github.errors import Unknown
-from bot.github.repository import Address
 
 _KIND: Final = "reply"
 _log: Final = logging.getLogger(__name__)
@@ -25,16 +22,14 @@ _log: Final = logging.getLogger(__name__)
 class Replies:
     """The review threads of one pull request."""
 
-    door: Door
-    address: Address
-    thread: ThreadNumber
-    bot: Actor
-    key: Key
+    comments: Comments
+    """The bot's other comments on it."""
 
     async def put(self, turns: Collection[str], text: str, ask: int) -> None:
         """Reply once in each thread that these turns have a comment in; one that takes no reply is no matter."""
-        text = f"{self.door.redactor.redacted(text)}\n\n{marker.make(_KIND, self.thread, ask, key=self.key)}"
-        comments = await self._comments()
+        ours = self.comments
+        text = f"{ours.door.redactor.redacted(text)}\n\n{marker.make(_KIND, ours.thread, ask, key=ours.key)}"
+        comments = await self._listed()
         answered = self._answered(comments, ask)
         for root in dict.fromkeys(_root(comment) for comment in comments if _names(comment) & {*turns}):
             if root not in answered:
@@ -46,33 +41,24 @@ class Replies:
     async def _made(self, root: int, text: str, ask: int) -> None:
         """Make a reply; after a lost answer look for it, and raise when it is not to be seen (yet)."""
         try:
-            await self.door.post(f"{self._path}/{root}/replies", {"body": text})
+            await self.comments.door.post(f"{self._path}/{root}/replies", {"body": text})
         except Unknown:
             for pause in LAGS:
-                await self.door.clock.sleep(pause)
-                if root in self._answered(await self._comments(), ask):
+                await self.comments.door.clock.sleep(pause)
+                if root in self._answered(await self._listed(), ask):
                     return
             raise
 
-    async def _comments(self) -> list[Json]:
-        return [comment async for comment in self.door.pages(self._path)]
+    async def _listed(self) -> list[Json]:
+        return [comment async for comment in self.comments.door.pages(self._path)]
 
     def _answered(self, comments: Collection[Json], ask: int) -> set[int]:
         """Name the threads that have our reply of that ask, by their first comments."""
-        return {_root(comment) for comment in comments if self._ours(comment, ask)}
-
-    def _ours(self, comment: Json, ask: int) -> bool:
-        found = marker.parse(comment["body"] or "")
-        return (
-            found is not None
-            and (comment["user"] or {}).get("id") == self.bot.id
-            and (found.kind, found.thread, found.ask) == (_KIND, self.thread, ask)
-            and found.holds(self.key.mac)
-        )
+        return {_root(comment) for comment in comments if self.comments.ours(comment, _KIND, ask)}
 
     @property
     def _path(self) -> str:
-        return f"{self.address.path}/pulls/{self.thread}/comments"
+        return f"{self.comments.address.path}/pulls/{self.comments.thread}/comments"
 
 
 def _root(comment: Json) -> int:
