@@ -23,6 +23,7 @@ from bot.core.transcript import (
     unresolved,
     well_formed,
     without_empty_text,
+    without_last_thinking,
 )
 
 AT: Final = datetime(2026, 11, 20, 8, 30, 0, 5, tzinfo=UTC)
@@ -223,3 +224,13 @@ def test_the_todo_list() -> None:
     said = [begin, assistant(wrote("1", "one")), result("1"), assistant(wrote("2", "two")), result("2", is_error=True)]
     assert todos_of([*said, assistant(wrote("3", "three"))]) == [("one", "pending")]
     assert todos_of([assistant(wrote("1", "one")), begin]) == [("one", "pending")]
+
+
+@pytest.mark.req("M3")
+def test_thinking_at_the_end_of_a_cut_answer() -> None:
+    """It goes, whatever its type; what stands before other blocks stays."""
+    thought, hidden = {"type": "thinking", "thinking": "Hm"}, {"type": "redacted_thinking", "data": "x"}
+    cut = {"role": "assistant", "content": [thought, CALL, hidden, thought]}
+    assert without_last_thinking(cut) == {"role": "assistant", "content": [thought, CALL]}
+    assert without_last_thinking({"role": "assistant", "content": [thought]})["content"] == []
+    assert len(cut["content"]) == 4
