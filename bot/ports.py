@@ -299,7 +299,7 @@ class Dialogue(Protocol):
         """
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
-        """Say once why a verdict is not an approval, where somebody tried; an edit where that was said before."""
+        """Say why a verdict is not an approval; an edit where that was said before."""
 
     async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:
         """Show what a session asks, and say where it is shown; `who` names those whose answer counts."""

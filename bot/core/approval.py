@@ -188,6 +188,19 @@ class Finding:
     actor: Actor | None = None
 
 
+_DONE_TO_IT: Final = frozenset(
+    {
+        Reason.PLAN_CHANGED,
+        Reason.PLAN_HIDDEN,
+        Reason.THREAD_CLOSED,
+        Reason.THREAD_LOCKED,
+        Reason.REVISION_ASKED,
+        Reason.TOO_FEW,
+    }
+)
+"""What people can do to a plan that keeps it waiting, though nobody's word was void."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a snapshot comes to, always with reasons; `by` names those whose word decided."""
@@ -195,6 +208,11 @@ class Verdict:
     outcome: Outcome
     by: tuple[Actor, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def tried(self) -> bool:
+        """Whether somebody tried to decide, or did something to the plan: then it is said why it waits (A5)."""
+        return any(finding.actor is not None or finding.reason in _DONE_TO_IT for finding in self.findings)
 
 
 class ApprovedPlan:

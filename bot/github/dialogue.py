@@ -10,7 +10,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from bot.core import comment
-from bot.core.approval import Actor, Reason, Role, Snapshot, Verdict
+from bot.core.approval import Actor, Role, Snapshot, Verdict
 from bot.core.errors import PlangateError
 from bot.core.inert import inert
 from bot.core.marker import Key
@@ -33,18 +33,6 @@ from bot.github.turns import Listener, strangers, turns
 from bot.ports import Proposed, Signer
 
 _log: Final = logging.getLogger(__name__)
-
-_DONE_TO_IT: Final = frozenset(
-    {
-        Reason.PLAN_CHANGED,
-        Reason.PLAN_HIDDEN,
-        Reason.THREAD_CLOSED,
-        Reason.THREAD_LOCKED,
-        Reason.REVISION_ASKED,
-        Reason.TOO_FEW,
-    }
-)
-"""What people can do to a plan that keeps it waiting, though nobody's word was void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +162,9 @@ class GitHubDialogue:
         return await looker.look(plan, shown)
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
-        """Say once per plan why it is not approved, where somebody tried, or did something to it (A5)."""
-        if any(finding.actor is not None or finding.reason in _DONE_TO_IT for finding in verdict.findings):
-            text = f"Plan {plan.plan} ({plan.short_digest}) waits: {comment.reasons(verdict)}."
-            await self.comments.put("waits", plan.plan, text, digest=plan.digest)
+        """Say in one comment of the plan why it is not approved (A5)."""
+        text = f"Plan {plan.plan} ({plan.short_digest}) waits: {comment.reasons(verdict)}."
+        await self.comments.put("waits", plan.plan, text, digest=plan.digest)
 
     async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:
         """Show a question as one comment and give the comment's node id and page."""

@@ -8,7 +8,8 @@ from bot.core.comment import REASONS
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.workflow.desk import Desk, Done
-from bot.workflow.record import Record
+from bot.workflow.ledger import note, take_over
+from bot.workflow.record import EXPLAINED, Record
 
 _ENDS = {
     Outcome.REJECTED: (Move.REJECTED, Stage.REJECTED),
@@ -32,7 +33,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     if verdict.outcome in _ENDS:
         move, stage = _ENDS[verdict.outcome]
         return Done(move, {**facts, "detail": said, "owes": desk.ended(stage, said)})
-    await desk.dialogue.explain(now.plan, verdict)
+    await _explain(desk, now, verdict)
     return None
 
 
@@ -48,6 +49,16 @@ async def stopped(desk: Desk, now: Record) -> Done | None:
     if not by:
         return None
     return Done(Move.STOPPED, {"by": by, "owes": reply_text.stopped(", ".join(by), desk.orders.mention)})
+
+
+async def _explain(desk: Desk, now: Record, verdict: Verdict) -> None:
+    """Say why the plan waits, again where that changed; by whoever journals first that it is at the thread (E4)."""
+    if desk.orders.same_session:
+        await desk.dialogue.explain(now.plan, verdict)
+    elif verdict.tried and (said := comment.reasons(verdict)) != now.explained:
+        now = await take_over(desk, now)
+        await desk.dialogue.explain(now.plan, verdict)
+        await note(desk, now, EXPLAINED, {"reasons": said})
 
 
 async def evaluated(desk: Desk, now: Record) -> tuple[Verdict, ApprovedPlan | None]:

@@ -10,6 +10,7 @@ Everything here is computed from the entries; nothing is remembered elsewhere. B
 ``folded`` the comment of a plan that lost its force was folded
 ``noticed`` somebody approved what cannot be approved, and is owed an answer
 ``taken``  a job took over what another had begun
+``explained`` it was said why a plan waits
 ``spent``  what a session that goes on has cost since it was journaled last
 
 A move that changes the permission mode says so as `mode_change`, with who caused it (P8).
@@ -42,6 +43,7 @@ NETWORK: Final = "network"
 PREPARED: Final = "prepared"
 TAKEN: Final = "taken"
 SPENT: Final = "spent"
+EXPLAINED: Final = "explained"
 
 LEFT_BEHIND: Final = timedelta(minutes=2)
 """A reply that is owed for longer was left by a process that died."""
@@ -200,6 +202,12 @@ class Record:
             for entry in self.entries
             if entry.kind in kinds and "turn_at" in entry.body
         )
+
+    @property
+    def explained(self) -> str:
+        """Why the newest plan waits, as it was said last; "" where nothing was said."""
+        said = (entry for entry in reversed(self.entries) if entry.kind in {EXPLAINED, Move.PROPOSED})
+        return str(next((entry.body.get("reasons", "") for entry in said), ""))
 
     @property
     def wishes(self) -> tuple[Entry, ...]:

@@ -2,7 +2,7 @@
 
 Two may work on one thread at a time: a look, and whoever only listens while it runs. So that no two tell one debt, each
 tells the replies to what it took in itself, and moves are told by the look alone; a reply whose listener died is told
-by a later look.
+by a later look. What another job left behind is told by whoever journals first that it is at the thread (E4).
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from bot.core.gate import Move
 from bot.ports import Entry
 from bot.workflow.closing import so_far
 from bot.workflow.desk import Desk
-from bot.workflow.ledger import note
+from bot.workflow.ledger import note, take_over
 from bot.workflow.record import HEARD, TOLD, Record
 
 
@@ -22,8 +22,10 @@ async def replies(desk: Desk, now: Record, since: int) -> Record:
 
 
 async def outcomes(desk: Desk, now: Record) -> Record:
-    """Tell what moves owe, and replies that were left behind; for the one look of a thread."""
-    return await _tell(desk, now, now.owed(desk.world.clock.now()))
+    """Tell what moves owe, and replies that were left behind; raises Conflict where another look is quicker."""
+    if not (debts := now.owed(desk.world.clock.now())):
+        return now
+    return await _tell(desk, await take_over(desk, now), debts)
 
 
 async def _tell(desk: Desk, now: Record, debts: Iterable[Entry]) -> Record:

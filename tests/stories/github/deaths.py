@@ -119,16 +119,25 @@ class Mortal(Hub):
         urls = (at.api_url, at.graphql_url, at.server_url)
         return replace(made, github=GitHubSettings(*urls, token=Secret(token), write_pause=0.0))
 
+    def address(self, number: int) -> Address:
+        """Say where a thread is."""
+        repository = self.world.repository(HOME)
+        installation = None if self.action else self.installation.id
+        return Address(installation, repository.id, repository.owner_login, repository.name, number)
+
+    def host(self, disk: str, *, run: str) -> GitHubHost:
+        """Give what looks at threads in this process, on a disk, as the job of a run."""
+        return GitHubHost(self.settings(disk), clock=self.clock, run=run)
+
     def start(self, number: int, *, beside: bool = False) -> BaseProcess:
         """Start a look at a thread, `beside` another one on a disk of its own."""
         disk = f"disk-{len(self.every)}" if self.action or beside else "disk"
         run = str(self.world.start_run(HOME, "issues").id) if self.action else ""
-        repository = self.world.repository(HOME)
-        installation = None if self.action else self.installation.id
-        address = Address(installation, repository.id, repository.owner_login, repository.name, number)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__, *HEAVY])
-        process = context.Process(target=looked, args=(self.settings(disk), address, self.clock.state(), run))
+        process = context.Process(
+            target=looked, args=(self.settings(disk), self.address(number), self.clock.state(), run)
+        )
         process.start()
         self.every.append(process)
         return process
@@ -188,6 +197,18 @@ class Life:
         """How many strikes must come: those from the first edit on may not, since their number is the clock's."""
         edits = (n for n, strike in enumerate(self.strikes) if isinstance(strike, Death) and strike.at.effect == "edit")
         return next(edits, len(self.strikes))
+
+    def until_dead(self) -> None:
+        """Go on until its death, and no further."""
+        faults = self.hub.github.faults
+        before = faults.struck
+        (death,) = self.strikes
+        assert isinstance(death, Death)
+        faults.add(death.plan())
+        self.number = self.hub.opens("will").number
+        while faults.struck == before:
+            self._look(before)
+            self._people()
 
     def _look(self, began: int) -> bool:
         """Look once, or by two processes at a time; at a death all of them are killed. Tell whether all ended well."""

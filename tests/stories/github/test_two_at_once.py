@@ -1,0 +1,55 @@
+"""Two jobs look at one thread at the same time: what is to be said on it is said once (E4)."""
+
+import asyncio
+import random
+
+import pytest
+
+from bot.compose.github import GitHubHost
+from bot.core.errors import Conflict
+from bot.workflow.record import Record
+from tests.stories.github.deaths import Boundary, Death, Life, Mortal
+from tests.stories.github.moments import exactly_one
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.req("E1", "E4", "PR2"),
+    pytest.mark.parametrize("mortal", ("action",), indirect=True),
+]
+
+
+def at_once(mortal: Mortal, number: int) -> list[Record | BaseException]:
+    """Look at a thread as two jobs do that begin together."""
+
+    async def look(host: GitHubHost) -> Record:
+        async with host:
+            return await host.look(mortal.address(number))
+
+    async def both() -> list[Record | BaseException]:
+        hosts = (mortal.host(f"late-{n}", run=str(n)) for n in (8_000_001, 8_000_002))
+        return await asyncio.gather(*map(look, hosts), return_exceptions=True)
+
+    return asyncio.run(both())
+
+
+def test_what_a_dead_job_owed(mortal: Mortal) -> None:
+    """The pull request was never told of: one of two that find that tells it, the other leaves the thread."""
+    life = Life(mortal, random.Random(0), [Death(Boundary("comment", "<!-- plangate:1 tell ", 0), done=False)])
+    life.until_dead()
+    found = at_once(mortal, life.number)
+    assert [type(each) for each in found].count(Conflict) == 1
+    exactly_one(mortal, life.number)
+
+
+def test_a_yes_that_does_not_count(mortal: Mortal) -> None:
+    """A reader's reaction: one of two says why the plan waits, and no later look says it again."""
+    number = mortal.opens("will").number
+    mortal.start(number).join()
+    mortal.reacts("rita", "+1", mortal.plans(number)[0])
+    found = at_once(mortal, number)
+    assert [type(each) for each in found].count(Conflict) == 1
+    marked = len(mortal.github.requests)
+    mortal.start(number).join()
+    (said,) = mortal.said("waits", number)
+    assert "`@rita`" in said
+    assert not [each for each in mortal.github.requests[marked:] if each.path.endswith(f"/issues/{number}/comments")]
