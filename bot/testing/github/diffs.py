@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bot.testing.github.bare import Bare
 from bot.testing.github.entities import ReviewComment
@@ -67,11 +68,17 @@ def hunk(world: World, comment: ReviewComment) -> str:
     issue = world.issues[comment.repository, comment.number]
     bare = world.bare(world.repositories[comment.repository])
     base = issue.pull.base_sha if issue.pull else comment.commit_id
-    patch = _patch(bare, bare.merge_base(base, comment.commit_id) or base, comment.commit_id, (None, comment.path))
+    patch = _patch_since_parted(bare, base, comment.commit_id, comment.path)
     if not patch:
         return f"@@ -0,0 +{comment.line} @@"
     lines = patch.splitlines()
     return "\n".join([lines[0], *lines[1 : comment.line + 1][-SHOWN_LINES:]])
+
+
+@lru_cache(maxsize=256)
+def _patch_since_parted(bare: Bare, base: str, head: str, path: str) -> str | None:
+    """Give a file's patch; the same for ever, since all is named by ids, and a review has many comments on one file."""
+    return _patch(bare, bare.merge_base(base, head) or base, head, (None, path))
 
 
 def _patch(bare: Bare, old: str, new: str, paths: tuple[str | None, str]) -> str | None:
