@@ -12,6 +12,7 @@ from bot.core.approval import (
     Actor,
     ActorKind,
     Candidate,
+    Finding,
     Opinion,
     Outcome,
     Policy,
@@ -19,6 +20,7 @@ from bot.core.approval import (
     Role,
     Shown,
     Snapshot,
+    Verdict,
     Way,
     against,
     evaluate,
@@ -208,3 +210,18 @@ def test_against(row: str, named: str) -> None:
 def test_who_may_decide(actor: Actor, role: Role | None, listed: bool, may: bool) -> None:
     """Only a person may, who has the role or is named; a bot never, and nobody whose role is unknown."""
     assert STRICT.may_decide(actor, role, listed=listed) is may
+
+
+@pytest.mark.req("A5")
+@pytest.mark.parametrize(
+    ("finding", "tried"),
+    (
+        (Finding(Reason.NOBODY), False),
+        (Finding(Reason.ROLE_TOO_LOW, ANA), True),
+        (Finding(Reason.PLAN_CHANGED), True),
+        (Finding(Reason.LOOKUP_FAILED), False),
+    ),
+)
+def test_who_tried(finding: Finding, tried: bool) -> None:
+    """Why a plan waits is said where somebody tried to decide or did something to it, and not while nobody did."""
+    assert Verdict(Outcome.PENDING, (), (finding,)).tried is tried

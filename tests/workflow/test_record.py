@@ -14,7 +14,7 @@ from bot.core.transcript import Json
 from bot.core.turn import Turn
 from bot.ports import Entry
 from bot.workflow.publishing import outgrown
-from bot.workflow.record import record, renewed, taken, turn_of
+from bot.workflow.record import EXPLAINED, record, renewed, taken, turn_of
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 TURN = Turn("t1", Actor(7, "ada"), "Fix it.", NOW)
@@ -208,3 +208,19 @@ def test_an_amendment_is_another_plan_with_all_that_was_changed() -> None:
     assert "`b.py`" in amended.markdown
     assert amended.markdown.startswith(PLAN.markdown)
     assert (PLAN.tier, amended.tier) == ("normal", "high")
+
+
+@pytest.mark.req("A5")
+def test_why_a_plan_waits_is_said_of_each_plan() -> None:
+    """What was said of the plan before it is not said of this one."""
+    proposed = (Move.PROPOSED, {"ask": 2})
+    said = (EXPLAINED, {"reasons": "too low"})
+    assert record(journal(REQUESTED, PLANNED, proposed)).explained == ""
+    assert record(journal(REQUESTED, PLANNED, proposed, said, ("heard", {}))).explained == "too low"
+    again = (Move.PROPOSED, {"ask": 4})
+    assert (
+        record(
+            journal(REQUESTED, PLANNED, proposed, said, REQUESTED, (Move.PLANNED, {**PLANNED[1], "ask": 3}), again)
+        ).explained
+        == ""
+    )
