@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bot.core.errors import Misconfigured
-from bot.core.redaction import Redactor, Values
+from bot.core.secrets.redaction import Redactor, Values
 
 if TYPE_CHECKING:
     from bot.configuration import Configuration

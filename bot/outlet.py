@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import TextIOBase, TextIOWrapper
 from typing import TextIO, cast
 
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 
 
 class Outlet(TextIOBase):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TextIO
 
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 
 SHORTEST: Final = 8
 """Shorter lines of a secret are not masked: they would be found in every log."""

@@ -31,7 +31,7 @@ from bot.core.codepoints import shown as readable
 from bot.core.lines import short
 from bot.core.plan import PlanDocument
 from bot.core.question import Asking, Edit, Look, Matter, Question, Who, Words
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json, text_of
 from bot.core.turn import Sign, Turn
 from bot.ports import Clock, Proposed

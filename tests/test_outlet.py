@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.config import GitHubSettings, Identity, Secret, Settings, redactor_for
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 from bot.outlet import outlet, redirected, unredacted
 
 KEY = "sk-ant-api03-" + "Zx9Qw7Lm3Tk5Vb1N" * 5

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from bot.core.errors import PlangateError
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 
 LOGGER: Final = logging.getLogger("plangate")
 LONGEST_VALUE: Final = 500

@@ -28,7 +28,7 @@ class HandedIn:
 
 def read_plan(tool_input: Json) -> HandedIn:
     """Read the input of an exit_plan_mode call; what is left out is derived (P5). Raises Refused with the cure."""
-    from bot.core.inert import inert
+    from bot.core.markdown.inert import inert
 
     markdown = normalise(inert(normalise(tool_input["plan"])))
 

@@ -16,9 +16,9 @@ from bot.agent.limits import USES, Ledger, Limits, Resource, dearest
 from bot.agent.modes import Mode
 from bot.agent.permissions import Gate
 from bot.agent.tools.tool import Context, Tool
-from bot.core.canary import Alarm
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
+from bot.core.secrets.canary import Alarm
 from bot.core.transcript import (
     Json,
     Line,

@@ -11,7 +11,7 @@ from bot.config import Settings
 from bot.core.approval import Actor
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import RepositoryId
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 from bot.github import reach, repository
 from bot.github.door import Credentials, Door
 from bot.github.pace import Pace

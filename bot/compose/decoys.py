@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.config import decoy_variable
-from bot.core.canary import Alarm
+from bot.core.secrets.canary import Alarm
 
 FILE: Final = "credentials.json"
 

@@ -37,11 +37,11 @@ from bot.compose.polling import Polling
 from bot.compose.resting import Resting
 from bot.compose.run import Run, both
 from bot.config import Settings, configuration, redactor_for
-from bot.core.canary import Alarm
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.core.redaction import Redactor
+from bot.core.secrets.canary import Alarm
+from bot.core.secrets.redaction import Redactor
 from bot.github import repository, runs
 from bot.github.dialogue import GitHubDialogue, Manners
 from bot.github.door import Door

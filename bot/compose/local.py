@@ -31,9 +31,9 @@ from bot.compose.parts import (
 from bot.compose.run import Run, both
 from bot.config import PATH, Settings, configuration, redactor_for
 from bot.core.approval import Policy, Role
-from bot.core.canary import Alarm
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
+from bot.core.secrets.canary import Alarm
 from bot.core.transcript import Line
 from bot.outlet import outlet
 from bot.ports import Access, Clock, Journal, Place

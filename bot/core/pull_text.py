@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from bot.core.approval import Reason, Verdict
 from bot.core.comment import NAMED, REASONS, Row, cell, code, contract, crew, fenced, folded, table
-from bot.core.inert import POSTED_CHARACTERS, cut, inert
 from bot.core.lines import short
+from bot.core.markdown.inert import POSTED_CHARACTERS, cut, inert
 from bot.core.plan import PlanDocument, disarmed
 from bot.core.pull import PullRequest
 

@@ -82,7 +82,7 @@ def _how_to_choose(asking: Asking) -> str:
 
 def _calm(text: str) -> str:
     """Make a text of the model's one line that does nothing where it is posted (X2)."""
-    from bot.core.inert import inert
+    from bot.core.markdown.inert import inert
 
     made = inert(" ".join(text.split())).strip()
     return made if "\n" not in made else code(" ".join(text.split()))

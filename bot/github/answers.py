@@ -15,9 +15,9 @@ from bot.core import marker
 from bot.core.approval import Actor
 from bot.core.command import Command, Mistaken, parse
 from bot.core.errors import PlangateError
+from bot.core.markdown.visible import command_lines, mentions, visible, without_mention
 from bot.core.names import ThreadNumber
 from bot.core.question import Edit, Look, Who, Words
-from bot.core.visible import command_lines, mentions, visible, without_mention
 from bot.github.door import Json
 from bot.github.edits import EDITS, versions
 from bot.github.people import WHO, actor, time

@@ -13,11 +13,11 @@ from typing import Final
 from bot.core import marker
 from bot.core.approval import Actor
 from bot.core.errors import Refused, Transient
-from bot.core.inert import POSTED_CHARACTERS
+from bot.core.markdown.inert import POSTED_CHARACTERS
+from bot.core.markdown.visible import newlines
 from bot.core.marker import NO_DIGEST, Key
 from bot.core.names import ThreadNumber
 from bot.core.turn import Sign
-from bot.core.visible import newlines
 from bot.github.door import LAGS, Door, Json
 from bot.github.errors import Unknown
 from bot.github.people import time

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from bot.core import comment
 from bot.core.approval import Actor, Role, Snapshot, Verdict
 from bot.core.errors import PlangateError
-from bot.core.inert import inert
+from bot.core.markdown.inert import inert
 from bot.core.marker import Key
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.plan import PlanDocument

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from bot.core.errors import PlangateError, Refused, Transient
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 from bot.github.errors import BadToken, Limited, Missing, Unknown, Unprocessable
 from bot.github.pace import Pace
 from bot.ports import Clock

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Final
 
 from bot.core.command import Command, Mistaken, Verb, parse
+from bot.core.markdown.visible import command_lines
 from bot.core.names import RepositoryId
 from bot.core.turn import Turn
-from bot.core.visible import command_lines
 from bot.github.door import Door
 from bot.github.errors import Missing
 from bot.github.news import Fresh, Moved, fresh

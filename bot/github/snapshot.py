@@ -13,10 +13,10 @@ from urllib.parse import quote
 from bot.core.approval import Actor, ActorKind, Candidate, Opinion, Role, Shown, Snapshot, Way
 from bot.core.command import Command, Verb, parse
 from bot.core.errors import PlangateError
+from bot.core.markdown.visible import command_lines, may_name
 from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
-from bot.core.visible import command_lines, may_name
 from bot.github.door import Door, Json
 from bot.github.edits import EDITS, History, history
 from bot.github.owners import owning

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from bot.core.approval import Actor
 from bot.core.codepoints import shown
+from bot.core.markdown.visible import visible
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.core.visible import visible
 from bot.github.door import LAGS, Door, Json
 from bot.github.errors import Missing
 from bot.github.people import WHO, actor, time

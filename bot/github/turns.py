@@ -9,8 +9,8 @@ from typing import Final
 from bot.core.approval import Actor, ActorKind, Role
 from bot.core.codepoints import shown
 from bot.core.command import parse
+from bot.core.markdown.visible import command_lines, mentions, visible, without_mention
 from bot.core.turn import Turn
-from bot.core.visible import command_lines, mentions, visible, without_mention
 from bot.github.door import Door, Json
 from bot.github.errors import Missing
 from bot.github.people import rest_actor, time

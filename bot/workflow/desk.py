@@ -13,7 +13,7 @@ from bot.core.approval import Actor, ActorKind, Policy, Role
 from bot.core.gate import Move, Stage
 from bot.core.names import CommitId, Digest
 from bot.core.paths import Further
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json
 from bot.ports import Dialogue, Journal, Place, Pulls, Workspace
 from bot.workflow.record import Record

@@ -7,7 +7,7 @@ from bot.core import comment, pull_text
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Move, Stage
-from bot.core.inert import inert, inert_line, inert_message
+from bot.core.markdown.inert import inert, inert_line, inert_message
 from bot.core.names import run_branch, thread_branch
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument, contract_tier, to_json

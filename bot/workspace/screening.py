@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from bot.core.errors import SecretAdded
-from bot.core.known import Span
 from bot.core.names import CommitId
 from bot.core.paths import covered
-from bot.core.redaction import Redactor
+from bot.core.secrets.known import Span
+from bot.core.secrets.redaction import Redactor
 from bot.ports import CommitOrder
 from bot.workspace import run
 from bot.workspace.export import printable

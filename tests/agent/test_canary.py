@@ -13,9 +13,9 @@ from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.compose.decoys import FILE, laid
-from bot.core.canary import Alarm
 from bot.core.errors import CanaryShown
 from bot.core.names import SessionId
+from bot.core.secrets.canary import Alarm
 from bot.ports import ToolOutput
 from bot.testing.model.reply import call, say, sequence, several
 from tests.agent.conftest import Open

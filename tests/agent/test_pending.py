@@ -14,9 +14,9 @@ from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.ask_user import NOBODY, TO_PARENT
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.tool import Tool
-from bot.core.canary import Alarm
 from bot.core.errors import CanaryShown
 from bot.core.question import Matter
+from bot.core.secrets.canary import Alarm
 from bot.core.transcript import pending_calls
 from bot.ports import Began, ToolOutput
 from bot.testing.model.reply import Reply, call, say, sequence, several

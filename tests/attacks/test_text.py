@@ -5,7 +5,7 @@ from markdown_it import MarkdownIt
 
 from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
 from bot.core.comment import reasons
-from bot.core.inert import inert, inert_line, inert_message
+from bot.core.markdown.inert import inert, inert_line, inert_message
 from bot.core.pull_text import Origin, pull_body
 from tests.core.test_comment import PLAN
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bot.core.changes import ROOM, changes
 from bot.core.comment import plan_text
-from bot.core.inert import POSTED_CHARACTERS
+from bot.core.markdown.inert import POSTED_CHARACTERS
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import MARKDOWN_LIMIT, Contract, Hidden, PlanDocument
 

@@ -28,6 +28,7 @@ from bot.core.comment import (
 )
 from bot.core.errors import Refused
 from bot.core.gate import Stage
+from bot.core.markdown.visible import visible
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, Hidden, PlanDocument
 from bot.core.pull_text import co_author, commit_message
@@ -44,7 +45,6 @@ from bot.core.reply_text import (
     status,
     stopped,
 )
-from bot.core.visible import visible
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(5),

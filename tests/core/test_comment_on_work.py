@@ -7,11 +7,11 @@ from typing import Any, Final
 import pytest
 
 from bot.agent.events import End
-from bot.core import visible
 from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
 from bot.core.comment import Row, brief, followed, progress, superseded
 from bot.core.gate import Stage
-from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
+from bot.core.markdown import visible
+from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.pull import PullRequest

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 
 KINDS: Final = {".py", ".pyi", ".md", ".txt", ".json", ".toml", ".js", ".c", ".h"}
 LINES: Final = (5, 20, 60, 200)

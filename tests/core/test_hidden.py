@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from bot.core.comment import plan_text
+from bot.core.markdown.visible import mentions, visible
 from bot.core.plan import Hidden
-from bot.core.visible import mentions, visible
 from tests.core.approval_cast import PLAN
 from tests.core.hidden_channels import HIDDEN, SPELLED
 

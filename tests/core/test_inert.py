@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bot.core.inert import POSTED_BYTES, POSTED_CHARACTERS, cut, inert, inert_line, inert_message
-from bot.core.visible import visible
+from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, cut, inert, inert_line, inert_message
+from bot.core.markdown.visible import visible
 from tests.core.hidden_channels import HIDDEN
 from tests.core.test_hidden import WRITTEN
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from bot.core.kinds import spans
-from bot.core.redaction import Redactor
+from bot.core.secrets.kinds import spans
+from bot.core.secrets.redaction import Redactor
 from tests.core.secret_samples import sample
 
 SAMPLES: Final = 30
@@ -111,7 +111,7 @@ def test_a_json_web_token_is_found() -> None:
         "digest sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "commit 6f7ef4d1a8a54be48d57b3bd9da6d3a4b7f8c3a1, MAC 0123456789abcdef0123456789abcdef",
         'token_url = "https://example.org/oauth2/token/v1/request"',
-        'key = "bot.core.redaction.Redactor2"',
+        'key = "bot.core.secrets.redaction.Redactor2"',
         'passwd_file="/etc/passwd.d/users01.conf"',
         "sk-ant-... and ghp_... and xoxb-your-token stand for keys",
     ),

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.known import PIECE
-from bot.core.redaction import LEARNED, Redactor
+from bot.core.secrets.known import PIECE
+from bot.core.secrets.redaction import LEARNED, Redactor
 
 DICE: Final = random.Random(20261122)
 SIGNS: Final = string.ascii_letters + string.digits

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from bot.core.codepoints import shown
-from bot.core.visible import command_lines, mentions, visible, without_mention
+from bot.core.markdown.visible import command_lines, mentions, visible, without_mention
 
 pytestmark = pytest.mark.req("X1")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.pull import PullOrder
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 from bot.github.pulls import GitHubPulls
 from tests.github.conftest import HOME, Ground
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from bot.core.errors import Refused
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 from webhooks.logs import LOGGER, failure, say, setup
 
 PEM = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEAx9FQ2vLk81hGq7Zw0P\nabcdefghijklmnop\n-----END KEY-----"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import SecretAdded
-from bot.core.redaction import Redactor
+from bot.core.secrets.redaction import Redactor
 from bot.workspace.repository import LocalRepository
 from bot.workspace.screening import AT_ONCE, Screen
 from bot.workspace.workspace import GitWorkspace

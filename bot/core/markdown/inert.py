@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from bot.core.codepoints import shown
-from bot.core.drawings import diagram, formulas
+from bot.core.markdown.drawings import diagram, formulas
+from bot.core.markdown.visible import newlines, parser
 from bot.core.plan import disarmed
-from bot.core.visible import newlines, parser
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

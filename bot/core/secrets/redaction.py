@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from bot.core import kinds
-from bot.core.folding import Plain, plain
-from bot.core.known import Known, Span
+from bot.core.secrets import kinds
+from bot.core.secrets.folding import Plain, plain
+from bot.core.secrets.known import Known, Span
 
 LEARNED: Final = 16
 """So many tokens that were made while the process runs are a generation: two are remembered, older ones have ended."""

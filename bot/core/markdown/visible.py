@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from bot.core import footnotes
 from bot.core.codepoints import parted, shown
-from bot.core.drawings import diagram, formulas
-from bot.core.folding import folded, squeezed
-from bot.core.footnotes import references, with_footnotes
-from bot.core.markup import Hiding, Markup
+from bot.core.markdown import footnotes
+from bot.core.markdown.drawings import diagram, formulas
+from bot.core.markdown.footnotes import references, with_footnotes
+from bot.core.markdown.markup import Hiding, Markup
+from bot.core.secrets.folding import folded, squeezed
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.core.folding import Plain, folded, places_of, squeezed, unbroken
+from bot.core.secrets.folding import Plain, folded, places_of, squeezed, unbroken
 
 SHORTEST: Final = 8
 """Shorter values are words that would be found everywhere."""

@@ -13,7 +13,7 @@ from functools import cache
 from math import log2
 from typing import Final
 
-from bot.core.known import Span
+from bot.core.secrets.known import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bot.core.errors import CanaryShown
-from bot.core.folding import plain
-from bot.core.known import Known
-from bot.core.redaction import Values
+from bot.core.secrets.folding import plain
+from bot.core.secrets.known import Known
+from bot.core.secrets.redaction import Values
 
 KIND: Final = "canary"
 
