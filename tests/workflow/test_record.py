@@ -213,14 +213,9 @@ def test_an_amendment_is_another_plan_with_all_that_was_changed() -> None:
 @pytest.mark.req("A5")
 def test_why_a_plan_waits_is_said_of_each_plan() -> None:
     """What was said of the plan before it is not said of this one."""
-    proposed = (Move.PROPOSED, {"ask": 2})
-    said = (EXPLAINED, {"reasons": "too low"})
-    assert record(journal(REQUESTED, PLANNED, proposed)).explained == ""
-    assert record(journal(REQUESTED, PLANNED, proposed, said, ("heard", {}))).explained == "too low"
-    again = (Move.PROPOSED, {"ask": 4})
-    assert (
-        record(
-            journal(REQUESTED, PLANNED, proposed, said, REQUESTED, (Move.PLANNED, {**PLANNED[1], "ask": 3}), again)
-        ).explained
-        == ""
-    )
+    proposed = (Move.PROPOSED, {"ask": 2, "digest": PLAN.digest})
+    first = (REQUESTED, PLANNED, proposed, (EXPLAINED, {"reasons": "too low"}))
+    second = (REQUESTED, (Move.PLANNED, {**PLANNED[1], "ask": 4}), (Move.PROPOSED, {**proposed[1], "ask": 5}))
+    assert record(journal(*first[:3])).explained == ""
+    assert record(journal(*first, ("heard", {}))).explained == "too low"
+    assert record(journal(*first, *second)).explained == ""
