@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, Protocol, TextIO
 
 from bot.clock import SystemClock
-from bot.compose.github import Address
+from bot.compose.github import ThreadAddress
 from bot.compose.local import try_sandbox
 from bot.compose.single import host_of, thread_of, unheard
 from bot.config import redactor_for
@@ -37,19 +37,19 @@ POLLS_A_LOOK: Final = 4
 class Host(Protocol):
     """What this shell needs of GitHub (bot/compose/github.py)."""
 
-    async def look(self, address: Address) -> Record:
+    async def look(self, address: ThreadAddress) -> Record:
         """Carry a thread on until it rests."""
 
-    async def listen(self, address: Address) -> Record:
+    async def listen(self, address: ThreadAddress) -> Record:
         """Only take in what people said."""
 
-    async def left(self, address: Address, run: str) -> bool:
+    async def left(self, address: ThreadAddress, run: str) -> bool:
         """Tell whether the job of that run, which was at a thread, must be gone."""
 
-    async def open_threads(self) -> tuple[Address, ...]:
+    async def open_threads(self) -> tuple[ThreadAddress, ...]:
         """List every thread that is not at rest for good."""
 
-    async def changed(self, addresses: tuple[Address, ...]) -> tuple[Address, ...]:
+    async def changed(self, addresses: tuple[ThreadAddress, ...]) -> tuple[ThreadAddress, ...]:
         """Tell whose plan comment got reactions or edits since the last call."""
 
 
@@ -61,7 +61,7 @@ class Job:
     given: ActionSettings
     runner: Runner
     clock: Clock = field(default_factory=SystemClock)
-    unheard: Callable[[], Awaitable[Sequence[Address]]] | None = None
+    unheard: Callable[[], Awaitable[Sequence[ThreadAddress]]] | None = None
     """Lists the threads on which somebody spoke and no event told (W3)."""
 
 
@@ -106,7 +106,7 @@ def thread_in(given: ActionSettings) -> tuple[int, str]:
         ) from error
 
 
-async def play(job: Job, address: Address | None) -> int:
+async def play(job: Job, address: ThreadAddress | None) -> int:
     """Look at the event's thread, then sweep; write outputs and summary; give the exit code."""
     began = job.clock.now()
     seen = [(address, await _carried(job, address))] if address is not None else []
@@ -124,7 +124,7 @@ async def play(job: Job, address: Address | None) -> int:
     return FAILED if failures else 0
 
 
-async def _carried(job: Job, address: Address) -> Record:
+async def _carried(job: Job, address: ThreadAddress) -> Record:
     """Carry the event's thread on as far as this job may, and wait for its approval as long as it was told to."""
     if job.given.only_listen:
         return await job.host.listen(address)
@@ -141,7 +141,7 @@ async def _carried(job: Job, address: Address) -> Record:
     return now
 
 
-async def _looked(job: Job, address: Address) -> Record:
+async def _looked(job: Job, address: ThreadAddress) -> Record:
     """Look at a thread; a job that only listened may have written first, so a conflict is a reason to look again."""
     for seconds in range(1, TRIES):
         try:
@@ -151,7 +151,7 @@ async def _looked(job: Job, address: Address) -> Record:
     return await job.host.look(address)
 
 
-async def _swept(job: Job, done: Address | None) -> AsyncIterator[tuple[Address, Record]]:
+async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[ThreadAddress, Record]]:
     """Carry on every other thread that is nobody's; yield those that were. One that fails does not stop the others."""
     every = dict.fromkeys(await job.host.open_threads())
     if done is None:  # as the schedule says: an event's own job does not keep its thread waiting for a reading
@@ -171,7 +171,7 @@ async def _swept(job: Job, done: Address | None) -> AsyncIterator[tuple[Address,
             job.runner.warning(f"#{address.number}: {error}")
 
 
-async def _unheard(job: Job) -> Sequence[Address]:
+async def _unheard(job: Job) -> Sequence[ThreadAddress]:
     """List the threads that no event told of; none where they cannot be read now."""
     try:
         return await job.unheard() if job.unheard else ()
@@ -180,7 +180,7 @@ async def _unheard(job: Job) -> Sequence[Address]:
         return ()
 
 
-async def _nobodys(job: Job, address: Address, now: Record) -> bool:
+async def _nobodys(job: Job, address: ThreadAddress, now: Record) -> bool:
     """Tell whether a thread that was listened to has something to be done, and no other job can be at it."""
     if now.stage in WAITS_FOR_PEOPLE or now.void:
         return True

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bot.compose.github import Address
+from bot.compose.github import ThreadAddress
 from bot.core import comment
 from bot.core.gate import Move
 from bot.inputs import ActionSettings
@@ -11,7 +11,7 @@ from bot.workflow.record import Record
 OUTPUTS: Final = ("stage", "thread", "plan_comment_url", "plan_digest", "pull_request_url", "cost_usd", "receipt")
 
 
-def outputs(given: ActionSettings, at: Address | None, now: Record | None) -> dict[str, str]:
+def outputs(given: ActionSettings, at: ThreadAddress | None, now: Record | None) -> dict[str, str]:
     """Give every output; "" for what there is not."""
     if at is None or now is None:
         return dict.fromkeys(OUTPUTS, "")
@@ -28,7 +28,7 @@ def outputs(given: ActionSettings, at: Address | None, now: Record | None) -> di
     return {name: values[name] for name in OUTPUTS}
 
 
-def summary(given: ActionSettings, at: Address, now: Record) -> str:
+def summary(given: ActionSettings, at: ThreadAddress, now: Record) -> str:
     """Give one thread's part of the job's summary: where it stands, its plan, its pull request, what it cost."""
     said = outputs(given, at, now)
     thread = f"[{given.repository}#{at.number}]({_thread_url(given, at)})"
@@ -45,12 +45,12 @@ def summary(given: ActionSettings, at: Address, now: Record) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _thread_url(given: ActionSettings, at: Address) -> str:
+def _thread_url(given: ActionSettings, at: ThreadAddress) -> str:
     """Give the page of a thread; GitHub shows a pull request under the address of an issue as well."""
     return f"{given.settings.github.server_url}/{given.repository}/issues/{at.number}"
 
 
-def _comment_url(given: ActionSettings, at: Address, now: Record) -> str:
+def _comment_url(given: ActionSettings, at: ThreadAddress, now: Record) -> str:
     """Give the address of the plan comment, or the thread's where the comment's own is not known."""
     return (now.fact("shown_url") or _thread_url(given, at)) if now.has(Move.PROPOSED) else ""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.action import Job, play, run, thread_in
-from bot.compose.github import Address
+from bot.compose.github import ThreadAddress
 from bot.core.errors import Conflict, Misconfigured, Transient
 from bot.core.gate import Stage, Thread
 from bot.inputs import ActionSettings
@@ -25,8 +25,8 @@ EARLIER = NOW - timedelta(hours=1)
 LATELY = NOW - timedelta(minutes=1)
 
 
-def at(number: int, owner: str = "o") -> Address:
-    return Address(None, 1, owner, "r", number)
+def at(number: int, owner: str = "o") -> ThreadAddress:
+    return ThreadAddress(None, 1, owner, "r", number)
 
 
 def standing(stage: Stage, when: datetime = EARLIER, kind: str = "heard", **facts: object) -> Record:
@@ -55,12 +55,12 @@ class Host:
     """Threads that stand somewhere, each look giving the next of its records; what was asked for is kept."""
 
     records: dict[int, list[Record | Exception]]
-    others: tuple[Address, ...] = ()
+    others: tuple[ThreadAddress, ...] = ()
     moved: Callable[[int], bool] = lambda _: False
     gone: frozenset[str] = frozenset()
     asked: list[str] = field(default_factory=list)
 
-    async def look(self, address: Address) -> Record:
+    async def look(self, address: ThreadAddress) -> Record:
         self.asked.append(f"look {address.number}")
         mine = self.records[address.number]
         value = mine.pop(0) if len(mine) > 1 else mine[0]
@@ -68,22 +68,22 @@ class Host:
             raise value
         return value
 
-    async def listen(self, address: Address) -> Record:
+    async def listen(self, address: ThreadAddress) -> Record:
         self.asked.append(f"listen {address.number}")
         value = self.records[address.number][0]
         if isinstance(value, Exception):
             raise value
         return value
 
-    async def left(self, address: Address, run: str) -> bool:
+    async def left(self, address: ThreadAddress, run: str) -> bool:
         assert address in self.others
         return run in self.gone
 
-    async def open_threads(self) -> tuple[Address, ...]:
+    async def open_threads(self) -> tuple[ThreadAddress, ...]:
         self.asked.append("open")
         return self.others
 
-    async def changed(self, addresses: Sequence[Address]) -> tuple[Address, ...]:
+    async def changed(self, addresses: Sequence[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         self.asked.append("changed")
         return tuple(addresses) if self.moved(self.asked.count("changed")) else ()
 
@@ -184,9 +184,9 @@ async def test_where_no_run_has_a_number(ran: Run) -> None:
 async def test_what_no_event_told_is_for_the_schedule(tmp_path: Path, number: int) -> None:
     """A run about no thread reads what was said and not heard, each thread once; where it cannot, it goes on."""
     waits = standing(Stage.AWAITING_APPROVAL)
-    found: list[tuple[Address, ...] | Transient] = [(at(4), at(5)), Transient("GitHub is down")]
+    found: list[tuple[ThreadAddress, ...] | Transient] = [(at(4), at(5)), Transient("GitHub is down")]
 
-    async def unheard() -> tuple[Address, ...]:
+    async def unheard() -> tuple[ThreadAddress, ...]:
         value = found.pop(0)
         if isinstance(value, Transient):
             raise value

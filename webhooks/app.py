@@ -17,7 +17,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.requests import ClientDisconnect
 
-from bot.compose.github import Address, GitHubHost
+from bot.compose.github import GitHubHost, ThreadAddress
 from bot.compose.local import try_model
 from bot.compose.reconcile import Reconciler
 from bot.config import Settings, redactor_for
@@ -169,10 +169,10 @@ async def _received(service: Service, request: Request, body: bytes) -> tuple[in
     return _STATUS[outcome], outcome, facts
 
 
-def _address(wake: Wake) -> Address | None:
+def _address(wake: Wake) -> ThreadAddress | None:
     if wake.repository is None or wake.thread is None:
         return None
-    return Address(wake.installation, wake.repository, wake.owner, wake.name, wake.thread, wake.told)
+    return ThreadAddress(wake.installation, wake.repository, wake.owner, wake.name, wake.thread, wake.told)
 
 
 def serve(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
-from bot.compose.github import Address
+from bot.compose.github import ThreadAddress
 from bot.core.errors import Misconfigured, Transient
 from webhooks.logs import say
 
@@ -45,7 +45,7 @@ class Delivery:
 
     guid: str
     event: str
-    address: Address | None
+    address: ThreadAddress | None
 
 
 @dataclass(slots=True)

@@ -3,29 +3,29 @@
 from collections.abc import Collection
 from typing import Protocol
 
-from bot.compose.github import Address
+from bot.compose.github import ThreadAddress
 from bot.workflow.record import Record
 
 
 class HostPort(Protocol):
     """The bot on GitHub; every method raises Transient, Refused or Broken, and may be cancelled at any time."""
 
-    async def look(self, address: Address) -> Record:
+    async def look(self, address: ThreadAddress) -> Record:
         """Carry a thread on until it rests; may take an hour."""
 
-    async def listen(self, address: Address) -> Record:
+    async def listen(self, address: ThreadAddress) -> Record:
         """Only take in what people said on a thread, and answer what can be answered at once."""
 
-    async def open_threads(self) -> tuple[Address, ...]:
+    async def open_threads(self) -> tuple[ThreadAddress, ...]:
         """List every thread that is not at rest for good."""
 
-    async def installation(self, address: Address) -> int | None:
+    async def installation(self, address: ThreadAddress) -> int | None:
         """Give the App installation through which a thread is reached; None where there is no App."""
 
-    def rests(self, address: Address) -> bool:
+    def rests(self, address: ThreadAddress) -> bool:
         """Tell whether an open thread of that list only waits for people, and was looked at as it stands."""
 
-    async def changed(self, addresses: Collection[Address]) -> tuple[Address, ...]:
+    async def changed(self, addresses: Collection[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         """List those whose plan comment got reactions or edits since the last call."""
 
     def is_bot(self, actor: int | None) -> bool:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
 
-from bot.compose.github import Address
+from bot.compose.github import ThreadAddress
 from bot.compose.reconcile import Take, Tally
 from bot.core.errors import Transient
 from webhooks.deliveries import Delivery, Inbox
@@ -68,7 +68,7 @@ class Missed:
         say("redeliver", asked=await self.reading.redeliver(self.inbox.knows))
         return True
 
-    async def _take(self, address: Address, keys: frozenset[str]) -> None:
+    async def _take(self, address: ThreadAddress, keys: frozenset[str]) -> None:
         """Keep a thread that was found; the same finding is the same delivery."""
         outcome = await self.receive(Delivery(_guid(address, keys), "missed", address))
         if outcome is Outcome.NO_ROOM:
@@ -76,6 +76,6 @@ class Missed:
         self._woken += outcome is not Outcome.DUPLICATE
 
 
-def _guid(address: Address, keys: frozenset[str]) -> str:
+def _guid(address: ThreadAddress, keys: frozenset[str]) -> str:
     about = "\n".join((str(address.repository), str(address.number), *sorted(keys)))
     return f"missed-{hashlib.sha256(about.encode()).hexdigest()[:48]}"

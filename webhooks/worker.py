@@ -16,7 +16,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 from tenacity.wait import wait_exponential
 
 from bot.clock import SystemClock
-from bot.compose.github import Address, GitHubHost
+from bot.compose.github import GitHubHost, ThreadAddress
 from bot.config import Settings, redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError, Transient
 from bot.ports import Clock
@@ -42,7 +42,7 @@ _EVERY_THREAD: Final = (0, 0)  # GitHub numbers from 1
 class _Thread:
     """A thread that was woken and does not rest yet; without an address it stands for the list of all threads."""
 
-    address: Address | None
+    address: ThreadAddress | None
     wanted: bool = True
     """Whether something was said that no look has covered: another look has to begin."""
     waiting: set[str] = field(default_factory=set)
@@ -66,7 +66,7 @@ class Worker:
     exit_code: int = 0
     """The exit code of the newest failure (interfaces.md)."""
     _threads: dict[_Key, _Thread] = field(init=False, default_factory=dict)
-    _open: dict[_Key, Address] = field(init=False, default_factory=dict)
+    _open: dict[_Key, ThreadAddress] = field(init=False, default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(init=False, default_factory=set)
     _slots: asyncio.Semaphore = field(init=False)
 
@@ -74,7 +74,7 @@ class Worker:
         self._slots = asyncio.Semaphore(self.at_once)
 
     @property
-    def watched(self) -> tuple[Address, ...]:
+    def watched(self) -> tuple[ThreadAddress, ...]:
         """The threads that may move without a delivery: reactions send none."""
         return tuple(self._open.values())
 
@@ -83,7 +83,7 @@ class Worker:
         """How many threads do not rest."""
         return len(self._threads)
 
-    def covers(self, address: Address | None) -> bool:
+    def covers(self, address: ThreadAddress | None) -> bool:
         """Tell whether a stored delivery for that thread waits for a look that has not begun: one more adds nothing."""
         thread = self._threads.get(_key(address))
         return thread is not None and bool(thread.waiting - thread.covered)
@@ -92,7 +92,7 @@ class Worker:
         """Wake what a stored delivery names; its file goes when a look that begins from now on has returned."""
         self.wake(delivery.address, delivery.guid)
 
-    def wake(self, address: Address | None, guid: str | None = None) -> None:
+    def wake(self, address: ThreadAddress | None, guid: str | None = None) -> None:
         """Make sure that a look at the thread begins after this call; without an address: at every open thread."""
         key = _key(address)
         thread = self._threads.get(key)
@@ -110,7 +110,10 @@ class Worker:
         thread.word.set()
 
     async def wake_all(
-        self, mine: Callable[[Address], bool] = lambda _: True, *, rests: Callable[[Address], bool] = lambda _: False
+        self,
+        mine: Callable[[ThreadAddress], bool] = lambda _: True,
+        *,
+        rests: Callable[[ThreadAddress], bool] = lambda _: False,
     ) -> None:
         """Wake every open thread but those that rest, which are watched; raises what the host raises."""
         addresses = [address for address in await self.host.open_threads() if mine(address)]
@@ -223,7 +226,7 @@ class Worker:
             self._slots.release()
 
     @asynccontextmanager
-    async def _listening(self, thread: _Thread, address: Address) -> AsyncIterator[None]:
+    async def _listening(self, thread: _Thread, address: ThreadAddress) -> AsyncIterator[None]:
         """Listen at every wake; at the end a listen that is under way may end, so that it meets no later look."""
         listener = asyncio.create_task(self._listen(thread, address))
         try:
@@ -234,7 +237,7 @@ class Worker:
             listener.cancel()
             await asyncio.wait([listener])
 
-    async def _listen(self, thread: _Thread, address: Address) -> None:
+    async def _listen(self, thread: _Thread, address: ThreadAddress) -> None:
         while True:
             await thread.word.wait()
             async with thread.ear:
@@ -268,7 +271,7 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
 async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None) -> int:
     """Look once at every delivery that waits and at every open thread; gives the exit code of the newest failure."""
 
-    def mine(address: Address) -> bool:
+    def mine(address: ThreadAddress) -> bool:
         return repo is None or f"{address.owner}/{address.name}".casefold() == repo.casefold()
 
     worker = Worker(host, inbox, attempts=SWEEP_ATTEMPTS)
@@ -280,7 +283,7 @@ async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None) -> int:
     return worker.exit_code
 
 
-def _key(address: Address | None) -> _Key:
+def _key(address: ThreadAddress | None) -> _Key:
     return _EVERY_THREAD if address is None else (address.repository, address.number)
 
 

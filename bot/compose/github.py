@@ -79,7 +79,7 @@ REMEMBERED: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ThreadAddress:
     """One thread on GitHub, and the App installation through which it is reached (None with a plain token)."""
 
     installation: int | None
@@ -127,7 +127,7 @@ class GitHubHost:
         await self.connections.close()
         await self.model.close()
 
-    async def look(self, address: Address) -> Record:
+    async def look(self, address: ThreadAddress) -> Record:
         """Carry a thread on until it rests; a cancelled look is taken up by the next one."""
         at = repository.Address(address.owner, address.name)
         head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
@@ -137,19 +137,19 @@ class GitHubHost:
         self._resting.looked(address, now, began, head)
         return now
 
-    async def listen(self, address: Address) -> Record:
+    async def listen(self, address: ThreadAddress) -> Record:
         """Only take in what people said, while another look of the same thread is under way."""
         async with self.desk(address) as desk:
             return self._noted(address, await engine.listen(desk))
 
-    def rests(self, address: Address) -> bool:
+    def rests(self, address: ThreadAddress) -> bool:
         """Tell whether a thread waited for people when it was looked at, and nothing became due since.
 
         What people do to it is polled and read (W3): another look would cost its points for nothing (E2).
         """
         return self._resting.rests(address, self.clock.now())
 
-    async def left(self, address: Address, run: str) -> bool:
+    async def left(self, address: ThreadAddress, run: str) -> bool:
         """Tell whether the job of another run that was at a thread must be gone; False where that is not known.
 
         A job that works saves what it has every half minute, between two steps; what it cannot tell GitHub's answer
@@ -162,12 +162,12 @@ class GitHubHost:
         moved = await asyncio.to_thread(reached.refs.moved, ThreadNumber(address.number))
         return moved < self.clock.now() - STILL
 
-    async def open_threads(self) -> tuple[Address, ...]:
+    async def open_threads(self) -> tuple[ThreadAddress, ...]:
         """List every thread that waits or was interrupted, over all repositories that are served.
 
         A repository or thread that cannot be read is passed over: it must not keep the others from being looked at.
         """
-        found: list[Address] = []
+        found: list[ThreadAddress] = []
         async for installation, number, at in self.connections.repositories(self.only):
             try:
                 found += await self._open_in(installation, number, at)
@@ -175,7 +175,7 @@ class GitHubHost:
                 continue
         return tuple(found)
 
-    async def changed(self, addresses: Iterable[Address]) -> tuple[Address, ...]:
+    async def changed(self, addresses: Iterable[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         """Tell whose plan, or question, got a reaction or an edit since the last call."""
         return await self._polling.changed(addresses)
 
@@ -187,7 +187,7 @@ class GitHubHost:
         """Look a repository up by name: (installation, number, name); raises Missing."""
         return await self.connections.find(at)
 
-    async def installation(self, address: Address) -> int | None:
+    async def installation(self, address: ThreadAddress) -> int | None:
         """Give the App installation of a thread's repository, which only the App's own hook names (W4); raises Missing.
 
         None with a plain token.
@@ -210,13 +210,13 @@ class GitHubHost:
     def _key(self) -> StateKey:
         return key_of(self.settings)
 
-    async def _open_in(self, installation: int | None, number: int, at: repository.Address) -> list[Address]:
+    async def _open_in(self, installation: int | None, number: int, at: repository.Address) -> list[ThreadAddress]:
         """List the open threads of one repository."""
         reached = await self.connections.reach(installation, number, at)
         journal = GitJournal(reached.refs, RepositoryId(number), key=self._key, clock=self.clock)
         found = []
         for thread in await journal.threads():
-            address = Address(installation, number, at.owner, at.name, thread)
+            address = ThreadAddress(installation, number, at.owner, at.name, thread)
             try:
                 now = self._noted(address, record(await journal.known(thread)))
             except PlangateError:
@@ -230,7 +230,7 @@ class GitHubHost:
         """Tell whether somebody may yet approve a plan that lost its force: for as long as it would have had it."""
         return now.void and not now.noticed and self.clock.now() < now.plan.expires
 
-    def _noted(self, address: Address, now: Record) -> Record:
+    def _noted(self, address: ThreadAddress, now: Record) -> Record:
         """Remember which plan comment to poll, and what was heard."""
         place = (address.repository, address.number)
         self._heard.pop(place, None)
@@ -244,7 +244,7 @@ class GitHubHost:
         return now
 
     @asynccontextmanager
-    async def desk(self, address: Address) -> AsyncIterator[Desk]:
+    async def desk(self, address: ThreadAddress) -> AsyncIterator[Desk]:
         """Join everything for one thread, from live facts."""
         at = repository.Address(address.owner, address.name)
         reached = await self.connections.reach(address.installation, address.repository, at)
@@ -281,7 +281,7 @@ class GitHubHost:
         return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
     async def _dialogue(
-        self, reached: Reached, facts: repository.Repository, address: Address, keys: "Configuration"
+        self, reached: Reached, facts: repository.Repository, address: ThreadAddress, keys: "Configuration"
     ) -> GitHubDialogue:
         made = GitHubDialogue.on(
             reached.door,
@@ -377,7 +377,7 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
         raise Misconfigured(f"no thread: {thread!r}", where="OWNER/REPO#N", mend="write something like octo/hello#7")
     async with GitHubHost(settings) as host:
         installation, number, named = await host.find(repository.Address(match[1], match[2]))
-        address = Address(installation, number, named.owner, named.name, int(match[3]))
+        address = ThreadAddress(installation, number, named.owner, named.name, int(match[3]))
         story = Story(out, host.redactor)
         async with host.desk(address) as desk:
             final = await engine.look(replace(desk, listener=both(story.take, desk.listener)))

@@ -10,7 +10,7 @@ from bot.github.poll import fingerprints
 
 if TYPE_CHECKING:
     from bot.compose.connections import Connections
-    from bot.compose.github import Address
+    from bot.compose.github import ThreadAddress
 
 TOLD: Final = 2
 """At how many polls a change of a plan comment is told of."""
@@ -22,11 +22,11 @@ class Polling:
     """The plan comments that this process has shown, or has seen shown; nothing of it outlives the process."""
 
     connections: "Connections"
-    _shown: dict["Address", str] = field(default_factory=dict)
+    _shown: dict["ThreadAddress", str] = field(default_factory=dict)
     _seen: dict[str, tuple[str, int]] = field(default_factory=dict)
     """What a poll saw of each plan comment last, and how often it was told of."""
 
-    def show(self, address: "Address", comment: str) -> None:
+    def show(self, address: "ThreadAddress", comment: str) -> None:
         """Take note of the comment of a thread that is polled from now on; "" for none."""
         before = self._shown.pop(address, "")
         if before != comment:
@@ -34,17 +34,17 @@ class Polling:
         if comment:
             self._shown[address] = comment
 
-    async def changed(self, addresses: Iterable["Address"]) -> tuple["Address", ...]:
+    async def changed(self, addresses: Iterable["ThreadAddress"]) -> tuple["ThreadAddress", ...]:
         """Tell whose comment got a reaction or an edit since the last call: one query for up to 100 plans.
 
         Each is told of at two calls: where reads lag, the look after the first may not see what the poll saw. An
         installation that cannot be asked keeps back nothing of another; raises where there is nothing else to tell.
         """
-        groups: dict[int | None, dict[str, Address]] = {}
+        groups: dict[int | None, dict[str, ThreadAddress]] = {}
         for address in addresses:
             if comment := self._shown.get(address):
                 groups.setdefault(address.installation, {})[comment] = address
-        moved, errors = list["Address"](), list[PlangateError]()
+        moved, errors = list["ThreadAddress"](), list[PlangateError]()
         for installation, comments in groups.items():
             try:
                 found = await fingerprints(self.connections.poller(installation), tuple(comments))

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bot.compose.cursors import Cursors
-from bot.compose.github import Address, GitHubHost
+from bot.compose.github import GitHubHost, ThreadAddress
 from bot.core.errors import PlangateError
 from bot.github import news
 from bot.github.door import Door
@@ -32,7 +32,7 @@ MOST_HALVED: Final = 20
 _log: Final = logging.getLogger(__name__)
 _DELIVERIES: Final = "deliveries"
 
-Take = Callable[[Address, frozenset[str]], Awaitable[None]]
+Take = Callable[[ThreadAddress, frozenset[str]], Awaitable[None]]
 """Takes a thread, and the keys of what may be turns there; has it on disk when it returns."""
 
 
@@ -191,9 +191,9 @@ class _Reading:
             if keys:
                 at = repository.address
                 self.tally.found += 1
-                await self._taken(Address(self.installation, repository.id, at.owner, at.name, number), keys)
+                await self._taken(ThreadAddress(self.installation, repository.id, at.owner, at.name, number), keys)
 
-    async def _taken(self, address: Address, keys: frozenset[str]) -> None:
+    async def _taken(self, address: ThreadAddress, keys: frozenset[str]) -> None:
         try:
             await self.take(address, keys)
         except (PlangateError, OSError) as error:

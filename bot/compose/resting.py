@@ -9,7 +9,7 @@ from bot.core.names import CommitId
 from bot.workflow.record import Record
 
 if TYPE_CHECKING:
-    from bot.compose.github import Address
+    from bot.compose.github import ThreadAddress
 
 LOOKED_AT: Final = timedelta(hours=3)
 """How long a look at a thread that waits is good for: what neither poll nor reading shows is seen by the next."""
@@ -19,10 +19,10 @@ LOOKED_AT: Final = timedelta(hours=3)
 class Resting:
     """What this process has looked at: nothing that is remembered here outlives it."""
 
-    _until: dict["Address", tuple[datetime, tuple[int, CommitId | None]]] = field(default_factory=dict)
+    _until: dict["ThreadAddress", tuple[datetime, tuple[int, CommitId | None]]] = field(default_factory=dict)
     """How long the last whole look at a thread is good for, if journal and default branch stay there."""
 
-    def looked(self, address: "Address", now: Record, began: datetime, head: CommitId | None) -> None:
+    def looked(self, address: "ThreadAddress", now: Record, began: datetime, head: CommitId | None) -> None:
         """Take note of a whole look, which began with the default branch at that head."""
         self._until.pop(address, None)
         if now.stage in WAITS_FOR_PEOPLE and not (now.debts or now.kept):
@@ -30,11 +30,11 @@ class Resting:
             until = min(until, now.plan.expires) if now.stage is Stage.AWAITING_APPROVAL else until
             self._until[address] = until, (now.position, head)
 
-    def listed(self, address: "Address", now: Record, head: CommitId | None) -> None:
+    def listed(self, address: "ThreadAddress", now: Record, head: CommitId | None) -> None:
         """Take note of how a thread and the default branch stand: one that moved rests no more."""
         if address in self._until and self._until[address][1] != (now.position, head):
             del self._until[address]
 
-    def rests(self, address: "Address", at: datetime) -> bool:
+    def rests(self, address: "ThreadAddress", at: datetime) -> bool:
         """Tell whether a thread rests at that time."""
         return address in self._until and at < self._until[address][0]

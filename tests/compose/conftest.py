@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import Address, GitHubHost
+from bot.compose.github import GitHubHost, ThreadAddress
 from bot.compose.reconcile import OVERLAP, Reconciler, Tally
 from bot.core.errors import Transient
 from bot.testing.github.clock import TurnedClock
@@ -32,7 +32,7 @@ class Ground:
     full: bool = False
     """Whether nothing can be kept."""
 
-    async def take(self, address: Address, keys: frozenset[str]) -> None:
+    async def take(self, address: ThreadAddress, keys: frozenset[str]) -> None:
         """Note what is handed over; Transient where nothing can be kept."""
         if self.full:
             raise Transient("the disk is full")

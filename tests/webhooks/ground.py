@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bot.compose.github import Address
+from bot.compose.github import ThreadAddress
 from bot.config import GitHubSettings, Secret, Settings
 from bot.workflow.record import Record
 from webhooks.deliveries import Delivery
@@ -19,8 +19,8 @@ from webhooks.deliveries import Delivery
 SECRET = "It's a Secret to Everybody"
 
 
-def thread(number: int) -> Address:
-    return Address(7, 1, "octo", "hello", number)
+def thread(number: int) -> ThreadAddress:
+    return ThreadAddress(7, 1, "octo", "hello", number)
 
 
 def delivery(number: int | None, guid: str = "") -> Delivery:
@@ -70,7 +70,7 @@ class Call:
     """One call of the host that is under way or over."""
 
     what: str
-    address: Address
+    address: ThreadAddress
     end: "asyncio.Future[None]"
 
 
@@ -80,9 +80,9 @@ class Host:
 
     hold: bool = False
     hold_listens: bool = False
-    opened: tuple[Address, ...] = ()
-    moved: Sequence[Address] = ()
-    resting: Sequence[Address] = ()
+    opened: tuple[ThreadAddress, ...] = ()
+    moved: Sequence[ThreadAddress] = ()
+    resting: Sequence[ThreadAddress] = ()
     bot: int = 99
     """The account that is the bot's own."""
     failures: list[Exception] = field(default_factory=list)
@@ -90,26 +90,26 @@ class Host:
     unasked: list[Exception] = field(default_factory=list)
     """What the next questions raise."""
     calls: list[Call] = field(default_factory=list)
-    asked: list[tuple[Address, ...]] = field(default_factory=list)
+    asked: list[tuple[ThreadAddress, ...]] = field(default_factory=list)
     _news: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
-    async def look(self, address: Address) -> Record:
+    async def look(self, address: ThreadAddress) -> Record:
         return await self._called("look", address, hold=self.hold)
 
-    async def listen(self, address: Address) -> Record:
+    async def listen(self, address: ThreadAddress) -> Record:
         return await self._called("listen", address, hold=self.hold_listens)
 
-    async def open_threads(self) -> tuple[Address, ...]:
+    async def open_threads(self) -> tuple[ThreadAddress, ...]:
         _fail(self.unasked)
         return self.opened
 
-    async def installation(self, address: Address) -> int | None:
+    async def installation(self, address: ThreadAddress) -> int | None:
         return address.installation
 
-    def rests(self, address: Address) -> bool:
+    def rests(self, address: ThreadAddress) -> bool:
         return address in self.resting
 
-    async def changed(self, addresses: Collection[Address]) -> tuple[Address, ...]:
+    async def changed(self, addresses: Collection[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         self.asked.append(tuple(addresses))
         _fail(self.unasked)
         return tuple(self.moved)
@@ -138,7 +138,7 @@ class Host:
         else:
             call.end.set_exception(error)
 
-    async def _called(self, what: str, address: Address, *, hold: bool) -> Record:
+    async def _called(self, what: str, address: ThreadAddress, *, hold: bool) -> Record:
         call = Call(what, address, asyncio.get_running_loop().create_future())
         self.calls.append(call)
         self._news.set()

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from bot.compose.github import Address
+from bot.compose.github import ThreadAddress
 from bot.workflow.record import Record
 from tests.webhooks.ground import Host, settings
 from webhooks.app import cutter, listening, run
@@ -28,7 +28,7 @@ class Told(Host):
 
     how = "ends"
 
-    async def look(self, address: Address) -> Record:
+    async def look(self, address: ThreadAddress) -> Record:
         tell(f"began {address.number}")
         try:
             if self.how == "hangs":

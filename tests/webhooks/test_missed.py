@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import Address
+from bot.compose.github import ThreadAddress
 from bot.compose.reconcile import Take, Tally
 from bot.core.errors import Transient
 from tests.webhooks.ground import HandClock, Host, delivery, settings, settle, thread
@@ -21,7 +21,7 @@ from webhooks.worker import Worker
 class Reading:
     """Hands over what it is told to."""
 
-    found: list[tuple[Address, frozenset[str]]] = field(default_factory=list)
+    found: list[tuple[ThreadAddress, frozenset[str]]] = field(default_factory=list)
     unread: int = 0
     asked: list[str] = field(default_factory=list)
     known: tuple[str, ...] = ()

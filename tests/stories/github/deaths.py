@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from bot.compose.github import Address, GitHubHost
+from bot.compose.github import GitHubHost, ThreadAddress
 from bot.config import GitHubSettings, Secret, Settings
 from bot.core import marker
 from bot.core.errors import Transient
@@ -119,11 +119,11 @@ class Mortal(Hub):
         urls = (at.api_url, at.graphql_url, at.server_url)
         return replace(made, github=GitHubSettings(*urls, token=Secret(token), write_pause=0.0))
 
-    def address(self, number: int) -> Address:
+    def address(self, number: int) -> ThreadAddress:
         """Say where a thread is."""
         repository = self.world.repository(HOME)
         installation = None if self.action else self.installation.id
-        return Address(installation, repository.id, repository.owner_login, repository.name, number)
+        return ThreadAddress(installation, repository.id, repository.owner_login, repository.name, number)
 
     def host(self, disk: str, *, run: str) -> GitHubHost:
         """Give what looks at threads in this process, on a disk, as the job of a run."""
@@ -150,7 +150,7 @@ class Mortal(Hub):
             process.join()
 
 
-def looked(given: Settings, address: Address, clock: tuple[datetime, float, float], run: str) -> None:
+def looked(given: Settings, address: ThreadAddress, clock: tuple[datetime, float, float], run: str) -> None:
     """Look at a thread, in a process of its own; one that fails in passing says so by its exit code."""
 
     async def look() -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from bot.compose.github import Address, GitHubHost
+from bot.compose.github import GitHubHost, ThreadAddress
 from bot.config import GitHubSettings, Secret, Settings
 from bot.core import marker
 from bot.core.errors import Transient
@@ -239,10 +239,10 @@ class Story(Hub):
     api: ScriptedModel
     records: dict[int, Record] = field(default_factory=dict)
 
-    def address(self, number: int = 1) -> Address:
+    def address(self, number: int = 1) -> ThreadAddress:
         """Give a thread's address, as a delivery would."""
         repository = self.world.repository(HOME)
-        return Address(self.installation.id, repository.id, repository.owner_login, repository.name, number)
+        return ThreadAddress(self.installation.id, repository.id, repository.owner_login, repository.name, number)
 
     async def rests(self, *numbers: int) -> Record:
         """Let the bot look at those threads, or at all, and give the record of the first."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.compose.github import Address
+from bot.compose.github import ThreadAddress
 from bot.core.errors import PlangateError, Transient
 from bot.core.gate import Stage
 from bot.testing.github.credentials import install, suspend
@@ -136,7 +136,7 @@ async def test_a_poll_of_two_installations(story: Story) -> None:
     other = install(world, story.github.app, "other")
     repository = world.repository("other/shop")
     story.person("ada").open_issue("other/shop", "Title", f"@plangate {WISH}")
-    theirs = Address(other.id, repository.id, "other", "shop", 1)
+    theirs = ThreadAddress(other.id, repository.id, "other", "shop", 1)
     assert (await story.host.look(theirs)).stage is Stage.AWAITING_APPROVAL
     await story.planned()
     both = (theirs, story.address())

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from bot.compose.github import Address
+from bot.compose.github import ThreadAddress
 from bot.compose.reconcile import Reconciler
 from bot.compose.single import unheard
 from bot.core.gate import Stage
@@ -64,7 +64,7 @@ async def long_story(story: Story) -> None:
     assert await Reconciler(story.host).redeliver(lambda _: False) == 1
 
 
-async def taken(_: Address, keys: frozenset[str]) -> None:
+async def taken(_: ThreadAddress, keys: frozenset[str]) -> None:
     """Take what was found, and do nothing."""
     assert keys
 
