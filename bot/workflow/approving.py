@@ -23,7 +23,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
 
     Raises Transient where not everything that decides could be looked up: what is not known is looked at again soon.
     """
-    verdict, proof = await evaluated(desk, now)
+    verdict, proof = await evaluate_live(desk, now)
     if any(finding.reason is Reason.LOOKUP_FAILED for finding in verdict.findings):
         raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {now.plan.plan}", mend="look again")
     said = comment.reasons(verdict)
@@ -37,7 +37,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     return None
 
 
-async def stopped(desk: Desk, now: Record) -> Done | None:
+async def move_if_stopped(desk: Desk, now: Record) -> Done | None:
     """Give the move that stops running work: an approver rejected its plan, or the thread was closed (product.md).
 
     Each counts whatever else became of the plan meanwhile: a branch that drifted must not keep the work going.
@@ -61,7 +61,7 @@ async def _explain(desk: Desk, now: Record, verdict: Verdict) -> None:
         await note(desk, now, EXPLAINED, {"reasons": said})
 
 
-async def evaluated(desk: Desk, now: Record) -> tuple[Verdict, ApprovedPlan | None]:
+async def evaluate_live(desk: Desk, now: Record) -> tuple[Verdict, ApprovedPlan | None]:
     """Take one live look and evaluate it; the proof comes only with an approval."""
     return prove(now.plan, await _live(desk, now), desk.policy, desk.world.clock.now())
 

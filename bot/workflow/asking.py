@@ -15,7 +15,7 @@ from bot.core.reply_text import closed
 from bot.core.transcript import Json
 from bot.core.turn import Sign, Turn
 from bot.ports import Entry
-from bot.workflow.approving import stopped
+from bot.workflow.approving import move_if_stopped
 from bot.workflow.desk import Desk, Done
 from bot.workflow.ledger import current, note
 from bot.workflow.record import SHOWN, Record
@@ -25,7 +25,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     """Show the question, exactly once, and look for its answer; None while there is none."""
     if not desk.world.at_hand.answers:
         return _done(now, {"reply": NOBODY, "is_error": True})
-    if now.steers and not desk.orders.same_session and (stop := await stopped(desk, now)) is not None:
+    if now.steers and not desk.orders.same_session and (stop := await move_if_stopped(desk, now)) is not None:
         return stop
     if desk.world.clock.now() >= _expires(desk, now):
         return Done(Move.EXPIRED, {"owes": question_text.unanswered(desk.orders.expires_days, desk.orders.mention)})

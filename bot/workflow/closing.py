@@ -25,7 +25,7 @@ async def so_far(desk: Desk, now: Record) -> str:
     return reply_text.so_far(todos, paths, now.cost_usd)
 
 
-async def booked(desk: Desk, now: Record, cost_usd: float) -> None:
+async def book_stopped(desk: Desk, now: Record, cost_usd: float) -> None:
     """Journal what a session cost that was stopped: it gives no answer that could tell it."""
     if cost_usd and (later := await current(desk)).thread.stage is Stage.STOPPED:
         await note(desk, later, SPENT, {"cost_usd": cost_usd, "session": session_of(desk, now)})

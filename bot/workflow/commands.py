@@ -13,7 +13,7 @@ _ENDING: Final = 30.0
 """Seconds in which a command that ran out of time is ended."""
 
 
-async def ran(desk: Desk, host: Toolhost, command: str, *, below: str = "") -> Json:
+async def run_command(desk: Desk, host: Toolhost, command: str, *, below: str = "") -> Json:
     """Run one command, in a folder if one is named, and give how it ended and the end of what it said, redacted.
 
     It may take `sandbox.minutes`.

@@ -16,12 +16,12 @@ from typing import Final
 from bot.core.errors import CanaryShown, PlangateError, Refused, Unreadable
 from bot.core.gate import AT_WORK, ON_ENTER, Effect, Move, Stage
 from bot.workflow import approving, asking, executing, intake, noticing, planning, proposing, publishing, telling
-from bot.workflow.closing import booked
+from bot.workflow.closing import book_stopped
 from bot.workflow.desk import Desk, Done
 from bot.workflow.ledger import append, current, take_over
 from bot.workflow.record import Record
 from bot.workflow.sessions import session_of
-from bot.workflow.spending import estimated, exhausted
+from bot.workflow.spending import estimated, move_if_spent
 
 Verb = Callable[[Desk, Record], Awaitable[Done | None]]
 
@@ -70,9 +70,9 @@ async def listen(desk: Desk) -> Record:
     now = await _heard(desk)
     stop = None
     if now.stage in AT_WORK:
-        stop = await approving.stopped(desk, now)
+        stop = await approving.move_if_stopped(desk, now)
     elif now.stage is Stage.PLANNING:
-        stop = await planning.stopped(desk, now)
+        stop = await planning.move_if_stopped(desk, now)
     now = now if stop is None else await append(desk, now, stop)
     intake.all_heard(desk)
     return now
@@ -111,7 +111,7 @@ async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:
     ledger = desk.world.ledger
     before = ledger.cost_usd - ledger.carried
     try:
-        done = await exhausted(desk, now, session_of(desk, now)) if effect in _SPENDING else None
+        done = await move_if_spent(desk, now, session_of(desk, now)) if effect in _SPENDING else None
         done = done or await VERBS[effect](desk, now)
     except Refused as error:
         if desk.orders.same_session and not isinstance(error, CanaryShown):
@@ -119,7 +119,7 @@ async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:
         done = Done(Move.FAILED, {"detail": str(error), "owes": desk.ended(Stage.FAILED, str(error))})
     cost = round(ledger.cost_usd - ledger.carried - before, 6)
     if done is None:
-        await booked(desk, now, cost)
+        await book_stopped(desk, now, cost)
     if done is None:
         return None
     facts = dict(done.facts) | ({"cost_usd": cost, "session": session_of(desk, now)} if cost else {})

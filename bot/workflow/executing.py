@@ -15,16 +15,16 @@ from bot.core.names import SessionId
 from bot.core.network import Network
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access
-from bot.workflow.approving import evaluated
-from bot.workflow.commands import ran
+from bot.workflow.approving import evaluate_live
+from bot.workflow.commands import run_command
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.keeping import checkout, hold, keep
 from bot.workflow.network import journaled
-from bot.workflow.preparing import hosts, prepared, tidied
+from bot.workflow.preparing import hosts, prepare, tidy
 from bot.workflow.progress import row_of
 from bot.workflow.record import Record
-from bot.workflow.sessions import Opening, driven, opened
-from bot.workflow.waiting import asked, told
+from bot.workflow.sessions import Opening, open_session, run_session
+from bot.workflow.waiting import deliver_reply, move_to_ask
 
 
 async def perform(desk: Desk, now: Record) -> Done | None:
@@ -32,7 +32,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
 
     The approval is looked at again first: one that no longer stands is withdrawn, and nothing runs.
     """
-    _, proof = await evaluated(desk, now)
+    _, proof = await evaluate_live(desk, now)
     if proof is None:
         return Done(Move.WITHDRAWN)
     if await _overtaken(desk, now):
@@ -40,21 +40,21 @@ async def perform(desk: Desk, now: Record) -> Done | None:
         return Done(Move.DRIFTED, {"detail": comment.OVERTAKEN, "owes": owes})
     hold(desk, now)
     try:
-        return await _done(desk, now) if await prepared(desk, now) else None
+        return await _done(desk, now) if await prepare(desk, now) else None
     finally:
         await keep(desk, now)
 
 
 async def _done(desk: Desk, now: Record) -> Done | None:
     """Work until there is an answer to the ask, and check what was done."""
-    async with opened(desk, now, _opening(desk, now)) as session:
+    async with open_session(desk, now, _opening(desk, now)) as session:
         ended = await _worked(desk, now, session)
         if ended is None or isinstance(ended, Done):
             return ended
         if ended.end is not End.ANSWERED:
             return _unfinished(desk, ended)
     checks = await _checks(desk, now)
-    await tidied(desk, now)
+    await tidy(desk, now)
     agents = [asdict(row_of(agent)) for agent in session.sent.values()]
     facts = {"summary": ended.text, "checks": checks, "model": session.frozen.model, "agents": agents}
     return Done(Move.EXECUTED, facts, now.plan.digest)
@@ -89,18 +89,23 @@ async def _worked(desk: Desk, now: Record, session: Session) -> Ended | Done | N
     _in_mode(desk, now, session)
     if (handed_in := waiting(session.history)) is not None:
         session.answer(handed_in["id"], approved())
-        return await _driven(desk, now, session)
+        return await _run(desk, now, session)
     if pending_calls(session.history):
-        return await asked(desk, now, session) or await _driven(desk, now, session, await told(desk, now, session))
+        if (question := await move_to_ask(desk, now, session)) is not None:
+            return question
+        return await _run(desk, now, session, await deliver_reply(desk, now, session))
     if session.history[-1]["role"] == "assistant":
         return Ended(session.agent, End.ANSWERED, text_of(session.history[-1]))
-    return await _driven(desk, now, session)
+    return await _run(desk, now, session)
 
 
-async def _driven(desk: Desk, now: Record, session: Session, permit: str = "") -> Ended | Done | None:
+async def _run(desk: Desk, now: Record, session: Session, permit: str = "") -> Ended | Done | None:
     """Run the session, after the call that people permitted; where it comes to ask them, give the move to do so."""
-    ended = await driven(desk, now, session, permit)
-    return ended if ended is None else await asked(desk, now, session) or ended
+    ended = await run_session(desk, now, session, permit)
+    if ended is None:
+        return None
+    question = await move_to_ask(desk, now, session)
+    return ended if question is None else question
 
 
 def _in_mode(desk: Desk, now: Record, session: Session) -> None:
@@ -132,6 +137,6 @@ async def _checks(desk: Desk, now: Record) -> list[Json]:
         copy = await desk.workspace.fork(await checkout(desk, now), name)
         try:
             host = await desk.workspace.open(copy, Access.WRITE, network=Network(hosts(desk, now), reaching.take))
-            return [await ran(desk, host, line) for line in commands]
+            return [await run_command(desk, host, line) for line in commands]
         finally:
             await desk.workspace.discard(copy)

@@ -19,7 +19,7 @@ from bot.core.turn import Sign, Turn
 from bot.workflow.asking import waits_for
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.ledger import append, note
-from bot.workflow.quota import exhausted
+from bot.workflow.quota import over_quota
 from bot.workflow.record import HEARD, Record, renewed, taken
 from bot.workflow.rights import may_ask, may_command
 
@@ -106,7 +106,7 @@ def _is_command(said: Command | Mistaken | None) -> bool:
 
 async def _request(desk: Desk, now: Record, turn: Turn, text: str) -> Record:
     """Begin to plan, or note a turn that comes while the bot works; leave what is beyond its author's quota."""
-    if await exhausted(desk, now, turn):
+    if await over_quota(desk, now, turn):
         return await _left(desk, now, turn)
     facts = taken(turn) | {"text": text}
     if Move.REQUESTED in TRANSITIONS[now.stage] and not (now.stage is Stage.ASKED and now.steers):

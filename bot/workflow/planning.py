@@ -16,8 +16,8 @@ from bot.core.transcript import unresolved
 from bot.ports import Access
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
-from bot.workflow.sessions import Opening, driven, opened, unheard
-from bot.workflow.waiting import asked, told
+from bot.workflow.sessions import Opening, open_session, run_session, unheard
+from bot.workflow.waiting import deliver_reply, move_to_ask
 
 MORE_WAS_SAID = "People said more while you planned. Take it into your plan, and hand that in."
 _RESTED = frozenset({End.ANSWERED, End.SUSPENDED})
@@ -25,19 +25,19 @@ _RESTED = frozenset({End.ANSWERED, End.SUSPENDED})
 
 async def perform(desk: Desk, now: Record) -> Done | None:
     """Make a plan for the newest turn and all that was added to it; an interrupted session goes on where it was."""
-    if (stop := await stopped(desk, now)) is not None:
+    if (stop := await move_if_stopped(desk, now)) is not None:
         return stop
     opening = Opening(now.planning_session, Access.READ, await _task(desk, now))
-    async with opened(desk, now, opening) as session:
-        if (question := await asked(desk, now, session)) is not None:
+    async with open_session(desk, now, opening) as session:
+        if (question := await move_to_ask(desk, now, session)) is not None:
             return question
-        await told(desk, now, session, unheard(session, now))
+        await deliver_reply(desk, now, session, unheard(session, now))
         _add(session, unheard(session, now))
         while (handed_in := _handed_in(session)) is None:
-            ended = await driven(desk, now, session)
+            ended = await run_session(desk, now, session)
             if ended is None:
                 return None
-            if (question := await asked(desk, now, session)) is not None:
+            if (question := await move_to_ask(desk, now, session)) is not None:
                 return question
             if ended.end in _RESTED and session.queued:
                 _add(session, _unsent(session))
@@ -47,7 +47,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     return Done(Move.PLANNED, {"plan": to_json(plan)}, plan.digest)
 
 
-async def stopped(desk: Desk, now: Record) -> Done | None:
+async def move_if_stopped(desk: Desk, now: Record) -> Done | None:
     """Give the move that stops planning: the thread was closed after people asked (product.md, Execution)."""
     if await desk.dialogue.closed_since(now.asked_at):
         return Done(Move.STOPPED, {"owes": reply_text.closed(desk.orders.mention)})

@@ -20,13 +20,13 @@ from bot.core.names import SessionId
 from bot.core.network import Network
 from bot.core.transcript import Json
 from bot.ports import Access, Checkout, Toolhost
-from bot.workflow.commands import ran
+from bot.workflow.commands import run_command
 from bot.workflow.desk import Desk
 from bot.workflow.keeping import checkout, toolhost
 from bot.workflow.ledger import current, note
 from bot.workflow.network import journaled
 from bot.workflow.record import PREPARED, Record
-from bot.workflow.sessions import watched
+from bot.workflow.sessions import wait_until_moved
 
 KEY: Final = "sandbox.setup in .github/plangate.yml"
 MOST: Final = 50
@@ -48,7 +48,7 @@ def hosts(desk: Desk, now: Record) -> tuple[str, ...]:
     return opened(now.plan.contract.hosts, desk.orders.hosts, now.plan.tier)
 
 
-async def prepared(desk: Desk, now: Record) -> bool:
+async def prepare(desk: Desk, now: Record) -> bool:
     """Have the checkout ready; False when the thread was moved meanwhile.
 
     Raises Misconfigured where a command fails, or leaves too much that git does not ignore.
@@ -56,7 +56,7 @@ async def prepared(desk: Desk, now: Record) -> bool:
     if not desk.orders.setup:
         return True
     working = asyncio.ensure_future(_prepared(desk, now))
-    watching = asyncio.ensure_future(watched(desk, now))
+    watching = asyncio.ensure_future(wait_until_moved(desk, now))
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -68,7 +68,7 @@ async def prepared(desk: Desk, now: Record) -> bool:
         await asyncio.gather(working, watching, return_exceptions=True)
 
 
-async def tidied(desk: Desk, now: Record) -> None:
+async def tidy(desk: Desk, now: Record) -> None:
     """Take back what the set-up commands left and nothing else touched; the work is what remains."""
     done = _done(await current(desk)) if desk.orders.setup else None
     if done is None or not done["left"]:
@@ -99,7 +99,7 @@ async def _run(desk: Desk, now: Record, host: Toolhost, *, tree: Checkout) -> No
     """Run the commands one after the other, and journal what came of them."""
     made = []
     for command in desk.orders.setup:
-        made.append(facts := await ran(desk, host, command, below=tree.shown_as))
+        made.append(facts := await run_command(desk, host, command, below=tree.shown_as))
         if facts["exit_code"] != 0:
             said = " ".join(facts["output"].split())[-SHOWN:]
             raise Misconfigured(f"the set-up command {command!r} failed: {said}", where=KEY, mend="mend it, then retry")

@@ -14,7 +14,7 @@ from bot.core.plan import PlanDocument, contract_tier, to_json
 from bot.core.pull import PullOrder
 from bot.core.transcript import Json
 from bot.ports import CommitOrder, Published
-from bot.workflow.approving import evaluated
+from bot.workflow.approving import evaluate_live
 from bot.workflow.desk import Desk, Done
 from bot.workflow.keeping import checkout
 from bot.workflow.ledger import current
@@ -26,7 +26,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
 
     None when the thread was moved meanwhile (a stop): then nothing more is done.
     """
-    _, proof = await evaluated(desk, now)
+    _, proof = await evaluate_live(desk, now)
     if proof is None:
         return Done(Move.WITHDRAWN)
     if await _moved(desk, now):

@@ -9,7 +9,7 @@ from bot.workflow.desk import Desk
 from bot.workflow.record import Record
 
 
-async def exhausted(desk: Desk, now: Record, turn: Turn) -> bool:
+async def over_quota(desk: Desk, now: Record, turn: Turn) -> bool:
     """Tell whether the turn's author has asked as often before it, on the same day, as one person may."""
     allowed = desk.orders.ask_per_day
     if not allowed:

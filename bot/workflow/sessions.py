@@ -55,7 +55,7 @@ class Opening:
 
 
 @asynccontextmanager
-async def opened(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Session]:
+async def open_session(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Session]:
     """Give the session of that id on a toolhost with that access; every new request begins in plan mode (P2)."""
     tree = await checkout(desk, now)
     async with (
@@ -101,7 +101,7 @@ def _planning(commands: frozenset[str]) -> str:
     return prompt("plan_mode") + may
 
 
-async def driven(desk: Desk, now: Record, session: Session, permit: str = "") -> Ended | None:
+async def run_session(desk: Desk, now: Record, session: Session, permit: str = "") -> Ended | None:
     """Run a session until it rests, telling listener and thread on the way; None when the thread has moved on.
 
     `permit` is the pending call that people allowed; it runs first.
@@ -110,7 +110,7 @@ async def driven(desk: Desk, now: Record, session: Session, permit: str = "") ->
     desk.listener(SessionStarted(session.agent, session.id))
     source = permitted(session, permit) if permit else run(session)
     working = asyncio.ensure_future(_consumed(desk, source, progress, Saving(desk, now, session.agent)))
-    watching = asyncio.ensure_future(watched(desk, now, session))
+    watching = asyncio.ensure_future(wait_until_moved(desk, now, session))
     showing = asyncio.ensure_future(progress.shown())
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -137,7 +137,7 @@ async def _consumed(
     raise Broken("a session ended without saying why")
 
 
-async def watched(desk: Desk, now: Record, session: Session | None = None) -> None:
+async def wait_until_moved(desk: Desk, now: Record, session: Session | None = None) -> None:
     """Return when the thread was moved or taken over; hand what was noted while planning to the session (L4a)."""
     while desk.orders.watch_seconds:
         await desk.world.clock.sleep(desk.orders.watch_seconds)

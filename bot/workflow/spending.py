@@ -34,7 +34,7 @@ def bound(desk: Desk, now: Record) -> None:
     ledger.budget_usd = min(raised or desk.orders.budget_usd, max(0.0, _of_thread(desk, now) - elsewhere))
 
 
-async def exhausted(desk: Desk, now: Record, session: SessionId) -> Done | None:
+async def move_if_spent(desk: Desk, now: Record, session: SessionId) -> Done | None:
     """Give the move that ends the work where its thread, or its repository today, has nothing left to spend.
 
     None where both have; then the session is held to what is left of the day, as others spend it too.

@@ -11,7 +11,7 @@ from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
 
 
-async def asked(desk: Desk, now: Record, session: Session) -> Done | None:
+async def move_to_ask(desk: Desk, now: Record, session: Session) -> Done | None:
     """Give the move to ask people, where the session waits for them and they have not answered.
 
     The transcript is where the journal is before anybody is asked: what people answer must find its call.
@@ -23,7 +23,7 @@ async def asked(desk: Desk, now: Record, session: Session) -> Done | None:
     return Done(Move.ASKED, {"asking": to_json(asking), "session": session.id})
 
 
-async def told(desk: Desk, now: Record, session: Session, said: Sequence[str] = ()) -> str:
+async def deliver_reply(desk: Desk, now: Record, session: Session, said: Sequence[str] = ()) -> str:
     """Give a session what people answered, and what they said beside it; gives the id of the call that they permitted,
     which is to be run ("" for none)."""
     reply = _reply(now, session)
