@@ -112,11 +112,11 @@ async def play(job: Job, address: ThreadAddress | None) -> int:
     seen = [(address, await _carried(job, address))] if address is not None else []
     if not (job.given.only_listen or job.given.dry_run):
         seen += [pair async for pair in _swept(job, address)]
-    for at, now in seen:
-        job.runner.summary(summary(job.given, at, now), job.given.summary)
-        job.runner.say(f"plangate: #{at.number} is at: {now.stage}")
+    for at, record in seen:
+        job.runner.summary(summary(job.given, at, record), job.given.summary)
+        job.runner.say(f"plangate: #{at.number} is at: {record.stage}")
     job.runner.outputs(outputs(job.given, *(seen[0] if seen else (None, None))), job.given.output)
-    failures = [at.number for at, now in seen if _failed(now, began)]
+    failures = [at.number for at, record in seen if _failed(record, began)]
     for number in failures:
         job.runner.error(f"the work on #{number} failed; the thread says why")
     if failures:
@@ -129,16 +129,16 @@ async def _carried(job: Job, address: ThreadAddress) -> Record:
     if job.given.only_listen:
         return await job.host.listen(address)
     if job.given.dry_run:
-        now = await job.host.listen(address)
-        return await _looked(job, address) if now.stage in {Stage.PLANNING, Stage.PROPOSING} else now
-    now = await _looked(job, address)
+        record = await job.host.listen(address)
+        return await _looked(job, address) if record.stage in {Stage.PLANNING, Stage.PROPOSING} else record
+    record = await _looked(job, address)
     until, polls = job.clock.monotonic() + job.given.wait_minutes * 60, 0
-    while now.stage in WAITS_FOR_PEOPLE and job.clock.monotonic() < until:
+    while record.stage in WAITS_FOR_PEOPLE and job.clock.monotonic() < until:
         await job.clock.sleep(job.given.settings.github.poll_seconds)
         polls += 1
         if await job.host.changed((address,)) or polls % POLLS_A_LOOK == 0:
-            now = await _looked(job, address)
-    return now
+            record = await _looked(job, address)
+    return record
 
 
 async def _looked(job: Job, address: ThreadAddress) -> Record:
@@ -162,8 +162,8 @@ async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[Th
         if done is not None and address.number == done.number:
             continue
         try:
-            now = await job.host.listen(address)
-            if await _nobodys(job, address, now):
+            record = await job.host.listen(address)
+            if await _nobodys(job, address, record):
                 yield address, await job.host.look(address)
         except Conflict:
             job.runner.say(f"plangate: another job is at #{address.number}")
@@ -180,14 +180,14 @@ async def _unheard(job: Job) -> Sequence[ThreadAddress]:
         return ()
 
 
-async def _nobodys(job: Job, address: ThreadAddress, now: Record) -> bool:
+async def _nobodys(job: Job, address: ThreadAddress, record: Record) -> bool:
     """Tell whether a thread that was listened to has something to be done, and no other job can be at it."""
-    if now.stage in WAITS_FOR_PEOPLE or now.void:
+    if record.stage in WAITS_FOR_PEOPLE or record.void:
         return True
-    left_over = now.stage in ON_ENTER or now.owed(job.clock.now()) or now.takes_kept
-    return bool(left_over) and (now.run == job.given.run or await job.host.left(address, now.run))
+    left_over = record.stage in ON_ENTER or record.owed(job.clock.now()) or record.takes_kept
+    return bool(left_over) and (record.run == job.given.run or await job.host.left(address, record.run))
 
 
-def _failed(now: Record, began: datetime) -> bool:
+def _failed(record: Record, began: datetime) -> bool:
     """Tell whether a thread failed in this run: an older failure was told in its own."""
-    return now.stage is Stage.FAILED and now.last(Move.FAILED).at >= began
+    return record.stage is Stage.FAILED and record.last(Move.FAILED).at >= began

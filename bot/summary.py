@@ -80,10 +80,10 @@ def checks(made: Run) -> list[dict[str, Any]]:
     return list(last.last(Move.EXECUTED).body["checks"]) if last.has(Move.EXECUTED) else []
 
 
-def _newest(now: Record) -> Record:
+def _newest(record: Record) -> Record:
     """Give the part of a record that belongs to its newest request; nothing where there was none."""
-    asked = now.last(Move.REQUESTED).n if now.has(Move.REQUESTED) else now.position
-    return replace(now, entries=now.entries[asked:])
+    asked = record.last(Move.REQUESTED).n if record.has(Move.REQUESTED) else record.position
+    return replace(record, entries=record.entries[asked:])
 
 
 def _cost(made: Run) -> float | None:

@@ -56,7 +56,7 @@ from bot.telemetry import Counters, Telemetry
 from bot.terminal import Story
 from bot.workflow import engine
 from bot.workflow.desk import Desk, Orders
-from bot.workflow.record import Record, record
+from bot.workflow.record import Record, replayed
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.remote import RemoteRepository
 from bot.workspace.screening import Screen
@@ -133,9 +133,9 @@ class GitHubHost:
         head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
         began = self.clock.now()
         async with self.desk(address) as desk:
-            now = self._noted(address, await engine.look(desk))
-        self._resting.looked(address, now, began, head)
-        return now
+            record = self._noted(address, await engine.look(desk))
+        self._resting.looked(address, record, began, head)
+        return record
 
     async def listen(self, address: ThreadAddress) -> Record:
         """Only take in what people said, while another look of the same thread is under way."""
@@ -218,30 +218,30 @@ class GitHubHost:
         for thread in await journal.threads():
             address = ThreadAddress(installation, number, at.owner, at.name, thread)
             try:
-                now = self._noted(address, record(await journal.known(thread)))
+                record = self._noted(address, replayed(await journal.known(thread)))
             except PlangateError:
                 continue  # another key's thread is not ours
-            if now.stage not in AT_REST or now.debts or now.kept or self._is_void(now):
+            if record.stage not in AT_REST or record.debts or record.kept or self._is_void(record):
                 found.append(address)
-            self._resting.listed(address, now, reached.refs.head)
+            self._resting.listed(address, record, reached.refs.head)
         return found
 
-    def _is_void(self, now: Record) -> bool:
+    def _is_void(self, record: Record) -> bool:
         """Tell whether somebody may yet approve a plan that lost its force: for as long as it would have had it."""
-        return now.void and not now.noticed and self.clock.now() < now.plan.expires
+        return record.void and not record.noticed and self.clock.now() < record.plan.expires
 
-    def _noted(self, address: ThreadAddress, now: Record) -> Record:
+    def _noted(self, address: ThreadAddress, record: Record) -> Record:
         """Remember which plan comment to poll, and what was heard."""
         place = (address.repository, address.number)
         self._heard.pop(place, None)
-        self._heard[place] = now.seen
+        self._heard[place] = record.seen
         while len(self._heard) > REMEMBERED:
             del self._heard[next(iter(self._heard))]
-        if now.stage in POLLED or self._is_void(now):
-            self._polling.show(address, now.fact("question" if now.stage is Stage.ASKED else "shown"))
+        if record.stage in POLLED or self._is_void(record):
+            self._polling.show(address, record.fact("question" if record.stage is Stage.ASKED else "shown"))
         else:
             self._polling.show(address, "")
-        return now
+        return record
 
     @asynccontextmanager
     async def desk(self, address: ThreadAddress) -> AsyncIterator[Desk]:

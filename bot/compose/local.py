@@ -45,7 +45,7 @@ from bot.telemetry import Counters, Telemetry
 from bot.terminal import Story, Terminal
 from bot.workflow.desk import Desk
 from bot.workflow.engine import look
-from bot.workflow.record import record
+from bot.workflow.record import replayed
 from bot.workspace import sandbox
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.repository import LocalRepository
@@ -226,7 +226,7 @@ async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:
     for ordinal in count():
         thread = local_thread(local.source.head, prompt, ordinal)
         try:
-            finished = record(await journal.read(thread)).finished
+            finished = replayed(await journal.read(thread)).finished
         except Refused:
             continue
         if not finished:

@@ -22,17 +22,17 @@ class Resting:
     _until: dict["ThreadAddress", tuple[datetime, tuple[int, CommitId | None]]] = field(default_factory=dict)
     """How long the last whole look at a thread is good for, if journal and default branch stay there."""
 
-    def looked(self, address: "ThreadAddress", now: Record, began: datetime, head: CommitId | None) -> None:
+    def looked(self, address: "ThreadAddress", record: Record, began: datetime, head: CommitId | None) -> None:
         """Take note of a whole look, which began with the default branch at that head."""
         self._until.pop(address, None)
-        if now.stage in WAITS_FOR_PEOPLE and not (now.debts or now.kept):
+        if record.stage in WAITS_FOR_PEOPLE and not (record.debts or record.kept):
             until = began + LOOKED_AT
-            until = min(until, now.plan.expires) if now.stage is Stage.AWAITING_APPROVAL else until
-            self._until[address] = until, (now.position, head)
+            until = min(until, record.plan.expires) if record.stage is Stage.AWAITING_APPROVAL else until
+            self._until[address] = until, (record.position, head)
 
-    def listed(self, address: "ThreadAddress", now: Record, head: CommitId | None) -> None:
+    def listed(self, address: "ThreadAddress", record: Record, head: CommitId | None) -> None:
         """Take note of how a thread and the default branch stand: one that moved rests no more."""
-        if address in self._until and self._until[address][1] != (now.position, head):
+        if address in self._until and self._until[address][1] != (record.position, head):
             del self._until[address]
 
     def rests(self, address: "ThreadAddress", at: datetime) -> bool:

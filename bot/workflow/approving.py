@@ -18,14 +18,14 @@ _ENDS = {
 }
 
 
-async def perform(desk: Desk, now: Record) -> Done | None:
+async def perform(desk: Desk, record: Record) -> Done | None:
     """Evaluate the plan that is shown; None while it is pending, so that the thread rests.
 
     Raises Transient where not everything that decides could be looked up: what is not known is looked at again soon.
     """
-    verdict, proof = await evaluate_live(desk, now)
+    verdict, proof = await evaluate_live(desk, record)
     if any(finding.reason is Reason.LOOKUP_FAILED for finding in verdict.findings):
-        raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {now.plan.plan}", mend="look again")
+        raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {record.plan.plan}", mend="look again")
     said = comment.reasons(verdict)
     facts = {"reasons": said, "by": [actor.login for actor in verdict.by]}
     if proof is not None:
@@ -33,40 +33,40 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     if verdict.outcome in _ENDS:
         move, stage = _ENDS[verdict.outcome]
         return Done(move, {**facts, "detail": said, "owes": desk.ended(stage, said)})
-    await _explain(desk, now, verdict)
+    await _explain(desk, record, verdict)
     return None
 
 
-async def move_if_stopped(desk: Desk, now: Record) -> Done | None:
+async def move_if_stopped(desk: Desk, record: Record) -> Done | None:
     """Give the move that stops running work: an approver rejected its plan, or the thread was closed (product.md).
 
     Each counts whatever else became of the plan meanwhile: a branch that drifted must not keep the work going.
     """
-    snapshot = await _live(desk, now)
+    snapshot = await _live(desk, record)
     if not snapshot.open:
         return Done(Move.STOPPED, {"owes": reply_text.closed(desk.orders.mention)})
-    by = [actor.login for actor in against(now.plan, snapshot, desk.policy)]
+    by = [actor.login for actor in against(record.plan, snapshot, desk.policy)]
     if not by:
         return None
     return Done(Move.STOPPED, {"by": by, "owes": reply_text.stopped(", ".join(by), desk.orders.mention)})
 
 
-async def _explain(desk: Desk, now: Record, verdict: Verdict) -> None:
+async def _explain(desk: Desk, record: Record, verdict: Verdict) -> None:
     """Say why the plan waits, again where that changed; by whoever journals first that it is at the thread (E4)."""
     if desk.orders.same_session:
-        await desk.dialogue.explain(now.plan, verdict)
-    elif verdict.tried and (said := comment.reasons(verdict)) != now.explained:
-        now = await take_over(desk, now)
-        await desk.dialogue.explain(now.plan, verdict)
-        await note(desk, now, EXPLAINED, {"reasons": said})
+        await desk.dialogue.explain(record.plan, verdict)
+    elif verdict.tried and (said := comment.reasons(verdict)) != record.explained:
+        record = await take_over(desk, record)
+        await desk.dialogue.explain(record.plan, verdict)
+        await note(desk, record, EXPLAINED, {"reasons": said})
 
 
-async def evaluate_live(desk: Desk, now: Record) -> tuple[Verdict, ApprovedPlan | None]:
+async def evaluate_live(desk: Desk, record: Record) -> tuple[Verdict, ApprovedPlan | None]:
     """Take one live look and evaluate it; the proof comes only with an approval."""
-    return prove(now.plan, await _live(desk, now), desk.policy, desk.world.clock.now())
+    return prove(record.plan, await _live(desk, record), desk.policy, desk.world.clock.now())
 
 
-async def _live(desk: Desk, now: Record) -> Snapshot:
+async def _live(desk: Desk, record: Record) -> Snapshot:
     """Take one live look, and add what the journal knows: for whom the plan was made, and how many there were."""
-    live = await desk.dialogue.snapshot(now.plan, now.fact("shown"), onto=now.onto)
-    return replace(live, requesters=now.requesters, plans=now.plans)
+    live = await desk.dialogue.snapshot(record.plan, record.fact("shown"), onto=record.onto)
+    return replace(live, requesters=record.requesters, plans=record.plans)

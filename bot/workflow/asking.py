@@ -21,57 +21,57 @@ from bot.workflow.ledger import current, note
 from bot.workflow.record import SHOWN, Record
 
 
-async def perform(desk: Desk, now: Record) -> Done | None:
+async def perform(desk: Desk, record: Record) -> Done | None:
     """Show the question, exactly once, and look for its answer; None while there is none."""
     if not desk.world.at_hand.answers:
-        return _done(now, {"reply": NOBODY, "is_error": True})
-    if now.steers and not desk.orders.same_session and (stop := await move_if_stopped(desk, now)) is not None:
+        return _done(record, {"reply": NOBODY, "is_error": True})
+    if record.steers and not desk.orders.same_session and (stop := await move_if_stopped(desk, record)) is not None:
         return stop
-    if desk.world.clock.now() >= _expires(desk, now):
+    if desk.world.clock.now() >= _expires(desk, record):
         return Done(Move.EXPIRED, {"owes": question_text.unanswered(desk.orders.expires_days, desk.orders.mention)})
-    asking = now.asking
-    shown = now.question or await _shown(desk, now)
-    look = await desk.dialogue.answers(asking, shown.body["question"], who=_who(now))
+    asking = record.asking
+    shown = record.question or await _shown(desk, record)
+    look = await desk.dialogue.answers(asking, shown.body["question"], who=_who(record))
     if not look.complete:
         raise Transient("not everything that can be an answer could be read", where="question", mend="look again")
     if not look.open:
         return Done(Move.STOPPED, {"owes": closed(desk.orders.mention)})
     if look.gone:
-        await _shown(desk, now)
-    reply, findings = settle(asking, look, _rules(desk, now))
+        await _shown(desk, record)
+    reply, findings = settle(asking, look, _rules(desk, record))
     if reply is not None:
-        return await _taken(desk, now, reply)
+        return await _taken(desk, record, reply)
     if findings:
-        await desk.dialogue.unsettled(question_text.not_counted(findings), now.thread.ask)
+        await desk.dialogue.unsettled(question_text.not_counted(findings), record.thread.ask)
     return None
 
 
-def waits_for(now: Record, turn: Turn) -> bool:
+def waits_for(record: Record, turn: Turn) -> bool:
     """Tell whether a turn can be the answer to the open question: then it waits until that is settled."""
-    shown = now.question
+    shown = record.question
     if shown is None or not turn.key.startswith("comment-"):
         return False
     return turn.at > datetime.fromisoformat(shown.body["question_at"])
 
 
-async def _shown(desk: Desk, now: Record) -> Entry:
+async def _shown(desk: Desk, record: Record) -> Entry:
     """Show the question and journal where."""
-    proposed = await desk.dialogue.ask(now.asking, now.thread.ask, who=_who(now))
+    proposed = await desk.dialogue.ask(record.asking, record.thread.ask, who=_who(record))
     at = proposed.at or desk.world.clock.now()
     facts = {"question": proposed.id, "question_url": proposed.url, "question_at": at.isoformat()}
-    later = await note(desk, await current(desk), SHOWN, {"ask": now.thread.ask, **facts})
+    later = await note(desk, await current(desk), SHOWN, {"ask": record.thread.ask, **facts})
     return later.last(SHOWN)
 
 
-async def _taken(desk: Desk, now: Record, reply: Reply) -> Done:
-    asking = now.asking
+async def _taken(desk: Desk, record: Record, reply: Reply) -> Done:
+    asking = record.asking
     facts: Json = {"by": [reply.by.login], "login": reply.by.login, "reply": question_text.reply_text(asking, reply)}
     if reply.turn:
         facts["turn"] = reply.turn
         await desk.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Sign.SEEN)
     if reply.grant is not None:
         facts |= _granted(asking, reply.grant)
-    return _done(now, facts)
+    return _done(record, facts)
 
 
 def _granted(asking: Asking, grant: Grant) -> Json:
@@ -79,33 +79,33 @@ def _granted(asking: Asking, grant: Grant) -> Json:
     return facts | {"is_error": True} if grant is Grant.NO else facts
 
 
-def _done(now: Record, facts: Json) -> Done:
+def _done(record: Record, facts: Json) -> Done:
     """Give the move that an answer amounts to: back to planning, or on with approved work."""
-    told = {"call": now.asking.call, "session": now.last(Move.ASKED).body["session"], **facts}
-    if now.steers:
-        return Done(Move.INSTRUCTED, told, now.thread.digest)
+    told = {"call": record.asking.call, "session": record.last(Move.ASKED).body["session"], **facts}
+    if record.steers:
+        return Done(Move.INSTRUCTED, told, record.thread.digest)
     return Done(Move.REPLIED, told)
 
 
-def _expires(desk: Desk, now: Record) -> datetime:
+def _expires(desk: Desk, record: Record) -> datetime:
     """Give the end of the wait: the time that a plan waits; for approved work no longer than its plan holds."""
-    end = now.last(Move.ASKED).at + timedelta(days=desk.orders.expires_days)
-    return min(end, now.plan.expires) if now.steers else end
+    end = record.last(Move.ASKED).at + timedelta(days=desk.orders.expires_days)
+    return min(end, record.plan.expires) if record.steers else end
 
 
-def _who(now: Record) -> str:
-    return question_text.WHO_MAY_STEER if now.steers else question_text.WHO_MAY_ASK
+def _who(record: Record) -> str:
+    return question_text.WHO_MAY_STEER if record.steers else question_text.WHO_MAY_ASK
 
 
-def _rules(desk: Desk, now: Record) -> Rules:
+def _rules(desk: Desk, record: Record) -> Rules:
     """Say whose answer counts."""
     policy, orders = desk.policy, desk.orders
 
     def may_steer(who: Who) -> bool:
-        second = not policy.four_eyes or who.actor.id not in now.requesters
+        second = not policy.four_eyes or who.actor.id not in record.requesters
         return second and policy.may_decide(who.actor, who.role, listed=who.listed)
 
     def may_ask(who: Who) -> bool:
         return who.actor.id != policy.bot and orders.may_ask(who.actor, who.role)
 
-    return Rules(may_steer if now.steers else may_ask, now.steers)
+    return Rules(may_steer if record.steers else may_ask, record.steers)

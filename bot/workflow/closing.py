@@ -14,18 +14,18 @@ from bot.workflow.record import SPENT, Record
 from bot.workflow.sessions import session_of
 
 
-async def so_far(desk: Desk, now: Record) -> str:
+async def so_far(desk: Desk, record: Record) -> str:
     """Say what stopped work came to, as its transcript and its checkout tell it; what cannot be read is left out."""
     todos, paths = list[tuple[str, str]](), tuple[str, ...]()
-    if now.steers and desk.pulls is not None:
+    if record.steers and desk.pulls is not None:
         with suppress(PlangateError):
-            lines = await asyncio.to_thread(desk.world.transcripts.load, now.work_session)
+            lines = await asyncio.to_thread(desk.world.transcripts.load, record.work_session)
             todos = todos_of(said(lines))
-            paths = await desk.workspace.changed(await checkout(desk, now)) if lines else ()
-    return reply_text.so_far(todos, paths, now.cost_usd)
+            paths = await desk.workspace.changed(await checkout(desk, record)) if lines else ()
+    return reply_text.so_far(todos, paths, record.cost_usd)
 
 
-async def book_stopped(desk: Desk, now: Record, cost_usd: float) -> None:
+async def book_stopped(desk: Desk, record: Record, cost_usd: float) -> None:
     """Journal what a session cost that was stopped: it gives no answer that could tell it."""
     if cost_usd and (later := await current(desk)).thread.stage is Stage.STOPPED:
-        await note(desk, later, SPENT, {"cost_usd": cost_usd, "session": session_of(desk, now)})
+        await note(desk, later, SPENT, {"cost_usd": cost_usd, "session": session_of(desk, record)})

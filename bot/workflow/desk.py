@@ -116,6 +116,6 @@ class Desk:
         return comment.outcome(stage, detail=detail, mention="" if self.orders.same_session else self.orders.mention)
 
 
-def working_mode(desk: Desk, now: Record) -> Mode:
+def working_mode(desk: Desk, record: Record) -> Mode:
     """Give the mode that approved work runs in: as somebody chose on the thread, else as configured."""
-    return Mode(now.fact("mode", desk.orders.mode))
+    return Mode(record.fact("mode", desk.orders.mode))

@@ -47,35 +47,35 @@ async def look(desk: Desk) -> Record:
     Raises Conflict when another process moved the thread, and Transient when a service failed, or when what somebody
     said has to wait for their role: all else is done then.
     """
-    now = await _heard(desk)
+    record = await _heard(desk)
     try:
         while not desk.orders.refusal:
-            now = await _carried_on(desk, now)
-            if not now.takes_kept:
+            record = await _carried_on(desk, record)
+            if not record.takes_kept:
                 break
-            now = await intake.take_kept(desk, now)
+            record = await intake.take_kept(desk, record)
         if desk.orders.refusal:
-            now = await noticing.refusal(desk, now)
+            record = await noticing.refusal(desk, record)
     except (PlangateError, asyncio.CancelledError):
         with suppress(PlangateError):  # what ended the look is told; the disk may be gone before the next one (L9)
             await desk.world.transcripts.save()
         raise
     await desk.world.transcripts.save()
     intake.all_heard(desk)
-    return now
+    return record
 
 
 async def listen(desk: Desk) -> Record:
     """Only take in what people said, while another look of the same thread works; a rejection or closing stops it."""
-    now = await _heard(desk)
+    record = await _heard(desk)
     stop = None
-    if now.stage in AT_WORK:
-        stop = await approving.move_if_stopped(desk, now)
-    elif now.stage is Stage.PLANNING:
-        stop = await planning.move_if_stopped(desk, now)
-    now = now if stop is None else await append(desk, now, stop)
+    if record.stage in AT_WORK:
+        stop = await approving.move_if_stopped(desk, record)
+    elif record.stage is Stage.PLANNING:
+        stop = await planning.move_if_stopped(desk, record)
+    record = record if stop is None else await append(desk, record, stop)
     intake.all_heard(desk)
-    return now
+    return record
 
 
 async def _heard(desk: Desk) -> Record:
@@ -88,41 +88,41 @@ async def _heard(desk: Desk) -> Record:
     return await telling.replies(desk, await intake.take_in(desk, before), before.position)
 
 
-async def _carried_on(desk: Desk, now: Record) -> Record:
+async def _carried_on(desk: Desk, record: Record) -> Record:
     """Perform effects until none is open, or one waits for people."""
-    while (effect := ON_ENTER.get(now.stage)) is not None:
+    while (effect := ON_ENTER.get(record.stage)) is not None:
         if effect not in _WAITING:  # nobody is at what waits for people
-            now = await take_over(desk, now)
-        done = await _performed(desk, now, effect)
+            record = await take_over(desk, record)
+        done = await _performed(desk, record, effect)
         if done is not None:
-            now = await append(desk, now, done)
+            record = await append(desk, record, done)
             if done.move in _ANSWERED:
-                now = await _heard(desk)  # what was said beside the answer has waited for it
+                record = await _heard(desk)  # what was said beside the answer has waited for it
             continue
         after = await current(desk)
-        before, now = now, after
+        before, record = record, after
         if after.thread == before.thread:
             break
-    return await noticing.void(desk, await telling.outcomes(desk, now))
+    return await noticing.void(desk, await telling.outcomes(desk, record))
 
 
-async def _performed(desk: Desk, now: Record, effect: Effect) -> Done | None:
+async def _performed(desk: Desk, record: Record, effect: Effect) -> Done | None:
     """Perform one effect, and journal with its answer what it cost; what is refused ends in a comment (PR3)."""
     ledger = desk.world.ledger
     before = ledger.cost_usd - ledger.carried
     try:
-        done = await move_if_spent(desk, now, session_of(desk, now)) if effect in _SPENDING else None
-        done = done or await VERBS[effect](desk, now)
+        done = await move_if_spent(desk, record, session_of(desk, record)) if effect in _SPENDING else None
+        done = done or await VERBS[effect](desk, record)
     except Refused as error:
         if desk.orders.same_session and not isinstance(error, CanaryShown):
             raise  # a person at a terminal is told on the spot
         done = Done(Move.FAILED, {"detail": str(error), "owes": desk.ended(Stage.FAILED, str(error))})
     cost = round(ledger.cost_usd - ledger.carried - before, 6)
     if done is None:
-        await book_stopped(desk, now, cost)
+        await book_stopped(desk, record, cost)
     if done is None:
         return None
-    facts = dict(done.facts) | ({"cost_usd": cost, "session": session_of(desk, now)} if cost else {})
+    facts = dict(done.facts) | ({"cost_usd": cost, "session": session_of(desk, record)} if cost else {})
     if done.move is Move.PLANNED:
-        facts["estimate"] = await estimated(desk, now, cost)
+        facts["estimate"] = await estimated(desk, record, cost)
     return replace(done, facts=facts)

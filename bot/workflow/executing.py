@@ -27,92 +27,93 @@ from bot.workflow.sessions import Opening, open_session, run_session
 from bot.workflow.waiting import deliver_reply, move_to_ask
 
 
-async def perform(desk: Desk, now: Record) -> Done | None:
+async def perform(desk: Desk, record: Record) -> Done | None:
     """Carry the approved plan out; an interrupted session goes on where it was.
 
     The approval is looked at again first: one that no longer stands is withdrawn, and nothing runs.
     """
-    _, proof = await evaluate_live(desk, now)
+    _, proof = await evaluate_live(desk, record)
     if proof is None:
         return Done(Move.WITHDRAWN)
-    if await _overtaken(desk, now):
+    if await _overtaken(desk, record):
         owes = desk.ended(Stage.STALE, comment.OVERTAKEN)
         return Done(Move.DRIFTED, {"detail": comment.OVERTAKEN, "owes": owes})
-    hold(desk, now)
+    hold(desk, record)
     try:
-        return await _done(desk, now) if await prepare(desk, now) else None
+        return await _done(desk, record) if await prepare(desk, record) else None
     finally:
-        await keep(desk, now)
+        await keep(desk, record)
 
 
-async def _done(desk: Desk, now: Record) -> Done | None:
+async def _done(desk: Desk, record: Record) -> Done | None:
     """Work until there is an answer to the ask, and check what was done."""
-    async with open_session(desk, now, _opening(desk, now)) as session:
-        ended = await _worked(desk, now, session)
+    async with open_session(desk, record, _opening(desk, record)) as session:
+        ended = await _worked(desk, record, session)
         if ended is None or isinstance(ended, Done):
             return ended
         if ended.end is not End.ANSWERED:
             return _unfinished(desk, ended)
-    checks = await _checks(desk, now)
-    await tidy(desk, now)
+    checks = await _checks(desk, record)
+    await tidy(desk, record)
     agents = [asdict(row_of(agent)) for agent in session.sent.values()]
     facts = {"summary": ended.text, "checks": checks, "model": session.frozen.model, "agents": agents}
-    return Done(Move.EXECUTED, facts, now.plan.digest)
+    return Done(Move.EXECUTED, facts, record.plan.digest)
 
 
-async def _overtaken(desk: Desk, now: Record) -> bool:
+async def _overtaken(desk: Desk, record: Record) -> bool:
     """Tell whether a pull request's branch was moved, or closed, before work on it began: it could not be pushed."""
-    if desk.pulls is None or now.last(Move.APPROVED).n < max(
-        (entry.n for entry in now.entries if entry.kind == Move.EXECUTED), default=0
-    ):
+    executed = max((entry.n for entry in record.entries if entry.kind == Move.EXECUTED), default=0)
+    if desk.pulls is None or record.last(Move.APPROVED).n < executed:  # what was pushed since then was ours
         return False
     if desk.place.branch:
-        return await desk.pulls.head(desk.place.thread) != now.base
-    published = now.published
-    return bool(now.onto) and published is not None and await desk.pulls.head(published.body["pull_number"]) != now.base
+        return await desk.pulls.head(desk.place.thread) != record.base
+    published = record.published
+    if not record.onto or published is None:
+        return False
+    return await desk.pulls.head(published.body["pull_number"]) != record.base
 
 
-def _opening(desk: Desk, now: Record) -> Opening:
+def _opening(desk: Desk, record: Record) -> Opening:
     """Choose the session: the one that planned, or a new one that knows only what was approved (product.md)."""
-    plan, open_hosts = now.plan, hosts(desk, now)
+    plan, open_hosts = record.plan, hosts(desk, record)
     if desk.orders.same_session:
-        return Opening(now.planning_session, Access.WRITE, now.turn.text, hosts=open_hosts)
+        return Opening(record.planning_session, Access.WRITE, record.turn.text, hosts=open_hosts)
     # What somebody else wrote, or may have changed, does not cross the gate (product.md, Approval): the plan does.
-    own = not now.last(Move.REQUESTED).body.get("foreign")
-    task = comment.brief(now.turn.text if own else "", plan)
-    return Opening(now.work_session, Access.WRITE, task, working_mode(desk, now), open_hosts)
+    own = not record.last(Move.REQUESTED).body.get("foreign")
+    task = comment.brief(record.turn.text if own else "", plan)
+    return Opening(record.work_session, Access.WRITE, task, working_mode(desk, record), open_hosts)
 
 
-async def _worked(desk: Desk, now: Record, session: Session) -> Ended | Done | None:
+async def _worked(desk: Desk, record: Record, session: Session) -> Ended | Done | None:
     """Let the model work until it says that it is done, or has to ask; work that had ended before a crash is not done
     again."""
-    _in_mode(desk, now, session)
+    _in_mode(desk, record, session)
     if (handed_in := waiting(session.history)) is not None:
         session.answer(handed_in["id"], approved())
-        return await _run(desk, now, session)
+        return await _run(desk, record, session)
     if pending_calls(session.history):
-        if (question := await move_to_ask(desk, now, session)) is not None:
+        if (question := await move_to_ask(desk, record, session)) is not None:
             return question
-        return await _run(desk, now, session, await deliver_reply(desk, now, session))
+        return await _run(desk, record, session, await deliver_reply(desk, record, session))
     if session.history[-1]["role"] == "assistant":
         return Ended(session.agent, End.ANSWERED, text_of(session.history[-1]))
-    return await _run(desk, now, session)
+    return await _run(desk, record, session)
 
 
-async def _run(desk: Desk, now: Record, session: Session, permit: str = "") -> Ended | Done | None:
+async def _run(desk: Desk, record: Record, session: Session, permit: str = "") -> Ended | Done | None:
     """Run the session, after the call that people permitted; where it comes to ask them, give the move to do so."""
-    ended = await run_session(desk, now, session, permit)
+    ended = await run_session(desk, record, session, permit)
     if ended is None:
         return None
-    question = await move_to_ask(desk, now, session)
+    question = await move_to_ask(desk, record, session)
     return ended if question is None else question
 
 
-def _in_mode(desk: Desk, now: Record, session: Session) -> None:
+def _in_mode(desk: Desk, record: Record, session: Session) -> None:
     """Bring a session into the mode that approved work runs in, and say who caused the change (P8)."""
-    mode = working_mode(desk, now)
+    mode = working_mode(desk, record)
     if session.context.mode is not mode:
-        desk.listener(session.set_mode(mode, ", ".join(now.mode_by)))
+        desk.listener(session.set_mode(mode, ", ".join(record.mode_by)))
 
 
 def _unfinished(desk: Desk, ended: Ended) -> Done:
@@ -122,21 +123,21 @@ def _unfinished(desk: Desk, ended: Ended) -> Done:
     return Done(Move.LIMITED if limited else Move.FAILED, facts)
 
 
-def _commands(desk: Desk, now: Record) -> tuple[str, ...]:
+def _commands(desk: Desk, record: Record) -> tuple[str, ...]:
     """List the checks: the plan's commands, and the project's own."""
-    return tuple(dict.fromkeys((*now.plan.contract.commands, *desk.orders.verify)))
+    return tuple(dict.fromkeys((*record.plan.contract.commands, *desk.orders.verify)))
 
 
-async def _checks(desk: Desk, now: Record) -> list[Json]:
+async def _checks(desk: Desk, record: Record) -> list[Json]:
     """Run the checks, one after the other, on a throw-away copy of the work."""
-    commands = _commands(desk, now)
+    commands = _commands(desk, record)
     if not commands:
         return []
     name = f"checks-{secrets.token_hex(4)}"
-    async with journaled(desk, now, SessionId(name)) as reaching:
-        copy = await desk.workspace.fork(await checkout(desk, now), name)
+    async with journaled(desk, record, SessionId(name)) as reaching:
+        copy = await desk.workspace.fork(await checkout(desk, record), name)
         try:
-            host = await desk.workspace.open(copy, Access.WRITE, network=Network(hosts(desk, now), reaching.take))
+            host = await desk.workspace.open(copy, Access.WRITE, network=Network(hosts(desk, record), reaching.take))
             return [await run_command(desk, host, line) for line in commands]
         finally:
             await desk.workspace.discard(copy)

@@ -32,18 +32,18 @@ WITH_IT: Final = timedelta(minutes=1)
 """A label that is set so soon after an issue was opened is part of opening it."""
 
 
-async def take_in(desk: Desk, now: Record) -> Record:
+async def take_in(desk: Desk, record: Record) -> Record:
     """Journal every new turn; at a terminal, where there is none and the thread was interrupted, go on from there."""
-    turns = await desk.dialogue.turns(now.seen)
+    turns = await desk.dialogue.turns(record.seen)
     desk.unheard[:] = sorted({turn.actor.login for turn in turns if turn.role is None})
     for turn in turns:
-        if turn.mark and _asked_already(now, turn):
-            now = await note(desk, now, HEARD, taken(turn))
+        if turn.mark and _asked_already(record, turn):
+            record = await note(desk, record, HEARD, taken(turn))
         elif turn.role is not None:
-            now = await _take(desk, now, turn)
-    if desk.orders.same_session and not turns and now.stage in _INTERRUPTED:
-        now = await append(desk, now, Done(_again(now)))
-    return now
+            record = await _take(desk, record, turn)
+    if desk.orders.same_session and not turns and record.stage in _INTERRUPTED:
+        record = await append(desk, record, Done(_again(record)))
+    return record
 
 
 def all_heard(desk: Desk) -> None:
@@ -54,40 +54,40 @@ def all_heard(desk: Desk) -> None:
         raise Transient(f"the role of {names} cannot be looked up", where="collaborators", mend=mend)
 
 
-async def take_kept(desk: Desk, now: Record) -> Record:
+async def take_kept(desk: Desk, record: Record) -> Record:
     """Begin with the oldest turn that was kept while approved work ran."""
-    facts = {key: value for key, value in now.kept[0].body.items() if key != "kept"}
-    now, start = await _start(desk, now)
-    return await append(desk, now, Done(Move.REQUESTED, facts | start))
+    facts = {key: value for key, value in record.kept[0].body.items() if key != "kept"}
+    record, start = await _start(desk, record)
+    return await append(desk, record, Done(Move.REQUESTED, facts | start))
 
 
-async def _take(desk: Desk, now: Record, turn: Turn) -> Record:
+async def _take(desk: Desk, record: Record, turn: Turn) -> Record:
     """Take one turn in, by what it says and by who says it."""
     said = _said(desk, turn)
-    if not may_ask(desk, turn) and not (isinstance(said, Command) and may_command(desk, now, turn, said.verb)):
+    if not may_ask(desk, turn) and not (isinstance(said, Command) and may_command(desk, record, turn, said.verb)):
         await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
-        return await note(desk, now, HEARD, taken(turn))
+        return await note(desk, record, HEARD, taken(turn))
     await desk.dialogue.acknowledge(turn, Sign.SEEN)
     if desk.orders.refusal:
-        return await _heard(desk, now, turn, owes=comment.refused(desk.orders.refusal))
-    if now.stage is Stage.ASKED and waits_for(now, turn) and not _is_command(said):
-        return now  # it may be the answer: what is not is taken in when the question is settled
+        return await _heard(desk, record, turn, owes=comment.refused(desk.orders.refusal))
+    if record.stage is Stage.ASKED and waits_for(record, turn) and not _is_command(said):
+        return record  # it may be the answer: what is not is taken in when the question is settled
     match said:
         case None:
-            return await _request(desk, now, turn, turn.text)
-        case Command(Verb.APPROVE | Verb.REJECT) if turn.edited and now.stage is Stage.AWAITING_APPROVAL:
-            return await _heard(desk, now, turn)  # the verdict says why it does not count
+            return await _request(desk, record, turn, turn.text)
+        case Command(Verb.APPROVE | Verb.REJECT) if turn.edited and record.stage is Stage.AWAITING_APPROVAL:
+            return await _heard(desk, record, turn)  # the verdict says why it does not count
         case Command() | Mistaken() if turn.edited:
-            return await _heard(desk, now, turn, owes=reply_text.EDITED)
+            return await _heard(desk, record, turn, owes=reply_text.EDITED)
         case Mistaken():
-            return await _heard(desk, now, turn, owes=reply_text.did_you_mean(said.line, said.nearest))
+            return await _heard(desk, record, turn, owes=reply_text.did_you_mean(said.line, said.nearest))
         case Command():
-            return await _command(desk, now, turn, said)
+            return await _command(desk, record, turn, said)
 
 
-def _asked_already(now: Record, mark: Turn) -> bool:
+def _asked_already(record: Record, mark: Turn) -> bool:
     """Tell whether a mark came with the issue's own words, and these were accepted: both are one turn."""
-    bodies = (entry for entry in now.entries if entry.body.get("turn") == "issue")
+    bodies = (entry for entry in record.entries if entry.body.get("turn") == "issue")
     accepted = (entry for entry in bodies if entry.kind in {Move.REQUESTED, Move.NOTED} or "owes" in entry.body)
     opened = ((entry.at, datetime.fromisoformat(entry.body["turn_at"]) + WITH_IT) for entry in accepted)
     return any(mark.at <= max(times) for times in opened)
@@ -104,97 +104,99 @@ def _is_command(said: Command | Mistaken | None) -> bool:
     return isinstance(said, Command) or (isinstance(said, Mistaken) and bool(said.nearest))
 
 
-async def _request(desk: Desk, now: Record, turn: Turn, text: str) -> Record:
+async def _request(desk: Desk, record: Record, turn: Turn, text: str) -> Record:
     """Begin to plan, or note a turn that comes while the bot works; leave what is beyond its author's quota."""
-    if await over_quota(desk, now, turn):
-        return await _left(desk, now, turn)
+    if await over_quota(desk, record, turn):
+        return await _left(desk, record, turn)
     facts = taken(turn) | {"text": text}
-    if Move.REQUESTED in TRANSITIONS[now.stage] and not (now.stage is Stage.ASKED and now.steers):
-        now, start = await _start(desk, now)
-        return await append(desk, now, Done(Move.REQUESTED, facts | start))
-    return await append(desk, now, Done(Move.NOTED, facts | {"kept": now.stage is not Stage.PLANNING}))
+    if Move.REQUESTED in TRANSITIONS[record.stage] and not (record.stage is Stage.ASKED and record.steers):
+        record, start = await _start(desk, record)
+        return await append(desk, record, Done(Move.REQUESTED, facts | start))
+    return await append(desk, record, Done(Move.NOTED, facts | {"kept": record.stage is not Stage.PLANNING}))
 
 
-async def _left(desk: Desk, now: Record, turn: Turn) -> Record:
+async def _left(desk: Desk, record: Record, turn: Turn) -> Record:
     """Leave a request that is beyond its author's quota: told once a day on each thread, then by a sign alone."""
     day, who = f"{turn.at:%Y-%m-%d}", turn.actor.id
-    if any((entry.body.get("quota"), entry.body.get("actor")) == (day, who) for entry in now.entries):
+    if any((entry.body.get("quota"), entry.body.get("actor")) == (day, who) for entry in record.entries):
         await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
-        return await _heard(desk, now, turn, quota=day)
+        return await _heard(desk, record, turn, quota=day)
     owes = reply_text.quota(turn.actor.login, desk.orders.ask_per_day, desk.orders.mention)
-    return await _heard(desk, now, turn, owes=owes, quota=day)
+    return await _heard(desk, record, turn, owes=owes, quota=day)
 
 
-async def _start(desk: Desk, now: Record) -> tuple[Record, Json]:
+async def _start(desk: Desk, record: Record) -> tuple[Record, Json]:
     """Say what a request begins on: the open pull request of the thread or its round, else the base, in a new round
     (PR2)."""
     start: Json = {"base": desk.place.base, "title": desk.place.title}
     if desk.place.branch:
         start["onto"] = desk.place.branch
-    published = now.published
+    published = record.published
     if desk.pulls is None or published is None:
-        return now, start
+        return record, start
     head = await desk.pulls.head(published.body["pull_number"])
     if head is not None:
-        return now, start | {"base": head, "onto": published.body["branch"]}
-    if Move.CLOSED in TRANSITIONS[now.stage]:
-        now = await append(desk, now, Done(Move.CLOSED))
-    return now, start
+        return record, start | {"base": head, "onto": published.body["branch"]}
+    if Move.CLOSED in TRANSITIONS[record.stage]:
+        record = await append(desk, record, Done(Move.CLOSED))
+    return record, start
 
 
-async def _command(desk: Desk, now: Record, turn: Turn, said: Command) -> Record:
+async def _command(desk: Desk, record: Record, turn: Turn, said: Command) -> Record:
     """Carry out a command, or say why not."""
-    allowed = may_command(desk, now, turn, said.verb)
+    allowed = may_command(desk, record, turn, said.verb)
     match said.verb:
         case Verb.REVISE:
             _, *below = turn.text.split("\n")
-            return await _request(desk, now, turn, "\n".join((said.argument, *below)).strip())
-        case Verb.STOP if allowed and now.stage in _UNDER_WAY:
+            return await _request(desk, record, turn, "\n".join((said.argument, *below)).strip())
+        case Verb.STOP if allowed and record.stage in _UNDER_WAY:
             owes = reply_text.stopped(turn.actor.login, desk.orders.mention)
-            return await append(desk, now, Done(Move.STOPPED, taken(turn) | {"owes": owes}))
-        case Verb.RETRY if allowed and now.stage is Stage.STALE:
-            now, start = await _start(desk, now)
-            return await append(desk, now, Done(Move.REQUESTED, renewed(now, turn) | start))
-        case Verb.RETRY if allowed and now.stage in _INTERRUPTED:
-            return await append(desk, now, Done(_again(now), taken(turn)))
+            return await append(desk, record, Done(Move.STOPPED, taken(turn) | {"owes": owes}))
+        case Verb.RETRY if allowed and record.stage is Stage.STALE:
+            record, start = await _start(desk, record)
+            return await append(desk, record, Done(Move.REQUESTED, renewed(record, turn) | start))
+        case Verb.RETRY if allowed and record.stage in _INTERRUPTED:
+            return await append(desk, record, Done(_again(record), taken(turn)))
         case Verb.BUDGET if allowed:
             owes = reply_text.budget(said.argument)
-            return await _heard(desk, now, turn, owes=owes, budget_usd=float(said.argument))
+            return await _heard(desk, record, turn, owes=owes, budget_usd=float(said.argument))
         case Verb.MODE if allowed:
-            return await _mode(desk, now, turn, said.argument)
+            return await _mode(desk, record, turn, said.argument)
         case Verb.APPROVE | Verb.REJECT if turn.key.startswith("review"):
-            return await _heard(desk, now, turn, owes=reply_text.DECIDE_IN_A_COMMENT)
+            return await _heard(desk, record, turn, owes=reply_text.DECIDE_IN_A_COMMENT)
         case verb:
-            counted = verb in {Verb.APPROVE, Verb.REJECT} and _counted(now, turn)
-            owes = "" if counted else _reply(verb, now, mention=desk.orders.mention, allowed=allowed)
-            return await _heard(desk, now, turn, owes=owes)
+            counted = verb in {Verb.APPROVE, Verb.REJECT} and _counted(record, turn)
+            owes = "" if counted else _reply(verb, record, mention=desk.orders.mention, allowed=allowed)
+            return await _heard(desk, record, turn, owes=owes)
 
 
-async def _mode(desk: Desk, now: Record, turn: Turn, name: str) -> Record:
+async def _mode(desk: Desk, record: Record, turn: Turn, name: str) -> Record:
     """Choose the mode that approved work will run in; it never leaves plan mode (P1)."""
     bypass = desk.orders.mode is Mode.BYPASS
-    chosen = following(working_mode(desk, now), bypass_available=bypass) if name == "next" else name
+    chosen = following(working_mode(desk, record), bypass_available=bypass) if name == "next" else name
     working = {Mode.DEFAULT, Mode.ACCEPT_EDITS, *([Mode.BYPASS] if bypass else [])}
     if chosen is Mode.PLAN:
         chosen = following(Mode.PLAN, bypass_available=bypass)
     if chosen not in working:
-        return await _heard(desk, now, turn, owes=reply_text.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}"))
-    return await _heard(desk, now, turn, owes=reply_text.mode(chosen), mode=str(chosen))
+        return await _heard(
+            desk, record, turn, owes=reply_text.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}")
+        )
+    return await _heard(desk, record, turn, owes=reply_text.mode(chosen), mode=str(chosen))
 
 
-def _counted(now: Record, turn: Turn) -> bool:
+def _counted(record: Record, turn: Turn) -> bool:
     """Tell whether a word was part of a decision already: a live look can see a comment before it is taken in."""
-    if not now.has(Move.APPROVED, Move.REJECTED):
+    if not record.has(Move.APPROVED, Move.REJECTED):
         return False
-    decided = now.last(Move.APPROVED, Move.REJECTED)
+    decided = record.last(Move.APPROVED, Move.REJECTED)
     return turn.actor.login in decided.body.get("by", ()) and turn.at <= decided.at
 
 
-def _reply(verb: Verb, now: Record, *, mention: str, allowed: bool) -> str:
+def _reply(verb: Verb, record: Record, *, mention: str, allowed: bool) -> str:
     """Give the answer to a command that changes nothing here; "" where the gate gives it."""
     match verb:
         case Verb.APPROVE | Verb.REJECT:
-            return "" if now.stage in PLAN_MAY_BE_SHOWN else reply_text.NO_PLAN_WAITS
+            return "" if record.stage in PLAN_MAY_BE_SHOWN else reply_text.NO_PLAN_WAITS
         case Verb.BUDGET | Verb.MODE:
             return reply_text.APPROVERS_ONLY
         case Verb.STOP | Verb.RETRY if not allowed:
@@ -204,18 +206,18 @@ def _reply(verb: Verb, now: Record, *, mention: str, allowed: bool) -> str:
         case Verb.RETRY:
             return reply_text.NOTHING_TO_RETRY
         case Verb.STATUS:
-            return reply_text.status(now.stage, now.mode)
+            return reply_text.status(record.stage, record.mode)
         case _:
             return reply_text.helping(mention)
 
 
-async def _heard(desk: Desk, now: Record, turn: Turn, *, owes: str = "", **facts: str | float) -> Record:
+async def _heard(desk: Desk, record: Record, turn: Turn, *, owes: str = "", **facts: str | float) -> Record:
     """Journal a turn that moves nothing, with the answer that it is owed."""
     body: Json = taken(turn) | facts
-    return await note(desk, now, HEARD, body | {"owes": owes} if owes else body)
+    return await note(desk, record, HEARD, body | {"owes": owes} if owes else body)
 
 
-def _again(now: Record) -> Move:
+def _again(record: Record) -> Move:
     """Go on with approved work, or plan again where there is none."""
-    approved = now.thread.approved is not None and now.thread.approved == now.thread.digest
-    return Move.RESUMED if approved and Move.RESUMED in TRANSITIONS[now.stage] else Move.RETRIED
+    approved = record.thread.approved is not None and record.thread.approved == record.thread.digest
+    return Move.RESUMED if approved and Move.RESUMED in TRANSITIONS[record.stage] else Move.RETRIED

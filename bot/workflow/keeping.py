@@ -28,17 +28,17 @@ BYTES_A_SECOND: Final = 4_096
 """Larger work is saved less often: in 45 minutes the ref grows by 11 MB, beside what is saved at the end."""
 
 
-async def checkout(desk: Desk, now: Record) -> Checkout:
+async def checkout(desk: Desk, record: Record) -> Checkout:
     """Give the checkout of the newest request: as it was left, or else made from its base and the work that was kept.
 
     Another request begins with a fresh one, whatever the work on the one before it left behind; and where another disk
     went on with the work, what is left on this one is not what the transcript tells of, nor what was checked (E4).
     """
-    request = now.last(Move.REQUESTED).n
-    name = f"{desk.place.repository}-{desk.place.thread}-{request}-{now.base[:16]}"
-    transcripts, session = desk.world.transcripts, now.work_session
+    request = record.last(Move.REQUESTED).n
+    name = f"{desk.place.repository}-{desk.place.thread}-{request}-{record.base[:16]}"
+    transcripts, session = desk.world.transcripts, record.work_session
     anew = desk.pulls is not None and await asyncio.to_thread(transcripts.behind, session)
-    return await desk.workspace.checkout(name, now.base, lambda: transcripts.kept(session), anew=anew)
+    return await desk.workspace.checkout(name, record.base, lambda: transcripts.kept(session), anew=anew)
 
 
 @asynccontextmanager
@@ -53,17 +53,17 @@ async def toolhost(
         await host.close()
 
 
-def hold(desk: Desk, now: Record) -> None:
+def hold(desk: Desk, record: Record) -> None:
     """Have the transcript of the newest turn's work saved with that work alone."""
     if desk.pulls is not None:
-        desk.world.transcripts.hold(now.work_session)
+        desk.world.transcripts.hold(record.work_session)
 
 
-async def keep(desk: Desk, now: Record) -> None:
+async def keep(desk: Desk, record: Record) -> None:
     """Have the work of the newest turn saved as it stands, with its transcript; b"" counts: then nothing is kept."""
     if desk.pulls is not None:
-        work = await desk.workspace.keep(await checkout(desk, now))
-        desk.world.transcripts.keep(now.work_session, work)
+        work = await desk.workspace.keep(await checkout(desk, record))
+        desk.world.transcripts.keep(record.work_session, work)
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Saving:
     """Saves one session while it runs."""
 
     desk: Desk
-    now: Record
+    record: Record
     agent: AgentId
     _due: float = field(init=False)
     _due_again: float = field(init=False)
@@ -93,11 +93,11 @@ class Saving:
 
     async def _kept(self) -> int:
         """Keep approved work, and give its size; where it cannot be kept as it stands, what was saved last counts."""
-        if self.now.stage is not Stage.EXECUTING or self.desk.pulls is None:
+        if self.record.stage is not Stage.EXECUTING or self.desk.pulls is None:
             return 0
-        work = await self.desk.workspace.keep(await checkout(self.desk, self.now))
+        work = await self.desk.workspace.keep(await checkout(self.desk, self.record))
         if work:
-            self.desk.world.transcripts.keep(self.now.work_session, work)
+            self.desk.world.transcripts.keep(self.record.work_session, work)
         return len(work)
 
     async def _save(self) -> None:

@@ -8,24 +8,24 @@ from bot.core.errors import Conflict
 from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, Event, Move, Stage, step
 from bot.core.transcript import Json
 from bot.workflow.desk import Desk, Done, working_mode
-from bot.workflow.record import TAKEN, Record, record
+from bot.workflow.record import TAKEN, Record, replayed
 
 _OF_PLANNING: Final = frozenset({Move.PLANNED, Move.ANSWERED})
 
 
 async def current(desk: Desk) -> Record:
     """Read the thread as its journal tells it now."""
-    return record(await desk.journal.read(desk.place.thread))
+    return replayed(await desk.journal.read(desk.place.thread))
 
 
-async def append(desk: Desk, now: Record, done: Done) -> Record:
+async def append(desk: Desk, record: Record, done: Done) -> Record:
     """Journal one move and give the record after it.
 
     An answer to an effect still counts when other entries came meanwhile (a turn that was noted), as long as its ask is
     open; a plan or an answer to which something was added is not journaled. Raises Conflict when somebody else moved
     the thread, IllegalEvent when the gate has no such move.
     """
-    ask = now.thread.ask if done.move in ANSWERS else None
+    ask = record.thread.ask if done.move in ANSWERS else None
     body = dict(done.facts)
     if ask is not None:
         body["ask"] = ask
@@ -35,63 +35,65 @@ async def append(desk: Desk, now: Record, done: Done) -> Record:
         body["run"] = desk.orders.run
     event = Event(done.move, ask, done.digest)
     while True:
-        after, _ = step(now.thread, event)
+        after, _ = step(record.thread, event)
         try:
-            return await _write(desk, now, str(done.move), body | _mode_change(desk, now, after.stage, body))
+            return await _write(desk, record, str(done.move), body | _mode_change(desk, record, after.stage, body))
         except Conflict:
             later = await current(desk)
             if (
                 ask is None
-                or replace(later.thread, kept=now.thread.kept) != now.thread
-                or later.position == now.position
+                or replace(later.thread, kept=record.thread.kept) != record.thread
+                or later.position == record.position
             ):
                 raise
-            if done.move in _OF_PLANNING and any(entry.kind == Move.NOTED for entry in later.entries[now.position :]):
+            if done.move in _OF_PLANNING and any(
+                entry.kind == Move.NOTED for entry in later.entries[record.position :]
+            ):
                 return later  # something was added that the planner may not know: it is asked again
-            now = later
+            record = later
 
 
-async def take_over(desk: Desk, now: Record) -> Record:
+async def take_over(desk: Desk, record: Record) -> Record:
     """Journal that this job is at the thread, unless the journal says so; raises Conflict when the thread moved."""
     run = desk.orders.run
-    return now if run in {"", now.run} else await _write(desk, now, TAKEN, {"run": run})
+    return record if run in {"", record.run} else await _write(desk, record, TAKEN, {"run": run})
 
 
-async def note(desk: Desk, now: Record, kind: str, body: Json) -> Record:
+async def note(desk: Desk, record: Record, kind: str, body: Json) -> Record:
     """Journal something that is no move, wherever the journal is by now, unless it says that already."""
-    while not _said(now, body):
+    while not _said(record, body):
         try:
-            return await _write(desk, now, kind, body)
+            return await _write(desk, record, kind, body)
         except Conflict:
             later = await current(desk)
-            if later.position == now.position:
+            if later.position == record.position:
                 raise
-            now = later
-    return now
+            record = later
+    return record
 
 
-def _mode_change(desk: Desk, now: Record, stage: Stage, body: Json) -> Json:
+def _mode_change(desk: Desk, record: Record, stage: Stage, body: Json) -> Json:
     """Say which mode a move leads to, where that is another one, and who caused it (P2, P8)."""
     if stage is Stage.PLANNING or stage in PLAN_MAY_BE_SHOWN:
         mode = Mode.PLAN
     elif stage in AT_WORK:
-        mode = working_mode(desk, now)
+        mode = working_mode(desk, record)
     else:
         return {}  # at rest nothing runs; the mode stays what it was
-    if mode == now.mode:
+    if mode == record.mode:
         return {}
     by = body.get("by") or ([body["login"]] if "login" in body else [])
-    if Mode.PLAN not in {mode, now.mode}:
-        by = now.mode_by  # work that goes on in another mode than it began in
-    return {"mode_change": {"from": now.mode, "to": str(mode), "by": by}}
+    if Mode.PLAN not in {mode, record.mode}:
+        by = record.mode_by  # work that goes on in another mode than it began in
+    return {"mode_change": {"from": record.mode, "to": str(mode), "by": by}}
 
 
-def _said(now: Record, body: Json) -> bool:
+def _said(record: Record, body: Json) -> bool:
     """Tell whether the journal has this turn, or that this debt was told."""
     answers = body.get("answers")
-    return body.get("turn") in now.seen or any(answers == entry.body.get("answers", 0) for entry in now.entries)
+    return body.get("turn") in record.seen or any(answers == entry.body.get("answers", 0) for entry in record.entries)
 
 
-async def _write(desk: Desk, now: Record, kind: str, body: Json) -> Record:
-    await desk.journal.append(desk.place.thread, now.position, [(kind, body)])
-    return record(await desk.journal.known(desk.place.thread))
+async def _write(desk: Desk, record: Record, kind: str, body: Json) -> Record:
+    await desk.journal.append(desk.place.thread, record.position, [(kind, body)])
+    return replayed(await desk.journal.known(desk.place.thread))

@@ -17,10 +17,10 @@ from bot.workflow.record import NETWORK, Record
 
 
 @asynccontextmanager
-async def journaled(desk: Desk, now: Record, session: SessionId) -> AsyncIterator[Reaching]:
+async def journaled(desk: Desk, record: Record, session: SessionId) -> AsyncIterator[Reaching]:
     """Give what counts a session's decisions; all of them are on record afterwards, nothing where it tried nothing."""
     reaching, over = Reaching(), asyncio.Event()
-    telling = asyncio.ensure_future(_told(desk, now, session, reaching=reaching, over=over))
+    telling = asyncio.ensure_future(_told(desk, record, session, reaching=reaching, over=over))
     try:
         yield reaching
     finally:
@@ -29,19 +29,19 @@ async def journaled(desk: Desk, now: Record, session: SessionId) -> AsyncIterato
         await telling
 
 
-async def _told(desk: Desk, now: Record, session: SessionId, *, reaching: Reaching, over: asyncio.Event) -> None:
+async def _told(desk: Desk, record: Record, session: SessionId, *, reaching: Reaching, over: asyncio.Event) -> None:
     """Journal what is new until the session is over, and then what is left."""
     while not over.is_set():
         await reaching.new.wait()
         reaching.new.clear()
         if not over.is_set():
             with suppress(Transient):  # it stays among what is to be told
-                await _noted(desk, now, session, reaching)
-    await _noted(desk, now, session, reaching)
+                await _noted(desk, record, session, reaching)
+    await _noted(desk, record, session, reaching)
 
 
-async def _noted(desk: Desk, now: Record, session: SessionId, reaching: Reaching) -> None:
+async def _noted(desk: Desk, record: Record, session: SessionId, reaching: Reaching) -> None:
     rows, beyond = reaching.rows.copy(), reaching.beyond
     if told := facts(rows, beyond):
-        await note(desk, now, NETWORK, {"session": session, "reached": told})
+        await note(desk, record, NETWORK, {"session": session, "reached": told})
         reaching.recorded(rows, beyond)

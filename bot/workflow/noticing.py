@@ -18,36 +18,36 @@ from bot.workflow.rights import may_ask
 from bot.workflow.telling import outcomes
 
 
-async def void(desk: Desk, now: Record) -> Record:
+async def void(desk: Desk, record: Record) -> Record:
     """Fold a plan that lost its force and was not replaced; answer who approves it all the same."""
-    if not now.void or desk.pulls is None:
-        return now
-    if not any(entry.kind == FOLDED for entry in now.entries[now.voided :]):
-        now = await _folded(desk, now)
-    if not now.last(FOLDED).body["folded"]:
-        return now
-    ended = now.entries[now.voided - 1]
+    if not record.void or desk.pulls is None:
+        return record
+    if not any(entry.kind == FOLDED for entry in record.entries[record.voided :]):
+        record = await _folded(desk, record)
+    if not record.last(FOLDED).body["folded"]:
+        return record
+    ended = record.entries[record.voided - 1]
     since = datetime.fromisoformat(ended.body.get("turn_at", ended.at.isoformat()))
-    return await _answered(desk, now, since, owes=comment.void(now.plan))
+    return await _answered(desk, record, since, owes=comment.void(record.plan))
 
 
-async def _folded(desk: Desk, now: Record) -> Record:
+async def _folded(desk: Desk, record: Record) -> Record:
     """Fold what shows such a plan: where it is journaled to be, and where one was posted as the request came."""
-    waited = now.has(Move.PROPOSED) and not any(
-        entry.kind == Move.APPROVED for entry in now.entries[now.last(Move.PROPOSED).n :]
+    waited = record.has(Move.PROPOSED) and not any(
+        entry.kind == Move.APPROVED for entry in record.entries[record.last(Move.PROPOSED).n :]
     )
-    found = [now.fact("shown") if waited else "", *[await desk.dialogue.shown(ask) for ask in now.lost]]
+    found = [record.fact("shown") if waited else "", *[await desk.dialogue.shown(ask) for ask in record.lost]]
     plans = [shown for shown in found if shown]
     for shown in plans:
         await desk.dialogue.supersede(shown, comment.VOID)
-    return await note(desk, now, FOLDED, {"folded": len(plans), **({"shown": plans[-1]} if plans else {})})
+    return await note(desk, record, FOLDED, {"folded": len(plans), **({"shown": plans[-1]} if plans else {})})
 
 
-async def refusal(desk: Desk, now: Record) -> Record:
+async def refusal(desk: Desk, record: Record) -> Record:
     """Answer who approves a plan while the configuration is broken."""
-    if now.stage is not Stage.AWAITING_APPROVAL or desk.pulls is None:
-        return now
-    return await _answered(desk, now, None, owes=comment.held_up(now.plan, desk.orders.refusal))
+    if record.stage is not Stage.AWAITING_APPROVAL or desk.pulls is None:
+        return record
+    return await _answered(desk, record, None, owes=comment.held_up(record.plan, desk.orders.refusal))
 
 
 async def unreadable(desk: Desk) -> None:
@@ -60,11 +60,11 @@ async def unreadable(desk: Desk) -> None:
         await desk.dialogue.tell(comment.unreadable(thread_ref(desk.place.thread)), 0)  # entries count from 1
 
 
-async def _answered(desk: Desk, now: Record, since: datetime | None, *, owes: str) -> Record:
+async def _answered(desk: Desk, record: Record, since: datetime | None, *, owes: str) -> Record:
     """Say something once, where somebody approved since a moment, or since the plan is shown."""
-    if any(entry.kind == NOTICED and entry.body["owes"] == owes for entry in now.entries):
-        return now
-    live = await desk.dialogue.snapshot(now.plan, now.fact("shown"), onto=now.onto)
+    if any(entry.kind == NOTICED and entry.body["owes"] == owes for entry in record.entries):
+        return record
+    live = await desk.dialogue.snapshot(record.plan, record.fact("shown"), onto=record.onto)
     if hopeful(live, desk.policy, since or live.shown.since):
-        now = await outcomes(desk, await note(desk, now, NOTICED, {"owes": owes}))
-    return now
+        record = await outcomes(desk, await note(desk, record, NOTICED, {"owes": owes}))
+    return record

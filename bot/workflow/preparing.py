@@ -43,20 +43,20 @@ _LEFT: Final = (
 _LINE: Final = re.compile(r"([0-9a-f]{40}|gone) (.+)")
 
 
-def hosts(desk: Desk, now: Record) -> tuple[str, ...]:
+def hosts(desk: Desk, record: Record) -> tuple[str, ...]:
     """List the hosts that are open to approved work: of its plan and the configuration both (N1a)."""
-    return opened(now.plan.contract.hosts, desk.orders.hosts, now.plan.tier)
+    return opened(record.plan.contract.hosts, desk.orders.hosts, record.plan.tier)
 
 
-async def prepare(desk: Desk, now: Record) -> bool:
+async def prepare(desk: Desk, record: Record) -> bool:
     """Have the checkout ready; False when the thread was moved meanwhile.
 
     Raises Misconfigured where a command fails, or leaves too much that git does not ignore.
     """
     if not desk.orders.setup:
         return True
-    working = asyncio.ensure_future(_prepared(desk, now))
-    watching = asyncio.ensure_future(wait_until_moved(desk, now))
+    working = asyncio.ensure_future(_prepared(desk, record))
+    watching = asyncio.ensure_future(wait_until_moved(desk, record))
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -68,12 +68,12 @@ async def prepare(desk: Desk, now: Record) -> bool:
         await asyncio.gather(working, watching, return_exceptions=True)
 
 
-async def tidy(desk: Desk, now: Record) -> None:
+async def tidy(desk: Desk, record: Record) -> None:
     """Take back what the set-up commands left and nothing else touched; the work is what remains."""
     done = _done(await current(desk)) if desk.orders.setup else None
     if done is None or not done["left"]:
         return
-    tree = await checkout(desk, now)
+    tree = await checkout(desk, record)
     lines = [
         f'[ "$({_NAME} {quote(path)} 2>/dev/null || echo gone)" != {was} ] || '
         f"git checkout -q -- {quote(path)} 2>/dev/null || rm -f -- {quote(path)}"
@@ -83,19 +83,19 @@ async def tidy(desk: Desk, now: Record) -> None:
         await host.call("Bash", {"command": "\n".join((f"cd {quote(tree.shown_as)}", *lines))})
 
 
-async def _prepared(desk: Desk, now: Record) -> None:
+async def _prepared(desk: Desk, record: Record) -> None:
     """Run the commands in a checkout that has not had them."""
-    tree = await checkout(desk, now)
-    async with journaled(desk, now, SessionId("setup")) as reaching:
-        network = Network(hosts(desk, now), reaching.take)
+    tree = await checkout(desk, record)
+    async with journaled(desk, record, SessionId("setup")) as reaching:
+        network = Network(hosts(desk, record), reaching.take)
         async with toolhost(desk, tree, Access.WRITE, network) as host:
             mark = hashlib.sha256("\n".join(desk.orders.setup).encode()).hexdigest()
             if await _asked(host, tree, f"cat {_MARK}") != mark:
-                await _run(desk, now, host, tree=tree)
+                await _run(desk, record, host, tree=tree)
                 await _asked(host, tree, f"printf %s {mark} > {_MARK}")
 
 
-async def _run(desk: Desk, now: Record, host: Toolhost, *, tree: Checkout) -> None:
+async def _run(desk: Desk, record: Record, host: Toolhost, *, tree: Checkout) -> None:
     """Run the commands one after the other, and journal what came of them."""
     made = []
     for command in desk.orders.setup:
@@ -103,14 +103,14 @@ async def _run(desk: Desk, now: Record, host: Toolhost, *, tree: Checkout) -> No
         if facts["exit_code"] != 0:
             said = " ".join(facts["output"].split())[-SHOWN:]
             raise Misconfigured(f"the set-up command {command!r} failed: {said}", where=KEY, mend="mend it, then retry")
-    if _done(now) is None:  # no work was done yet: whatever differs is theirs
+    if _done(record) is None:  # no work was done yet: whatever differs is theirs
         found = _LINE.findall(await _asked(host, tree, _LEFT))
         left = {path: was for was, path in found}
         if len(left) > MOST:
             some = ", ".join([*left][:3])
             what = f"the set-up commands left {len(left)} files that git does not ignore ({some} ...)"
             raise Misconfigured(what, where=KEY, mend="name them in .gitignore, then retry")
-        await note(desk, now, PREPARED, {"commands": made, "left": left})
+        await note(desk, record, PREPARED, {"commands": made, "left": left})
 
 
 async def _asked(host: Toolhost, tree: Checkout, command: str) -> str:
@@ -118,7 +118,7 @@ async def _asked(host: Toolhost, tree: Checkout, command: str) -> str:
     return (await host.call("Bash", {"command": f"cd {quote(tree.shown_as)} && {command}"})).text
 
 
-def _done(now: Record) -> Json | None:
+def _done(record: Record) -> Json | None:
     """Give what the set-up for the newest request came to, the first time; None before it ran."""
-    mine = (entry for entry in now.entries[now.last(Move.REQUESTED).n :] if entry.kind == PREPARED)
+    mine = (entry for entry in record.entries[record.last(Move.REQUESTED).n :] if entry.kind == PREPARED)
     return next((entry.body for entry in mine), None)

@@ -19,11 +19,11 @@ def row_of(agent: AgentChanged) -> Row:
 class Progress:
     """Collects events and shows them; the dialogue decides how often a comment is really edited."""
 
-    def __init__(self, desk: Desk, now: Record) -> None:
+    def __init__(self, desk: Desk, record: Record) -> None:
         self._desk = desk
-        self._stage = now.stage
-        self._ask = now.thread.ask
-        self._mode = str(working_mode(desk, now))
+        self._stage = record.stage
+        self._ask = record.thread.ask
+        self._mode = str(working_mode(desk, record))
         self._todos: tuple[tuple[str, str], ...] = ()
         self._rows: dict[str, Row] = {}
         self._calls = 0

@@ -6,11 +6,11 @@ from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
 
 
-async def perform(desk: Desk, now: Record) -> Done:
+async def perform(desk: Desk, record: Record) -> Done:
     """Show the newest plan and record where it is shown; whatever plan was shown before is no longer the one."""
-    plan = now.plan
-    proposed = await desk.dialogue.propose(plan, now.thread.ask)
-    older = [now.fact("shown"), *[await desk.dialogue.shown(ask) for ask in now.lost]]
+    plan = record.plan
+    proposed = await desk.dialogue.propose(plan, record.thread.ask)
+    older = [record.fact("shown"), *[await desk.dialogue.shown(ask) for ask in record.lost]]
     why = comment.superseded(plan) if plan.changed or plan.tree else comment.followed(plan)
     for shown in older:
         if shown not in {"", proposed.id}:

@@ -21,18 +21,18 @@ from bot.workflow.ledger import current
 from bot.workflow.record import Record
 
 
-async def perform(desk: Desk, now: Record) -> Done | None:
+async def perform(desk: Desk, record: Record) -> Done | None:
     """Publish what the approved plan covers; the same journal always gives the same branch and commit.
 
     None when the thread was moved meanwhile (a stop): then nothing more is done.
     """
-    _, proof = await evaluate_live(desk, now)
+    _, proof = await evaluate_live(desk, record)
     if proof is None:
         return Done(Move.WITHDRAWN)
-    if await _moved(desk, now):
+    if await _moved(desk, record):
         return None
     try:
-        made = await desk.workspace.publish(proof, await checkout(desk, now), _order(desk, now, proof))
+        made = await desk.workspace.publish(proof, await checkout(desk, record), _order(desk, record, proof))
     except OutOfScope as error:
         if hidden := desk.redactor.found("\n".join(error.paths)):
             raise SecretAdded((("a file's name", 1, hidden[0].kind),)) from error
@@ -41,7 +41,7 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     except (Refused, Conflict) as error:
         if isinstance(error, Conflict) and desk.pulls is None:
             raise  # a person at a terminal is told on the spot
-        overtaken = isinstance(error, Conflict) and _order(desk, now, proof).expected is not None
+        overtaken = isinstance(error, Conflict) and _order(desk, record, proof).expected is not None
         stage, detail = (Stage.STALE, error.what) if overtaken else (Stage.FAILED, str(error))
         move = Move.DRIFTED if overtaken else Move.FAILED
         return Done(move, {"detail": detail, "owes": desk.ended(stage, detail)})
@@ -49,19 +49,19 @@ async def perform(desk: Desk, now: Record) -> Done | None:
     if desk.pulls is None:
         owes = comment.outcome(Stage.DONE, branch=made.branch)
         return Done(Move.DELIVERED, facts | {"owes": owes}, proof.document.digest)
-    if await _moved(desk, now):
+    if await _moved(desk, record):
         return None
-    pull = await desk.pulls.ensure(_pull(desk, now, proof, made))
+    pull = await desk.pulls.ensure(_pull(desk, record, proof, made))
     facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": pull_text.published(pull)}
-    if reviews := [key for key in (entry.body["turn"] for entry in now.asked_for) if key.startswith("review-")]:
+    if reviews := [key for key in (entry.body["turn"] for entry in record.asked_for) if key.startswith("review-")]:
         facts["reviews"] = reviews
     return Done(Move.PUBLISHED, facts, proof.document.digest)
 
 
-async def _moved(desk: Desk, now: Record) -> bool:
+async def _moved(desk: Desk, record: Record) -> bool:
     """Tell whether somebody moved the thread since the work was handed over (E4)."""
     later = (await current(desk)).thread
-    return (later.stage, later.ask) != (now.thread.stage, now.thread.ask)
+    return (later.stage, later.ask) != (record.thread.stage, record.thread.ask)
 
 
 def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:
@@ -84,46 +84,46 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
     )
 
 
-def _order(desk: Desk, now: Record, proof: ApprovedPlan) -> CommitOrder:
+def _order(desk: Desk, record: Record, proof: ApprovedPlan) -> CommitOrder:
     """Say what to commit, all of it from the journal."""
-    executed, clean = now.last(Move.EXECUTED), desk.redactor.redacted
+    executed, clean = record.last(Move.EXECUTED), desk.redactor.redacted
     summary = clean(inert_message(clean(executed.body["summary"])))
-    message = pull_text.commit_message(inert_message(_title(desk, now)), proof.document, summary)
-    expected = now.base if desk.place.branch or now.onto else None
-    asked_by = now.turn.actor
+    message = pull_text.commit_message(inert_message(_title(desk, record)), proof.document, summary)
+    expected = record.base if desk.place.branch or record.onto else None
+    asked_by = record.turn.actor
     return CommitOrder(
-        _branch(desk, now),
+        _branch(desk, record),
         message,
-        now.last(Move.REQUESTED).at.replace(microsecond=0),  # the same when the work is taken up again after a push
+        record.last(Move.REQUESTED).at.replace(microsecond=0),  # the same when the work is taken up again after a push
         pull_text.co_author(asked_by.id, asked_by.login) if desk.pulls is not None else "",
         expected,
     )
 
 
-def _branch(desk: Desk, now: Record) -> str:
+def _branch(desk: Desk, record: Record) -> str:
     """Name the branch: as it was named before in this round, else by the thread (interfaces.md, Repository)."""
     place = desk.place
-    if named := place.branch or now.onto:
+    if named := place.branch or record.onto:
         return named
     if desk.pulls is None:
-        return run_branch(_title(desk, now), place.thread)
-    return thread_branch(_title(desk, now), place.thread, now.thread.round)
+        return run_branch(_title(desk, record), place.thread)
+    return thread_branch(_title(desk, record), place.thread, record.thread.round)
 
 
-def _title(desk: Desk, now: Record) -> str:
+def _title(desk: Desk, record: Record) -> str:
     """Give the thread's title, without secrets, as it was when this was asked: an edit makes no second branch."""
-    return desk.redactor.redacted(str(now.last(Move.REQUESTED).body.get("title", desk.place.title)))
+    return desk.redactor.redacted(str(record.last(Move.REQUESTED).body.get("title", desk.place.title)))
 
 
-def _pull(desk: Desk, now: Record, proof: ApprovedPlan, made: Published) -> PullOrder:
+def _pull(desk: Desk, record: Record, proof: ApprovedPlan, made: Published) -> PullOrder:
     clean = desk.redactor.redacted
-    executed, approvers = now.last(Move.EXECUTED).body, tuple(actor.login for actor in proof.verdict.by)
+    executed, approvers = record.last(Move.EXECUTED).body, tuple(actor.login for actor in proof.verdict.by)
     origin = pull_text.Origin(
-        tuple(dict.fromkeys(entry.body["login"] for entry in now.wishes)),
+        tuple(dict.fromkeys(entry.body["login"] for entry in record.wishes)),
         proof.verdict,
-        datetime.fromisoformat(now.last(Move.APPROVED).body["approved_at"]),
+        datetime.fromisoformat(record.last(Move.APPROVED).body["approved_at"]),
         executed.get("model", ""),
-        now.cost_usd if desk.world.ledger.priced else None,  # of the thread, whichever processes it took
+        record.cost_usd if desk.world.ledger.priced else None,  # of the thread, whichever processes it took
         [comment.Row(**agent) for agent in executed.get("agents", ())],
     )
     body = pull_text.pull_body(
@@ -133,7 +133,7 @@ def _pull(desk: Desk, now: Record, proof: ApprovedPlan, made: Published) -> Pull
     return PullOrder(
         made.branch,
         desk.place.default_branch,
-        inert_line(_title(desk, now)),
+        inert_line(_title(desk, record)),
         body,
         draft=orders.draft,
         labels=orders.labels,

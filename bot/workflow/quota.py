@@ -9,12 +9,12 @@ from bot.workflow.desk import Desk
 from bot.workflow.record import Record
 
 
-async def over_quota(desk: Desk, now: Record, turn: Turn) -> bool:
+async def over_quota(desk: Desk, record: Record, turn: Turn) -> bool:
     """Tell whether the turn's author has asked as often before it, on the same day, as one person may."""
     allowed = desk.orders.ask_per_day
     if not allowed:
         return False
-    here = {f"{desk.place.thread}/{entry.body['turn']}" for entry in now.entries if _counts(entry, turn)}
+    here = {f"{desk.place.thread}/{entry.body['turn']}" for entry in record.entries if _counts(entry, turn)}
     return len(here) >= allowed or len(here | set(await desk.dialogue.asked_before(turn))) >= allowed
 
 

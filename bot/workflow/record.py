@@ -295,7 +295,7 @@ class Record:
         return any(entry.kind in moves for entry in self.entries)
 
 
-def record(entries: Sequence[Entry]) -> Record:
+def replayed(entries: Sequence[Entry]) -> Record:
     """Replay a journal; raises IllegalEvent when it holds a move that the gate's table has not."""
     thread, voided = Thread(), 0
     for entry in entries:
@@ -335,15 +335,15 @@ def added(entry: Entry) -> str:
     return f"@{entry.body['login']} adds: {entry.body['text']}"
 
 
-def renewed(now: Record, turn: Turn) -> Json:
+def renewed(record: Record, turn: Turn) -> Json:
     """Give the facts of a request for all that was asked for, as made again by a turn that says no more than that."""
-    request, *additions = now.asked_for
+    request, *additions = record.asked_for
     text = "\n\n".join((request.body["text"], *map(added, additions)))
-    foreign, strangers = (any(entry.body.get(flag) for entry in now.asked_for) for flag in ("foreign", "strangers"))
+    foreign, strangers = (any(entry.body.get(flag) for entry in record.asked_for) for flag in ("foreign", "strangers"))
     again = replace(
-        turn, actor=now.turn.actor, text=text, foreign=foreign, strangers=strangers, hands=(), hidden=()
+        turn, actor=record.turn.actor, text=text, foreign=foreign, strangers=strangers, hands=(), hidden=()
     )  # whose hands were in it is journaled with the words (`wishes`)
-    return taken(again) | ({"hidden": now.hidden.to_json()} if now.hidden.count else {})
+    return taken(again) | ({"hidden": record.hidden.to_json()} if record.hidden.count else {})
 
 
 def turn_of(facts: Json) -> Turn:

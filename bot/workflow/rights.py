@@ -22,17 +22,17 @@ def may_approve(desk: Desk, turn: Turn) -> bool:
     return desk.policy.may_decide(turn.actor, turn.role, listed=turn.listed)
 
 
-def may_command(desk: Desk, now: Record, turn: Turn, verb: Verb) -> bool:
+def may_command(desk: Desk, record: Record, turn: Turn, verb: Verb) -> bool:
     """Tell whether somebody may give a command."""
     match verb:
         case Verb.APPROVE | Verb.REJECT | Verb.BUDGET | Verb.MODE:
             return may_approve(desk, turn)
         case Verb.STOP | Verb.RETRY:
-            return (turn.role or Role.NONE) >= Role.WRITE or turn.actor.id in _requesters(now)
+            return (turn.role or Role.NONE) >= Role.WRITE or turn.actor.id in _requesters(record)
         case Verb.REVISE | Verb.STATUS | Verb.HELP:
             return may_ask(desk, turn)
 
 
-def _requesters(now: Record) -> frozenset[int]:
+def _requesters(record: Record) -> frozenset[int]:
     """Give the ids of those who asked for what is, or was last, under way."""
-    return frozenset(entry.body["actor"] for entry in now.wishes) if now.has(Move.REQUESTED) else frozenset()
+    return frozenset(entry.body["actor"] for entry in record.wishes) if record.has(Move.REQUESTED) else frozenset()

@@ -55,11 +55,11 @@ class Opening:
 
 
 @asynccontextmanager
-async def open_session(desk: Desk, now: Record, opening: Opening) -> AsyncIterator[Session]:
+async def open_session(desk: Desk, record: Record, opening: Opening) -> AsyncIterator[Session]:
     """Give the session of that id on a toolhost with that access; every new request begins in plan mode (P2)."""
-    tree = await checkout(desk, now)
+    tree = await checkout(desk, record)
     async with (
-        journaled(desk, now, opening.ident) as reaching,
+        journaled(desk, record, opening.ident) as reaching,
         toolhost(desk, tree, opening.access, network := Network(opening.hosts, reaching.take)) as host,
     ):
         lines = await asyncio.to_thread(desk.world.transcripts.load, opening.ident)
@@ -71,27 +71,27 @@ async def open_session(desk: Desk, now: Record, opening: Opening) -> AsyncIterat
         context = Context(host, tree.shown_as, opening.mode, web=desk.world.web, reached=reaching)
         context.rehearse = Rehearsal(desk.workspace, tree).run
         limits = Limits(desk.orders.limits.steps, desk.orders.limits.seconds)
-        world = replace(desk.world, gate=replace(desk.world.gate, granted=now.granted))
+        world = replace(desk.world, gate=replace(desk.world.gate, granted=record.granted))
         session = Session(opening.ident, MAIN, frozen, world, tools, context, limits)
-        environment = await desk.environment(now.base)
-        crew = _crew(desk, now, session=session, place=(tree, network), environment=environment)
+        environment = await desk.environment(record.base)
+        crew = _crew(desk, record, session=session, place=(tree, network), environment=environment)
         crew.types, context.delegate, session.sent = types, crew.delegate, crew.rows
         context.light = Light(session, desk.orders.light_model).ask
         if lines:
-            await _restored(session, crew, lines, now=now)
+            await _restored(session, crew, lines, record=record)
         else:
-            _begun(desk, now, session, opening=opening, environment=environment)
-        bound(desk, now)
+            _begun(desk, record, session, opening=opening, environment=environment)
+        bound(desk, record)
         yield session
         _logged(crew)
 
 
-def _begun(desk: Desk, now: Record, session: Session, *, opening: Opening, environment: Environment) -> None:
+def _begun(desk: Desk, record: Record, session: Session, *, opening: Opening, environment: Environment) -> None:
     """Begin a new session with its task, and say in which mode it is."""
     planning = opening.mode is Mode.PLAN
     reminders = [_planning(desk.world.gate.rehearsed) if planning else prompt("approved")]
     session.begin(first_message(environment, opening.task, reminders))
-    desk.listener(ModeChanged(MAIN, opening.mode, now.turn.actor.login))
+    desk.listener(ModeChanged(MAIN, opening.mode, record.turn.actor.login))
 
 
 def _planning(commands: frozenset[str]) -> str:
@@ -101,16 +101,16 @@ def _planning(commands: frozenset[str]) -> str:
     return prompt("plan_mode") + may
 
 
-async def run_session(desk: Desk, now: Record, session: Session, permit: str = "") -> Ended | None:
+async def run_session(desk: Desk, record: Record, session: Session, permit: str = "") -> Ended | None:
     """Run a session until it rests, telling listener and thread on the way; None when the thread has moved on.
 
     `permit` is the pending call that people allowed; it runs first.
     """
-    progress = Progress(desk, now)
+    progress = Progress(desk, record)
     desk.listener(SessionStarted(session.agent, session.id))
     source = permitted(session, permit) if permit else run(session)
-    working = asyncio.ensure_future(_consumed(desk, source, progress, Saving(desk, now, session.agent)))
-    watching = asyncio.ensure_future(wait_until_moved(desk, now, session))
+    working = asyncio.ensure_future(_consumed(desk, source, progress, Saving(desk, record, session.agent)))
+    watching = asyncio.ensure_future(wait_until_moved(desk, record, session))
     showing = asyncio.ensure_future(progress.shown())
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -137,7 +137,7 @@ async def _consumed(
     raise Broken("a session ended without saying why")
 
 
-async def wait_until_moved(desk: Desk, now: Record, session: Session | None = None) -> None:
+async def wait_until_moved(desk: Desk, record: Record, session: Session | None = None) -> None:
     """Return when the thread was moved or taken over; hand what was noted while planning to the session (L4a)."""
     while desk.orders.watch_seconds:
         await desk.world.clock.sleep(desk.orders.watch_seconds)
@@ -145,28 +145,28 @@ async def wait_until_moved(desk: Desk, now: Record, session: Session | None = No
             later = await current(desk)
         except Transient:
             continue  # no word is no news: the work goes on
-        if (later.stage, later.thread.ask, later.run) != (now.stage, now.thread.ask, now.run):
+        if (later.stage, later.thread.ask, later.run) != (record.stage, record.thread.ask, record.run):
             return
         if session is not None and later.stage is Stage.PLANNING:
             session.queued += unheard(session, later)
     await asyncio.Event().wait()
 
 
-def unheard(session: Session, now: Record) -> list[str]:
+def unheard(session: Session, record: Record) -> list[str]:
     """List what people added to the newest request and the session has neither sent nor queued."""
-    additions = map(added, now.asked_for[1:])
+    additions = map(added, record.asked_for[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
     sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
     return [text for text in dict.fromkeys(additions) if text not in sent and text not in session.queued]
 
 
-def session_of(desk: Desk, now: Record) -> SessionId:
+def session_of(desk: Desk, record: Record) -> SessionId:
     """Give the session that the thread's stage works in."""
-    planned = now.stage is Stage.PLANNING or desk.orders.same_session
-    return now.planning_session if planned else now.work_session
+    planned = record.stage is Stage.PLANNING or desk.orders.same_session
+    return record.planning_session if planned else record.work_session
 
 
-async def _restored(session: Session, crew: Crew, lines: tuple[Line, ...], *, now: Record) -> None:
+async def _restored(session: Session, crew: Crew, lines: tuple[Line, ...], *, record: Record) -> None:
     """Take a saved session and its sub-agents over; what this process or the journal has booked is not booked twice."""
     ledger = session.world.ledger
     booked = dict(ledger.rows)
@@ -178,7 +178,7 @@ async def _restored(session: Session, crew: Crew, lines: tuple[Line, ...], *, no
         session.queued += crew.lost(lines)
     if any(agent == session.agent for agent, _ in booked):
         return
-    mine = (entry.body for entry in now.entries if entry.body.get("session") == session.id)
+    mine = (entry.body for entry in record.entries if entry.body.get("session") == session.id)
     spent = sum(ledger.of(agent).cost_usd for agent in (session.agent, *crew.rows))
     ledger.carried += min(spent, sum(float(body.get("cost_usd", 0)) for body in mine))
 
@@ -190,13 +190,13 @@ def _tools(desk: Desk, types: Mapping[str, AgentType]) -> Mapping[str, Tool]:
 
 
 def _crew(
-    desk: Desk, now: Record, *, session: Session, place: tuple[Checkout, Network], environment: Environment
+    desk: Desk, record: Record, *, session: Session, place: tuple[Checkout, Network], environment: Environment
 ) -> Crew:
     """Make the crew of a session; where strangers have a say, or may have, those that look are restricted (S9)."""
     orders, (tree, network) = desk.orders, place
     post = Post(session, desk.workspace, tree, environment, orders.subagent_model, network)
-    since = now.last(Move.REQUESTED).n - 1
-    untrusted = any(entry.body.get("foreign") or entry.body.get("strangers") for entry in now.entries[since:])
+    since = record.last(Move.REQUESTED).n - 1
+    untrusted = any(entry.body.get("foreign") or entry.body.get("strangers") for entry in record.entries[since:])
     return Crew(post, Size(orders.at_once, orders.in_all, orders.on_one), untrusted)
 
 

@@ -27,38 +27,38 @@ SHARE: Final = 0.1
 """What a session has cost is journaled when it is such a part of what is left of the day."""
 
 
-def bound(desk: Desk, now: Record) -> None:
+def bound(desk: Desk, record: Record) -> None:
     """Hold the session that begins, or goes on, to its own budget and to what is left of its thread's."""
-    ledger, raised = desk.world.ledger, _raised(now)
-    elsewhere = max(0.0, (now.cost_usd or 0.0) - ledger.cost_usd)
-    ledger.budget_usd = min(raised or desk.orders.budget_usd, max(0.0, _of_thread(desk, now) - elsewhere))
+    ledger, raised = desk.world.ledger, _raised(record)
+    elsewhere = max(0.0, (record.cost_usd or 0.0) - ledger.cost_usd)
+    ledger.budget_usd = min(raised or desk.orders.budget_usd, max(0.0, _of_thread(desk, record) - elsewhere))
 
 
-async def move_if_spent(desk: Desk, now: Record, session: SessionId) -> Done | None:
+async def move_if_spent(desk: Desk, record: Record, session: SessionId) -> Done | None:
     """Give the move that ends the work where its thread, or its repository today, has nothing left to spend.
 
     None where both have; then the session is held to what is left of the day, as others spend it too.
     """
-    spent, budget = now.cost_usd or 0.0, _of_thread(desk, now)
+    spent, budget = record.cost_usd or 0.0, _of_thread(desk, record)
     reason = ""
     if spent >= budget:
         reason = f"this thread has spent ${spent:.2f} of its budget of ${budget:.2f} (budget.thread_usd)"
     elif desk.pulls is not None:
-        day = _Day(desk, now, session)
+        day = _Day(desk, record, session)
         await day.read()
         reason = day.reason
         desk.world.ledger.beyond, desk.world.ledger.reason = day.closed, reason
     return Done(Move.LIMITED, {"detail": reason, "owes": desk.ended(Stage.LIMIT, reason)}) if reason else None
 
 
-async def estimated(desk: Desk, now: Record, planning_usd: float) -> str:
+async def estimated(desk: Desk, record: Record, planning_usd: float) -> str:
     """Say roughly what the work of a plan that was just made will cost, as far as the journals of a day tell."""
     try:
         threads = await desk.journal.since(desk.world.clock.now() - timedelta(days=1))
     except Transient:
         threads = {}
     costs = [cost for entries in threads.values() for cost in _executions(entries)]
-    before = _costs(now.entries)[now.planning_session]
+    before = _costs(record.entries)[record.planning_session]
     return comment.estimate(costs, before + planning_usd)
 
 
@@ -82,7 +82,7 @@ class _Day:
     """What a repository has spent today, as one of its sessions knows it."""
 
     desk: Desk
-    now: Record
+    record: Record
     session: SessionId
     _journaled: float = 0.0
     _before: float = field(init=False)
@@ -95,7 +95,7 @@ class _Day:
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self._before, self._from = self._unjournaled(), self.now.position
+        self._before, self._from = self._unjournaled(), self.record.position
 
     async def closed(self) -> str:
         """Say why no further call may go out; "" where one may. What cannot be read now is taken as it was."""
@@ -141,9 +141,9 @@ class _Day:
         """Journal what this session has cost, where that weighs in what is left."""
         if self._weighs():
             cost = round(self._own, 6)
-            self.now = await note(self.desk, self.now, SPENT, {"session": self.session, "cost_usd": cost})
+            self.record = await note(self.desk, self.record, SPENT, {"session": self.session, "cost_usd": cost})
             self._journaled += cost
-            self._own_told(self.now.entries)
+            self._own_told(self.record.entries)
 
     def _own_told(self, entries: Sequence[Entry]) -> None:
         """Take in what the thread's own journal tells of this session: also an entry whose answer was lost."""
@@ -153,10 +153,10 @@ class _Day:
         self._told = told
 
 
-def _of_thread(desk: Desk, now: Record) -> float:
-    return max(desk.orders.thread_usd, _raised(now))
+def _of_thread(desk: Desk, record: Record) -> float:
+    return max(desk.orders.thread_usd, _raised(record))
 
 
-def _raised(now: Record) -> float:
+def _raised(record: Record) -> float:
     """Give what somebody raised the budget to; 0 for nobody."""
-    return float(now.fact("budget_usd", "0"))
+    return float(record.fact("budget_usd", "0"))

@@ -16,24 +16,24 @@ from bot.workflow.ledger import note, take_over
 from bot.workflow.record import HEARD, TOLD, Record
 
 
-async def replies(desk: Desk, now: Record, since: int) -> Record:
+async def replies(desk: Desk, record: Record, since: int) -> Record:
     """Tell the replies to what was taken in after the position `since`, by whoever took it in."""
-    return await _tell(desk, now, [entry for entry in now.debts if entry.kind == HEARD and entry.n > since])
+    return await _tell(desk, record, [entry for entry in record.debts if entry.kind == HEARD and entry.n > since])
 
 
-async def outcomes(desk: Desk, now: Record) -> Record:
+async def outcomes(desk: Desk, record: Record) -> Record:
     """Tell what moves owe, and replies that were left behind; raises Conflict where another look is quicker."""
-    if not (debts := now.owed(desk.world.clock.now())):
-        return now
-    return await _tell(desk, await take_over(desk, now), debts)
+    if not (debts := record.owed(desk.world.clock.now())):
+        return record
+    return await _tell(desk, await take_over(desk, record), debts)
 
 
-async def _tell(desk: Desk, now: Record, debts: Iterable[Entry]) -> Record:
+async def _tell(desk: Desk, record: Record, debts: Iterable[Entry]) -> Record:
     """Tell debts, oldest first, and record each as told; a crash in between tells nothing twice."""
     for entry in debts:
-        said = await so_far(desk, now) if entry.kind == Move.STOPPED else ""
+        said = await so_far(desk, record) if entry.kind == Move.STOPPED else ""
         if reviews := entry.body.get("reviews"):
             await desk.dialogue.reply(reviews, reply_text.dealt_with(entry.body["commit"]), entry.n)
         await desk.dialogue.tell(f"{entry.body['owes']}\n\n{said}".rstrip(), entry.n)
-        now = await note(desk, now, TOLD, {"answers": entry.n})
-    return now
+        record = await note(desk, record, TOLD, {"answers": entry.n})
+    return record

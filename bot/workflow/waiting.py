@@ -11,26 +11,26 @@ from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
 
 
-async def move_to_ask(desk: Desk, now: Record, session: Session) -> Done | None:
+async def move_to_ask(desk: Desk, record: Record, session: Session) -> Done | None:
     """Give the move to ask people, where the session waits for them and they have not answered.
 
     The transcript is where the journal is before anybody is asked: what people answer must find its call.
     """
-    asking = held(session) if _reply(now, session) is None else None
+    asking = held(session) if _reply(record, session) is None else None
     if asking is None:
         return None
     await desk.world.transcripts.save()
     return Done(Move.ASKED, {"asking": to_json(asking), "session": session.id})
 
 
-async def deliver_reply(desk: Desk, now: Record, session: Session, said: Sequence[str] = ()) -> str:
+async def deliver_reply(desk: Desk, record: Record, session: Session, said: Sequence[str] = ()) -> str:
     """Give a session what people answered, and what they said beside it; gives the id of the call that they permitted,
     which is to be run ("" for none)."""
-    reply = _reply(now, session)
+    reply = _reply(record, session)
     if reply is None:
         release(session)
         return ""
-    if shown := now.fact("question"):
+    if shown := record.fact("question"):
         await desk.dialogue.settled(shown)
     if reply.get("grant") in {Grant.ONCE, Grant.PLAN}:
         return str(reply["call"])
@@ -38,7 +38,7 @@ async def deliver_reply(desk: Desk, now: Record, session: Session, said: Sequenc
     return ""
 
 
-def _reply(now: Record, session: Session) -> Json | None:
+def _reply(record: Record, session: Session) -> Json | None:
     """Give what people answered to the call that the session waits with, whatever the rules say of it by now."""
-    found = (now.reply(session.id, call["id"]) for call in pending_calls(session.history))
+    found = (record.reply(session.id, call["id"]) for call in pending_calls(session.history))
     return next((reply for reply in found if reply is not None), None)

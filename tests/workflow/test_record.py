@@ -14,7 +14,7 @@ from bot.core.transcript import Json
 from bot.core.turn import Turn
 from bot.ports import Entry
 from bot.workflow.publishing import outgrown
-from bot.workflow.record import EXPLAINED, record, renewed, taken, turn_of
+from bot.workflow.record import EXPLAINED, renewed, replayed, taken, turn_of
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 TURN = Turn("t1", Actor(7, "ada"), "Fix it.", NOW)
@@ -42,7 +42,7 @@ PLANNED: tuple[str, Json] = (Move.PLANNED, {"ask": 1, "digest": PLAN.digest, "pl
 
 def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
     """Nothing happened yet: no plan, no facts, not finished."""
-    empty = record(())
+    empty = replayed(())
     assert (empty.stage, empty.position, empty.finished) == (Stage.LISTENING, 0, False)
     assert empty.fact("branch", "none") == "none"
     assert not empty.has(Move.PLANNED)
@@ -53,7 +53,7 @@ def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
 @pytest.mark.req("PR5", "PR6")
 def test_turn_and_plan_come_back_as_they_went_in() -> None:
     """Who asked what, and the plan document, are read from the entries without loss."""
-    now = record(journal(REQUESTED, PLANNED))
+    now = replayed(journal(REQUESTED, PLANNED))
     assert (now.stage, now.position) == (Stage.PROPOSING, 2)
     assert (now.turn.key, now.turn.actor, now.turn.text, now.turn.at) == ("t1", Actor(7, "ada"), "Fix it.", NOW)
     assert turn_of(taken(TURN)) == TURN
@@ -63,15 +63,15 @@ def test_turn_and_plan_come_back_as_they_went_in() -> None:
 
 def test_the_newest_fact_counts() -> None:
     """A fact that is told again replaces the older one; entries that are no moves carry facts too."""
-    now = record(journal(REQUESTED, ("heard", {"detail": "old"}), ("heard", {"detail": "new"})))
+    now = replayed(journal(REQUESTED, ("heard", {"detail": "old"}), ("heard", {"detail": "new"})))
     assert (now.fact("detail"), now.stage) == ("new", Stage.PLANNING)
 
 
 @pytest.mark.req("PR2")
 def test_a_retry_goes_on_in_the_same_session() -> None:
     """The planning session is named after the turn, not after the try."""
-    once = record(journal(REQUESTED))
-    again = record(journal(REQUESTED, (Move.FAILED, {"ask": 1}), (Move.RETRIED, {})))
+    once = replayed(journal(REQUESTED))
+    again = replayed(journal(REQUESTED, (Move.FAILED, {"ask": 1}), (Move.RETRIED, {})))
     assert once.planning_session == again.planning_session
     assert again.stage is Stage.PLANNING
 
@@ -99,7 +99,7 @@ def entries_of(story: str) -> tuple[Entry, ...]:
         who, _, does = word.partition(":")
         kind = {"asks": Move.REQUESTED, "adds": Move.NOTED, "keeps": Move.NOTED}.get(does)
         facts = {**taken(TURN), "actor": int(who), "kept": does == "keeps"} if kind else _MOVES[word][1]
-        ask = record(journal(*moves)).thread.ask
+        ask = replayed(journal(*moves)).thread.ask
         moves.append((kind or _MOVES[word][0], {"ask": ask, **facts}))
     return journal(*moves)
 
@@ -128,7 +128,7 @@ def entries_of(story: str) -> tuple[Entry, ...]:
 )
 def test_whose_words_are_planned_for(story: str, whose: set[int]) -> None:
     """A plan is of all whose words are in it, through every version that it builds on, until one is carried out."""
-    assert record(entries_of(story)).requesters == whose
+    assert replayed(entries_of(story)).requesters == whose
 
 
 @pytest.mark.req("X1", "S9")
@@ -137,13 +137,13 @@ def test_a_request_that_is_renewed_asks_for_all_of_it() -> None:
     the old one began on is left behind."""
     first = {**taken(replace(TURN, hidden=("<!-- a -->",))), "base": "a" * 40, "onto": "plangate/1-old", "title": "T"}
     more = taken(Turn("t2", Actor(8, "ben"), "Note it.", NOW, foreign=True, strangers=True, hidden=("<!-- b -->",)))
-    now = record(journal((Move.REQUESTED, first), (Move.NOTED, more)))
+    now = replayed(journal((Move.REQUESTED, first), (Move.NOTED, more)))
     again = renewed(now, Turn("t3", Actor(9, "cem"), "@plangate retry", NOW + timedelta(hours=1)))
     assert (again["turn"], again["turn_at"]) == ("t3", (NOW + timedelta(hours=1)).isoformat())
     assert (again["actor"], again["login"], again["text"]) == (7, "ada", "Fix it.\n\n@ben adds: Note it.")
     assert (again["foreign"], again["strangers"], again["hidden"]["count"]) == (True, True, 2)
     assert not {"base", "onto", "title", "hands"} & again.keys()
-    plain = renewed(record(journal(REQUESTED)), Turn("t3", Actor(9, "cem"), "@plangate retry", NOW))
+    plain = renewed(replayed(journal(REQUESTED)), Turn("t3", Actor(9, "cem"), "@plangate retry", NOW))
     assert plain == {**taken(TURN), "turn": "t3"}
 
 
@@ -151,8 +151,8 @@ def test_a_request_that_is_renewed_asks_for_all_of_it() -> None:
 def test_a_round_is_finished_when_the_people_know() -> None:
     """An outcome that is owed is a debt: until it is told, the same request goes on instead of beginning anew."""
     answered = (Move.ANSWERED, {"ask": 1, "answer": "Yes.", "owes": "Yes."})
-    owing = record(journal(REQUESTED, answered))
-    told = record(journal(REQUESTED, answered, ("told", {"answers": 2})))
+    owing = replayed(journal(REQUESTED, answered))
+    told = replayed(journal(REQUESTED, answered, ("told", {"answers": 2})))
     assert (owing.finished, [entry.n for entry in owing.debts]) == (False, [2])
     assert (told.finished, told.debts) == (True, ())
 
@@ -160,7 +160,7 @@ def test_a_round_is_finished_when_the_people_know() -> None:
 @pytest.mark.req("PR3")
 def test_a_reply_is_left_behind_after_two_minutes() -> None:
     """What a move owes is told by any look; a reply at first by whoever took the word in."""
-    now = record(journal(REQUESTED, (Move.FAILED, {"ask": 1, "owes": "No."}), ("heard", {"owes": "Help."})))
+    now = replayed(journal(REQUESTED, (Move.FAILED, {"ask": 1, "owes": "No."}), ("heard", {"owes": "Help."})))
     assert [entry.n for entry in now.owed(NOW)] == [2]
     assert [entry.n for entry in now.owed(NOW + timedelta(minutes=3))] == [2, 3]
 
@@ -170,33 +170,33 @@ def test_a_kept_turn_begins_when_approved_work_is_over() -> None:
     """A turn that came while approved work ran waits for its end, whatever that is."""
     failed = (Move.FAILED, {"ask": 1})
     noted = (Move.NOTED, {"turn": "t2", "kept": True})
-    assert not record(journal(REQUESTED, noted)).takes_kept
-    assert record(journal(REQUESTED, noted, failed)).takes_kept
-    assert not record(journal(REQUESTED, failed)).takes_kept
+    assert not replayed(journal(REQUESTED, noted)).takes_kept
+    assert replayed(journal(REQUESTED, noted, failed)).takes_kept
+    assert not replayed(journal(REQUESTED, failed)).takes_kept
 
 
 @pytest.mark.req("L5")
 def test_the_cost_is_the_sum_of_what_was_journaled() -> None:
     """All entries count, whichever process wrote them; where nothing was priced the cost is unknown, not zero."""
     planned = (Move.PLANNED, PLANNED[1] | {"cost_usd": 0.25})
-    assert record(journal(REQUESTED, planned, ("heard", {"cost_usd": 0.5}))).cost_usd == 0.75
-    assert record(journal(REQUESTED, PLANNED)).cost_usd is None
+    assert replayed(journal(REQUESTED, planned, ("heard", {"cost_usd": 0.5}))).cost_usd == 0.75
+    assert replayed(journal(REQUESTED, PLANNED)).cost_usd is None
 
 
 @pytest.mark.req("E4")
 def test_the_newest_run_is_at_the_thread() -> None:
     """Whoever began, or took over, is named; a thread that no job was at names nobody."""
     begun = (Move.REQUESTED, REQUESTED[1] | {"run": "7"})
-    assert record(journal(begun)).run == "7"
-    assert record(journal(begun, ("taken", {"run": "8"}), ("heard", {}))).run == "8"
-    assert record(journal(REQUESTED)).run == ""
+    assert replayed(journal(begun)).run == "7"
+    assert replayed(journal(begun, ("taken", {"run": "8"}), ("heard", {}))).run == "8"
+    assert replayed(journal(REQUESTED)).run == ""
 
 
 def test_a_journal_with_an_impossible_move_is_refused() -> None:
     """What the gate would not have let in is not believed because it is stored."""
     approved = (Move.APPROVED, {"ask": 1, "digest": PLAN.digest})
     with pytest.raises(IllegalEvent):
-        record(journal(REQUESTED, approved))
+        replayed(journal(REQUESTED, approved))
 
 
 @pytest.mark.req("PR1", "PR5")
@@ -216,6 +216,6 @@ def test_why_a_plan_waits_is_said_of_each_plan() -> None:
     proposed = (Move.PROPOSED, {"ask": 2, "digest": PLAN.digest})
     first = (REQUESTED, PLANNED, proposed, (EXPLAINED, {"reasons": "too low"}))
     second = (REQUESTED, (Move.PLANNED, {**PLANNED[1], "ask": 4}), (Move.PROPOSED, {**proposed[1], "ask": 5}))
-    assert record(journal(*first[:3])).explained == ""
-    assert record(journal(*first, ("heard", {}))).explained == "too low"
-    assert record(journal(*first, *second)).explained == ""
+    assert replayed(journal(*first[:3])).explained == ""
+    assert replayed(journal(*first, ("heard", {}))).explained == "too low"
+    assert replayed(journal(*first, *second)).explained == ""

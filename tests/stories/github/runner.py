@@ -22,7 +22,7 @@ from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.github.credentials import job_token
 from bot.testing.github.world import ACTIONS_BOT
 from bot.testing.host import received
-from bot.workflow.record import Record, record
+from bot.workflow.record import Record, replayed
 from tests.stories.github.ground import HOME, PATIENCE, Hub, Model
 from tests.stories.ground import PROGRAM, bare, processes, until
 
@@ -88,7 +88,7 @@ def journal_of(hub: Hub, settings: Settings, home: Path, number: int) -> Record:
     repository, clock = hub.world.repository(HOME), SystemClock()
     refs = ThreadRefs(Remote(f"{hub.github.server_url}/{HOME}.git"), home / "reading.git", clock)
     journal = GitJournal(refs, RepositoryId(repository.id), key=key_of(settings), clock=clock)
-    return record(asyncio.run(journal.read(ThreadNumber(number))))
+    return replayed(asyncio.run(journal.read(ThreadNumber(number))))
 
 
 @dataclass(slots=True)

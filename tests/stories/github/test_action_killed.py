@@ -65,14 +65,14 @@ def _dies(runs: Runs, run: Run, name: str) -> None:
         pause.go_on()
 
 
-def _whole(runs: Runs, now: Record) -> None:
+def _whole(runs: Runs, record: Record) -> None:
     """Hold exactly one of everything, with the fix in it; no job that ended by itself failed."""
     exactly_one(runs)
     (branch,) = runs.branches()
     assert "total >= FREE_FROM" in runs.file(branch, FIXED)
-    assert now.stage is Stage.IN_REVIEW
-    assert not now.debts
-    moves = [entry.kind for entry in now.entries]
+    assert record.stage is Stage.IN_REVIEW
+    assert not record.debts
+    moves = [entry.kind for entry in record.entries]
     assert [moves.count(move) for move in (Move.REQUESTED, Move.PROPOSED, Move.PUBLISHED)] == [1, 1, 1]
     assert [run.log for run in runs.every if run.process.returncode not in {0, -9}] == []
     for each in runs.every:

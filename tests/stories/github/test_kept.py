@@ -62,9 +62,9 @@ def spent(story: Story, session: SessionId, folder: Path) -> float:
     return sum(float(line.body.get("cost_usd") or 0.0) for line in lines)
 
 
-def journaled(now: Record, session: SessionId) -> float:
+def journaled(record: Record, session: SessionId) -> float:
     """Sum what the journal says that a session has cost."""
-    return sum(float(entry.body["cost_usd"]) for entry in now.entries if entry.body.get("session") == session)
+    return sum(float(entry.body["cost_usd"]) for entry in record.entries if entry.body.get("session") == session)
 
 
 @pytest.mark.long
@@ -83,17 +83,19 @@ async def test_goes_on_from_the_last_half_minute(story: Story, tmp_path: Path) -
         asked = story.model.worked
         del story.model.pauses["w2"]
         async with other_disk(story, tmp_path / "other") as other:
-            now = await other.look(story.address())
+            record = await other.look(story.address())
     finally:
         before.go_on()
         lost.go_on()
         await asyncio.gather(looking, return_exceptions=True)
-    assert now.stage is Stage.IN_REVIEW
+    assert record.stage is Stage.IN_REVIEW
     assert story.model.worked == asked + 1
     (branch,) = story.branches()
     assert "total >= FREE_FROM" in story.file(branch, FIXED)
     exactly_one(story)
-    assert journaled(now, now.work_session) == pytest.approx(spent(story, now.work_session, tmp_path), abs=1e-5)
+    assert journaled(record, record.work_session) == pytest.approx(
+        spent(story, record.work_session, tmp_path), abs=1e-5
+    )
 
 
 @pytest.mark.long
@@ -130,14 +132,14 @@ async def test_nothing_is_counted_twice(story: Story, tmp_path: Path) -> None:
     story.model.work = FIX
     story.says("will", "@plangate retry")
     async with other_disk(story, tmp_path / "other") as other:
-        now = await other.look(story.address())
-    assert now.stage is Stage.IN_REVIEW
-    assert now.last(Move.FAILED).body["cost_usd"] > 0
-    work, planning = (spent(story, each, tmp_path) for each in (now.work_session, now.planning_session))
-    assert journaled(now, now.work_session) == pytest.approx(work, abs=1e-5)
-    assert now.cost_usd == pytest.approx(work + planning, abs=1e-5)
+        record = await other.look(story.address())
+    assert record.stage is Stage.IN_REVIEW
+    assert record.last(Move.FAILED).body["cost_usd"] > 0
+    work, planning = (spent(story, each, tmp_path) for each in (record.work_session, record.planning_session))
+    assert journaled(record, record.work_session) == pytest.approx(work, abs=1e-5)
+    assert record.cost_usd == pytest.approx(work + planning, abs=1e-5)
     (pull,) = story.pulls()
-    assert f"${now.cost_usd:.2f}" in pull.text.body
+    assert f"${record.cost_usd:.2f}" in pull.text.body
 
 
 @pytest.mark.long
