@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# What a campaign holds is asserted there: a failure after an hour has to say what it saw.
+pytest.register_assert_rewrite("tests.stories.github.deaths", "tests.stories.github.moments")
+
 _OF_THE_MACHINE = ("ANTHROPIC_", "CLAUDE_", "GH_", "GIT_", "GITHUB_", "OTEL_", "PLANGATE_")
 _PROXIES = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}
 
@@ -25,8 +28,6 @@ def pytest_configure() -> None:
         if name.startswith(_OF_THE_MACHINE) or name.lower() in _PROXIES:
             del os.environ[name]
     os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
-    # What a campaign holds is asserted there: a failure after an hour has to say what it saw.
-    pytest.register_assert_rewrite("tests.stories.github.deaths", "tests.stories.github.moments")
 
 
 # Every day the same examples, so that a red build is red for everybody; a campaign draws new ones and says how to
