@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self, TextIO
+from uuid import uuid4
 
 from bot.agent.limits import Ledger
 from bot.agent.session import AtHand, World
@@ -100,7 +101,7 @@ class GitHubHost:
     """The repositories to serve; empty for all that the credentials reach."""
     clock: Clock = field(default_factory=SystemClock)
     run: str = field(default="", kw_only=True)
-    """The run of GitHub Actions that this process is a job of."""
+    """The run of GitHub Actions that this process is a job of; elsewhere a name that it makes for itself (E4)."""
     redactor: Redactor = field(default_factory=Redactor, kw_only=True)
     """Knows the settings' secrets from the beginning, and tokens as they are made."""
     counters: Counters = field(default_factory=Counters, kw_only=True)
@@ -115,6 +116,7 @@ class GitHubHost:
         """Make sure that there are credentials."""
         if not self.redactor.values:
             self.redactor = redactor_for(self.settings)
+        self.run = self.run or f"process-{uuid4().hex[:12]}"
         self.connections = Connections(self.settings, self.clock, self.redactor)
         self._polling = Polling(self.connections)
         self.model = model_of(self.settings, self.clock)
@@ -157,7 +159,9 @@ class GitHubHost:
         """
         at = repository.Address(address.owner, address.name)
         reached = await self.connections.reach(address.installation, address.repository, at)
-        if run and await runs.over(self.connections.watcher(address.installation, address.repository), at, run):
+        if run.isdigit() and await runs.over(
+            self.connections.watcher(address.installation, address.repository), at, run
+        ):
             return True
         moved = await asyncio.to_thread(reached.refs.moved, ThreadNumber(address.number))
         return moved < self.clock.now() - STILL

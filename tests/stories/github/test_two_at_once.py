@@ -1,4 +1,4 @@
-"""Two jobs look at one thread at the same time: what is to be said on it is said once (E4)."""
+"""Two jobs, or two services, look at one thread at the same time: what is to be said on it is said once (E4)."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ from tests.stories.github.moments import exactly_one
 pytestmark = [
     pytest.mark.long,
     pytest.mark.req("E1", "E4", "PR2"),
-    pytest.mark.parametrize("mortal", ("action",), indirect=True),
+    pytest.mark.parametrize("mortal", ("action", "service"), indirect=True),
 ]
 
 
@@ -26,7 +26,8 @@ def at_once(mortal: Mortal, number: int) -> list[Record | BaseException]:
             return await host.look(mortal.address(number))
 
     async def both() -> list[Record | BaseException]:
-        hosts = (mortal.host(f"late-{n}", run=str(n)) for n in (8_000_001, 8_000_002))
+        runs = ("8000001", "8000002") if mortal.action else ("", "")
+        hosts = (mortal.host(f"late-{n}", run=run) for n, run in enumerate(runs))
         return await asyncio.gather(*map(look, hosts), return_exceptions=True)
 
     return asyncio.run(both())
@@ -39,6 +40,15 @@ def test_what_a_dead_job_owed(mortal: Mortal) -> None:
     found = at_once(mortal, life.number)
     assert [type(each) for each in found].count(Conflict) == 1
     exactly_one(mortal, life.number)
+
+
+def test_a_plan_that_was_never_shown(mortal: Mortal) -> None:
+    """Whoever made it died: one of two shows it."""
+    life = Life(mortal, random.Random(0), [Death(Boundary("comment", "<!-- plangate:1 plan ", 0), done=False)])
+    life.until_dead()
+    found = at_once(mortal, life.number)
+    assert [type(each) for each in found].count(Conflict) == 1
+    assert len(mortal.plans(life.number)) == 1
 
 
 def test_a_yes_that_does_not_count(mortal: Mortal) -> None:
