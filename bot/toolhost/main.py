@@ -94,10 +94,9 @@ def main() -> None:
     source, target = _private_pipes()
     # The first process of a sandbox is deaf to its tools as long as it has no handlers (pid_namespaces(7)).
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if os.getpid() != 1:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    wakers = () if os.getpid() == 1 else (_ended_by_signal(),)
     writer = Writer(target)
-    incoming = lines(source)
+    incoming = lines(source, *wakers)
     harden()
     try:
         host = _host(next(incoming, b""))
@@ -115,6 +114,15 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         host.children.end_all()
         os._exit(0)
+
+
+def _ended_by_signal() -> int:
+    """Let SIGTERM end this program, and give a pipe that tells of it: a signal that comes just before a read begins
+    would not interrupt that (signal.set_wakeup_fd)."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    told, teller = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(teller)
+    return told
 
 
 def _private_pipes() -> tuple[int, int]:

@@ -11,6 +11,7 @@ Unicode.
 import json
 import os
 import re
+import select
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -76,11 +77,14 @@ class Oversized(NamedTuple):
     id: int | None
 
 
-def lines(source: int) -> Iterator[bytes | Oversized]:
-    """Yield the lines of a file descriptor until its end, each without its newline; a torn last line is dropped."""
+def lines(source: int, *wakers: int) -> Iterator[bytes | Oversized]:
+    """Yield the lines of a file descriptor until its end, each without its newline; a torn last line is dropped.
+
+    Whatever can be read from `wakers` lets handlers of signals run before it waits any longer.
+    """
     pieces: list[bytes] = []
     length = 0
-    while piece := os.read(source, _PIECE):
+    while piece := _piece(source, wakers):
         *whole, rest = piece.split(b"\n")
         for end in whole:
             yield _line(pieces, end, length)
@@ -88,6 +92,12 @@ def lines(source: int) -> Iterator[bytes | Oversized]:
         length += len(rest)
         if rest and (length <= LONGEST_LINE or not pieces):
             pieces.append(rest)
+
+
+def _piece(source: int, wakers: tuple[int, ...]) -> bytes:
+    if wakers:
+        select.select([source, *wakers], [], [])
+    return os.read(source, _PIECE)
 
 
 def _line(pieces: list[bytes], end: bytes, length: int) -> bytes | Oversized:
