@@ -39,13 +39,13 @@ def parameters(
         "model": spec.id,
         "max_tokens": limit,
         "system": marked_last(request.system),
-        "tools": list(request.tools),
+        "tools": _tools(request.tools, spec),
         "messages": marked(request.messages),
         **_thinking(spec, request.role, limit),
     }
     if spec.efforts:
         built["output_config"] = {"effort": _effort(request, spec)}
-    if request.schema is not None:
+    if request.schema is not None and spec.structured:
         form = {"format": {"type": "json_schema", "schema": request.schema}}
         built["output_config"] = built.get("output_config", {}) | form
     if request.user_id:
@@ -72,6 +72,13 @@ def _light(request: ModelRequest, spec: ModelSpec, *, cap: int | None, extra: Ma
     if request.user_id:
         built["metadata"] = {"user_id": request.user_id}
     return {**built, "extra_body": dict(extra)} if extra else built
+
+
+def _tools(tools: Sequence[Json], spec: ModelSpec) -> list[Json]:
+    """Give the tools; to a model that takes no strict ones, none is strict."""
+    if spec.structured:
+        return list(tools)
+    return [{key: value for key, value in tool.items() if key != "strict"} for tool in tools]
 
 
 def _effort(request: ModelRequest, spec: ModelSpec) -> str:

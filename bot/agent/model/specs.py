@@ -50,6 +50,8 @@ class ModelSpec:
     """Whether it makes a signed summary of a conversation on demand (C3)."""
     clears: bool = True
     """Whether old tool results can be cleared by the service (C2)."""
+    structured: bool = True
+    """Whether it takes strict tools and a schema for its answer (M5)."""
 
 
 _HAIKU_LONG = Prices(0.50, 2.50, 0.625, 1.00, 0.05)
@@ -91,9 +93,11 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def resolve(name: str) -> ModelSpec:
-    """Give the spec of an alias or an id; an unknown id gets a spec without prices, effort or thinking field."""
+    """Give the spec of an alias or an id; an unknown id gets the plainest spec, without prices."""
     model = ALIASES.get(name, name)
-    return SPECS.get(model) or ModelSpec(model, max_output=32_000, thinking="none", efforts=(), clears=False)
+    return SPECS.get(model) or ModelSpec(
+        model, max_output=32_000, thinking="none", efforts=(), clears=False, structured=False
+    )
 
 
 def learned(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
@@ -129,6 +133,7 @@ def learned(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
         efforts=spec.efforts if can("effort") is None else tuple(level for level in EFFORTS if can("effort", level)),
         summarizes=may(spec.summarizes, "compaction", "summarize"),
         clears=may(spec.clears, "context_management", "clear_tool_uses_20250919"),
+        structured=may(spec.structured, "structured_outputs"),
     )
 
 

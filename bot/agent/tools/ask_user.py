@@ -75,4 +75,5 @@ ASK = Tool(
     input_model=AskInput,
     call=_call,
     kind=lambda _: Kind.ASK_PEOPLE,
+    strict=True,
 )

@@ -37,4 +37,5 @@ MULTI_EDIT = editing(
     "MultiEdit",
     "Make several replacements in one file, in order; either all are made or none. Rules as for Edit.",
     MultiEditInput,
+    strict=True,
 )

@@ -35,4 +35,5 @@ PLAN = Tool(
     input_model=PlanInput,
     call=_call,
     kind=lambda _: Kind.PROPOSE,
+    strict=True,
 )

@@ -1,7 +1,7 @@
 """All tools, by name, and their schemas as the model gets them (M5)."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from bot.agent.permissions import Gate
 from bot.agent.tools.ask_user import ASK
@@ -27,6 +27,14 @@ READING_WEB = (WEB_FETCH, WEB_SEARCH)
 """Beside the loop, and only where a rule opens them."""
 ALL = (*LOOKING, *EDITING, *LISTING, PLAN, ASK)
 
+_UNTOLD: Final = frozenset({"title", "description", "default"})
+"""Keywords that a model does not need."""
+_UNCOMPILED: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum", "pattern"})
+"""Keywords that no strict schema may have; a call is held to them when it comes.
+
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
+"""
+
 
 def web_tools(web: Web | None, gate: Gate) -> tuple[Tool, ...]:
     """Give the tools of the web that a session gets: those that a rule opens."""
@@ -41,28 +49,31 @@ def by_name(tools: Iterable[Tool]) -> Mapping[str, Tool]:
 
 def schemas(tools: Mapping[str, Tool]) -> tuple[Json, ...]:
     """Give the tool definitions for a request; equal tools give equal bytes."""
-    return tuple(
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "input_schema": _plain(tool.input_model.model_json_schema()),
-        }
-        for tool in tools.values()
-    )
+    return tuple(map(_definition, tools.values()))
 
 
-def _plain(schema: Any) -> Any:
-    """Drop titles, docstrings, defaults and null alternatives from a schema: the model does not need them, and each
-    prompt pays for them."""
+def _definition(tool: Tool) -> Json:
+    dropped = _UNTOLD | _UNCOMPILED if tool.strict else _UNTOLD
+    schema = _plain(tool.input_model.model_json_schema(), dropped)
+    strict = {"strict": True} if tool.strict else {}
+    return {"name": tool.name, "description": tool.description, "input_schema": schema, **strict}
+
+
+def _plain(schema: Any, dropped: frozenset[str]) -> Any:
+    """Drop some keywords and null alternatives from a schema: each prompt pays for them."""
     if isinstance(schema, list):
-        return [_plain(item) for item in schema]
+        return [_plain(item, dropped) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: value for key, value in schema.items() if key not in {"title", "description", "default"}}
+    kept = {key: value for key, value in schema.items() if key not in dropped}
     options = [option for option in kept.pop("anyOf", []) if option != {"type": "null"}]
     if options:
         kept |= options[0] if len(options) == 1 else {"anyOf": options}
-    return {
-        key: {name: _plain(inner) for name, inner in value.items()} if key in {"properties", "$defs"} else _plain(value)
-        for key, value in kept.items()
-    }
+    return {key: _inside(key, value, dropped) for key, value in kept.items()}
+
+
+def _inside(key: str, value: Any, dropped: frozenset[str]) -> Any:
+    """Go on inside of a keyword; what names properties has names, not keywords."""
+    if key in {"properties", "$defs"}:
+        return {name: _plain(inner, dropped) for name, inner in value.items()}
+    return _plain(value, dropped)

@@ -47,4 +47,5 @@ def task_tool(types: Iterable[tuple[str, str, bool]]) -> Tool:
         goes_on=True,
         queues=True,
         timeout=lambda _: 3600.0,
+        strict=True,
     )

@@ -45,6 +45,7 @@ TODO_WRITE = Tool(
     input_model=TodoWriteInput,
     call=_write,
     kind=lambda _: Kind.LIST,
+    strict=True,
 )
 
 TODO_READ = Tool(

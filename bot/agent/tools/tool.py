@@ -96,6 +96,9 @@ class Tool:
     """Whether the tool itself holds its calls back, so that all of a batch may begin at once."""
     timeout: Callable[[Any], float] = lambda _: 600.0
     """Seconds after which the call is cancelled."""
+    strict: bool = False
+    """Whether the service holds calls to the schema (M5): where a malformed one is likely, for lists of objects, or
+    dear. Not for all: their optional fields would be too many, and a grammar takes its time to be compiled."""
 
 
 def looking(name: str, description: str, input_model: type[ToolInput]) -> Tool:
@@ -110,7 +113,9 @@ def looking(name: str, description: str, input_model: type[ToolInput]) -> Tool:
     )
 
 
-def editing(name: str, description: str, input_model: type[ToolInput], *, place: str = "file_path") -> Tool:
+def editing(
+    name: str, description: str, input_model: type[ToolInput], *, place: str = "file_path", strict: bool = False
+) -> Tool:
     """Make a tool that changes a file: it runs in the toolhost, alone; `place` is the input field that names the file,
     which must have been read before where there is one."""
     return Tool(
@@ -119,6 +124,7 @@ def editing(name: str, description: str, input_model: type[ToolInput], *, place:
         input_model=input_model,
         call=lambda given, context: hosted(given, context, operation=name, stamp=place),
         kind=lambda _: Kind.EDIT,
+        strict=strict,
     )
 
 

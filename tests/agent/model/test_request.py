@@ -13,7 +13,9 @@ from bot.agent.model.request import marked, parameters
 from bot.agent.model.specs import ALIASES, SPECS, cost_usd, learned, resolve
 from bot.agent.modes import Mode
 from bot.agent.prompts import Environment, first_message, prompt, system
-from bot.agent.tools.registry import ALL, by_name, schemas
+from bot.agent.synthesis import SCHEMA
+from bot.agent.tools.registry import ALL, READING_WEB, by_name, schemas
+from bot.agent.tools.task import task_tool
 from bot.core.transcript import Json
 from bot.ports import Completed, Delta, ModelRequest, Usage
 from bot.testing.model.models import MODELS
@@ -47,6 +49,23 @@ async def test_every_model_takes_what_it_is_sent(room: Open, model: str, role: s
     assert ("output_config" in body) is bool(SPECS[model].efforts)
     assert {"temperature", "top_p", "top_k", "tool_choice", "cache_control"} & set(body) == set()
     assert completed.cost_usd is None or completed.cost_usd == pytest.approx(r.api.usage.cost_usd)
+
+
+@pytest.mark.req("M5")
+async def test_strict_tools(room: Open) -> None:
+    """Those that take lists, or are dear, are strict, and the service can compile them all with a form for the answer;
+    to a model that takes none they go out plain."""
+    made = schemas(by_name((*ALL, *READING_WEB, task_tool([("explore", "Looks.", False)]))))
+    strict = [tool["name"] for tool in made if tool.get("strict")]
+    assert strict == ["AskUserQuestion", "MultiEdit", "Task", "TodoWrite", "exit_plan_mode"]
+    r = room(lambda _: say("ok"))
+    request = replace(asking("opus"), tools=made, schema=SCHEMA)
+    await stream(r.model, request)
+    assert r.api.refusals == ()
+    assert r.api.requests[0].body["tools"] == list(made)
+    plain = parameters(replace(request, model="theirs"), resolve("theirs"))
+    assert plain["tools"] == [{key: tool[key] for key in tool if key != "strict"} for tool in made]
+    assert "output_config" not in plain
 
 
 @pytest.mark.req("M12")
@@ -329,3 +348,4 @@ async def test_a_model_is_asked_about_once(room: Open, name: str) -> None:
     assert r.model.abilities(new.id).window == 300_000
     assert (r.api.requests[0].effort, r.api.requests[0].max_tokens) == ("medium", 9_000)
     assert learned(resolve("unheard-of"), {"capabilities": None}) == resolve("unheard-of")
+    assert learned(resolve("unheard-of"), {"capabilities": {"structured_outputs": {"supported": True}}}).structured
