@@ -70,6 +70,8 @@ class Play:
 
     def __call__(self, request: ModelRequest) -> Reply | Fault:
         """Answer as the main agent or as an explorer, whichever asks."""
+        if not request.tools:
+            return say("Parse incomplete declarations as text")
         steps = self._exploring() if "sub-agent that explores" in request.system else self._main()
         return steps[request.step]
 

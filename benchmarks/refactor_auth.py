@@ -44,6 +44,8 @@ PARENT = (
 
 def policy(request):
     """Answer as whoever asks: the parent, or the sub-agent of that brief."""
+    if not request.tools:
+        return say("Split the auth module")
     first = request.texts()[0]
     script = next((steps for kind, steps in CHILDREN.items() if f"As {kind}: " in first), PARENT)
     return script[request.step]

@@ -119,7 +119,8 @@ class Terminal:
         if not self.attended:
             return Look()
         if asking.matter is Matter.PERMISSION:
-            print(f"\n{asking.tool}: {readable(asking.subject)}\n{readable(asking.why)}.", file=self.out)
+            means = f"{readable(asking.meaning)} (a model's words)\n" if asking.meaning else ""
+            print(f"\n{asking.tool}: {readable(asking.subject)}\n{means}{readable(asking.why)}.", file=self.out)
             said = _line("Allow? [y: once, p: for this plan, or why not] ", self.out)
             text = {"y": "allow", "yes": "allow", "p": "allow for this plan"}.get(said.lower(), f"deny {said}".strip())
             return Look(words=(self._words(text),))

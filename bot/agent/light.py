@@ -5,21 +5,31 @@ asks has an answer of its own for None, so that the bot works with light calls s
 decides nothing.
 """
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from bot.agent.limits import dearest
 from bot.agent.paid import paid
+from bot.agent.prompts import prompt
 from bot.agent.relay import closing
 from bot.agent.session import Session
+from bot.agent.tools.tool import Asks
 from bot.agent.turns import tokens
 from bot.core.errors import PlangateError
-from bot.core.transcript import Json, without_empty_text
+from bot.core.question import Asking
+from bot.core.transcript import Json, text_of, without_empty_text
 from bot.ports import Completed, ModelRequest
 
 PAUSES: Final = 3
 """How often an answer that the service paused is asked to go on."""
+LINE_SECONDS: Final = 20.0
+"""How long a line is waited for, tries included: whoever wants one has another to take."""
+TITLE_ROOM: Final = 72
+MEANING_ROOM: Final = 200
+_TOLD_ROOM: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +76,24 @@ class Light:
         except PlangateError as error:
             self.session.note("light", {"text": str(error)})
         return found
+
+
+async def title(light: Asks | None, asked: str, done: str) -> str:
+    """Name what was done in one line, for a pull request; "" where there is no answer, or none of that form."""
+    return await _line(light, prompt("title"), f"Asked for: {asked}\n\nDone: {done[:_TOLD_ROOM]}", TITLE_ROOM)
+
+
+async def meaning(light: Asks | None, asking: Asking) -> str:
+    """Say in one line what the call would do that people are asked to permit; "" as for `title`."""
+    return await _line(light, prompt("permission"), f"{asking.tool}: {asking.subject[:_TOLD_ROOM]}", MEANING_ROOM)
+
+
+async def _line(light: Asks | None, system: str, text: str, room: int) -> str:
+    """Ask for one line of at most `room` characters."""
+    blocks = None
+    if light is not None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINE_SECONDS):
+                blocks = await light(system, text, ())
+    line = text_of({"content": blocks or []})
+    return line if "\n" not in line and len(line) <= room else ""

@@ -64,6 +64,8 @@ class Asking:
     subject: str = ""
     """The command or path of a permission request, verbatim."""
     why: str = ""
+    meaning: str = ""
+    """What the call would do, in the words of a small model; "" where it said nothing. It decides nothing (M11)."""
 
     @property
     def closed_by_box(self) -> bool:
@@ -93,7 +95,7 @@ def from_json(value: dict[str, Any]) -> Asking:
         Question(each["text"], tuple(Option(**option) for option in each["options"]), each["header"], each["several"])
         for each in value["questions"]
     )
-    rest = {key: value[key] for key in ("tool", "subject", "why")}
+    rest = {key: value.get(key, "") for key in ("tool", "subject", "why", "meaning")}
     return Asking(Matter(value["matter"]), ToolUseId(value["call"]), questions, **rest)
 
 

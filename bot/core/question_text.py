@@ -24,7 +24,8 @@ def question_text(asking: Asking, who: str) -> str:
     """Render what a session asks: its boxes are the last ones of the text, in the order of the options."""
     if asking.matter is Matter.PERMISSION:
         about = fenced(shown(asking.subject))
-        head = f"## ⏸ May I use {code(asking.tool)}?\n\n{about}\n\nWhy I ask: {_calm(asking.why)}."
+        means = f"\n\nWhat it does, in a model's words: {_calm(asking.meaning)}" if asking.meaning else ""
+        head = f"## ⏸ May I use {code(asking.tool)}?\n\n{about}{means}\n\nWhy I ask: {_calm(asking.why)}."
         words = "`allow`, `allow for this plan` or `deny WHY`"
         how = f"Tick one box, or comment {words}. What counts is what {who} say; the work waits until then."
     else:

@@ -13,10 +13,14 @@ Orders of exactly 50 pay for shipping: `parcel/shipping.py` compares with `>` wh
 2. In `CHANGELOG.md`, add a line under "Unreleased".
 
 The failing test `tests/test_shipping.py` proves it; it needs no change."""
+NAMED: Final = "Ship orders of exactly 50 free"
+"""The title that a light call gives."""
 
 
 def policy(request: ModelRequest) -> Reply | Fault:
-    """Answer as the main agent or as a sub-agent, whichever asks."""
+    """Answer as the main agent or as a sub-agent, whichever asks; a request without tools asks for the title."""
+    if not request.tools:
+        return say(NAMED)
     if "sub-agent that explores" in request.system:
         return _explore(request)
     if "sub-agent that writes code" in request.system:

@@ -7,6 +7,7 @@ import secrets
 from dataclasses import asdict
 
 from bot.agent.events import End, Ended
+from bot.agent.light import title
 from bot.agent.plan_mode import approved, waiting
 from bot.agent.session import Session
 from bot.core import comment
@@ -19,6 +20,7 @@ from bot.workflow.approving import evaluate_live
 from bot.workflow.commands import run_command
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.keeping import checkout, hold, keep
+from bot.workflow.naming import thread_title
 from bot.workflow.network import journaled
 from bot.workflow.preparing import hosts, prepare, tidy
 from bot.workflow.progress import row_of
@@ -53,10 +55,11 @@ async def _done(desk: Desk, record: Record) -> Done | None:
             return ended
         if ended.end is not End.ANSWERED:
             return _unfinished(desk, ended)
+        named = await title(session.context.light, thread_title(desk, record), ended.text)
     checks = await _checks(desk, record)
     await tidy(desk, record)
     agents = [asdict(row_of(agent)) for agent in session.sent.values()]
-    facts = {"summary": ended.text, "checks": checks, "model": session.frozen.model, "agents": agents}
+    facts = {"title": named, "summary": ended.text, "checks": checks, "model": session.frozen.model, "agents": agents}
     return Done(Move.EXECUTED, facts, record.plan.digest)
 
 

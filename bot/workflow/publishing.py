@@ -8,7 +8,6 @@ from bot.core.approval import ApprovedPlan
 from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Move, Stage
 from bot.core.markdown.inert import inert, inert_line, inert_message
-from bot.core.names import run_branch, thread_branch
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument, contract_tier, to_json
 from bot.core.pull import PullOrder
@@ -18,6 +17,7 @@ from bot.workflow.approving import evaluate_live
 from bot.workflow.desk import Desk, Done
 from bot.workflow.keeping import checkout
 from bot.workflow.ledger import current
+from bot.workflow.naming import branch_name, pull_title
 from bot.workflow.record import Record
 
 
@@ -88,31 +88,16 @@ def _order(desk: Desk, record: Record, proof: ApprovedPlan) -> CommitOrder:
     """Say what to commit, all of it from the journal."""
     executed, clean = record.last(Move.EXECUTED), desk.redactor.redacted
     summary = clean(inert_message(clean(executed.body["summary"])))
-    message = pull_text.commit_message(inert_message(_title(desk, record)), proof.document, summary)
+    message = pull_text.commit_message(inert_message(pull_title(desk, record)), proof.document, summary)
     expected = record.base if desk.place.branch or record.onto else None
     asked_by = record.turn.actor
     return CommitOrder(
-        _branch(desk, record),
+        branch_name(desk, record),
         message,
         record.last(Move.REQUESTED).at.replace(microsecond=0),  # the same when the work is taken up again after a push
         pull_text.co_author(asked_by.id, asked_by.login) if desk.pulls is not None else "",
         expected,
     )
-
-
-def _branch(desk: Desk, record: Record) -> str:
-    """Name the branch: as it was named before in this round, else by the thread (interfaces.md, Repository)."""
-    place = desk.place
-    if named := place.branch or record.onto:
-        return named
-    if desk.pulls is None:
-        return run_branch(_title(desk, record), place.thread)
-    return thread_branch(_title(desk, record), place.thread, record.thread.round)
-
-
-def _title(desk: Desk, record: Record) -> str:
-    """Give the thread's title, without secrets, as it was when this was asked: an edit makes no second branch."""
-    return desk.redactor.redacted(str(record.last(Move.REQUESTED).body.get("title", desk.place.title)))
 
 
 def _pull(desk: Desk, record: Record, proof: ApprovedPlan, made: Published) -> PullOrder:
@@ -133,7 +118,7 @@ def _pull(desk: Desk, record: Record, proof: ApprovedPlan, made: Published) -> P
     return PullOrder(
         made.branch,
         desk.place.default_branch,
-        inert_line(_title(desk, record)),
+        inert_line(pull_title(desk, record)),
         body,
         draft=orders.draft,
         labels=orders.labels,

@@ -1,11 +1,13 @@
 """Waiting: how the session of a stage comes to wait for people, and how it goes on with what they said (L8)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from bot.agent.light import meaning
 from bot.agent.pending import held, release
 from bot.agent.session import Session
 from bot.core.gate import Move
-from bot.core.question import Grant, to_json
+from bot.core.question import Grant, Matter, to_json
 from bot.core.transcript import Json, pending_calls
 from bot.workflow.desk import Desk, Done
 from bot.workflow.record import Record
@@ -19,6 +21,8 @@ async def move_to_ask(desk: Desk, record: Record, session: Session) -> Done | No
     asking = held(session) if _reply(record, session) is None else None
     if asking is None:
         return None
+    if asking.matter is Matter.PERMISSION:
+        asking = replace(asking, meaning=await meaning(session.context.light, asking))
     await desk.world.transcripts.save()
     return Done(Move.ASKED, {"asking": to_json(asking), "session": session.id})
 

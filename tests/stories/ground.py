@@ -24,7 +24,9 @@ from bot.store.keys import key_file
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request import ModelRequest
+from bot.testing.model.server import ScriptedModel
 from bot.testing.sample import make
+from bot.testing.story import NAMED
 
 PROGRAM: Final = Path(sys.executable).with_name("plangate")
 PROMPT: Final = "Ship orders of exactly 50 for free."
@@ -240,6 +242,8 @@ class Script:
     last: str = "Orders of 50 ship free."
 
     def __call__(self, request: ModelRequest) -> Reply | Fault:
+        if not request.tools:
+            return say(NAMED)
         if not approved(request):
             return self._planning(request)
         done = len(since_approval(request))
@@ -270,6 +274,11 @@ def only_the_fix(diff: str) -> bool:
     return tuple(lines) == FIX_DIFF and diff.count("diff --git") == 1
 
 
+def newest(model: ScriptedModel) -> ModelRequest:
+    """Give the newest request of an agent: not one of a small question, which has no tools."""
+    return next(request for request in reversed(model.requests) if request.tools)
+
+
 def planning_requests(requests: tuple[ModelRequest, ...]) -> list[ModelRequest]:
-    """Keep the requests that were made before any approval."""
-    return [request for request in requests if not approved(request)]
+    """Keep the requests that agents made before any approval."""
+    return [request for request in requests if request.tools and not approved(request)]

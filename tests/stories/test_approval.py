@@ -12,7 +12,7 @@ import pytest
 from bot.testing.model.reply import Fault, Policy, Reply, call
 from bot.testing.model.request import ModelRequest
 from tests.stories.conftest import Meet
-from tests.stories.ground import FIX, FIXED, PATIENCE, PLAN, Person, Script, only_the_fix, state
+from tests.stories.ground import FIX, FIXED, PATIENCE, PLAN, Person, Script, newest, only_the_fix, state
 
 QUESTION = "Approve exactly this plan? [y/N] "
 PROMPTS = {"choice": "A number, or your own words: ", "allowance": "Allow? [y: once, p: for this plan, or why not] "}
@@ -112,7 +112,7 @@ def test_a_person_at_a_terminal_is_asked(meet: Meet, choice: str, told: str) -> 
     ended, screen = at_terminal(person, "y\n", choice=choice, allowance="not now\n")
     assert ended == 0, screen
     assert screen.index("⏸ plan mode on") < screen.index("1. From 50 on: as promised") < screen.index(QUESTION)
-    results = {result.name: result.text for result in model.requests[-1].all_results}
+    results = {result.name: result.text for result in newest(model).all_results}
     assert told in results["AskUserQuestion"]
     assert results["Bash"] == "Denied by @you, who says: not now"
 
@@ -123,7 +123,7 @@ def test_with_nobody_there_the_model_decides(meet: Meet) -> None:
     """Without a terminal nothing waits for an answer: the model is told to decide by itself."""
     person, model = meet(asks_first(Script()))
     assert person.run("--dry-run").code == 0
-    results = {result.name: result.text for result in model.requests[-1].all_results}
+    results = {result.name: result.text for result in newest(model).all_results}
     assert "Decide by yourself" in results["AskUserQuestion"]
 
 

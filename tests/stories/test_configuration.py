@@ -6,7 +6,7 @@ import pytest
 
 from bot.testing.model.reply import call
 from tests.stories.conftest import Meet
-from tests.stories.ground import FIX, Script, only_the_fix
+from tests.stories.ground import FIX, Script, newest, only_the_fix
 
 pytestmark = pytest.mark.long
 
@@ -22,11 +22,11 @@ def test_models_and_checks_are_the_projects(meet: Meet) -> None:
     (person.repository / ".github/plangate.yml").write_text("models:\n  nonsense: true\n")
     ended = person.run("--yes", "--json")
     assert ended.code == 0, ended.err
-    assert {request.model for request in model.requests} == {"claude-sonnet-5-5"}
+    assert {request.model for request in model.requests if request.tools} == {"claude-sonnet-5-5"}
     checks = [(check["command"], check["exit_code"]) for check in ended.result["checks"]]
     assert checks == [("true", 0), ("test -e README.md", 0)]
     person.run("--dry-run", "--model", "opus", prompt="Once more.")
-    assert model.requests[-1].model == "claude-opus-5-5"
+    assert newest(model).model == "claude-opus-5-5"
 
 
 @pytest.mark.soak
@@ -48,7 +48,7 @@ def test_what_the_project_denies_is_denied(meet: Meet) -> None:
     person.commit({".github/plangate.yml": "tools:\n  deny: ['Bash(echo:*)', 'Bash(echo done it > /dev/null)']\n"})
     ended = person.run("--yes", "--json")
     assert ended.code == 0
-    (refused,) = (result for result in model.requests[-1].all_results if result.name == "Bash")
+    (refused,) = (result for result in newest(model).all_results if result.name == "Bash")
     assert refused.is_error
     assert "the project's configuration denies" in refused.text
     assert only_the_fix(person.diff(ended.result["branch"]))

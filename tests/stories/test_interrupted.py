@@ -65,7 +65,7 @@ def crew(request: ModelRequest) -> Reply | Fault:
         return call("Read", file_path=FIXED) if request.step == 0 else say("It is line 10.")
     if "sub-agent that writes code" in request.system:
         return (call("Read", file_path=FIXED), FIX, say("Changed."))[min(request.step, 2)]
-    if request.step == 0:
+    if request.step == 0 and request.tools:
         return several(say("I look."), _task("explore", "Find the rule", "Where is free shipping decided, and how?"))
     return Script(work=(_task("code", "Fix it", "Compare with >= there."),))(request)
 

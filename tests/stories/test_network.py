@@ -6,7 +6,7 @@ import pytest
 
 from bot.testing.model.reply import call
 from tests.stories.conftest import Meet
-from tests.stories.ground import FIX, Script, planning_requests, until
+from tests.stories.ground import FIX, Script, newest, planning_requests, until
 
 LISTED, OTHER = "docs.example.org", "files.example.org"
 CONFIGURATION = {".github/plangate.yml": f"sandbox:\n  hosts: ['{LISTED}', '{OTHER}']\n"}
@@ -23,7 +23,7 @@ def test_a_host_that_the_plan_does_not_name(meet: Meet) -> None:
     person.commit(CONFIGURATION)
     ended = person.run("--yes", "--json")
     assert ended.code == 0, ended.err
-    (ran,) = (result for result in model.requests[-1].all_results if result.name == "Bash")
+    (ran,) = (result for result in newest(model).all_results if result.name == "Bash")
     assert "403" in ran.text
     assert ran.text.splitlines()[-1] == "egress"
     (journal,) = person.journals()
@@ -47,7 +47,7 @@ def test_no_way_out_without_a_plan_for_it(meet: Meet) -> None:
     )
     ended = person.run("--yes", "--json")
     assert ended.code == 0, ended.err
-    ran, fetched = (result for result in model.requests[-1].all_results if result.name in {"Bash", "WebFetch"})
+    ran, fetched = (result for result in newest(model).all_results if result.name in {"Bash", "WebFetch"})
     assert "Could not resolve host" in ran.text
     assert fetched.is_error
     assert fetched.text.startswith("Denied: ")

@@ -6,7 +6,7 @@ from bot.testing.model.reply import Fault, Reply, call, say, several
 from bot.testing.model.request import ModelRequest
 from bot.testing.sample import CHECK
 from tests.stories.conftest import Meet
-from tests.stories.ground import FIX, FIXED, PLAN, Script, approved, only_the_fix, processes, state
+from tests.stories.ground import FIX, FIXED, PLAN, Script, only_the_fix, planning_requests, processes, state
 
 RESULT = {
     "stage": str,
@@ -39,7 +39,7 @@ def with_a_scout(request: ModelRequest) -> Reply | Fault:
     """Send somebody to look first, then do as the plain script does."""
     if "sub-agent that explores" in request.system:
         return call("Read", file_path=FIXED) if request.step == 0 else say("parcel/shipping.py:10 is wrong.")
-    if request.step == 0:
+    if request.step == 0 and request.tools:
         asked = "Find where shipping costs are decided."
         return several(
             call("Task", subagent_type="explore", description="Find the rule", prompt=asked),
@@ -137,7 +137,7 @@ def test_work_beyond_the_plan_becomes_an_amendment(meet: Meet) -> None:
     assert "`CHANGES.txt`" in ended.err
     diff = person.diff(ended.result["branch"])
     assert ("CHANGES.txt" in diff, FIXED in diff) == (True, True)
-    assert len([request for request in model.requests if not approved(request)]) == 2
+    assert len(planning_requests(model.requests)) == 2
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ import pytest
 from bot.core.gate import Move
 from bot.testing.model.reply import call
 from tests.stories.conftest import Meet
-from tests.stories.ground import FIX, Person, Script, only_the_fix, until
+from tests.stories.ground import FIX, Person, Script, newest, only_the_fix, until
 
 CONFIGURATION: Final = ".github/plangate.yml"
 LOOK: Final = call("Bash", command="cat built/tool left.txt README.md; pwd")
@@ -30,7 +30,7 @@ def test_work_finds_what_was_set_up(meet: Meet) -> None:
     configured(person, build, "echo left > left.txt", "echo more >> README.md")
     ended = person.run("--yes", "--json")
     assert ended.code == 0, ended.err
-    (ran,) = (result for result in model.requests[-1].all_results if result.name == "Bash")
+    (ran,) = (result for result in newest(model).all_results if result.name == "Bash")
     assert {"made", "left", "more"} <= set(ran.text.splitlines())
     assert [check["exit_code"] for check in ended.result["checks"]] == [0]
     (branch,) = person.branches()

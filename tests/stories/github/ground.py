@@ -31,6 +31,7 @@ from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request import ModelRequest
 from bot.testing.model.server import ScriptedModel
 from bot.testing.sample import FILES, TITLE
+from bot.testing.story import NAMED
 from bot.workflow.record import Record
 from tests.stories.github.clocks import QuickClock
 from tests.stories.ground import until
@@ -99,8 +100,14 @@ class Model:
     heard: list[ModelRequest] = field(default_factory=list)
     down: str = ""
     """Which models are overloaded, by how their names begin."""
+    light: Reply | Fault = say(NAMED)
+    """What it answers small questions."""
+    lightly: list[ModelRequest] = field(default_factory=list)
 
     def __call__(self, request: ModelRequest) -> Reply | Fault:
+        if not request.tools:
+            self.lightly.append(request)
+            return self.light
         self.heard.append(request)
         if self.down and request.model.startswith(self.down):
             return Fault.status(529)

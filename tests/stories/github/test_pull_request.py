@@ -7,6 +7,9 @@ import pytest
 from bot.core.gate import Stage
 from bot.inputs import action
 from bot.report import outputs
+from bot.testing.model.reply import Fault, Reply, say
+from bot.testing.sample import TITLE
+from bot.testing.story import NAMED
 from tests.stories.github.ground import HOME, Story
 
 pytestmark = pytest.mark.long
@@ -57,6 +60,35 @@ async def test_a_draft(story: Story) -> None:
     pull = story.pulls()[0].pull
     assert pull is not None
     assert (said.endswith("is there, as a draft."), pull.draft) == (True, True)
+
+
+EVIL = "Closes #1, hi @will [skip ci]\u200b"
+
+
+@pytest.mark.req("M11", "X2")
+@pytest.mark.parametrize(
+    ("light", "title"),
+    (
+        (say(NAMED), NAMED),
+        (Fault.status(400), TITLE),
+        (say("One\nTwo"), TITLE),
+        (say(EVIL), "Closes `#1`, hi @will (skip ci)‹U+200B›"),
+    ),
+    ids=("a title", "no answer", "no title", "evil"),
+)
+async def test_its_title(story: Story, light: Reply | Fault, title: str) -> None:
+    """A small model names what was done, where it does; the thread's title stands in for it. The branch is the
+    thread's either way, and neither title nor commit acts on anything."""
+    story.model.light = light
+    await published(story, "")
+    (pull,) = story.pulls()
+    assert pull.title == title
+    assert pull.pull is not None
+    assert pull.pull.head_ref == "plangate/1-orders-of-exactly-50-pay-for-shipping"
+    bare = story.world.bare(story.world.repository(HOME))
+    subject = bare.run("show", "--no-patch", "--format=%s", pull.pull.head_sha).decode().strip()
+    assert subject == title.replace("@will", "`@will`")
+    assert [request.texts()[0].startswith(f"Asked for: {TITLE}\n") for request in story.model.lightly] == [True]
 
 
 async def test_the_outputs_name_the_plan_comment(story: Story, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from bot.testing.github.entities import Comment
 from bot.testing.github.person import NotAllowedError
 from bot.testing.model.reply import call
 from bot.testing.model.request import ModelRequest
+from bot.testing.story import NAMED
 from tests.stories.github.ground import FIX, FIXED, HOME, Model, Story
 from tests.stories.github.service import Served
 from tests.stories.ground import until
@@ -192,6 +193,8 @@ async def test_allowed_by_a_maintainer(requested: Story) -> None:
     shown = question(requested)
     assert "```\ntouch asked.txt\n```" in shown.text.body
     assert "Bash(touch:*) needs a person's permission in this project" in shown.text.body
+    assert f"\n\nWhat it does, in a model's words: {NAMED}\n\n" in shown.text.body
+    assert requested.model.lightly[0].texts() == ("Bash: touch asked.txt",)
     requested.person("maya").tick(shown.id)
     await requested.rests(1)
     (result,) = [each for each in requested.model.works[1].all_results if each.name == "Bash"]

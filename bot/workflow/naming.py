@@ -1,0 +1,26 @@
+"""Naming: what a branch, a commit and a pull request are called; the same journal always gives the same names."""
+
+from bot.core.gate import Move
+from bot.core.names import run_branch, thread_branch
+from bot.workflow.desk import Desk
+from bot.workflow.record import Record
+
+
+def thread_title(desk: Desk, record: Record) -> str:
+    """Give the thread's title, without secrets, as it was when this was asked: an edit makes no second branch."""
+    return desk.redactor.redacted(str(record.last(Move.REQUESTED).body.get("title", desk.place.title)))
+
+
+def pull_title(desk: Desk, record: Record) -> str:
+    """Give the title of what was done, without secrets: as it was named when that ended, else the thread's."""
+    return desk.redactor.redacted(str(record.last(Move.EXECUTED).body.get("title", ""))) or thread_title(desk, record)
+
+
+def branch_name(desk: Desk, record: Record) -> str:
+    """Name the branch: as it was named before in this round, else by the thread (interfaces.md, Repository)."""
+    place = desk.place
+    if named := place.branch or record.onto:
+        return named
+    if desk.pulls is None:
+        return run_branch(thread_title(desk, record), place.thread)
+    return thread_branch(thread_title(desk, record), place.thread, record.thread.round)
