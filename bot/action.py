@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, Protocol, TextIO
 
 from bot.clock import SystemClock
-from bot.compose.github import ThreadAddress
+from bot.compose.address import ThreadAddress
 from bot.compose.local import try_sandbox
 from bot.compose.single import host_of, thread_of, unheard
 from bot.config import redactor_for

@@ -188,7 +188,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _look(arguments: argparse.Namespace) -> int:
     """Look at one thread on GitHub once."""
-    from bot.compose.github import look_once
+    from bot.compose.single import look_once
     from bot.config import settings
     from bot.summary import cost
 

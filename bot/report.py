@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bot.compose.github import ThreadAddress
+from bot.compose.address import ThreadAddress
 from bot.core import comment
 from bot.core.gate import Move
 from bot.inputs import ActionSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.action import Job, play, run, thread_in
-from bot.compose.github import ThreadAddress
+from bot.compose.address import ThreadAddress
 from bot.core.errors import Conflict, Misconfigured, Transient
 from bot.core.gate import Stage, Thread
 from bot.inputs import ActionSettings

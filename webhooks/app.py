@@ -17,7 +17,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.requests import ClientDisconnect
 
-from bot.compose.github import GitHubHost, ThreadAddress
+from bot.compose.address import ThreadAddress
+from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
 from bot.compose.reconcile import Reconciler
 from bot.config import Settings, redactor_for

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
-from bot.compose.github import ThreadAddress
+from bot.compose.address import ThreadAddress
 from bot.core.errors import Misconfigured, Transient
 from webhooks.logs import say
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Protocol
 
-from bot.compose.github import ThreadAddress
+from bot.compose.address import ThreadAddress
 from bot.workflow.record import Record
 
 

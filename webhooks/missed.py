@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
 
-from bot.compose.github import ThreadAddress
+from bot.compose.address import ThreadAddress
 from bot.compose.reconcile import Take, Tally
 from bot.core.errors import Transient
 from webhooks.deliveries import Delivery, Inbox

@@ -16,7 +16,8 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 from tenacity.wait import wait_exponential
 
 from bot.clock import SystemClock
-from bot.compose.github import GitHubHost, ThreadAddress
+from bot.compose.address import ThreadAddress
+from bot.compose.github import GitHubHost
 from bot.config import Settings, redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError, Transient
 from bot.ports import Clock

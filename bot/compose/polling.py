@@ -9,8 +9,8 @@ from bot.core.errors import PlangateError
 from bot.github.poll import fingerprints
 
 if TYPE_CHECKING:
+    from bot.compose.address import ThreadAddress
     from bot.compose.connections import Connections
-    from bot.compose.github import ThreadAddress
 
 TOLD: Final = 2
 """At how many polls a change of a plan comment is told of."""

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from bot.compose.address import ThreadAddress
 from bot.compose.cursors import Cursors
-from bot.compose.github import GitHubHost, ThreadAddress
+from bot.compose.github import GitHubHost
 from bot.core.errors import PlangateError
 from bot.github import news
 from bot.github.door import Door

@@ -9,7 +9,7 @@ from bot.core.names import CommitId
 from bot.workflow.record import Record
 
 if TYPE_CHECKING:
-    from bot.compose.github import ThreadAddress
+    from bot.compose.address import ThreadAddress
 
 LOOKED_AT: Final = timedelta(hours=3)
 """How long a look at a thread that waits is good for: what neither poll nor reading shows is seen by the next."""

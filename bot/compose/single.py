@@ -1,12 +1,20 @@
-"""Joins the rooms for threads of one repository that is known by its name: what the Action works with."""
+"""Joins the rooms for threads that are known by name: what the Action and `run OWNER/REPO#N` work with."""
 
-from bot.compose.github import GitHubHost, ThreadAddress
+import re
+from dataclasses import replace
+from typing import TextIO
+
+from bot.compose.address import ThreadAddress
+from bot.compose.github import GitHubHost
 from bot.compose.reconcile import Reconciler
+from bot.compose.run import Run, both
 from bot.config import Settings
 from bot.core.errors import Misconfigured
 from bot.github import repository
 from bot.github.news import MOVED
 from bot.github.turns import MARKS
+from bot.terminal import Story
+from bot.workflow import engine
 
 
 def host_of(settings: Settings, name: str, run: str) -> GitHubHost:
@@ -18,6 +26,19 @@ async def thread_of(host: GitHubHost, name: str, number: int) -> ThreadAddress:
     """Give the address of one of its threads, looked up live; raises Refused where there is no such repository."""
     installation, repository_id, found = await host.find(_named(name))
     return ThreadAddress(installation, repository_id, found.owner, found.name, number)
+
+
+async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
+    """Look at one thread, named OWNER/REPO#N, as the service would; what its sessions do is written to `out`."""
+    match = re.fullmatch(r"([\w.-]+/[\w.-]+)#([1-9]\d{0,9})", thread)
+    if match is None:
+        raise Misconfigured(f"no thread: {thread!r}", where="OWNER/REPO#N", mend="write something like octo/hello#7")
+    async with GitHubHost(settings) as host:
+        address = await thread_of(host, match[1], int(match[2]))
+        story = Story(out, host.redactor)
+        async with host.desk(address) as desk:
+            final = await engine.look(replace(desk, listener=both(story.take, desk.listener)))
+            return Run(final, desk.world.ledger, story)
 
 
 async def unheard(host: GitHubHost) -> tuple[ThreadAddress, ...]:

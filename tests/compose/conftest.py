@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import GitHubHost, ThreadAddress
+from bot.compose.address import ThreadAddress
+from bot.compose.github import GitHubHost
 from bot.compose.reconcile import OVERLAP, Reconciler, Tally
 from bot.core.errors import Transient
 from bot.testing.github.clock import TurnedClock

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bot.compose.github import ThreadAddress
+from bot.compose.address import ThreadAddress
 from bot.config import GitHubSettings, Secret, Settings
 from bot.workflow.record import Record
 from webhooks.deliveries import Delivery

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from bot.compose.github import ThreadAddress
+from bot.compose.address import ThreadAddress
 from bot.workflow.record import Record
 from tests.webhooks.ground import Host, settings
 from webhooks.app import cutter, listening, run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.github import ThreadAddress
+from bot.compose.address import ThreadAddress
 from bot.compose.reconcile import Take, Tally
 from bot.core.errors import Transient
 from tests.webhooks.ground import HandClock, Host, delivery, settings, settle, thread

@@ -18,7 +18,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from bot.compose.github import GitHubHost, ThreadAddress
+from bot.compose.address import ThreadAddress
+from bot.compose.github import GitHubHost
 from bot.config import GitHubSettings, Secret, Settings
 from bot.core import marker
 from bot.core.errors import Transient

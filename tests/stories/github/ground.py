@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import pytest
 
-from bot.compose.github import GitHubHost, ThreadAddress
+from bot.compose.address import ThreadAddress
+from bot.compose.github import GitHubHost
 from bot.config import GitHubSettings, Secret, Settings
 from bot.core import marker
 from bot.core.errors import Transient

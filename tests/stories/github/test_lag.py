@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.compose.github import ThreadAddress
+from bot.compose.address import ThreadAddress
 from bot.core.errors import PlangateError, Transient
 from bot.core.gate import Stage
 from bot.testing.github.credentials import install, suspend

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from bot.compose.github import ThreadAddress
+from bot.compose.address import ThreadAddress
 from bot.compose.reconcile import Reconciler
 from bot.compose.single import unheard
 from bot.core.gate import Stage

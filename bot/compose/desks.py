@@ -1,0 +1,197 @@
+"""Makes the desk of one thread on GitHub: the rooms that its verbs work with, joined from live facts."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bot.agent.limits import Ledger
+from bot.agent.session import AtHand, World
+from bot.compose.address import ThreadAddress
+from bot.compose.connections import Connections, Reached
+from bot.compose.decoys import laid
+from bot.compose.parts import (
+    agents_of,
+    chosen_of,
+    collector_of,
+    described,
+    environment_at,
+    gate_of,
+    key_of,
+    orders_of,
+    passage_of,
+    policy_of,
+    sandbox_limits_of,
+    web_of,
+)
+from bot.config import Settings, configuration
+from bot.core.errors import Misconfigured, Refused
+from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.secrets.canary import Alarm
+from bot.core.secrets.redaction import Redactor
+from bot.github import repository
+from bot.github.dialogue import GitHubDialogue, Manners
+from bot.github.door import Door
+from bot.github.pulls import GitHubPulls
+from bot.ports import Clock, Place
+from bot.store.git_journal import GitJournal
+from bot.store.keys import MarkerSigner
+from bot.store.thread_refs import Change
+from bot.store.transcripts import SpooledTranscripts
+from bot.telemetry import Counters, Telemetry
+from bot.workflow.desk import Desk, Orders
+from bot.workspace.mirror import Mirror, mirrors
+from bot.workspace.remote import RemoteRepository
+from bot.workspace.screening import Screen
+from bot.workspace.workspace import GitWorkspace
+
+if TYPE_CHECKING:
+    from bot.agent.model.client import AnthropicModel
+    from bot.configuration import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Desks:
+    """Makes desks; nothing that is read for one is remembered for the next, so that nothing can be stale."""
+
+    settings: Settings
+    clock: Clock
+    run: str
+    """The run of GitHub Actions that this process is a job of, or a name of its own (E4)."""
+    redactor: Redactor
+    counters: Counters
+    connections: Connections
+    model: "AnthropicModel"
+
+    @asynccontextmanager
+    async def open(self, address: ThreadAddress) -> AsyncIterator[Desk]:
+        """Join everything for one thread, from live facts."""
+        at = repository.Address(address.owner, address.name)
+        reached = await self.connections.reach(address.installation, address.repository, at)
+        facts = await repository.repository(reached.door, at)
+        if facts.id != address.repository:
+            raise Refused("the delivery names another repository", where=at.path, mend="check the webhook's sender")
+        if facts.address != at:  # it was renamed since: git follows no redirect
+            reached = await self.connections.reach(address.installation, address.repository, facts.address)
+        keys, mistake = await self.configuration(reached.door, reached.at, facts.default_branch)
+        if facts.head is None:
+            mistake = "the repository has no commit yet (push one)"
+        screen, passage = Screen(self.redactor, tuple(keys.secrets.examples)), passage_of(self.settings)
+        source = await self._source(reached)
+        workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), screen, passage=passage)
+        try:
+            with laid(self.settings.data_dir) as alarm:
+                for value, kind in alarm.named:
+                    self.redactor.learn(value, kind)
+                dialogue = await self._dialogue(reached, facts, address, keys)
+                rooms = (dialogue, workspace, alarm)
+                async with reached.kept_fresh(), dialogue.held():
+                    yield await self._joined(reached, facts, keys=keys, rooms=rooms, mistake=mistake)
+        finally:
+            await workspace.close()
+
+    async def _source(self, reached: Reached) -> RemoteRepository:
+        """Say how git fetches a repository: one that is large and was never fetched, without contents of its past."""
+        if Mirror.of(reached.remote, mirrors(self.settings.data_dir)).path.exists():
+            return reached.remote
+        try:
+            size = await repository.kilobytes(reached.door, reached.at)
+        except Refused:  # a size that is not told is no reason not to work
+            return reached.remote
+        return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
+
+    async def _dialogue(
+        self, reached: Reached, facts: repository.Repository, address: ThreadAddress, keys: "Configuration"
+    ) -> GitHubDialogue:
+        made = GitHubDialogue.on(
+            reached.door,
+            reached.at,
+            ThreadNumber(address.number),
+            bot=await self.connections.bot(reached.door),
+            signer=MarkerSigner(key_of(self.settings), facts.id),
+            keys=self._manners(keys),
+            base=facts.default_branch,
+        )
+        made.told, made.members = address.told, self.connections.members(address.installation)
+        return made
+
+    async def _joined(
+        self,
+        reached: Reached,
+        facts: repository.Repository,
+        *,
+        keys: "Configuration",
+        rooms: tuple[GitHubDialogue, GitWorkspace, Alarm],
+        mistake: str,
+    ) -> Desk:
+        dialogue, workspace, alarm = rooms
+        subject = await dialogue.subject()
+        base = subject.head or facts.head or CommitId("")
+        bot = await self.connections.bot(reached.door)
+        workflows = self.connections.may_push_workflows(bot)
+        orders = replace(self._orders(keys), refusal=mistake, workflows=workflows, run=self.run)
+        world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
+        name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as
+        job = described(keys, folder=folder, repository=name, clock=self.clock)
+        return Desk(
+            Place(facts.id, dialogue.thread, subject.title, base, facts.default_branch, branch=subject.branch),
+            partial(environment_at, job, partial(_read, reached.door, reached.at, facts.default_branch)),
+            GitJournal(reached.refs, facts.id, key=key_of(self.settings), clock=self.clock, beside=beside),
+            dialogue,
+            workspace,
+            world,
+            orders,
+            policy_of(keys, bot.id),
+            GitHubPulls(reached.door, reached.at, bot),
+            Telemetry(f"{facts.id}#{dialogue.thread}", self.clock, self.counters, collector_of(self.settings)).take,
+            redactor=self.redactor,
+            agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
+        )
+
+    def _world(
+        self, reached: Reached, number: RepositoryId, thread: ThreadNumber, *, keys: "Configuration", alarm: Alarm
+    ) -> tuple[World, Change]:
+        spool = self.settings.data_dir / "transcripts"
+        transcripts = SpooledTranscripts(reached.refs, number, thread, key=key_of(self.settings), spool=spool)
+        ledger = Ledger(self._orders(keys).budget_usd)
+        at_hand = AtHand(answers=True, permits=keys.tools.requests == "comment")
+        gate, web, model = gate_of(keys, sandboxed=True), web_of(keys, self.settings), chosen_of(keys, self.model)
+        world = World(model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand, alarm, web)
+        return world, transcripts.unsaved
+
+    def _orders(self, keys: "Configuration") -> Orders:
+        given = self.settings.overrides
+        return orders_of(keys, model=given.model, max_cost_usd=given.max_cost_usd)
+
+    async def configuration(self, door: Door, at: repository.Address, branch: str) -> tuple["Configuration", str]:
+        """Read the configuration of the default branch, and what is wrong with it ("" for nothing).
+
+        Where it is wrong nothing is carried on, and whoever speaks to the bot is told (PR3).
+        """
+        given = self.settings.overrides
+        mistake = ""
+        try:
+            keys = configuration(await _read(door, at, branch, given.path) or "", given.path)
+            gate_of(keys, sandboxed=True)  # its rules can be read as well
+        except Misconfigured as error:
+            keys, mistake = configuration(""), str(error)
+        return keys.model_copy(update={"mention": given.mention}) if given.mention else keys, mistake
+
+    def _manners(self, keys: "Configuration") -> Manners:
+        approve = keys.approve
+        return Manners(
+            keys.mention,
+            frozenset(keys.ask.bots),
+            keys.ask.untrusted_context,
+            policy_of(keys, 0).role,
+            approve.users,
+            approve.teams,
+            self.settings.github.server_url,
+        )
+
+
+async def _read(door: Door, at: repository.Address, branch: str, path: str) -> str | None:
+    """Read a text file of the default branch: what a pull request says there is its author's (M2)."""
+    content = await repository.file(door, at, path, branch)
+    return None if content is None else content.decode(errors="replace")
