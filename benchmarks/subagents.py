@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from bot.agent.events import RequestStarted
+from bot.agent.frozen import Frozen
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.model.client import AnthropicModel
@@ -23,13 +24,14 @@ from bot.agent.modes import Mode
 from bot.agent.permissions import Gate
 from bot.agent.prompts import Environment, first_message, system
 from bot.agent.scheduler import merged
-from bot.agent.session import Frozen, Session, World
+from bot.agent.session import Session
 from bot.agent.subagents.crew import Crew, Size
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.subagents.making import Post
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Context
+from bot.agent.world import World
 from bot.clock import SystemClock
 from bot.core.names import AgentId, SessionId
 from bot.ports import Access

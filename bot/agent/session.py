@@ -12,13 +12,13 @@ from typing import Any
 
 from bot.agent import turns
 from bot.agent.events import AgentChanged, ModeChanged
-from bot.agent.limits import USES, Ledger, Limits, Resource, dearest
+from bot.agent.frozen import ASIDE, Frozen
+from bot.agent.limits import USES, Limits, Resource, dearest
 from bot.agent.modes import Mode
-from bot.agent.permissions import Gate
 from bot.agent.tools.tool import Context, Tool
+from bot.agent.world import World
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
-from bot.core.secrets.canary import Alarm
 from bot.core.transcript import (
     Json,
     Line,
@@ -32,68 +32,13 @@ from bot.core.transcript import (
     well_formed,
     without_empty_text,
 )
-from bot.ports import Clock, Completed, Model, Notice, Transcripts, Usage, Web
+from bot.ports import Completed, Notice, Usage
 
 ASKED = "asked"
 """The note of an answer whose calls are under way."""
-ASIDE = "aside"
-"""The note of what an answer cost that is no part of the conversation: another model may have given it."""
 DROPPED = "dropped"
 """The note of a whole answer that was not kept."""
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
-
-
-@dataclass(frozen=True, slots=True)
-class Frozen:
-    """What every request of a session sends unchanged (M1)."""
-
-    agent_type: str
-    model: str
-    system: tuple[Json, ...]
-    tools: tuple[Json, ...]
-    role: str = "main"
-    schema: Json | None = None
-    """What answers are held to by structured output (S8)."""
-
-
-def frozen_of(lines: Sequence[Line], ordered: str) -> Frozen | None:
-    """Give a saved session's frozen parts as they were sent; never rendered again (L9).
-
-    It stays with the model that answered last; where none has answered yet, the one that is ordered now is asked.
-    """
-    if not lines or lines[0].kind is not LineKind.OPENED:
-        return None
-    body = lines[0].body
-    answered = (line.body for line in reversed(lines[1:]) if line.body.get("note") != ASIDE)
-    model = next((str(body["model"]) for body in answered if "model" in body), ordered)
-    return Frozen(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))
-
-
-@dataclass(frozen=True, slots=True)
-class AtHand:
-    """Whether people are there to answer the model's questions, and its permission requests (P7)."""
-
-    answers: bool = False
-    permits: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What all sessions of one thread share."""
-
-    model: Model
-    transcripts: Transcripts
-    clock: Clock
-    gate: Gate
-    ledger: Ledger
-    user_id: str = ""
-    at_hand: AtHand = AtHand()
-    alarm: Alarm = field(default_factory=Alarm)
-    """Listens to every session of the thread (X3)."""
-    web: Web | None = None
-    """None where no rule opens a host to WebFetch."""
-    compaction: float = 0.8
-    """The share of the model's window above which older history is summarised (C1)."""
 
 
 @dataclass(slots=True)

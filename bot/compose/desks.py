@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bot.agent.limits import Ledger
-from bot.agent.session import AtHand, World
+from bot.agent.world import AtHand, World
 from bot.compose.address import ThreadAddress
 from bot.compose.connections import Connections, Reached
 from bot.compose.decoys import laid

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.agent.limits import Ledger
-from bot.agent.session import AtHand, World
+from bot.agent.world import AtHand, World
 from bot.clock import SystemClock
 from bot.compose.decoys import laid
 from bot.compose.parts import (

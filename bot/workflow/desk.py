@@ -7,7 +7,7 @@ from bot.agent.events import AgentEvent
 from bot.agent.limits import Limits
 from bot.agent.modes import Mode
 from bot.agent.prompts import Environment
-from bot.agent.session import World
+from bot.agent.world import World
 from bot.core import comment
 from bot.core.approval import Actor, ActorKind, Policy, Role
 from bot.core.gate import Move, Stage

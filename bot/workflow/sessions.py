@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.agent.events import AgentEvent, Ended, ModeChanged, SessionStarted
+from bot.agent.frozen import Frozen, frozen_of
 from bot.agent.light import Light
 from bot.agent.limits import Limits
 from bot.agent.loop import run
@@ -15,7 +16,7 @@ from bot.agent.modes import Mode
 from bot.agent.pending import permitted
 from bot.agent.prompts import Environment, first_message, prompt, system
 from bot.agent.rehearsal import Rehearsal
-from bot.agent.session import Frozen, Session, frozen_of
+from bot.agent.session import Session
 from bot.agent.subagents.crew import Crew, Size
 from bot.agent.subagents.kinds import TYPES, AgentType
 from bot.agent.subagents.making import Post

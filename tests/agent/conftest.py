@@ -10,7 +10,7 @@ from bot.agent.limits import Ledger
 from bot.agent.model.chosen import ChosenModel
 from bot.agent.model.client import AnthropicModel, Patience
 from bot.agent.permissions import Gate
-from bot.agent.session import World
+from bot.agent.world import World
 from bot.store.memory import MemoryTranscripts
 from bot.testing.model.reply import Policy
 from bot.testing.model.server import ScriptedModel

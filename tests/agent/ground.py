@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from bot.agent.events import AgentEvent, Ended
+from bot.agent.frozen import Frozen
 from bot.agent.limits import Ledger, Limits
 from bot.agent.loop import run
 from bot.agent.model.client import AnthropicModel
@@ -17,9 +18,10 @@ from bot.agent.modes import Mode
 from bot.agent.permissions import Gate
 from bot.agent.plan_mode import EXIT_PLAN_MODE
 from bot.agent.prompts import Environment, first_message, prompt, system
-from bot.agent.session import Frozen, Session, World
+from bot.agent.session import Session
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.tool import Context, Delegate, Tool
+from bot.agent.world import World
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
 from bot.ports import Abilities, Began, Model, ModelEvent, ModelRequest, ToolOutput

@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from bot.agent import dispatch
 from bot.agent.dispatch import AT_ONCE, RESULT_LIMIT
 from bot.agent.events import End, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
+from bot.agent.frozen import Frozen
 from bot.agent.limits import Ledger, Limits
 from bot.agent.loop import run
 from bot.agent.modes import Mode
 from bot.agent.permissions import Gate, Kind, Rules, parse_rule
-from bot.agent.session import Frozen, Session, World, result_block
+from bot.agent.session import Session, result_block
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.tool import Context, Progress, Step, Tool, ToolInput, relative
 from bot.agent.turns import images
+from bot.agent.world import World
 from bot.core.errors import Broken, Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json

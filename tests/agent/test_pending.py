@@ -9,11 +9,12 @@ from bot.agent.events import AgentEvent, End, Ended, ToolFinished
 from bot.agent.modes import Mode
 from bot.agent.pending import held, permitted, release
 from bot.agent.permissions import Gate, Rules, parse_rule
-from bot.agent.session import NOT_RUN, AtHand, Session
+from bot.agent.session import NOT_RUN, Session
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.ask_user import NOBODY, TO_PARENT
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.tool import Tool
+from bot.agent.world import AtHand
 from bot.core.errors import CanaryShown
 from bot.core.question import Matter
 from bot.core.secrets.canary import Alarm

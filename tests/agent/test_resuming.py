@@ -5,10 +5,11 @@ import json
 import pytest
 
 from bot.agent.events import End, Ended, ModeChanged, ToolFinished
+from bot.agent.frozen import frozen_of
 from bot.agent.light import Light
 from bot.agent.modes import Mode
 from bot.agent.plan_mode import approved, rejected
-from bot.agent.session import NOT_RUN, frozen_of
+from bot.agent.session import NOT_RUN
 from bot.agent.tools.registry import LOOKING
 from bot.core.errors import Refused
 from bot.core.names import ToolUseId

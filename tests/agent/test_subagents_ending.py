@@ -12,9 +12,9 @@ from bot.agent.events import (
     Lifecycle,
     ToolStarted,
 )
+from bot.agent.frozen import Frozen
 from bot.agent.limits import Ledger
 from bot.agent.model.specs import SPECS
-from bot.agent.session import Frozen
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.subagents.resuming import in_flight, recalled
 from bot.core.names import AgentId, SessionId

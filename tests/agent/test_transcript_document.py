@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.session import ASIDE, ASKED, DROPPED
+from bot.agent.frozen import ASIDE
+from bot.agent.session import ASKED, DROPPED
 from bot.agent.subagents.resuming import BEGAN, ENDED
 from bot.core.names import SessionId
 from bot.core.transcript import FORMAT, Json, Line, LineKind, decode

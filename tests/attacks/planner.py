@@ -8,18 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bot.agent.frozen import Frozen
 from bot.agent.limits import Ledger
 from bot.agent.model.client import AnthropicModel
 from bot.agent.modes import Mode
 from bot.agent.permissions import Decision, Gate, Kind, Ruling
 from bot.agent.prompts import Environment, system
-from bot.agent.session import Frozen, Session, World
+from bot.agent.session import Session
 from bot.agent.subagents.crew import Crew
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.subagents.making import Post
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Context
+from bot.agent.world import World
 from bot.clock import SystemClock
 from bot.core.names import AgentId, SessionId
 from bot.ports import Access, Toolhost

@@ -5,10 +5,11 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from bot.agent.frozen import Frozen, frozen_of
 from bot.agent.limits import Limits
 from bot.agent.modes import Mode
 from bot.agent.prompts import Environment, first_message, prompt, system
-from bot.agent.session import Frozen, Session, frozen_of
+from bot.agent.session import Session
 from bot.agent.subagents.kinds import AgentType
 from bot.agent.subagents.resuming import (
     AGAIN,

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.agent.events import AgentChanged, Lifecycle
-from bot.agent.session import Session, World
+from bot.agent.session import Session
 from bot.agent.subagents.kinds import AgentType
+from bot.agent.world import World
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json, Line, LineKind
 from bot.ports import ToolOutput, Usage

@@ -25,9 +25,10 @@ from bot.agent.events import (
 from bot.agent.limits import USES, Resource
 from bot.agent.monitor import Monitor
 from bot.agent.plan_mode import EXIT_PLAN_MODE
-from bot.agent.session import Session, World
+from bot.agent.session import Session
 from bot.agent.subagents.recovery import Trouble
 from bot.agent.subagents.reporting import cut, report
+from bot.agent.world import World
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId
 from bot.core.transcript import text_of, tool_calls

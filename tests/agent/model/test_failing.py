@@ -10,7 +10,7 @@ from starlette.routing import Route
 from bot.agent.events import End, Info, ToolFinished
 from bot.agent.model.client import NON_STREAMING_CAP, AnthropicModel, Patience
 from bot.agent.model.failures import status_failure
-from bot.agent.session import World
+from bot.agent.world import World
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.transcript import LineKind
 from bot.ports import Began, Completed, Delta, ModelRequest, Notice

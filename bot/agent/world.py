@@ -1,0 +1,35 @@
+"""What all sessions of one thread share."""
+
+from dataclasses import dataclass, field
+
+from bot.agent.limits import Ledger
+from bot.agent.permissions import Gate
+from bot.core.secrets.canary import Alarm
+from bot.ports import Clock, Model, Transcripts, Web
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """Whether people are there to answer the model's questions, and its permission requests (P7)."""
+
+    answers: bool = False
+    permits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What all sessions of one thread share."""
+
+    model: Model
+    transcripts: Transcripts
+    clock: Clock
+    gate: Gate
+    ledger: Ledger
+    user_id: str = ""
+    at_hand: AtHand = AtHand()
+    alarm: Alarm = field(default_factory=Alarm)
+    """Listens to every session of the thread (X3)."""
+    web: Web | None = None
+    """None where no rule opens a host to WebFetch."""
+    compaction: float = 0.8
+    """The share of the model's window above which older history is summarised (C1)."""
