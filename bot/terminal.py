@@ -26,7 +26,8 @@ from bot.agent.events import (
     ToolStarted,
 )
 from bot.core import comment
-from bot.core.approval import Actor, Candidate, Opinion, Role, Shown, Snapshot, Verdict, Way
+from bot.core.actor import Actor, Role
+from bot.core.approval import Candidate, Opinion, Shown, Snapshot, Verdict, Way
 from bot.core.codepoints import shown as readable
 from bot.core.lines import short
 from bot.core.plan import PlanDocument

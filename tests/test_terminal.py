@@ -18,7 +18,8 @@ from bot.agent.events import (
     ToolStarted,
 )
 from bot.agent.modes import Mode
-from bot.core.approval import Opinion, Outcome, Policy, Role, prove
+from bot.core.actor import Role
+from bot.core.approval import Opinion, Outcome, Policy, prove
 from bot.core.names import AgentId, CommitId, RepositoryId, ThreadNumber, ToolUseId
 from bot.core.plan import Contract, PlanDocument
 from bot.ports import Usage

@@ -6,7 +6,7 @@ from typing import Final
 from bot.clock import SystemClock
 from bot.compose.connections import WORKING, Connections
 from bot.config import GitHubSettings, Settings
-from bot.core.approval import ActorKind
+from bot.core.actor import ActorKind
 from bot.github import reach, repository
 from bot.github.door import Door
 

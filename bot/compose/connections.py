@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bot.config import Settings
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import RepositoryId
 from bot.core.secrets.redaction import Redactor

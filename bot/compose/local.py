@@ -30,7 +30,8 @@ from bot.compose.parts import (
 )
 from bot.compose.run import Run, both
 from bot.config import PATH, Settings, configuration, redactor_for
-from bot.core.approval import Policy, Role
+from bot.core.actor import Role
+from bot.core.approval import Policy
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
 from bot.core.secrets.canary import Alarm

@@ -18,7 +18,8 @@ from bot.agent.tools.registry import ALL, READING_WEB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.clock import SystemClock
 from bot.config import Identity, Settings
-from bot.core.approval import Policy, Role
+from bot.core.actor import Role
+from bot.core.approval import Policy
 from bot.core.errors import Misconfigured
 from bot.core.hosts import open_to_writes
 from bot.core.names import CommitId

@@ -9,35 +9,14 @@ Rules
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Final
 
+from bot.core.actor import Actor, ActorKind, Role
 from bot.core.errors import Broken
 from bot.core.names import SHORT_DIGEST
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
-
-
-class Role(IntEnum):
-    """A person's role on the repository, lowest first (GitHub's role_name; a custom role counts as its base role)."""
-
-    NONE = 0
-    READ = 1
-    TRIAGE = 2
-    WRITE = 3
-    MAINTAIN = 4
-    ADMIN = 5
-    NOBODY = 6
-    """More than anybody has: where it is needed, only those who are named may."""
-
-
-class ActorKind(StrEnum):
-    """What kind of account acted; only a user can approve (A2)."""
-
-    USER = "user"
-    BOT = "bot"
-    MANNEQUIN = "mannequin"
-    GONE = "gone"
 
 
 class Way(StrEnum):
@@ -97,15 +76,6 @@ class Outcome(StrEnum):
     REJECTED = "rejected"
     STALE = "stale"
     EXPIRED = "expired"
-
-
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """An account; matched by numeric id, never by login (A2)."""
-
-    id: int
-    login: str
-    kind: ActorKind = ActorKind.USER
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.approval import Actor, Reason, Verdict
+from bot.core.actor import Actor
+from bot.core.approval import Reason, Verdict
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.plan import Hidden, PlanDocument, disarmed

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from bot.core.approval import Actor, Role
+from bot.core.actor import Actor, Role
 from bot.core.names import ToolUseId
 
 ALL: Final = "That is all"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from bot.core.approval import Actor, Role
+from bot.core.actor import Actor, Role
 
 
 class Sign(StrEnum):

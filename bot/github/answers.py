@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from bot.core import marker
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.core.command import Command, Mistaken, parse
 from bot.core.errors import PlangateError
 from bot.core.markdown.visible import command_lines, mentions, visible, without_mention

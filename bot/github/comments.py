@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.core import marker
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.core.errors import Refused, Transient
 from bot.core.markdown.inert import POSTED_CHARACTERS
 from bot.core.markdown.visible import newlines

@@ -10,7 +10,8 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from bot.core import comment
-from bot.core.approval import Actor, Role, Snapshot, Verdict
+from bot.core.actor import Actor, Role
+from bot.core.approval import Snapshot, Verdict
 from bot.core.errors import PlangateError
 from bot.core.markdown.inert import inert
 from bot.core.marker import Key

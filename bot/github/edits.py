@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.github.comments import ticked, unticked
 from bot.github.door import Json
 from bot.github.people import actor, time

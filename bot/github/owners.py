@@ -6,7 +6,7 @@ https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-f
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.core.errors import PlangateError
 from bot.core.owners import owners
 from bot.github.door import Door

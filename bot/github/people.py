@@ -6,7 +6,7 @@ https://docs.github.com/en/graphql/reference/interfaces#actor
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from bot.core.approval import Actor, ActorKind
+from bot.core.actor import Actor, ActorKind
 
 WHO: Final = """
 fragment who on Actor { __typename login ... on User { databaseId } ... on Bot { databaseId } }

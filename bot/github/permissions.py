@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from bot.core.approval import Actor, ActorKind, Role
+from bot.core.actor import Actor, ActorKind, Role
 from bot.core.errors import PlangateError, Refused
 from bot.github.door import Door
 from bot.github.errors import Missing

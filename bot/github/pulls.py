@@ -6,7 +6,7 @@ https://docs.github.com/en/rest/pulls/pulls
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.core.errors import Refused, Transient
 from bot.core.names import CommitId
 from bot.core.pull import PullOrder, PullRequest

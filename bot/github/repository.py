@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from bot.core.approval import Actor, ActorKind
+from bot.core.actor import Actor, ActorKind
 from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId
 from bot.github.door import Door

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from bot.core.approval import Actor, ActorKind, Candidate, Opinion, Role, Shown, Snapshot, Way
+from bot.core.actor import Actor, ActorKind, Role
+from bot.core.approval import Candidate, Opinion, Shown, Snapshot, Way
 from bot.core.command import Command, Verb, parse
 from bot.core.errors import PlangateError
 from bot.core.markdown.visible import command_lines, may_name

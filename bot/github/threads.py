@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.core.codepoints import shown
 from bot.core.markdown.visible import visible
 from bot.core.names import CommitId, RepositoryId, ThreadNumber

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.core.approval import Actor, ActorKind, Role
+from bot.core.actor import Actor, ActorKind, Role
 from bot.core.codepoints import shown
 from bot.core.command import parse
 from bot.core.markdown.visible import command_lines, mentions, visible, without_mention

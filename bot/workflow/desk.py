@@ -9,7 +9,8 @@ from bot.agent.modes import Mode
 from bot.agent.prompts import Environment
 from bot.agent.world import World
 from bot.core import comment
-from bot.core.approval import Actor, ActorKind, Policy, Role
+from bot.core.actor import Actor, ActorKind, Role
+from bot.core.approval import Policy
 from bot.core.gate import Move, Stage
 from bot.core.names import CommitId, Digest
 from bot.core.paths import Further

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.core.errors import Broken
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, WAITS_FOR_PEOPLE, Event, Move, Stage, Thread, step
 from bot.core.names import CommitId, Digest, SessionId

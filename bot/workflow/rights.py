@@ -4,7 +4,7 @@ A command has its own people, whether they may ask or not: whoever may approve a
 they may stop.
 """
 
-from bot.core.approval import Role
+from bot.core.actor import Role
 from bot.core.command import Verb
 from bot.core.gate import Move
 from bot.core.turn import Turn

@@ -3,7 +3,8 @@
 import pytest
 from markdown_it import MarkdownIt
 
-from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
+from bot.core.actor import Actor
+from bot.core.approval import Finding, Outcome, Reason, Verdict
 from bot.core.comment import reasons
 from bot.core.markdown.inert import inert, inert_line, inert_message
 from bot.core.pull_text import Origin, pull_body

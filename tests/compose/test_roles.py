@@ -4,7 +4,7 @@ import pytest
 
 from bot.compose.parts import orders_of, policy_of
 from bot.config import configuration
-from bot.core.approval import Actor, Role
+from bot.core.actor import Actor, Role
 
 ROLES = list(Role)[:-1]
 ANN = Actor(7, "Ann")

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from bot.core.approval import Actor, ActorKind, Candidate, Opinion, Policy, Role, Shown, Snapshot, Verdict, Way
+from bot.core.actor import Actor, ActorKind, Role
+from bot.core.approval import Candidate, Opinion, Policy, Shown, Snapshot, Verdict, Way
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 

@@ -8,16 +8,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import (
-    Actor,
-    ActorKind,
     Candidate,
     Finding,
     Opinion,
     Outcome,
     Policy,
     Reason,
-    Role,
     Shown,
     Snapshot,
     Verdict,

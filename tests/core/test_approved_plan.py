@@ -9,20 +9,8 @@ from typing import Any, Final
 import pytest
 
 from bot.core import approval
-from bot.core.approval import (
-    Actor,
-    ApprovedPlan,
-    Candidate,
-    Opinion,
-    Outcome,
-    Policy,
-    Role,
-    Shown,
-    Snapshot,
-    Verdict,
-    Way,
-    prove,
-)
+from bot.core.actor import Actor, Role
+from bot.core.approval import ApprovedPlan, Candidate, Opinion, Outcome, Policy, Shown, Snapshot, Verdict, Way, prove
 from bot.core.errors import Broken
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument

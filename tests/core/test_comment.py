@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
+from bot.core.actor import Actor
+from bot.core.approval import Finding, Outcome, Reason, Verdict
 from bot.core.command import Verb
 from bot.core.comment import (
     REASONS,

@@ -7,7 +7,8 @@ from typing import Any, Final
 import pytest
 
 from bot.agent.events import End
-from bot.core.approval import Actor, Finding, Outcome, Reason, Verdict
+from bot.core.actor import Actor
+from bot.core.approval import Finding, Outcome, Reason, Verdict
 from bot.core.comment import Row, brief, followed, progress, superseded
 from bot.core.gate import Stage
 from bot.core.markdown import visible

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.core.approval import Actor, Role
+from bot.core.actor import Actor, Role
 from bot.core.names import ToolUseId
 from bot.core.question import (
     Asking,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.core.turn import Turn
 
 

@@ -4,19 +4,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from bot.core.approval import (
-    Actor,
-    ActorKind,
-    Candidate,
-    Outcome,
-    Policy,
-    Role,
-    Shown,
-    Snapshot,
-    Way,
-    against,
-    prove,
-)
+from bot.core.actor import Actor, ActorKind, Role
+from bot.core.approval import Candidate, Outcome, Policy, Shown, Snapshot, Way, against, prove
 from bot.core.gate import TRANSITIONS, Event, Move, Stage, Thread, step
 from bot.core.names import Digest
 from bot.core.plan import PlanDocument

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.core.approval import Actor, ActorKind
+from bot.core.actor import Actor, ActorKind
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.github.dialogue import GitHubDialogue, Manners

@@ -7,7 +7,8 @@ from contextlib import suppress
 import pytest
 
 from bot.core import marker
-from bot.core.approval import Actor, Finding, Outcome, Reason, Role, Verdict
+from bot.core.actor import Actor, Role
+from bot.core.approval import Finding, Outcome, Reason, Verdict
 from bot.core.errors import Conflict, Transient
 from bot.core.turn import Sign
 from bot.github.dialogue import Manners

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.github.door import Door
 from bot.github.owners import owning
 from bot.github.permissions import Roles

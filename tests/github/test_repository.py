@@ -5,7 +5,7 @@ from functools import partial
 import jwt
 import pytest
 
-from bot.core.approval import Actor, ActorKind, Role
+from bot.core.actor import Actor, ActorKind, Role
 from bot.core.errors import Misconfigured, Refused
 from bot.core.names import RepositoryId
 from bot.github.door import Door

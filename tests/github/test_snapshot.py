@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bot.core.approval import Opinion, Outcome, Policy, Reason, Role, Snapshot, Verdict, Way, evaluate
+from bot.core.actor import Role
+from bot.core.approval import Opinion, Outcome, Policy, Reason, Snapshot, Verdict, Way, evaluate
 from bot.core.names import ThreadNumber
 from bot.core.plan import PlanDocument
 from bot.github.dialogue import GitHubDialogue, Manners

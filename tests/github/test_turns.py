@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.github.news import Fresh
 from bot.github.permissions import Roles

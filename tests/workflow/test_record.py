@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.core.approval import Actor
+from bot.core.actor import Actor
 from bot.core.errors import Broken, IllegalEvent
 from bot.core.gate import Move, Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from bot.core.approval import Actor, ApprovedPlan, Candidate, Opinion, Policy, Role, Shown, Snapshot, Way, prove
+from bot.core.actor import Actor, Role
+from bot.core.approval import ApprovedPlan, Candidate, Opinion, Policy, Shown, Snapshot, Way, prove
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.ports import Checkout, CommitOrder, Published
