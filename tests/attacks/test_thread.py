@@ -9,6 +9,7 @@ from bot.core.errors import PlangateError
 from bot.core.gate import Stage
 from bot.testing.github.bare import Bare
 from bot.testing.github.faults import Fault
+from bot.testing.model.reply import Fault as Failure
 from bot.testing.model.reply import call, say
 from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, WISH, Model, Story
 
@@ -30,6 +31,7 @@ def topic(story: Story) -> int:
 @pytest.mark.req("PR2")
 async def test_a_title_that_changes(story: Story) -> None:
     """A title that is edited between push and pull request makes no second branch, and is not what was approved."""
+    story.model.light = Failure.status(400)
     await story.planned()
     title = story.issue().title
     story.reacts("maya", "+1")
@@ -75,6 +77,7 @@ async def test_the_default_branch_is_never_pushed_to(story: Story) -> None:
 @pytest.mark.req("X2")
 async def test_what_is_published_acts_on_nothing(story: Story, model: Model) -> None:
     """Neither the title nor the report closes, mentions, skips or signs anything in commit and title."""
+    model.light = Failure.status(400)
     model.work = (*FIX[:2], say("Fixes #7, thanks @octocat. [skip ci]\n\nSigned-off-by: Ada <ada@example.org>"))
     story.opens("will", title="Free shipping, closes #9 [ci skip]")
     await story.rests(1)
