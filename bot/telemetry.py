@@ -111,7 +111,7 @@ class Telemetry:
     clock: Clock
     counters: Counters
     collector: Collector = Collector()
-    _trace: str = field(default_factory=lambda: secrets.token_hex(16))
+    _trace: str = ""
     _session: str = ""
     _steps: dict[AgentId, int] = field(default_factory=dict)
     _open: dict[object, _Span] = field(default_factory=dict)
@@ -125,14 +125,12 @@ class Telemetry:
         """Note one event; never raises."""
         match event:
             case SessionStarted():
-                self._session = event.session
+                self._session, self._trace = event.session, secrets.token_hex(16)
                 self._begin("turn", "turn")
                 facts: Facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": event.agent}
                 self._begin("session", f"invoke_agent {event.agent}", facts, parent="turn")
             case RequestStarted():
-                self._steps[event.agent] = event.step
-                facts = {**self._of(event.agent), "gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic"}
-                self._begin(("request", event.agent), "chat", facts, parent=event.agent, kind=_CLIENT)
+                self._asked(event)
             case Answered():
                 self._answered(event)
             case ToolStarted():
@@ -153,19 +151,26 @@ class Telemetry:
             case _:
                 pass
 
+    def _asked(self, event: RequestStarted) -> None:
+        self._steps[event.agent] = event.step
+        facts: Facts = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic"}
+        facts = {**self._of(event.agent), **facts, "gen_ai.request.model": event.model or None}
+        name = f"chat {event.model}".strip()
+        self._begin(("request", event.agent), name, facts, parent=event.agent, kind=_CLIENT)
+
     def _answered(self, event: Answered) -> None:
         used = event.usage
         counts = {"input": used.input + used.cache_read + used.cache_write, "output": used.output}
         facts: Facts = {f"gen_ai.usage.{kind}_tokens": count for kind, count in counts.items()}
-        facts = {**facts, "gen_ai.usage.cache_read.input_tokens": used.cache_read}
+        cached: Facts = {"gen_ai.usage.cache_read.input_tokens": used.cache_read}
         facts = {**facts, "gen_ai.response.model": event.model, "plangate.cost_usd": event.cost_usd}
-        self._end(("request", event.agent), facts=facts)
+        self._end(("request", event.agent), facts={**facts, **cached})
         self.counters.add("model_requests_total", model=event.model)
         self.counters.add("cost_usd_total", event.cost_usd or 0.0)
         for kind, count in counts.items():
             self.counters.add("tokens_total", count, kind=kind)
-        told = {**self._of(event.agent), **facts}
-        LOGGER.info("step", extra={"fields": {name.rpartition(".")[2]: value for name, value in told.items()}})
+        told = {name.rpartition(".")[2]: value for name, value in facts.items()}
+        self._log("step", event.agent, **told, cached_tokens=used.cache_read)
 
     def _moved(self, row: AgentChanged) -> None:
         if row.agent not in self._open and row.state not in _OVER:
@@ -181,17 +186,18 @@ class Telemetry:
         """Close what is open, the innermost first, and send all of it."""
         failed = "" if event.end in {End.ANSWERED, End.SUSPENDED} else str(event.end)
         self.counters.add("sessions_total", end=str(event.end))
-        LOGGER.info(
-            "session", extra={"fields": {"session": self._session, "agent": event.agent, "end": str(event.end)}}
-        )
+        self._log("session", event.agent, end=str(event.end))
         for key in reversed(list(self._open)):
             self._end(key, failed)
         self._send()
-        self._trace = secrets.token_hex(16)
 
     def _send(self) -> None:
         self.collector.send(self._done)
         self._done, self._sent = [], self.clock.monotonic()
+
+    def _log(self, what: str, agent: AgentId, **facts: str | float | None) -> None:
+        ids = {"thread": self.thread, "session": self._session, "agent": agent, "step": self._steps.get(agent, 0)}
+        LOGGER.info(what, extra={"fields": {**ids, **facts}})
 
     def _of(self, agent: AgentId) -> dict[str, str | int | float | bool | None]:
         return {"plangate.session": self._session, "plangate.agent": agent, "plangate.step": self._steps.get(agent, 0)}

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import signal
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -24,9 +25,11 @@ from bot.testing.model.server import ScriptedModel
 from tests.agent.conftest import Open, room  # noqa: F401 - a fixture
 from tests.agent.crew import script, task, team
 from tests.agent.ground import HandClock, Room, drive
-from tests.stories.ground import person
+from tests.stories.ground import PATIENCE, person
+from tests.stories.test_interrupted import Held
 
 SECRET = "the-words-of-a-session"
+MODEL = "claude-opus-5-5"
 
 
 class Collected:
@@ -47,6 +50,9 @@ class Collected:
 
     def named(self, name: str) -> list[dict[str, Any]]:
         return [span for span in self.spans if span["name"] == name]
+
+    def chats(self) -> list[dict[str, Any]]:
+        return [span for span in self.spans if facts(span).get("gen_ai.operation.name") == "chat"]
 
 
 def facts(span: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +93,8 @@ async def test_a_session_is_a_tree_of_spans(room: Open) -> None:  # noqa: F811 -
     assert {span["traceId"] for span in kept.spans} == {turn["traceId"]}
     assert "parentSpanId" not in turn
     assert session["parentSpanId"] == turn["spanId"]
-    chats = kept.named("chat")
+    chats = kept.chats()
+    assert all(span["name"] == f"chat {facts(span)['gen_ai.request.model']}" for span in chats)
     requests = [span for span in chats if span["parentSpanId"] == session["spanId"]]
     assert [facts(span)["plangate.step"] for span in requests] == ["1", "2"]
     assert {facts(span)["plangate.session"] for span in requests} == {"thread-1"}
@@ -122,6 +129,10 @@ async def test_what_happened_is_counted_and_logged(
     assert 'plangate_model_requests_total{model="claude-sonnet-5-5"} 2\n' in text
     assert text.count("# TYPE plangate_tokens_total counter") == 1
     steps = [record.__dict__["fields"] for record in caplog.records if record.message == "step"]
+    for count in ("input_tokens", "output_tokens"):
+        spent = [facts(span)[f"gen_ai.usage.{count}"] for span in kept.chats()]
+        assert [str(each[count]) for each in steps] == spent
+    assert {each["thread"] for each in steps} == {"7#12"}
     assert Counter((each["session"], each["agent"], each["step"]) for each in steps) == Counter(
         ("thread-1", agent, step) for agent, step in (("main", 1), ("explore-1", 1), ("explore-2", 1), ("main", 2))
     )
@@ -157,18 +168,30 @@ def test_spans_go_out_while_a_session_goes_on() -> None:
     with served(kept.routes()) as address:
         telemetry = Telemetry("7#12", clock, Counters(), Collector(address))
         telemetry.take(SessionStarted(main, SessionId("thread-1")))
-        telemetry.take(RequestStarted(main, 1))
-        telemetry.take(RequestStarted(main, 2))
+        telemetry.take(RequestStarted(main, 1, "opus"))
+        telemetry.take(RequestStarted(main, 2, "haiku"))
         posted()
         assert kept.spans == []
         clock.seconds += PERIOD
         telemetry.take(Answered(main, 2, {}, Usage(), 0.0))
         posted()
-        assert [facts(span).get("error.type") for span in kept.named("chat")] == ["unanswered", None]
+        assert [facts(span).get("error.type") for span in kept.chats()] == ["unanswered", None]
         telemetry.take(Ended(main, End.ANSWERED, ""))
         posted()
-    assert Counter(span["name"] for span in kept.spans) == {"chat": 2, "invoke_agent main": 1, "turn": 1}
+    assert Counter(span["name"] for span in kept.spans) == {
+        "chat opus": 1,
+        "chat haiku": 1,
+        "invoke_agent main": 1,
+        "turn": 1,
+    }
     assert len({span["traceId"] for span in kept.spans}) == 1
+    with served(kept.routes()) as address:
+        telemetry.collector = Collector(address)
+        telemetry.take(SessionStarted(main, SessionId("thread-2")))
+        telemetry.take(Ended(main, End.CANCELLED, ""))
+        posted()
+    assert len({span["traceId"] for span in kept.spans}) == 2
+    assert {facts(span).get("error.type") for span in kept.spans[-2:]} == {"cancelled"}
 
 
 @pytest.mark.long
@@ -182,4 +205,21 @@ def test_a_run_sends_its_spans(tmp_path: Path) -> None:
         assert kept.spans == []
         traced = replace(somebody, variables={"OTEL_EXPORTER_OTLP_ENDPOINT": address})
         assert traced.run(prompt="From when on is it free?").code == 0
-    assert {span["name"] for span in kept.spans} >= {"turn", "invoke_agent main", "chat"}
+    assert {span["name"] for span in kept.spans} >= {"turn", "invoke_agent main", f"chat {MODEL}"}
+
+
+@pytest.mark.long
+@pytest.mark.req("O1", "L6")
+def test_a_run_that_is_stopped_sends_its_spans(tmp_path: Path) -> None:
+    """Ctrl-C while the model thinks: what was open ends as cancelled."""
+    kept, asked = Collected(), threading.Event()
+    with served(kept.routes()) as address:
+        held = Held(lambda _, request: bool(request.tools), lambda _: say("Above 50."), arrived=asked)
+        with ScriptedModel(held) as model:
+            running = person(tmp_path / "home", model.base_url, OTEL_EXPORTER_OTLP_ENDPOINT=address).start()
+            assert asked.wait(PATIENCE)
+            running.send_signal(signal.SIGINT)
+            running.communicate(timeout=PATIENCE)
+            held.released.set()
+    ends = {span["name"]: facts(span).get("error.type") for span in kept.spans}
+    assert ends == dict.fromkeys(("turn", "invoke_agent main", f"chat {MODEL}"), "cancelled")

@@ -19,6 +19,8 @@ class End(StrEnum):
     LIMIT = "limit"
     REFUSED = "refused"
     FAILED = "failed"
+    CANCELLED = "cancelled"
+    """Whoever drove it stopped: the thread has moved on, or the process ends."""
 
 
 class Lifecycle(StrEnum):
@@ -46,6 +48,8 @@ class RequestStarted:
 
     agent: AgentId
     step: int
+    model: str = ""
+    """The one that is asked, by its id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,8 @@ async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Compl
             yield _spent(session)
             return
         session.step()
-        yield RequestStarted(session.agent, session.steps)
+        model = session.world.model.abilities(session.frozen.model).id
+        yield RequestStarted(session.agent, session.steps, model)
         async with closing(_asked(session)) as events:
             async for event in events:
                 yield event

@@ -82,6 +82,8 @@ class Abilities:
     """What a token of the prompt costs at most; 0 for a model without prices."""
     answer_usd: float = 0.0
     """What a token of the answer costs at most."""
+    id: str = ""
+    """By which the service knows it."""
 
 
 @dataclass(frozen=True, slots=True)

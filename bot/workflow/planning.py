@@ -133,5 +133,5 @@ def _without_plan(desk: Desk, ended: Ended) -> Done:
             return Done(Move.ANSWERED, {"answer": ended.text, "owes": ended.text})
         case End.LIMIT:
             return Done(Move.LIMITED, {"detail": ended.text, "owes": desk.ended(Stage.LIMIT, ended.text)})
-        case End.REFUSED | End.FAILED | End.SUSPENDED:
+        case End.REFUSED | End.FAILED | End.SUSPENDED | End.CANCELLED:
             return Done(Move.FAILED, {"detail": ended.text, "owes": desk.ended(Stage.FAILED, ended.text)})

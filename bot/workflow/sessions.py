@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.agent.events import AgentEvent, Ended, ModeChanged, SessionStarted
+from bot.agent.events import AgentEvent, End, Ended, ModeChanged, SessionStarted
 from bot.agent.frozen import Frozen, frozen_of
 from bot.agent.light import Light
 from bot.agent.limits import Limits
@@ -119,8 +119,17 @@ async def run_session(desk: Desk, record: Record, session: Session, permit: str 
     finally:
         for task in (working, watching, showing):
             task.cancel()
-        await asyncio.gather(working, watching, showing, return_exceptions=True)
+        came, *_ = await asyncio.gather(working, watching, showing, return_exceptions=True)
+        if not isinstance(came, Ended):
+            desk.listener(_broken_off(session, came))
         await progress.finish()
+
+
+def _broken_off(session: Session, error: BaseException) -> Ended:
+    """Say how a session ended that could not say so itself: it was stopped, or something went wrong around it."""
+    if isinstance(error, Exception):
+        return Ended(session.agent, End.FAILED, type(error).__name__)
+    return Ended(session.agent, End.CANCELLED, "")
 
 
 async def _consumed(

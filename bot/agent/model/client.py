@@ -153,7 +153,7 @@ class AnthropicModel:
         spec = self.spec(model)
         dear = spec.prices and (spec.prices.above or spec.prices)
         prices = (max(dear.input, dear.write) / 1e6, dear.output / 1e6) if dear else (0.0, 0.0)
-        return Abilities(spec.window, spec.summarizes, spec.thinking == "adaptive", *prices)
+        return Abilities(spec.window, spec.summarizes, spec.thinking == "adaptive", *prices, spec.id)
 
     def _other(self, spec: ModelSpec, fallback: str) -> ModelSpec | None:
         """Give the model to go on with where this one does not answer; None where there is no other."""
