@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from bot.core.actor import Actor
-from bot.core.codepoints import shown
-from bot.core.markdown.visible import visible
+from bot.core.markdown.visible import visible, visible_title
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.github.door import LAGS, Door, Json
 from bot.github.errors import Missing
@@ -192,7 +191,7 @@ def context(thread: Thread, limit: int = CONTEXT_LIMIT) -> str:
             break
         kept.append(entry)
         room -= len(entry) + 2
-    return "\n\n".join([f"> Title: {shown(' '.join(thread.title.split()))}", *reversed(kept)])
+    return "\n\n".join([f"> Title: {visible_title(thread.title).text}", *reversed(kept)])
 
 
 def _quoted(said: Said) -> str:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.core.actor import Actor, ActorKind, Role
-from bot.core.codepoints import shown
 from bot.core.command import parse
-from bot.core.markdown.visible import command_lines, mentions, visible, without_mention
+from bot.core.markdown.visible import command_lines, mentions, visible, visible_title, without_mention
 from bot.core.turn import Turn
 from bot.github.door import Door, Json
 from bot.github.errors import Missing
@@ -81,7 +80,8 @@ def _turn(thread: Thread, said: Said, mention: str) -> Turn:
         rest = [line for line in text.split("\n") if line.strip() != without_mention(command, mention)]
         text = "\n".join((command, *rest)).strip()
     if said.key == "issue":
-        text = f"{_title(thread)}\n\n{text}".strip()
+        shows.insert(0, visible_title(thread.title))
+        text = _titled(shows[0].text, text)
     hidden = tuple(fragment for part in shows for fragment in part.removed)
     hands = _hands(said, said.actor)
     return Turn(
@@ -94,9 +94,9 @@ def _hands(said: Said, who: Actor) -> tuple[int, ...]:
     return tuple(sorted({hand.id for hand in (said.actor, *said.editors)} - {0, who.id}))
 
 
-def _title(thread: Thread) -> str:
-    """Give the title as a heading: what stands in it is no command."""
-    return f"# {shown(' '.join(thread.title.split()))}"
+def _titled(title: str, text: str) -> str:
+    """Put the title before a text, as a heading: what stands in it is no command."""
+    return f"# {title}\n\n{text}".strip()
 
 
 async def _marks(thread: Thread, seen: Collection[str], listener: Listener, roles: Roles) -> AsyncIterator[Turn]:
@@ -110,15 +110,15 @@ async def _marks(thread: Thread, seen: Collection[str], listener: Listener, role
         kind = event["event"]
         if kind in wanted and _about_us(event, listener.bot):
             newest[kind] = event
-    shows = visible(thread.opened.body)
-    text = f"{_title(thread)}\n\n{without_mention(shows.text, listener.mention)}".strip()
+    title, shows = visible_title(thread.title), visible(thread.opened.body)
+    text, hidden = _titled(title.text, without_mention(shows.text, listener.mention)), (*title.removed, *shows.removed)
     for kind, event in newest.items():
         who = rest_actor(event.get("assigner") or event["actor"])
         key = f"{'label' if kind == 'labeled' else kind}-{event['id']}"
         if listener.hears(who) and key not in seen:
             foreign = thread.opened.edited or thread.opened.actor.id != who.id
             at, edited, hands = time(event["created_at"]), thread.opened.edited, _hands(thread.opened, who)
-            said = Turn(key, who, text, at, edited=edited, foreign=foreign, hands=hands, hidden=shows.removed)
+            said = Turn(key, who, text, at, edited=edited, foreign=foreign, hands=hands, hidden=hidden)
             yield replace(said, mark=True)
 
 

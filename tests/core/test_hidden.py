@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from bot.core.comment import plan_text
-from bot.core.markdown.visible import mentions, visible
+from bot.core.markdown.visible import Visible, mentions, visible, visible_title
 from bot.core.plan import Hidden
 from tests.core.approval_cast import PLAN
 from tests.core.hidden_channels import HIDDEN, SPELLED
@@ -163,10 +163,13 @@ def ordinary(seed: int) -> str:
 
 
 def test_ordinary_texts() -> None:
-    """A thousand texts with emoji, in scripts from right to left and with joiners, pass unchanged; nothing is told."""
+    """A thousand texts with emoji, in scripts from right to left and with joiners, pass unchanged; nothing is told.
+    So do their first lines as titles."""
     first = random.SystemRandom().randrange(10**9)
     sys.stdout.write(f"1000 texts, seeds from {first}\n")
     for seed in range(first, first + 1000):
         text = ordinary(seed)
         seen = visible(text)
         assert (seen.text, seen.removed) == (text, ()), f"seed {seed}"
+        title = text.split("\n")[0]
+        assert visible_title(title) == Visible(title), f"seed {seed}"

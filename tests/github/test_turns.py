@@ -1,4 +1,4 @@
-"""Turns that nobody wrote: the label set, the bot assigned."""
+"""Turns that nobody wrote: the label set, the bot assigned; and what a turn's title says."""
 
 import asyncio
 from dataclasses import replace
@@ -11,8 +11,10 @@ from bot.core.names import RepositoryId, ThreadNumber
 from bot.github.news import Fresh
 from bot.github.permissions import Roles
 from bot.github.repository import Address
-from bot.github.threads import Said, Thread
+from bot.github.threads import Said, Thread, context
 from bot.github.turns import Listener, turns
+from tests.core.hidden_channels import SPELLED
+from tests.core.test_hidden import INVISIBLE
 from tests.github.script import Reply, scripted
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -95,3 +97,26 @@ async def test_a_text_that_takes_long_holds_up_nothing_else() -> None:
         looking.cancel()
     assert [turn.key for turn in found] == ["comment-1"]
     assert looks > 5
+
+
+@pytest.mark.req("X1")
+@pytest.mark.parametrize("name", [name for name in SPELLED if "entities" not in name])
+async def test_nothing_is_hidden_in_a_title(name: str) -> None:
+    """Words that a title spells with what nobody sees are neither in a turn nor in the context, in no form; the turn
+    tells of them, whether somebody spoke or set the label."""
+    opened = replace(OPENED, body="@plangate fix the bug")
+    thread = replace(THREAD, title=f"Title {SPELLED[name]} \u2028\u2029 after", opened=opened, assignees=frozenset())
+    with scripted(Reply(200, [LABELED]), ROLE, ROLE) as (door, _, _):
+        found = await turns(thread, (), Listener(BOT), Roles(door, Address("acme", "pocket")))
+    assert [turn.key for turn in found] == ["issue", "label-11"]
+    for text in (*(turn.text for turn in found), context(thread)):
+        assert [sign for sign in text if ord(sign) in INVISIBLE or ord(sign) > 0xEFFFF] in ([], ["\u200c"])
+        assert text.count("‹") <= 1
+        assert "after" in text
+    assert all(len(turn.hidden) >= 2 and "‹U+2028›‹U+2029›" in turn.hidden for turn in found)
+
+
+def test_a_title_is_no_markdown() -> None:
+    """What would be markup elsewhere is text in a title, and people see it."""
+    title = "Drop <b>this</b> <!-- and --> [that](x 'y') &amp; `more`"
+    assert context(replace(THREAD, title=title)).startswith(f"> Title: {title}\n")

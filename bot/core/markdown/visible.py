@@ -45,6 +45,12 @@ def visible(text: str) -> Visible:
     return Visible(seen, (*(shown(fragment) for fragment in page.removed if fragment.strip()), *unseen))
 
 
+def visible_title(text: str) -> Visible:
+    """Give a title as people see it, on one line: it is no Markdown, so nothing but code points can be hidden in it."""
+    seen, unseen = parted(text)
+    return Visible(" ".join(seen.split()), unseen)
+
+
 def mentions(text: str, mention: str) -> bool:
     """Tell whether a Markdown text speaks to `mention`: in visible prose, or by a command line ``/name COMMAND``."""
     if not may_name(text, mention):
