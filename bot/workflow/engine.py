@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.errors import CanaryShown, PlangateError, Refused, Unreadable
+from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unreadable
 from bot.core.gate import AT_WORK, ON_ENTER, Effect, Move, Stage
 from bot.workflow import approving, asking, executing, intake, noticing, planning, proposing, publishing, telling
 from bot.workflow.closing import book_stopped
@@ -39,6 +39,8 @@ VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
 _ANSWERED: Final = frozenset({Move.REPLIED, Move.INSTRUCTED})
 _WAITING: Final = frozenset({Effect.APPROVING, Effect.ASKING})
 _SPENDING: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
+_LISTENS: Final = 8
+"""How often a listener tries against those who write at the same moment."""
 
 
 async def look(desk: Desk) -> Record:
@@ -66,7 +68,17 @@ async def look(desk: Desk) -> Record:
 
 
 async def listen(desk: Desk) -> Record:
-    """Only take in what people said, while another look of the same thread works; a rejection or closing stops it."""
+    """Only take in what people said, while another look of the same thread works; a rejection or closing stops it.
+
+    What that look, or another listener, journals meanwhile is no reason to leave a stop unheard: it is read again.
+    """
+    for _ in range(_LISTENS - 1):
+        with suppress(Conflict):
+            return await _listened(desk)
+    return await _listened(desk)
+
+
+async def _listened(desk: Desk) -> Record:
     record = await _heard(desk)
     stop = None
     if record.stage in AT_WORK:

@@ -1,7 +1,6 @@
 """Whole threads under attack: what happens at the worst moment, by whom it may."""
 
 import asyncio
-from contextlib import suppress
 
 import pytest
 
@@ -285,9 +284,8 @@ async def test_stopped_during_the_push(story: Story) -> None:
 
 
 async def heard(story: Story, stage: Stage) -> None:
-    """Listen until the thread is at a stage; that a look writes first is no matter."""
+    """Listen until the thread is at a stage."""
     async with asyncio.timeout(PATIENCE):
         while story.stage is not stage:
             await asyncio.sleep(0.05)
-            with suppress(PlangateError):
-                await story.hears()
+            await story.hears()

@@ -2,15 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from bot.compose.github import GitHubHost
-from bot.core.errors import Conflict
 from bot.core.gate import Stage
 from bot.testing.github.faults import Fault
 from bot.testing.model.reply import Fault as Failure
@@ -88,20 +85,12 @@ async def said_meanwhile(story: Story, stage: str, text: str, folder: Path) -> N
     await asyncio.to_thread(until, there, f"the bot is at {stage}")
     story.says("will", text)
     async with other_disk(story, folder) as other:
-        await heard(story, other)
+        await other.listen(story.address())
     story.model.pauses.clear()
     if pause:
         pause.go_on()
     await asyncio.gather(looking, return_exceptions=True)  # it may find that the thread moved: then it looks again
     await story.persists()
-
-
-async def heard(story: Story, other: GitHubHost) -> None:
-    """Let another process listen, again where the look under way wrote at the same moment."""
-    for _ in range(8):
-        with suppress(Conflict):
-            await other.listen(story.address())
-            return
 
 
 CI: Final = frozenset({"in_review", "rejected", "proposing"})
@@ -156,6 +145,26 @@ async def test_further_turn_while_it_asks(story: Story, model: Model) -> None:
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
     assert "and note it in the changelog" in str(model.heard[-1].messages)
     assert len(story.plans()) == 1
+
+
+@pytest.mark.req("PR1", "PR3")
+async def test_stopped_beside_another_word(story: Story, tmp_path: Path) -> None:
+    """Two jobs that listen beside the work write at the same moment: the stop is heard all the same."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    pause = story.model.pause("w0")
+    looking = asyncio.ensure_future(story.host.look(story.address()))
+    await asyncio.to_thread(until, lambda: pause.there, "the bot works")
+    story.says("will", "@plangate and note it in the changelog")
+    story.says("will", "@plangate stop")
+    async with other_disk(story, tmp_path / "one") as one, other_disk(story, tmp_path / "two") as two:
+        heard = await asyncio.gather(one.listen(story.address()), two.listen(story.address()))
+    assert [record.stage for record in heard] == [Stage.STOPPED] * 2
+    pause.go_on()
+    await asyncio.gather(looking, return_exceptions=True)
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL  # the other wish was kept: it is planned on its own
+    assert len([said for said in story.said("tell") if said.startswith("Stopped by will.")]) == 1
+    assert story.pulls() == []
 
 
 @pytest.mark.req("PR1", "PR3")
