@@ -88,7 +88,11 @@ async def _take(desk: Desk, record: Record, turn: Turn) -> Record:
 def _asked_already(record: Record, mark: Turn) -> bool:
     """Tell whether a mark came with the issue's own words, and these were accepted: both are one turn."""
     bodies = (entry for entry in record.entries if entry.body.get("turn") == "issue")
-    accepted = (entry for entry in bodies if entry.kind in {Move.REQUESTED, Move.NOTED} or "owes" in entry.body)
+    accepted = [
+        entry
+        for entry in bodies
+        if entry.kind in {Move.REQUESTED, Move.NOTED} or ("owes" in entry.body and "quota" not in entry.body)
+    ]
     opened = ((entry.at, datetime.fromisoformat(entry.body["turn_at"]) + WITH_IT) for entry in accepted)
     return any(mark.at <= max(times) for times in opened)
 

@@ -54,6 +54,17 @@ async def test_quota(story: Story) -> None:
 
 @pytest.mark.long
 @pytest.mark.req("PR3")
+async def test_quota_of_another(story: Story) -> None:
+    """What is beyond somebody's quota may be asked by the label of somebody else, within the same minute too."""
+    story.person("ada").push(HOME, {PATH: TWICE})
+    to_midnight(story)
+    *_, third = await asks(story, "will", "will", "will")
+    story.person("maya").label(HOME, third, "plangate")
+    assert (await story.rests(third)).stage is Stage.AWAITING_APPROVAL
+
+
+@pytest.mark.long
+@pytest.mark.req("PR3")
 async def test_quota_of_the_next_day(story: Story) -> None:
     """Others ask on; the next day begins anew, and a request of the day before is not asked again by itself."""
     story.person("ada").push(HOME, {PATH: TWICE})
