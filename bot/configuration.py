@@ -3,9 +3,10 @@
 YAML is read with bounds on size and depth, and without aliases (X4).
 """
 
+import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from bot.core.errors import Misconfigured
 from bot.core.hosts import pattern
@@ -46,7 +47,20 @@ def _named(text: str) -> str:
     return text.removeprefix("@")
 
 
-Login = Annotated[str, Field(pattern=r"^@?[A-Za-z0-9][A-Za-z0-9_-]*(\[bot\])?$"), AfterValidator(_named)]
+_LOGIN: Final = r"^@?[A-Za-z0-9][A-Za-z0-9_-]*(\[bot\])?$"
+
+
+def _account(value: object) -> str | int:
+    """Take a login, or the numeric id of an account, which stays its own whatever it is called."""
+    if isinstance(value, str) and re.fullmatch(_LOGIN, value):
+        return _named(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return int(value)
+    raise ValueError("must be a login, or the numeric id of an account")
+
+
+Account = Annotated[str | int, PlainValidator(_account)]
+Login = Annotated[str, Field(pattern=_LOGIN), AfterValidator(_named)]
 Team = Annotated[str, Field(pattern=r"^@?[A-Za-z0-9][\w-]*/[\w.-]+$"), AfterValidator(_named)]
 """``organisation/team``."""
 
@@ -64,7 +78,7 @@ class Ask(Part):
     """Who may ask."""
 
     roles: list[Asking] = ["write", "maintain", "admin"]
-    users: list[Login] = []
+    users: list[Account] = []
     bots: list[int] = []
     per_day: int = Field(default=20, ge=1)
     untrusted_context: bool = True
@@ -74,7 +88,7 @@ class Approve(Part):
     """Who may approve."""
 
     roles: list[Approving] = ["maintain", "admin"]
-    users: list[Login] = []
+    users: list[Account] = []
     teams: list[Team] = []
     four_eyes: bool = False
     expires_days: float = Field(default=7, gt=0, le=90)

@@ -155,7 +155,8 @@ def test_proxy_of_a_url(environ: dict[str, str], url: str, proxy: str) -> None:
         ("ask: yes", "ask: must hold keys, each on a line of its own (f:1:1): see docs/settings.md"),
         ("approve:\n  teams: o/core", "approve.teams: must be a list, such as [a, b] (f:2:3)"),
         ("approve:\n  teams: [core]", "approve.teams.0: is not written as such a name has to be (f:2:11)"),
-        ("approve:\n  users: ['a b']", "approve.users.0: is not written as such a name has to be (f:2:11)"),
+        ("approve:\n  users: ['a b']", "approve.users.0: must be a login, or the numeric id of an account (f:2:11)"),
+        ("ask:\n  users: [true]", "ask.users.0: must be a login, or the numeric id of an account (f:2:11)"),
         ("models:\n  main: 5", "models.main: must be a text; put it in quotes (f:2:3)"),
         ("pull_request:\n  draft: maybe", "pull_request.draft: must be true or false (f:2:3)"),
         ("budget:\n  session_usd: .inf", "budget.session_usd: must be a finite number (f:2:3)"),
@@ -170,9 +171,11 @@ def test_a_mistake_is_told_in_the_words_of_the_file(text: str, said: str) -> Non
 
 
 def test_people_and_teams_may_be_written_as_they_are_called() -> None:
-    """The @ that people write before a name is no part of it."""
-    given = configuration("approve:\n  users: ['@ana', ben-x, app_shortcode]\n  teams: ['@octo/core', octo/my.team]\n")
-    assert given.approve.users == ["ana", "ben-x", "app_shortcode"]
+    """The @ that people write before a name is no part of it; an account may be named by its number."""
+    given = configuration(
+        "approve:\n  users: ['@ana', ben-x, app_shortcode, 7]\n  teams: ['@octo/core', octo/my.team]\n"
+    )
+    assert given.approve.users == ["ana", "ben-x", "app_shortcode", 7]
     assert given.approve.teams == ["octo/core", "octo/my.team"]
 
 

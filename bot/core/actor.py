@@ -1,5 +1,6 @@
 """Who acts on GitHub: an account, of what kind it is, and what it may do on the repository."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
@@ -33,3 +34,10 @@ class Actor:
     id: int
     login: str
     kind: ActorKind = ActorKind.USER
+
+    def among(self, people: Collection[str | int]) -> bool:
+        """Tell whether a configuration names this account: by its numeric id, or by its login in any case.
+
+        A login that its owner gave up can be anybody's: whoever writes ids is safe from that (A2).
+        """
+        return self.id in people or self.login.lower() in {each.lower() for each in people if isinstance(each, str)}

@@ -45,7 +45,7 @@ class Manners:
     """Numeric ids of the other bots that are listened to."""
     untrusted_context: bool = True
     approve_role: Role = Role.MAINTAIN
-    approve_users: Collection[str] = ()
+    approve_users: Collection[str | int] = ()
     approve_teams: Collection[str] = ()
     """``organisation/team``."""
     server_url: str = ""

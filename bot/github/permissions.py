@@ -33,8 +33,8 @@ class Roles:
 
     door: Door
     address: Address
-    users: Collection[str] = ()
-    """Logins of approve.users."""
+    users: Collection[str | int] = ()
+    """Logins and numeric ids of approve.users."""
     teams: Collection[str] = ()
     """``organisation/team`` of approve.teams."""
     members: Door | None = None
@@ -52,29 +52,29 @@ class Roles:
         return self._known[actor.id]
 
     async def listed(self, actor: Actor) -> bool | None:
-        """Tell whether an account is named by login or team; None when that look-up failed."""
-        if actor.login.lower() in {login.lower() for login in self.users}:
+        """Tell whether an account is named, itself or by a team; None when that look-up failed."""
+        if actor.among(self.users):
             return True
         answers = [await self.member(team, actor) for team in self.teams]
         return True if True in answers else None if None in answers else False
 
     async def who_may(self, least: Role) -> frozenset[int] | None:
-        """Give the numeric ids of all who have that role, a higher one, or are named by login; None where not known.
+        """Give the numeric ids of all who have that role, a higher one, or are named; None where not known.
 
-        Who is named and no collaborator has no number here, nor has who belongs to a team.
+        Whose login is named and who is no collaborator has no number here, nor has who belongs to a team.
         https://docs.github.com/en/rest/collaborators/collaborators#list-repository-collaborators
         """
-        named = {login.lower() for login in self.users}
+        logins = {each.lower() for each in self.users if isinstance(each, str)}
+        ids = frozenset(each for each in self.users if isinstance(each, int))
         try:
             people = [person async for person in self.door.pages(f"{self.address.path}/collaborators")]
         except PlangateError:
             return None
-        if self.teams or named - {str(person.get("login")).lower() for person in people}:
+        if self.teams or logins - {str(person.get("login")).lower() for person in people}:
             return None
         users = [person for person in people if person.get("type") == "User"]
-        return frozenset(
-            person["id"] for person in users if _named(person) >= least or person["login"].lower() in named
-        )
+        may = {person["id"] for person in users if _named(person) >= least or person["login"].lower() in logins}
+        return ids | may
 
     async def foresee(self, actors: Collection[Actor]) -> None:
         """Spare a look-up for each of many strangers: who is no collaborator has no role that could decide."""

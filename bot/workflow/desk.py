@@ -51,7 +51,7 @@ class Orders:
     command_minutes: float = 10.0
     ask_role: Role = Role.WRITE
     """The lowest role that may ask."""
-    ask_users: frozenset[str] = frozenset()
+    ask_users: frozenset[str | int] = frozenset()
     """Logins, in lower case."""
     ask_bots: frozenset[int] = frozenset()
     """Numeric ids of the other bots that may ask."""
@@ -78,7 +78,7 @@ class Orders:
         """Tell whether an account of that role may ask: by role or name, and of other bots those that are listed."""
         if actor.kind is ActorKind.BOT:
             return actor.id in self.ask_bots
-        return (role is not None and role >= self.ask_role) or actor.login.lower() in self.ask_users
+        return (role is not None and role >= self.ask_role) or actor.among(self.ask_users)
 
 
 @dataclass(frozen=True, slots=True)

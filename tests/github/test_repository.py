@@ -189,6 +189,18 @@ async def test_named_people_are_listed(ground: Ground) -> None:
     assert await roles.listed(person(ground, "tom")) is False
 
 
+@pytest.mark.req("A2")
+async def test_people_named_by_number(ground: Ground) -> None:
+    """A number is one account's, whatever it is called; whoever takes a login over that was given up is not meant."""
+    rea = person(ground, "rea")
+    roles = Roles(ground.door, ground.address, users=(rea.id,))
+    assert await roles.listed(Actor(rea.id, "rea-by-another-name")) is True
+    assert await roles.listed(Actor(rea.id + 1, "rea")) is False
+    plain = await Roles(ground.door, ground.address).who_may(Role.MAINTAIN)
+    assert plain is not None
+    assert await roles.who_may(Role.MAINTAIN) == plain | {rea.id}
+
+
 def person(ground: Ground, login: str) -> Actor:
     return Actor(ground.github.world.user(login).id, login)
 
