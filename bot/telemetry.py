@@ -17,6 +17,7 @@ from bot.agent.events import (
     AgentChanged,
     AgentEvent,
     Answered,
+    Billed,
     Compacted,
     End,
     Ended,
@@ -28,7 +29,7 @@ from bot.agent.events import (
     ToolStarted,
 )
 from bot.core.names import AgentId
-from bot.ports import Clock
+from bot.ports import Clock, Usage
 
 LOGGER: Final = logging.getLogger("plangate")
 SECONDS: Final = 5.0
@@ -113,6 +114,8 @@ class Telemetry:
     collector: Collector = Collector()
     _trace: str = ""
     _session: str = ""
+    _under: str = ""
+    """The session's span: above what has none of its own, also after its end."""
     _steps: dict[AgentId, int] = field(default_factory=dict)
     _open: dict[object, _Span] = field(default_factory=dict)
     _done: list[dict[str, Any]] = field(default_factory=list)
@@ -125,17 +128,17 @@ class Telemetry:
         """Note one event; never raises."""
         match event:
             case SessionStarted():
-                self._session, self._trace = event.session, secrets.token_hex(16)
-                self._begin("turn", "turn")
-                facts: Facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": event.agent}
-                self._begin("session", f"invoke_agent {event.agent}", facts, parent="turn")
+                self._started(event)
             case RequestStarted():
-                self._asked(event)
+                self._steps[event.agent] = event.step
+                self._asked(("request", event.agent), event.agent, event.model)
             case Answered():
-                self._answered(event)
+                self._answered("step", ("request", event.agent), event)
+            case Billed():
+                self._billed(event)
             case ToolStarted():
-                facts = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.name}
-                facts = self._of(event.agent) | facts | {"gen_ai.tool.call.id": event.call}
+                facts: Facts = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.name}
+                facts = {**self._of(event.agent), **facts, "gen_ai.tool.call.id": event.call}
                 self._begin(("tool", event.call), f"execute_tool {event.name}", facts, parent=event.agent)
             case ToolFinished():
                 self.counters.add("tool_calls_total", tool=event.name, failed=str(event.is_error).lower())
@@ -151,26 +154,39 @@ class Telemetry:
             case _:
                 pass
 
-    def _asked(self, event: RequestStarted) -> None:
-        self._steps[event.agent] = event.step
-        facts: Facts = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic"}
-        facts = {**self._of(event.agent), **facts, "gen_ai.request.model": event.model or None}
-        name = f"chat {event.model}".strip()
-        self._begin(("request", event.agent), name, facts, parent=event.agent, kind=_CLIENT)
+    def _started(self, event: SessionStarted) -> None:
+        self._session, self._trace, self._under = event.session, secrets.token_hex(16), ""
+        self._begin("turn", "turn")
+        facts: Facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": event.agent}
+        self._begin("session", f"invoke_agent {event.agent}", facts, parent="turn")
+        self._under = self._open["session"].id
 
-    def _answered(self, event: Answered) -> None:
-        used = event.usage
-        counts = {"input": used.input + used.cache_read + used.cache_write, "output": used.output}
-        facts: Facts = {f"gen_ai.usage.{kind}_tokens": count for kind, count in counts.items()}
-        cached: Facts = {"gen_ai.usage.cache_read.input_tokens": used.cache_read}
-        facts = {**facts, "gen_ai.response.model": event.model, "plangate.cost_usd": event.cost_usd}
-        self._end(("request", event.agent), facts={**facts, **cached})
+    def _asked(self, key: object, agent: AgentId, model: str) -> None:
+        facts: Facts = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic"}
+        facts = {**self._of(agent), **facts, "gen_ai.request.model": model or None}
+        self._begin(key, f"chat {model}".strip(), facts, parent=agent, kind=_CLIENT)
+
+    def _answered(self, what: str, key: object, event: Answered | Billed) -> None:
+        """End the span of a request, and log it."""
+        read, used = event.usage.cache_read, _tokens(event.usage)
+        facts: Facts = {"gen_ai.response.model": event.model, "plangate.cost_usd": event.cost_usd}
+        counts: Facts = {f"gen_ai.usage.{kind}_tokens": count for kind, count in used.items()}
+        self._end(key, facts={**facts, **counts, "gen_ai.usage.cache_read.input_tokens": read})
+        told = {name.rpartition(".")[2]: value for name, value in {**facts, **counts}.items()}
+        self._log(what, event.agent, **told, cached_tokens=read)
+
+    def _billed(self, event: Billed) -> None:
+        """Count what was paid; what no request was told of has a span now, at the time that it took."""
         self.counters.add("model_requests_total", model=event.model)
         self.counters.add("cost_usd_total", event.cost_usd or 0.0)
-        for kind, count in counts.items():
+        for kind, count in _tokens(event.usage).items():
             self.counters.add("tokens_total", count, kind=kind)
-        told = {name.rpartition(".")[2]: value for name, value in facts.items()}
-        self._log("step", event.agent, **told, cached_tokens=used.cache_read)
+        if event.seconds is not None:
+            self._asked("aside", event.agent, event.model)
+            self._open["aside"].start -= int(event.seconds * 1e9)
+            self._answered("aside", "aside", event)
+        if "session" not in self._open:
+            self._send()
 
     def _moved(self, row: AgentChanged) -> None:
         if row.agent not in self._open and row.state not in _OVER:
@@ -206,9 +222,9 @@ class Telemetry:
         self, key: object, name: str, facts: Facts | None = None, *, parent: object = "session", kind: int = _INTERNAL
     ) -> None:
         self._end(key, _UNANSWERED)
-        above = self._open.get(parent) or self._open.get("session")
+        above = self._open[parent].id if parent in self._open else self._under
         told = {"gen_ai.conversation.id": self.thread, **(facts or {})}
-        self._open[key] = _Span(name, above.id if above else "", self._now(), told, kind)
+        self._open[key] = _Span(name, above, self._now(), told, kind)
 
     def _end(self, key: object, error: str = "", facts: Facts | None = None) -> None:
         span = self._open.pop(key, None)
@@ -226,6 +242,10 @@ class Telemetry:
 
     def _now(self) -> int:
         return int(self.clock.now().timestamp() * 1e9)
+
+
+def _tokens(usage: Usage) -> dict[str, int]:
+    return {"input": usage.input + usage.cache_read + usage.cache_write, "output": usage.output}
 
 
 def _attributes(facts: Facts) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ import logging
 import signal
 import threading
 from collections import Counter
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,22 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bot.agent.events import Answered, End, Ended, RequestStarted, SessionStarted
+from bot.agent.light import Light, title
 from bot.agent.limits import Limits
+from bot.agent.loop import run
+from bot.agent.session import Session
+from bot.agent.tools.registry import LOOKING
 from bot.core.names import AgentId, SessionId
-from bot.ports import Usage
+from bot.ports import Began, Usage
 from bot.telemetry import PERIOD, Collector, Counters, Telemetry
 from bot.testing.host import served
 from bot.testing.model.reply import Fault, call, say, sequence, several
 from bot.testing.model.server import ScriptedModel
 from tests.agent.conftest import Open, room  # noqa: F401 - a fixture
 from tests.agent.crew import script, task, team
-from tests.agent.ground import HandClock, Room, drive
-from tests.stories.ground import PATIENCE, person
+from tests.agent.ground import HandClock, Room
+from tests.agent.small import small, steps, summarising
+from tests.stories.ground import PATIENCE, Script, person
 from tests.stories.test_interrupted import Held
 
 SECRET = "the-words-of-a-session"
@@ -61,11 +67,18 @@ def facts(span: dict[str, Any]) -> dict[str, Any]:
 
 async def heard(r: Room, counters: Counters, collector: Collector) -> None:
     """A session with a tool that fails, a retry and two sub-agents, told to telemetry."""
-    t = team(r)
     telemetry = Telemetry("7#12", HandClock(), counters, collector)
-    telemetry.take(SessionStarted(t.session.agent, t.session.id))
-    for event in await drive(t.session):
-        telemetry.take(event)
+    t = team(replace(r, world=replace(r.world, tell=telemetry.take)))
+    await followed(telemetry, t.session)
+
+
+async def followed(telemetry: Telemetry, session: Session) -> None:
+    """Run a session, and tell what it tells as it comes."""
+    telemetry.take(SessionStarted(session.agent, session.id))
+    async with aclosing(run(session)) as events:
+        async for event in events:
+            if not isinstance(event, Began):
+                telemetry.take(event)
     posted()
 
 
@@ -148,11 +161,8 @@ async def test_retries_limits_and_a_collector_that_fails(room: Open, caplog: pyt
     with served(kept.routes()) as address:
         for endpoint in (address, "http://127.0.0.1:9", f"{address}/nowhere"):
             telemetry = Telemetry("7#12", r.clock, counters, Collector(endpoint))
-            telemetry.take(SessionStarted(session.agent, session.id))
-            for event in await drive(session):
-                telemetry.take(event)
+            await followed(telemetry, session)
             assert telemetry._open == {}
-            posted()
     assert facts(kept.named("invoke_agent main")[0])["error.type"] == "limit"
     assert 'plangate_model_troubles_total{kind="retry"} 1\n' in counters.text()
     assert [record.message for record in caplog.records] == [
@@ -194,18 +204,46 @@ def test_spans_go_out_while_a_session_goes_on() -> None:
     assert {facts(span).get("error.type") for span in kept.spans[-2:]} == {"cancelled"}
 
 
+@pytest.mark.req("O1", "L5")
+async def test_counters_agree_with_the_ledger(room: Open, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
+    """Summaries, small questions and tries that broke off cost too: each is counted, logged, and has a span."""
+    answers, broken = summarising(steps(12)), [Fault.truncate()]
+    r = small(room, lambda request: broken.pop() if broken else answers(request), signed=False)
+    kept, counters = Collected(), Counters()
+    with caplog.at_level(logging.INFO, "plangate"), served(kept.routes()) as address:
+        telemetry = Telemetry("7#12", r.clock, counters, Collector(address))
+        session = r.session(tools=LOOKING, world=replace(r.world, tell=telemetry.take))
+        await followed(telemetry, session)
+        assert await title(Light(session, "haiku").ask, "a", "b")
+        posted()
+    rows = r.world.ledger.rows.values()
+    counted = {name: value for (name, labels), value in counters.values.items() if not labels}
+    assert counted["cost_usd_total"] == pytest.approx(r.world.ledger.cost_usd)
+    asked = sum(row.requests for row in rows)
+    assert asked == len(r.api.requests)
+    assert sum(value for (name, _), value in counters.values.items() if name == "model_requests_total") == asked
+    chats = kept.chats()
+    assert len(chats) == asked == len({span["spanId"] for span in chats})
+    assert sum(facts(span)["plangate.cost_usd"] for span in chats) == pytest.approx(r.world.ledger.cost_usd)
+    assert {span["parentSpanId"] for span in chats} == {kept.named("invoke_agent main")[0]["spanId"]}
+    asides = [record for record in caplog.records if record.message == "aside"]
+    assert len(asides) == asked - session.steps > 1
+    assert chats[-1]["name"] == "chat claude-haiku-5-5"
+
+
 @pytest.mark.long
 @pytest.mark.req("O1")
 def test_a_run_sends_its_spans(tmp_path: Path) -> None:
-    """Where the operator names a collector; without one nothing is sent."""
+    """Where the operator names a collector, also of a small question after the work; without one nothing is sent."""
     kept = Collected()
-    with ScriptedModel(lambda request: say("Above 50.")) as model, served(kept.routes()) as address:
+    with ScriptedModel(Script()) as model, served(kept.routes()) as address:
         somebody = person(tmp_path / "home", model.base_url)
-        assert somebody.run(prompt="From when on is it free?").code == 0
+        assert somebody.run("--dry-run").code == 0
         assert kept.spans == []
         traced = replace(somebody, variables={"OTEL_EXPORTER_OTLP_ENDPOINT": address})
-        assert traced.run(prompt="From when on is it free?").code == 0
-    assert {span["name"] for span in kept.spans} >= {"turn", "invoke_agent main", f"chat {MODEL}"}
+        assert traced.run("--yes").code == 0
+    names = Counter(span["name"] for span in kept.spans)
+    assert names >= Counter({"turn": 1, "invoke_agent main": 1, f"chat {MODEL}": 2, "chat claude-haiku-5-5": 1})
 
 
 @pytest.mark.long

@@ -159,14 +159,13 @@ async def _asked(
         if not may:
             return
         try:
-            async with closing(paid(session, request)) as events:
+            async with closing(paid(session, request, aside=True)) as events:
                 async for event in events:
                     match event:
                         case Notice():
                             session.noticed(event)
                             yield Info(session.agent, event.kind, event.text)
                         case Completed():
-                            session.book(event)
                             yield event
                         case _:
                             pass

@@ -75,6 +75,18 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Billed:
+    """An answer was booked, whether or not it is part of the conversation: together they are the ledger's growth."""
+
+    agent: AgentId
+    model: str
+    usage: Usage
+    cost_usd: float | None
+    seconds: float | None = None
+    """How long its request took, where no RequestStarted tells of it: a summary, a small question, a broken try."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolStarted:
     """A tool call begins to run."""
 
@@ -201,6 +213,7 @@ AgentEvent: TypeAlias = (
     | RequestStarted
     | Streamed
     | Answered
+    | Billed
     | ToolStarted
     | ToolProgressed
     | ToolFinished

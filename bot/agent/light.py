@@ -68,11 +68,10 @@ class Light:
         """Make a request that may go out; None where it failed."""
         found = None
         try:
-            async with closing(paid(self.session, request)) as events:
+            async with closing(paid(self.session, request, aside=True)) as events:
                 async for event in events:
                     if isinstance(event, Completed):
                         found = event
-                        self.session.book(event)
         except PlangateError as error:
             self.session.note("light", {"text": str(error)})
         return found

@@ -141,7 +141,7 @@ async def _asked(session: Session) -> AsyncIterator[AgentEvent | Began | Complet
     )
     event = None
     try:
-        async with closing(paid(session, request)) as events:
+        async with closing(paid(session, request, aside=False)) as events:
             async for event in events:
                 yield _relayed(session, event)
         if not isinstance(event, Completed) and world.ledger.used_up:
@@ -166,7 +166,7 @@ def _relayed(session: Session, event: ModelEvent) -> AgentEvent | Began | Comple
             return Info(session.agent, event.kind, event.text)
         case Completed():
             event = replace(event, message=apart(event.message, session.called))
-            session.world.ledger.add(session.agent, event.model, event.usage, event.cost_usd)
+            session.pay(event)
             session.world.alarm.listen(json.dumps(event.message, ensure_ascii=False))
             if event.stop_reason != "model_context_window_exceeded":  # else the last compaction made no room
                 session.measure(event.usage, session.world.model.abilities(session.frozen.model).window)

@@ -10,25 +10,30 @@ from contextlib import suppress
 from bot.agent.relay import closing
 from bot.agent.session import Session
 from bot.core.errors import CanaryShown
-from bot.ports import Began, Delta, ModelEvent, ModelRequest, Notice
+from bot.ports import Began, Completed, Delta, ModelEvent, ModelRequest, Notice
 
 
-async def paid(session: Session, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-    """Relay a call that may go out; a Completed is left to the caller to book, and there is none where the budget
-    ended between two tries."""
-    so_far = None
+async def paid(session: Session, request: ModelRequest, *, aside: bool) -> AsyncGenerator[ModelEvent, None]:
+    """Relay a call that may go out; there is no Completed where the budget ended between two tries.
+
+    The answer to a request aside is booked as well; one that goes into the conversation is left to the caller.
+    """
+    clock, so_far = session.world.clock, None
+    began = clock.monotonic()
     try:
         async with closing(session.world.model.stream(request)) as events:
             async for event in events:
                 if not isinstance(event, Delta):
                     so_far = event.so_far if isinstance(event, Began) else None
                 void = event.void if isinstance(event, Notice) else None
-                if void is not None:
-                    session.book(void)
+                made = event if aside and isinstance(event, Completed) else void
+                if made is not None:
+                    session.book(made, clock.monotonic() - began)
+                    began = clock.monotonic()
                 yield event
                 if void is not None and session.world.ledger.used_up:
                     return
     finally:
         if so_far is not None and (left := so_far()):
             with suppress(CanaryShown):  # the alarm has rung, and whoever goes on hears it
-                session.book(left)
+                session.book(left, clock.monotonic() - began)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.agent import turns
-from bot.agent.events import AgentChanged, ModeChanged
+from bot.agent.events import AgentChanged, Billed, ModeChanged
 from bot.agent.frozen import ASIDE, Frozen
 from bot.agent.limits import USES, Limits, Resource, dearest
 from bot.agent.modes import Mode
@@ -184,9 +184,15 @@ class Session:
         self.futile += 1
         self._shortened(after)
 
-    def book(self, completed: Completed) -> None:
+    def pay(self, completed: Completed, seconds: float | None = None) -> None:
+        """Book what an answer cost, and tell of it."""
+        price = (self.agent, completed.model, completed.usage, completed.cost_usd)
+        self.world.ledger.add(*price)
+        self.world.tell(Billed(*price, seconds))
+
+    def book(self, completed: Completed, seconds: float) -> None:
         """Book an answer that is no part of the conversation, note what it cost, and listen to it (X3)."""
-        self.world.ledger.add(self.agent, completed.model, completed.usage, completed.cost_usd)
+        self.pay(completed, seconds)
         self.note(ASIDE, _facts(completed))
         self.world.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
 

@@ -1,7 +1,9 @@
 """What all sessions of one thread share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bot.agent.events import AgentEvent
 from bot.agent.limits import Ledger
 from bot.agent.permissions import Gate
 from bot.core.secrets.canary import Alarm
@@ -33,3 +35,5 @@ class World:
     """None where no rule opens a host to WebFetch."""
     compaction: float = 0.8
     """The share of the model's window above which older history is summarised (C1)."""
+    tell: Callable[[AgentEvent], None] = lambda _: None
+    """Hears of what is told where no session yields it."""

@@ -72,7 +72,8 @@ async def open_session(desk: Desk, record: Record, opening: Opening) -> AsyncIte
         context = Context(host, tree.shown_as, opening.mode, web=desk.world.web, reached=reaching)
         context.rehearse = Rehearsal(desk.workspace, tree).run
         limits = Limits(desk.orders.limits.steps, desk.orders.limits.seconds)
-        world = replace(desk.world, gate=replace(desk.world.gate, granted=record.granted))
+        gate = replace(desk.world.gate, granted=record.granted)
+        world = replace(desk.world, gate=gate, tell=desk.listener)
         session = Session(opening.ident, MAIN, frozen, world, tools, context, limits)
         environment = await desk.environment(record.base)
         crew = _crew(desk, record, session=session, place=(tree, network), environment=environment)
