@@ -37,3 +37,5 @@ class World:
     """The share of the model's window above which older history is summarised (C1)."""
     tell: Callable[[AgentEvent], None] = lambda _: None
     """Hears of what is told where no session yields it."""
+    light: str = ""
+    """The model of small questions (M11); "" where they are switched off."""

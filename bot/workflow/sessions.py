@@ -73,12 +73,12 @@ async def open_session(desk: Desk, record: Record, opening: Opening) -> AsyncIte
         context.rehearse = Rehearsal(desk.workspace, tree).run
         limits = Limits(desk.orders.limits.steps, desk.orders.limits.seconds)
         gate = replace(desk.world.gate, granted=record.granted)
-        world = replace(desk.world, gate=gate, tell=desk.listener)
+        world = replace(desk.world, gate=gate, tell=desk.listener, light=desk.orders.light_model)
         session = Session(opening.ident, MAIN, frozen, world, tools, context, limits)
         environment = await desk.environment(record.base)
         crew = _crew(desk, record, session=session, place=(tree, network), environment=environment)
         crew.types, context.delegate, session.sent = types, crew.delegate, crew.rows
-        context.light = Light(session, desk.orders.light_model).ask
+        context.light = Light(session, world.light).ask
         if lines:
             await _restored(session, crew, lines, record=record)
         else:

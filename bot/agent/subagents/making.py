@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bot.agent.frozen import Frozen, frozen_of
+from bot.agent.light import Light
 from bot.agent.limits import Limits
 from bot.agent.modes import Mode
 from bot.agent.prompts import Environment, first_message, prompt, system
@@ -98,10 +99,12 @@ class Making:
         mode = above.mode if kind.writes else Mode.PLAN
         context = Context(host, above.folder, mode, dict(above.stamps), is_subagent=True)
         context.rehearse, context.paths = above.rehearse, kind.paths
-        context.web, context.light, context.reached = world.web, above.light, above.reached
+        context.web, context.reached = world.web, above.reached
         ident = SessionId(f"{parent.id}.{agent}-{secrets.token_hex(4)}")
         ident = sent.before.session if lines and sent.before else ident
-        return Session(ident, agent, frozen, world, tools, context, limits, under=parent)
+        session = Session(ident, agent, frozen, world, tools, context, limits, under=parent)
+        context.light = Light(session, world.light).ask
+        return session
 
     def begun(self, sent: Sent, host: Toolhost, *, limits: Limits, brief: str) -> Session:
         """Begin a session of a sub-agent: it knows its brief alone."""
