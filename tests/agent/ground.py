@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -208,10 +209,22 @@ def unmarked(value: Any) -> Any:
 
 
 def rendered(request: Seen) -> bytes:
-    """What of a request is bound and cached: the bytes of its JSON, without marks and the closing bracket."""
-    body = request.body
-    parts = [body["tools"], body["system"], body["messages"]]
-    return b"\n".join(json.dumps(unmarked(part), separators=(",", ":")).encode() for part in parts)[:-1]
+    """What of a request is bound and cached: its bytes as they were sent, without marks and the closing bracket."""
+    sent = _values(request.raw.decode())
+    return "\n".join(_MARK.sub("", sent[name]) for name in ("tools", "system", "messages"))[:-1].encode()
+
+
+_MARK = re.compile(r',"cache_control":\{"type":"ephemeral"\}')
+
+
+def _values(text: str) -> dict[str, str]:
+    """The values of a JSON object by their keys, as they stand there."""
+    decoder, at, found = json.JSONDecoder(), 1, dict[str, str]()
+    while text[at] != "}":
+        key, colon = decoder.raw_decode(text, at)
+        end = decoder.raw_decode(text, colon + 1)[1]
+        found[key], at = text[colon + 1 : end], end + (text[end] == ",")
+    return found
 
 
 def assert_prefixes(requests: Sequence[Seen]) -> None:

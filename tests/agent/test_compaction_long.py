@@ -31,6 +31,8 @@ MOVES = st.lists(
 )
 
 
+SESSIONS = 6 if settings.default is None else max(6, settings.default.max_examples // 50)
+"""Whole sessions that are played: a sample every day, 200 with `make soak`."""
 SEARCH = verbatim({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}, "odd": None})
 FOUND = verbatim({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [], "encrypted": "x"})
 
@@ -55,7 +57,7 @@ def scripted(kind: str, size: int, *, thinks: bool) -> Reply | Fault:
 
 
 @pytest.mark.req("C1", "C3", "C4", "L4a", "L8", "L9", "M3")
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=SESSIONS, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(moves=MOVES, signed=st.booleans(), every=st.integers(1, 4))
 async def test_any_session_is_taken(room: Open, moves: list[tuple[str, int, bool]], signed: bool, every: int) -> None:
     """Whatever the model says and people add, and wherever it is suspended or dies and is resumed days later: nothing

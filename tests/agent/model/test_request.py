@@ -13,6 +13,7 @@ from bot.agent.model.request import marked, parameters
 from bot.agent.model.specs import ALIASES, SPECS, cost_usd, learned, resolve
 from bot.agent.modes import Mode
 from bot.agent.prompts import Environment, first_message, prompt, system
+from bot.agent.subagents.kinds import TYPES
 from bot.agent.synthesis import SCHEMA
 from bot.agent.tools.registry import ALL, READING_WEB, by_name, schemas
 from bot.agent.tools.task import task_tool
@@ -255,7 +256,9 @@ async def test_another_job_reads_tools_and_system_from_the_cache(room: Open, mod
 def test_the_first_prompt_is_small() -> None:
     """All tools, the system prompt and the first message of a plan session come to at most 6,000 tokens."""
     first = first_message(ENVIRONMENT, "Do it.", [prompt("plan_mode")])
-    said = json.dumps([*TOOLS, *system("main"), first], ensure_ascii=False)
+    types = [(kind.name, kind.purpose, kind.writes) for kind in TYPES.values()]
+    tools = schemas(by_name((*ALL, *READING_WEB, task_tool(types))))
+    said = json.dumps([*tools, *system("main"), first], ensure_ascii=False)
     assert len(said.encode()) / TOKEN <= 6_000
 
 
