@@ -155,11 +155,11 @@ async def _asked(
         peak=session.peak,
         summarize=summarize,
     )
-    async with world.ledger.call(session.dearest) as may:
-        if not may:
+    async with world.ledger.call(session.dearest) as ticket:
+        if ticket is None:
             return
         try:
-            async with closing(paid(session, request, aside=True)) as events:
+            async with closing(paid(session, request, ticket, aside=True)) as events:
                 async for event in events:
                     match event:
                         case Notice():

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from bot.agent.limits import dearest
+from bot.agent.limits import Ticket, dearest
 from bot.agent.paid import paid
 from bot.agent.prompts import prompt
 from bot.agent.relay import closing
@@ -61,14 +61,14 @@ class Light:
         told = ({"type": "text", "text": system},)
         request = ModelRequest(self.model, told, tools, messages, role="light", user_id=world.user_id)
         size = tokens([told, tools, messages])
-        async with world.ledger.call(dearest(world.model.abilities(self.model), "light", size)) as may:
-            return await self._made(request) if may else None
+        async with world.ledger.call(dearest(world.model.abilities(self.model), "light", size)) as ticket:
+            return await self._made(request, ticket) if ticket else None
 
-    async def _made(self, request: ModelRequest) -> Completed | None:
+    async def _made(self, request: ModelRequest, ticket: Ticket) -> Completed | None:
         """Make a request that may go out; None where it failed."""
         found = None
         try:
-            async with closing(paid(self.session, request, aside=True)) as events:
+            async with closing(paid(self.session, request, ticket, aside=True)) as events:
                 async for event in events:
                     if isinstance(event, Completed):
                         found = event

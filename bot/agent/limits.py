@@ -124,32 +124,41 @@ class Ledger:
     """Says before each call why nothing may be spent, where others spend from the same budget; "" where it may."""
     reason: str = ""
     """What `beyond` said last."""
-    _open: dict[object, float] = field(default_factory=dict)
+    _open: dict["Ticket", float] = field(default_factory=dict)
     """What each call that is under way may cost at most."""
     _dearest: float = 0.0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def call(self, most_usd: float) -> AsyncIterator[bool]:
-        """Tell whether a call that costs at most so much may go out; it counts as under way within the block.
+    async def call(self, most_usd: float) -> AsyncIterator["Ticket | None"]:
+        """Give the ticket of a call that costs at most so much, or None where it may not go out.
 
-        Waits while the calls under way may use up the budget, so that at most one call goes over it.
+        It counts as under way within the block.
         """
+        ticket = Ticket(self, most_usd)
+        try:
+            yield ticket if await ticket.admitted() else None
+        finally:
+            self.give_back(ticket)
+
+    async def room(self) -> bool:
+        """Tell whether one more call may go out; waits while those under way may use up the budget, so that at most
+        one call goes over it."""
         if self.beyond is not None and not self.used_up:
             self.reason = await self.beyond()
         while self._open and not self.used_up and self._left <= sum(self._open.values()):
             await self._changed.wait()
-        if self.used_up:
-            yield False
-            return
-        ticket = object()
-        self._open[ticket] = max(most_usd, self._dearest)
-        try:
-            yield True
-        finally:
-            del self._open[ticket]
-            self._changed.set()
-            self._changed = asyncio.Event()
+        return not self.used_up
+
+    def take(self, ticket: "Ticket") -> None:
+        """Count a call as under way, with the most that it can cost."""
+        self._open[ticket] = max(ticket.most_usd, self._dearest)
+
+    def give_back(self, ticket: "Ticket") -> None:
+        """Count a call as under way no more; whoever waits for room looks again."""
+        self._open.pop(ticket, None)
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     @property
     def used_up(self) -> bool:
@@ -192,3 +201,19 @@ class Ledger:
             sum(row.requests for row in rows),
             sum(row.unpriced for row in rows),
         )
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """One call's place in the budget, for one try at a time: each is billed."""
+
+    ledger: Ledger
+    most_usd: float
+
+    async def admitted(self) -> bool:
+        """Tell whether the next try may go out; it waits for room like any other call, and holds none meanwhile."""
+        self.ledger.give_back(self)
+        if not await self.ledger.room():
+            return False
+        self.ledger.take(self)
+        return True

@@ -8,6 +8,7 @@ sends sub-agents is not lost: its calls are made again, and they go on where the
 
 import asyncio
 import json
+import math
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
@@ -16,10 +17,10 @@ from typing import Final, assert_never
 from bot.agent import compaction, dispatch
 from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
 from bot.agent.ids import apart
-from bot.agent.limits import Resource
+from bot.agent.limits import Resource, Ticket
 from bot.agent.monitor import Monitor, OverLimit
 from bot.agent.paid import paid
-from bot.agent.relay import closing
+from bot.agent.relay import Item, closing, within
 from bot.agent.reminders import due
 from bot.agent.session import Session
 from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
@@ -70,12 +71,12 @@ async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[Agent
         yield limit
         return
     if room:
-        async with closing(compaction.compacted(session)) as made:
+        async with closing(_in_time(session, compaction.compacted(session))) as made:
             async for told in made:
                 yield told
         return
     last = None
-    async with closing(_request(session)) as events:
+    async with closing(_in_time(session, _request(session))) as events:
         async for event in events:
             last = event
             if not isinstance(event, Completed):
@@ -88,6 +89,31 @@ async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[Agent
     async with closing(_react(session, last, in_vain)) as reactions:
         async for reaction in reactions:
             yield reaction
+
+
+async def _in_time(session: Session, source: AsyncIterator[Item]) -> AsyncGenerator[Item | Ended, None]:
+    """Relay what is asked of the model, and end at the limit where the session's time is up before that (L5).
+
+    An answer that is whole is never given up.
+    """
+    event = None
+    try:
+        async with closing(within(source, _time_left(session))) as events:
+            async for event in events:
+                yield event
+    except TimeoutError:
+        limit = _limit(session)
+        if limit is None:
+            raise
+        if not isinstance(event, Completed):
+            yield limit
+
+
+def _time_left(session: Session) -> float:
+    """Seconds that a session, and each that it is under, may still go on."""
+    gone = session.world.clock.monotonic() - session.started
+    left = math.inf if session.limits.seconds is None else session.limits.seconds - gone
+    return left if session.under is None else min(left, _time_left(session.under))
 
 
 async def _react(session: Session, completed: Completed, in_vain: Counter[str]) -> AsyncIterator[AgentEvent]:
@@ -113,19 +139,19 @@ async def _react(session: Session, completed: Completed, in_vain: Counter[str]) 
 
 async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Completed]:
     """Make one model request, once the budget has room for it, and relay it; a failure for good is an Ended."""
-    async with session.world.ledger.call(session.dearest) as may:
-        if not may:
+    async with session.world.ledger.call(session.dearest) as ticket:
+        if ticket is None:
             yield _spent(session)
             return
         session.step()
         model = session.world.model.abilities(session.frozen.model).id
         yield RequestStarted(session.agent, session.steps, model)
-        async with closing(_asked(session)) as events:
+        async with closing(_asked(session, ticket)) as events:
             async for event in events:
                 yield event
 
 
-async def _asked(session: Session) -> AsyncIterator[AgentEvent | Began | Completed]:
+async def _asked(session: Session, ticket: Ticket) -> AsyncIterator[AgentEvent | Began | Completed]:
     """Make one model request and relay it."""
     frozen, world = session.frozen, session.world
     request = ModelRequest(
@@ -141,7 +167,7 @@ async def _asked(session: Session) -> AsyncIterator[AgentEvent | Began | Complet
     )
     event = None
     try:
-        async with closing(paid(session, request, aside=False)) as events:
+        async with closing(paid(session, request, ticket, aside=False)) as events:
             async for event in events:
                 yield _relayed(session, event)
         if not isinstance(event, Completed) and world.ledger.used_up:

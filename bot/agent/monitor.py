@@ -69,13 +69,12 @@ class Monitor:
 
     def _used(self) -> dict[Resource, float]:
         session = self.session
-        seconds = round(session.world.clock.monotonic() - session.started)
         counted = {each: session.counts[each] for uses in USES.values() for each in uses}
         return {
             Resource.STEPS: session.steps + session.below,
             Resource.TOOL_CALLS: session.tool_calls,
             Resource.CONTEXT: session.last_context,
-            Resource.SECONDS: seconds,
+            Resource.SECONDS: session.world.clock.monotonic() - session.started,
             Resource.NETWORK_BYTES: session.counts[Resource.NETWORK_BYTES],
             **counted,
         }

@@ -1,19 +1,22 @@
 """One call to the model on behalf of a session: whatever becomes of it, what came of it is booked (L5).
 
-Rules: an answer that broke off is booked before the call is made again, and none is made again once the budget is
-spent; one that nobody waits for any more is booked as far as it came.
+Rules: an answer that broke off is booked before the call is made again, and each try waits for room in the budget as
+the first one did; one that nobody waits for any more is booked as far as it came.
 """
 
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
+from bot.agent.limits import Ticket, dearest
 from bot.agent.relay import closing
 from bot.agent.session import Session
 from bot.core.errors import CanaryShown
 from bot.ports import Began, Completed, Delta, ModelEvent, ModelRequest, Notice
 
 
-async def paid(session: Session, request: ModelRequest, *, aside: bool) -> AsyncGenerator[ModelEvent, None]:
+async def paid(
+    session: Session, request: ModelRequest, ticket: Ticket, *, aside: bool
+) -> AsyncGenerator[ModelEvent, None]:
     """Relay a call that may go out; there is no Completed where the budget ended between two tries.
 
     The answer to a request aside is booked as well; one that goes into the conversation is left to the caller.
@@ -31,9 +34,17 @@ async def paid(session: Session, request: ModelRequest, *, aside: bool) -> Async
                     session.book(made, clock.monotonic() - began)
                     began = clock.monotonic()
                 yield event
-                if void is not None and session.world.ledger.used_up:
+                if isinstance(event, Notice) and not await _again(session, request, event, ticket):
                     return
     finally:
         if so_far is not None and (left := so_far()):
             with suppress(CanaryShown):  # the alarm has rung, and whoever goes on hears it
                 session.book(left, clock.monotonic() - began)
+
+
+async def _again(session: Session, request: ModelRequest, notice: Notice, ticket: Ticket) -> bool:
+    """Tell whether the try that follows a notice may go out; one that cost nothing leaves the call its place."""
+    if notice.model:
+        abilities = session.world.model.abilities(notice.model)
+        ticket.most_usd = dearest(abilities, request.role, session.context_size)
+    return (notice.void is None and not notice.model) or await ticket.admitted()

@@ -181,7 +181,7 @@ async def test_closing_in_mid_answer_drops_the_connection(room: Open) -> None:
         await asyncio.wait(left, timeout=10)
     assert asyncio.all_tasks() == before
     r.world.ledger.budget_usd = 1.0
-    async with asyncio.timeout(10), r.world.ledger.call(1.0) as may:
-        assert may, "nothing is under way any more"
+    async with asyncio.timeout(10), r.world.ledger.call(1.0) as ticket:
+        assert ticket, "nothing is under way any more"
     assert r.world.ledger.cost_usd > 0
     assert r.resumed().world.ledger.usage == r.world.ledger.usage

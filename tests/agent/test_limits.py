@@ -1,6 +1,7 @@
 """Limits end a session cleanly and say which one it was; a ledger keeps the books (L5)."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,9 +9,10 @@ from hypothesis import strategies as st
 
 from bot.agent.events import End, Outcome, Recovery
 from bot.agent.limits import Ledger, Limits
+from bot.clock import SystemClock
 from bot.core.names import AgentId
 from bot.ports import ToolOutput, Usage
-from bot.testing.model.reply import Fault, Reply, Text, call, say, several
+from bot.testing.model.reply import Fault, Policy, Reply, Text, call, say, several
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import script, task, team
@@ -59,6 +61,21 @@ async def test_a_limit_ends_cleanly(room: Open, limits: Limits, requests: int, n
     assert named in end.text
     assert len(r.api.requests) == requests
     assert valid(session.history)
+    await again(r)
+
+
+@pytest.mark.req("L5")
+async def test_the_time_ends_an_answer_that_is_under_way(room: Open) -> None:
+    """One that would trickle for minutes ends with the session's time; what came of it is booked."""
+    trickle = Reply((Text("word " * 3000),), pace=0.05)
+    r = room(lambda seen: say("Done.") if "Stop." in seen.last_user_text else trickle)
+    r.model.warm()
+    session = r.session(limits=Limits(seconds=2), world=replace(r.world, clock=SystemClock()))
+    async with asyncio.timeout(10):
+        end = ended(await drive(session))
+    assert (end.end, end.text) == (End.LIMIT, "the limit of 2 seconds was reached (2 used)")
+    assert len(r.api.requests) == 1
+    assert r.resumed().world.ledger.cost_usd == r.world.ledger.cost_usd > 0
     await again(r)
 
 
@@ -119,11 +136,11 @@ async def test_calls_under_way_count_against_the_budget() -> None:
         order: list[object] = []
 
         async def second(ledger: Ledger = ledger, order: list[object] = order) -> None:
-            async with ledger.call(0.1) as may:
-                order.append(may)
+            async with ledger.call(0.1) as ticket:
+                order.append(ticket is not None)
 
-        async with asyncio.TaskGroup() as group, ledger.call(1.0) as may:
-            assert may
+        async with asyncio.TaskGroup() as group, ledger.call(1.0) as ticket:
+            assert ticket
             group.create_task(second())
             await asyncio.sleep(0.01)
             assert order == [], "it waits"
@@ -131,16 +148,28 @@ async def test_calls_under_way_count_against_the_budget() -> None:
         assert order == [may_follow]
 
 
-@pytest.mark.req("L5", "S9")
-async def test_sub_agents_together_go_over_a_budget_by_one_call(room: Open) -> None:
-    """Eight at once, each dearer than any call before: no more is spent than the budget and what one call costs."""
-    dear = Reply((Text("Found."),), usage={"output_tokens": 20_000})
+DEAR = Reply((Text("Found."),), usage={"output_tokens": 20_000}, pace=0.02)
+"""Slow enough for two to be under way."""
+BREAKS = Fault.truncate(reply=DEAR, after=99)
+"""It ends once the service has told what it costs."""
+CHILDREN: dict[str, Policy] = {
+    "whole": lambda _: DEAR,
+    "broken off": lambda seen: BREAKS if seen.stream else DEAR,
+    "taken over": lambda seen: Fault.status(529) if seen.model == "claude-sonnet-5-5" else DEAR,
+}
+
+
+@pytest.mark.req("L5", "S9", "M9")
+@pytest.mark.parametrize("child", CHILDREN.values(), ids=CHILDREN)
+async def test_sub_agents_together_go_over_a_budget_by_one_call(room: Open, child: Policy) -> None:
+    """Eight at once, each dearer than any call before: no more is spent than the budget and what one call costs, also
+    where each answer breaks off and is asked for again, or comes of a dearer model."""
     tasks = several(*(task(f"part {number}") for number in range(8)))
-    r = room(script(tasks, lambda _: dear), budget_usd=0.5)
+    r = room(script(tasks, child), budget_usd=0.5, fallback="claude-fable-5-1")
     t = team(r, at_once=8)
     end = ended(await drive(t.session))
     assert end.end is End.LIMIT
-    one = max(row.cost_usd for row in r.world.ledger.rows.values())
+    one = max(row.cost_usd / row.requests for row in r.world.ledger.rows.values())
     assert one > 0.2
     assert 0.5 <= r.world.ledger.cost_usd < 0.5 + one
     assert r.world.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
