@@ -121,7 +121,8 @@ class AnthropicModel:
         except Exception as error:
             raise _classify(error).as_error() from error
         found = str(told.get("id") or asked)
-        self.specs[found] = learned(self.spec(found), told)
+        for ident in {asked, found}:
+            self.specs[ident] = learned(self.spec(ident), told)
         return found
 
     def spec(self, name: str) -> ModelSpec:

@@ -5,6 +5,7 @@ whose `type` says what it is, and a stall or a cut connection arrives as the tra
 (https://platform.claude.com/docs/en/api/errors; measured with anthropic 2.12).
 """
 
+import re
 from dataclasses import dataclass
 
 from bot.core.errors import PlangateError, Refused, TooLong, Transient
@@ -13,6 +14,12 @@ from bot.core.lines import short
 LONGEST = 500
 """Characters of an error that people are shown: what stands between here and the model answers with whole pages."""
 RETRYABLE_STATUS = frozenset({408, 409, 429})
+_OVERFULL = re.compile(
+    r"too long|prompt exceeds max length|input.*exceeds the maximum number of tokens"
+    r"|(?=.*(exceed|longer|greater|maximum)).*(context[ _](window|length|size|limit)|prompt length|model token limit)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How servers of the Messages API say that a request does not fit into the model's context: Anthropic's, and others."""
 _OVERLOADED = frozenset({"overloaded_error"})
 _RETRYABLE_TYPES = frozenset({"overloaded_error", "api_error", "timeout_error", "rate_limit_error"})
 _CURES = {
@@ -52,11 +59,11 @@ class Failure:
 
     @property
     def too_long(self) -> bool:
-        """Whether the request is refused because of its length.
+        """Whether the request is refused because it does not fit into the model's context.
 
         https://platform.claude.com/docs/en/build-with-claude/context-windows
         """
-        return self.status == 413 or (self.status == 400 and "too long" in self.text)
+        return self.status == 413 or (self.status in {400, 422} and bool(_OVERFULL.search(self.text)))
 
     def as_error(self) -> PlangateError:
         """Give the error that ends the session."""

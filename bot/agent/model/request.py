@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from bot.agent.model.context import context_fields
-from bot.agent.model.specs import ModelSpec
+from bot.agent.model.specs import EFFORTS, ModelSpec
 from bot.core.exchange import MOST_TOKENS
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
@@ -82,10 +82,11 @@ def _tools(tools: Sequence[Json], spec: ModelSpec) -> list[Json]:
 
 
 def _effort(request: ModelRequest, spec: ModelSpec) -> str:
-    """Choose the effort, of what the model takes: the project's, else that of the role; the highest where it is none of
-    them."""
+    """Choose the effort: the project's, else that of the role; where the model does not take it, the next lower one
+    that it takes, or its lowest."""
     wanted = request.effort if request.effort and request.role in _CHOOSING else _EFFORT[request.role]
-    return wanted if wanted in spec.efforts else spec.efforts[-1]
+    within = [level for level in spec.efforts if EFFORTS.index(level) <= EFFORTS.index(wanted)]
+    return within[-1] if within else spec.efforts[0]
 
 
 def marked(messages: Sequence[Json]) -> list[Json]:

@@ -4,6 +4,7 @@ Source: the models and pricing pages of the Messages API documentation, as of 20
 million tokens. An id that is not in the table is sent as it is, with the plainest request and no price.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -13,9 +14,13 @@ from bot.ports import Usage
 
 WINDOW: Final = 1_000_000
 OUTPUT: Final = 128_000
+UNKNOWN_WINDOW: Final = 128_000
+"""That of a model which neither the table nor its server tells of: most that other servers of the API have hold as much
+or more. Too small a guess shortens a history early, too large a one not before it is refused."""
 SEARCH_USD: Final = 0.01
 """What the service takes for one search of the web, whatever the model."""
 EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+"""From the lowest to the highest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,8 @@ class ModelSpec:
 _HAIKU_LONG = Prices(0.50, 2.50, 0.625, 1.00, 0.05)
 _FABLE = Prices(10, 50, 12.50, 20, 0.25)
 _OPUS = Prices(5, 25, 6.25, 10, 0.50)
+_SONNET = Prices(3, 15, 3.75, 6, 0.30)
+_NO_XHIGH = ("low", "medium", "high", "max")
 _BUDGET = {"window": 200_000, "max_output": 64_000, "thinking": "budget", "may_disable": True, "efforts": ()}
 
 _SPECS = (
@@ -76,11 +83,14 @@ _SPECS = (
     ModelSpec("claude-sonnet-5", prices=Prices(2, 10, 2.50, 4, 0.20), may_disable=True),
     ModelSpec("claude-opus-4-8", prices=_OPUS, may_disable=True),
     ModelSpec("claude-opus-4-7", prices=_OPUS, may_disable=True, min_cache=2048),
-    ModelSpec("claude-opus-4-6", prices=_OPUS, may_disable=True, efforts=EFFORTS[:3], min_cache=4096),
-    ModelSpec("claude-sonnet-4-6", prices=Prices(3, 15, 3.75, 6, 0.30), may_disable=True, efforts=EFFORTS[:3]),
+    ModelSpec("claude-opus-4-6", prices=_OPUS, may_disable=True, efforts=_NO_XHIGH, min_cache=4096),
+    ModelSpec("claude-sonnet-4-6", prices=_SONNET, may_disable=True, efforts=_NO_XHIGH),
     ModelSpec("claude-haiku-4-5", prices=Prices(1, 5, 1.25, 2, 0.10), min_cache=4096, **_BUDGET),  # type: ignore[arg-type]
+    ModelSpec("claude-sonnet-4-5", prices=_SONNET, **_BUDGET),  # type: ignore[arg-type]
+    ModelSpec("claude-opus-4-5", prices=_OPUS, min_cache=4096, **{**_BUDGET, "efforts": EFFORTS[:3]}),  # type: ignore[arg-type]
 )
 
+_DATE: Final = re.compile(r"-20\d{6}$")
 SPECS: Final[Mapping[str, ModelSpec]] = MappingProxyType({spec.id: spec for spec in _SPECS})
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -93,10 +103,21 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def resolve(name: str) -> ModelSpec:
-    """Give the spec of an alias or an id; an unknown id gets the plainest spec, without prices."""
+    """Give the spec of an alias or an id; an unknown id gets the plainest spec, without prices.
+
+    An id with a date at its end is that of the same model without one.
+    """
     model = ALIASES.get(name, name)
-    return SPECS.get(model) or ModelSpec(
-        model, max_output=32_000, thinking="none", efforts=(), clears=False, structured=False
+    if known := SPECS.get(_DATE.sub("", model)):
+        return replace(known, id=model)
+    return ModelSpec(
+        model,
+        window=UNKNOWN_WINDOW,
+        max_output=32_000,
+        thinking="none",
+        efforts=(),
+        clears=False,
+        structured=False,
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from bot.agent.events import End, Info, ToolFinished
@@ -230,6 +230,40 @@ def test_a_spend_limit_is_final() -> None:
     assert not status_failure(200, "invalid_request_error", "?", {}).retryable
 
 
+OVERFULL = (
+    "prompt is too long: 210000 tokens > 200000 maximum",
+    "input length and `max_tokens` exceed context limit: 190000 + 21333 > 200000, decrease input length",
+    "This model's maximum context length is 131072 tokens. However, you requested 140000 tokens.",
+    "Your input exceeds the context window of this model.",
+    "the request exceeds the available context size, try increasing it",
+    "The input (140000 tokens) is longer than the model's context length (131072 tokens).",
+    "The input token count (140000) exceeds the maximum number of tokens allowed (131072).",
+    "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+    "Invalid request: Your request exceeded model token limit: 131072",
+    "invalid params, context window exceeds limit (2013)",
+    "Bad request. (context_length_exceeded)",
+)
+OTHERWISE_WRONG = (
+    "max_tokens: 128000 > 64000, which is the maximum allowed number of output tokens for their-model",
+    "The long context beta is not yet available for this subscription.",
+    "context_management: Extra inputs are not permitted",
+    "messages.0.content.1.image: image exceeds 5 MB maximum",
+    "metadata.user_id: the value exceeds the maximum length of 256",
+    "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+)
+
+
+@pytest.mark.req("M10", "M12")
+def test_a_context_that_is_too_full_is_told_from_other_mistakes() -> None:
+    """In the words of the service and of other servers that speak its API: the history is shortened then; nothing
+    else that a request may be refused for is taken for it."""
+    said = {
+        text: status_failure(400, "invalid_request_error", text, {}).too_long for text in OVERFULL + OTHERWISE_WRONG
+    }
+    assert said == dict.fromkeys(OVERFULL, True) | dict.fromkeys(OTHERWISE_WRONG, False)
+    assert not status_failure(401, "authentication_error", OVERFULL[0], {}).too_long
+
+
 @pytest.mark.req("M9")
 @pytest.mark.parametrize("code", (400, 401, 402, 403, 404, 413, 422))
 async def test_what_no_retry_helps_is_final(room: Open, code: int) -> None:
@@ -295,6 +329,22 @@ async def test_a_server_that_tells_of_models_in_its_own_way(page: str) -> None:
         with pytest.raises(Transient):
             await model.known("opus")
         await model.close()
+
+
+@pytest.mark.req("M12")
+async def test_a_server_that_has_its_own_ids() -> None:
+    """What it tells of a model holds for the id that was asked for, and for the one that it answers with."""
+
+    async def tell(_: Request) -> Response:
+        return JSONResponse({"id": "their-model-20260101", "max_input_tokens": 64_000})
+
+    with served([Route("/v1/models/{name}", tell)]) as url:
+        model = AnthropicModel(HandClock(), "key", url)
+        assert await model.known("their-model") == "their-model-20260101"
+        asked, answered = model.spec("their-model"), model.spec("their-model-20260101")
+        await model.close()
+    assert (asked.id, asked.window) == ("their-model", 64_000)
+    assert (answered.id, answered.window) == ("their-model-20260101", 64_000)
 
 
 async def test_warming_makes_the_client(room: Open) -> None:

@@ -129,20 +129,30 @@ def test_a_model_without_prices_has_no_cost(model: str) -> None:
     assert cost_usd(resolve(model), Usage(1, 1)) is None
 
 
+@pytest.mark.req("M12")
+@pytest.mark.parametrize("model", ("claude-haiku-4-5", "claude-sonnet-4-5", "claude-opus-4-5"))
+def test_an_id_with_a_date_is_the_same_model(model: str) -> None:
+    """All of the table holds for it; it is sent as it was given."""
+    dated = next(name for name in MODELS if name.startswith(f"{model}-20"))
+    assert resolve(dated) == replace(SPECS[model], id=dated)
+    assert resolve(f"{model}-2025").prices is None
+
+
 @pytest.mark.req("M6", "M12")
 def test_an_unknown_model_is_sent_the_plainest_request() -> None:
-    """Its id as it is, no thinking, no effort."""
+    """Its id as it is, no thinking, no effort; its window is that of a middling one."""
     sent = parameters(asking("their-model"), resolve("their-model"))
     assert sent["model"] == "their-model"
     assert {"thinking", "output_config"} & set(sent) == set()
     assert sent["max_tokens"] == 32_000
+    assert resolve("their-model").window == 128_000
 
 
 @pytest.mark.req("M12")
 @pytest.mark.parametrize("alias", ALIASES)
 def test_aliases_resolve(alias: str) -> None:
     """A short name stands for one model of the table."""
-    assert resolve(alias) is SPECS[ALIASES[alias]]
+    assert resolve(alias) == SPECS[ALIASES[alias]]
 
 
 @pytest.mark.req("M6")
@@ -154,12 +164,21 @@ def test_aliases_resolve(alias: str) -> None:
         ("opus", "subagent", "low", "low"),
         ("opus", "restricted", "max", "low"),
         ("opus", "light", "max", "low"),
-        ("claude-opus-4-6", "main", "max", "high"),
+        ("claude-opus-4-6", "main", "max", "max"),
+        ("claude-opus-4-6", "main", "xhigh", "high"),
+        ("claude-opus-4-5", "main", "max", "high"),
     ),
 )
 def test_effort(model: str, role: str, chosen: str, sent: str) -> None:
     """What the project chooses holds for whoever works, as far as the model takes it; small questions stay small."""
     assert parameters(asking(model, role, effort=chosen), resolve(model))["output_config"] == {"effort": sent}
+
+
+@pytest.mark.req("M6")
+def test_an_effort_below_all_that_a_model_takes() -> None:
+    """Is the lowest that it takes."""
+    spec = replace(resolve("opus"), efforts=("high", "max"))
+    assert parameters(asking("opus", effort="low"), spec)["output_config"] == {"effort": "high"}
 
 
 @pytest.mark.req("M6")
