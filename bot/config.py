@@ -152,6 +152,8 @@ class Settings:
     data_dir: Path = Path()
     state_key: Secret = field(default_factory=lambda: Secret(""))
     output_cap: int | None = None
+    stall_seconds: int | None = None
+    """An answer of which no byte comes for so long is given up (M7)."""
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     network: Network = Network()
     partial_clone_mb: int = PARTIAL_CLONE_MB
@@ -175,6 +177,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         data_dir=_data_dir(env),
         state_key=Secret(env.get("PLANGATE_STATE_KEY", "")),
         output_cap=_positive(env, "PLANGATE_MAX_OUTPUT_TOKENS"),
+        stall_seconds=_positive(env, "PLANGATE_STALL_SECONDS"),
         extra_body=_object(env, "PLANGATE_EXTRA_BODY"),
         network=Network.of(env),
         partial_clone_mb=_positive(env, "PLANGATE_PARTIAL_CLONE_MB") or PARTIAL_CLONE_MB,
@@ -339,7 +342,9 @@ def _positive(env: Mapping[str, str], name: str) -> int | None:
     if value is None:
         return None
     if not value.isdecimal() or int(value) < 1:
-        raise Misconfigured(f"not a positive whole number: {value!r}", where=name, mend=f"set {name}=32000 or unset it")
+        raise Misconfigured(
+            f"not a positive whole number: {value!r}", where=name, mend=f"set {name} to one, or unset it"
+        )
     return int(value)
 
 

@@ -58,6 +58,7 @@ def test_a_relative_data_directory_is_made_absolute() -> None:
         ("PLANGATE_MAX_OUTPUT_TOKENS", "0"),
         ("PLANGATE_MAX_OUTPUT_TOKENS", "-1"),
         ("PLANGATE_PARTIAL_CLONE_MB", "1.5"),
+        ("PLANGATE_STALL_SECONDS", "0"),
         ("PLANGATE_EXTRA_BODY", "{"),
         ("PLANGATE_EXTRA_BODY", "[]"),
     ),

@@ -289,9 +289,8 @@ def _rest(session: Session, completed: Completed) -> Ended:
         case "end_turn" | "stop_sequence" if text:
             return Ended(session.agent, End.ANSWERED, text)
         case "refusal":
-            return Ended(
-                session.agent, End.REFUSED, "the model refused to answer" + (f", after: {text}" if text else "")
-            )
+            told = f"the model refused to answer{f' ({completed.why})' if completed.why else ''}"
+            return Ended(session.agent, End.REFUSED, told + (f", after: {text}" if text else ""))
         case "end_turn" | "stop_sequence" | "max_tokens" | "tool_use" | "pause_turn":
             return Ended(session.agent, End.FAILED, f"the model gave no usable answer ({completed.stop_reason})")
         case other:

@@ -42,14 +42,17 @@ MEMORIES = ("CLAUDE.md", "AGENTS.md")
 
 def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel":
     """Make the client of the model; nothing is imported or connected before it is used."""
-    from bot.agent.model.client import AnthropicModel
+    from bot.agent.model.client import AnthropicModel, Patience
 
+    usual = Patience()
+    silence = settings.stall_seconds or usual.silence
     return AnthropicModel(
         clock or SystemClock(),
         settings.api_key.reveal(),
         base_url=settings.base_url,
         output_cap=settings.output_cap,
         extra_body=settings.extra_body,
+        patience=replace(usual, silence=silence, quiet=max(usual.quiet, silence)),
         identity=_identity_of(settings.identity) if settings.identity else None,
     )
 

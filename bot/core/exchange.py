@@ -111,6 +111,8 @@ class Completed:
     usage: Usage
     cost_usd: float | None
     model: str
+    why: str = ""
+    """What the service says of a refusal: its category, and an explanation where there is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ TABLE: dict[str, Row] = {
     "input cut at limit": Row(cut(NEVER, reason="max_tokens"),          DONE,    DONE,    FAILED,  UNUSABLE),
     "text cut at limit":  Row(cut(Text("I am"), reason="max_tokens"),   DONE,    DONE,    FAILED,  UNUSABLE),
     "nothing but limit":  Row(stop("max_tokens"),                       DONE,    DONE,    FAILED,  UNUSABLE),
-    "refusal":            Row(stop("refusal", category="cyber"),        REFUSED, REFUSED, REFUSED, "refused"),
+    "refusal":            Row(stop("refusal", category="cyber"),        REFUSED, REFUSED, REFUSED, "(cyber)"),
     "refusal in a call":  Row(several(WHOLE, stop("refusal")),          REFUSED, REFUSED, REFUSED, "refused"),
     "pause":              Row(several(SEARCH, stop("pause_turn")),      DONE,    DONE,    FAILED,  UNUSABLE),
     "empty pause":        Row(stop("pause_turn"),                       DONE,    DONE,    FAILED,  UNUSABLE),

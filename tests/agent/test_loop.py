@@ -235,12 +235,13 @@ async def test_only_results_follow_a_search_that_goes_on(room: Open, reason: str
 
 @pytest.mark.req("M10")
 async def test_a_refusal_is_said_and_ends_the_session(room: Open) -> None:
-    """refusal: no tool of that answer runs, nothing of it is kept, the session says so and rests."""
-    refused = several(call("LS", path="."), stop("refusal", category="cyber"))
+    """refusal: no tool of that answer runs, nothing of it is kept, the session says so, and why, and rests."""
+    refused = several(call("LS", path="."), stop("refusal", category="cyber", explanation="No\nexploits\u202e."))
     r = room(sequence(refused))
     session = r.session()
     events = await drive(session)
-    assert ended(events) == Ended(session.agent, End.REFUSED, "the model refused to answer")
+    told = "the model refused to answer (cyber: No exploits‹U+202E›.)"
+    assert ended(events) == Ended(session.agent, End.REFUSED, told)
     assert r.host.calls == []
     assert len(session.history) == 1
 

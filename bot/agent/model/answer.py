@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.agent.turns import BYTES_PER_TOKEN
+from bot.core.codepoints import shown
 from bot.core.errors import Transient
+from bot.core.lines import short
 from bot.core.transcript import Json
 from bot.ports import Began, Delta, Usage
 
@@ -23,6 +25,8 @@ _DELTA_KEYS = {
 }
 
 
+LONGEST_WHY = 300
+"""Characters of what the service says of a refusal."""
 CUTS = frozenset({"max_tokens", "refusal", "model_context_window_exceeded"})
 """Stop reasons that may come in the middle of a tool call; its block is closed all the same."""
 
@@ -46,6 +50,8 @@ class Answer:
 
     blocks: list[Json] = field(default_factory=list)
     stop_reason: str | None = None
+    why: str = ""
+    """What the service says of a refusal."""
     usage: Json = field(default_factory=dict)
     complete: bool = False
     _length: int = 0
@@ -94,6 +100,7 @@ class Answer:
                 self._close(event["index"])
             case "message_delta":
                 self.stop_reason = event["delta"].get("stop_reason")
+                self.why = refusal(event["delta"].get("stop_details"))
                 used = event.get("usage") or {}
                 self.usage.update({key: value for key, value in used.items() if value is not None})
             case "message_stop":
@@ -170,6 +177,12 @@ def whole(blocks: Any) -> Json:
     if len(set(calls)) < len(calls):
         raise Malformed("two tool calls of the model's answer have one id")
     return {"role": "assistant", "content": list(blocks)}
+
+
+def refusal(details: Any) -> str:
+    """Give in one line what the service says of why the model refused, as far as it does; nothing of it is trusted."""
+    told = [details.get(name) for name in ("category", "explanation")] if isinstance(details, dict) else []
+    return short(shown(": ".join(text for text in told if isinstance(text, str) and text)), LONGEST_WHY)
 
 
 def usage_of(raw: Json) -> Usage:

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from bot.agent.model.answer import Answer, Malformed, parsed, reading, usage_of, whole
+from bot.agent.model.answer import Answer, Malformed, parsed, reading, refusal, usage_of, whole
 from bot.agent.model.body import body
 from bot.agent.model.failures import Failure, status_failure
 from bot.agent.model.identity import WorkloadIdentity, identity_failure
@@ -196,7 +196,7 @@ class AnthropicModel:
             with suppress(Exception):
                 async with asyncio.timeout(CLOSING):
                     await anext(events)
-        yield self._completed(answer.message(), answer.stop_reason or "", answer.usage, spec)
+        yield self._completed(answer, answer.message(), answer.usage, spec)
 
     async def _events(self, content: bytes, options: "RequestOptions") -> AsyncIterator[dict[str, Any]]:
         """Yield the raw events of one stream, pings left out; an error event is raised."""
@@ -235,20 +235,21 @@ class AnthropicModel:
             answer.usage.update(said.get("usage") or {})
             if not isinstance(said["stop_reason"], str):
                 raise Malformed("the model's answer does not say why it ended")
+            answer.stop_reason, answer.why = said["stop_reason"], refusal(said.get("stop_details"))
             message = whole(said["content"])
-        return self._completed(message, said["stop_reason"], answer.usage, spec)
+        return self._completed(answer, message, answer.usage, spec)
 
     def _void(self, answer: Answer, spec: ModelSpec) -> Completed | None:
         """Give what came of an answer that broke off; None where the service had not told what it costs."""
         with suppress(Malformed):
             message = {"role": "assistant", "content": answer.blocks}
-            return self._completed(message, "", answer.spent(), spec) if answer.usage else None
+            return self._completed(answer, message, answer.spent(), spec) if answer.usage else None
         return None
 
-    def _completed(self, message: dict[str, Any], reason: str, usage: dict[str, Any], spec: ModelSpec) -> Completed:
+    def _completed(self, answer: Answer, message: dict[str, Any], usage: dict[str, Any], spec: ModelSpec) -> Completed:
         with reading():
             used = usage_of(usage)
-        return Completed(message, reason, used, cost_usd(spec, used), spec.id)
+        return Completed(message, answer.stop_reason or "", used, cost_usd(spec, used), spec.id, answer.why)
 
     async def _ready(self) -> "AsyncAnthropic":
         """Give the client; the first who asks waits for the library beside whatever else goes on."""

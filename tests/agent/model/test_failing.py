@@ -11,6 +11,8 @@ from bot.agent.events import End, Info, ToolFinished
 from bot.agent.model.client import NON_STREAMING_CAP, AnthropicModel, Patience
 from bot.agent.model.failures import status_failure
 from bot.agent.world import World
+from bot.compose.parts import model_of
+from bot.config import settings
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.transcript import LineKind
 from bot.ports import Began, Completed, Delta, ModelRequest, Notice
@@ -26,6 +28,7 @@ from bot.testing.model.reply import (
     say,
     sequence,
     several,
+    stop,
     think,
 )
 from tests.agent.conftest import Open
@@ -154,10 +157,11 @@ async def test_a_broken_stream_is_asked_for_once_without_streaming(room: Open, n
     assert completed.message["content"] == [{"type": "text", "text": "Done."}]
 
 
-@pytest.mark.req("M8", "L9")
-async def test_a_plain_answer_is_worth_the_same(room: Open) -> None:
+@pytest.mark.req("M8", "M10", "L9")
+@pytest.mark.parametrize("end", (call("LS", path="."), stop("refusal", category="cyber")), ids=["call", "refusal"])
+async def test_a_plain_answer_is_worth_the_same(room: Open, end: Reply) -> None:
     """Blocks, usage, price and stop reason are those of the stream that it stands for."""
-    whole = several(think("Hm."), say("I look."), call("LS", path="."))
+    whole = several(think("Hm."), say("I look."), end)
     plain = room(sequence(Fault.truncate(reply=whole, after=3), whole))
     streamed = room(sequence(whole))
     _, one = await answer(plain)
@@ -172,6 +176,14 @@ async def test_silence_on_the_wire_abandons_the_stream(room: Open) -> None:
     notices, completed = await answer(r)
     assert completed.message["content"][0]["text"] == "Done."
     assert "connection to the model failed" in notices[0].text
+
+
+@pytest.mark.req("M7")
+@pytest.mark.parametrize(("given", "silence", "quiet"), (("", 90, 300), ("45", 45, 300), ("600", 600, 600)))
+def test_an_operator_says_how_long_silence_is_borne(given: str, silence: float, quiet: float) -> None:
+    """What bounds pings alone never cuts it short."""
+    patience = model_of(settings({"PLANGATE_STALL_SECONDS": given})).patience
+    assert (patience.silence, patience.quiet) == (silence, quiet)
 
 
 @pytest.mark.req("M7")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.model.answer import Answer, Malformed, usage_of
+from bot.agent.model.answer import Answer, Malformed, refusal, usage_of
 from bot.agent.model.request import marked, parameters
 from bot.agent.model.specs import ALIASES, SPECS, cost_usd, learned, resolve
 from bot.agent.modes import Mode
@@ -314,6 +314,23 @@ def test_events_that_are_newer_than_this_program_are_passed_over() -> None:
     assert of(shown, Delta) == [Delta("text", "a")]
     assert answer.message()["content"] == [{"type": "text", "text": "a", "citations": [{"n": 1}, {"n": 2}]}]
     assert usage_of(answer.usage) == Usage(3, 2)
+
+
+@pytest.mark.req("M10")
+@pytest.mark.parametrize(
+    ("details", "told"),
+    (
+        (None, ""),
+        ("cyber", ""),
+        ({"type": "refusal", "category": None, "explanation": None}, ""),
+        ({"category": "bio", "explanation": 7}, "bio"),
+        ({"category": None, "explanation": "It\n is\u200b so."}, "It is‹U+200B› so."),
+        ({"category": "cyber", "explanation": "x" * 1000}, "cyber: " + "x" * 292 + "…"),
+    ),
+)
+def test_why_a_model_refused(details: object, told: str) -> None:
+    """As far as the service says it: one line, of bounded length, with nothing in it that nobody sees."""
+    assert refusal(details) == told
 
 
 @pytest.mark.req("M7")
