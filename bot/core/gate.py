@@ -155,7 +155,7 @@ TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
             Move.DELIVERED: Stage.DONE,
             **_ENDS,
         },
-        Stage.IN_REVIEW: {**_ROUND, Move.STOPPED: Stage.STOPPED},
+        Stage.IN_REVIEW: {**_ROUND, Move.STOPPED: Stage.IN_REVIEW},
         Stage.ANSWERED: {**_ROUND, Move.STOPPED: Stage.STOPPED},
         # An answer to a planner's question leads back to planning; one that steers approved work, back to that work.
         Stage.ASKED: {

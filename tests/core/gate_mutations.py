@@ -59,9 +59,14 @@ MUTATIONS: Final = {
     ),
     "a rejected plan is retried": ("Stage.REJECTED: {**_ROUND", "Stage.REJECTED: {**_AGAIN", "follows_the_table"),
     "a pull request cannot be stopped": (
-        "Stage.IN_REVIEW: {**_ROUND, Move.STOPPED: Stage.STOPPED}",
+        "Stage.IN_REVIEW: {**_ROUND, Move.STOPPED: Stage.IN_REVIEW}",
         "Stage.IN_REVIEW: {**_ROUND}",
         "stops_everywhere",
+    ),
+    "a pull request is stopped, and resumed": (
+        "Stage.IN_REVIEW: {**_ROUND, Move.STOPPED: Stage.IN_REVIEW}",
+        "Stage.IN_REVIEW: {**_ROUND, Move.STOPPED: Stage.STOPPED}",
+        "follows_the_table",
     ),
     "stopping works": (
         "{Move.STOPPED: Stage.STOPPED, Move.FAILED",

@@ -29,7 +29,7 @@ proposing         ROUND proposed>awaiting_approval ENDS
 awaiting_approval ROUND approved>executing rejected>rejected drifted>stale expired>expired ENDS
 executing         noted>executing executed>publishing BACK asked>asked ENDS
 publishing        noted>publishing outgrew>proposing published>in_review delivered>done BACK ENDS
-in_review         ROUND stopped>stopped
+in_review         ROUND stopped>in_review
 answered          ROUND stopped>stopped
 asked             ROUND noted>asked replied>planning instructed>executing expired>expired STOPS
 done              requested>planning stopped>done
