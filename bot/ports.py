@@ -265,8 +265,8 @@ class Dialogue(Protocol):
     failed raises Transient; it never counts as absent.
     """
 
-    async def turns(self, seen: Collection[str]) -> Sequence[Turn]:
-        """List the turns whose keys were not seen, oldest first."""
+    async def turns(self, seen: Collection[str], heard_to: datetime | None = None) -> Sequence[Turn]:
+        """List the turns whose keys were not seen, oldest first, back to a time to which all were (None: all turns)."""
 
     async def context(self) -> str:
         """Give what was said on the thread as quoted, attributed, untrusted text; "" where there is nothing."""

@@ -59,7 +59,7 @@ class Terminal:
     def __post_init__(self) -> None:
         self.started = self.clock.now()
 
-    async def turns(self, seen: Collection[str]) -> Sequence[Turn]:
+    async def turns(self, seen: Collection[str], heard_to: datetime | None = None) -> Sequence[Turn]:  # noqa: ARG002 - the port's
         """Give the one turn that the command line carries, unless it was taken in before."""
         return [] if TERMINAL in seen else [Turn(TERMINAL, PERSON, self.prompt, self.started)]
 

@@ -41,3 +41,6 @@ class Turn:
     """The numeric ids of others whose words these may be: the last editor, the author that a label points at."""
     hidden: tuple[str, ...] = ()
     """Fragments that were removed because nobody sees them."""
+    waits: str | None = None
+    """When the oldest of those was said (ISO 8601) that still waited to be heard when this was: they are read again.
+    "" where none does any more, None where there is nothing to say of it."""

@@ -101,9 +101,9 @@ class GitHubDialogue:
             return Subject(self._read.title)
         return Subject(self._read.title, self._read.head, self._read.head_branch)
 
-    async def turns(self, seen: Collection[str]) -> Sequence[Turn]:
+    async def turns(self, seen: Collection[str], heard_to: datetime | None = None) -> Sequence[Turn]:
         """List the turns whose keys were not seen, oldest first, by one query and a role for each author."""
-        self._read = await self._threads.back_to(await self._threads.read(self.thread), seen)
+        self._read = await self._threads.back_to(await self._threads.read(self.thread), seen, heard_to)
         roles = self._roles()
         found = await turns(self._read, seen, self.listener, roles)
         read = found and self.manners.untrusted_context and await strangers(self._read, self.listener, roles)

@@ -113,7 +113,8 @@ class Fresh:
         """Tell whether something that is new may not have been read."""
         thread = self.thread
         comments = bool(thread.older) and thread.comments[0].at >= since
-        return comments or (len(thread.reviews) >= NEWEST and thread.reviews[0].at >= since)
+        reviews = bool(thread.older_reviews) and all(said.at >= since for said in thread.reviews)
+        return comments or reviews or any(said.more and said.at >= since for said in thread.reviews)
 
 
 async def moved(door: Door, nodes: Sequence[str]) -> tuple[Moved, ...]:

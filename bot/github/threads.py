@@ -3,7 +3,7 @@
 https://docs.github.com/en/graphql/reference/unions#issueorpullrequest
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,6 +26,10 @@ fragment comments on IssueCommentConnection {
   pageInfo { hasPreviousPage startCursor }
 }
 """
+_NOTES: Final = """
+        nodes { fullDatabaseId body createdAt lastEditedAt editor { ...who } path line }
+        pageInfo { hasNextPage endCursor }
+"""
 
 
 # `closed` is read, not `state`: the two types' states have different types, which one query may not mix.
@@ -43,14 +47,18 @@ def reviewed(newest: int) -> str:
     """Give the fields that a pull request has more, with so many of its newest reviews."""
     return f"""
   headRefName headRefOid isCrossRepository merged
-  reviews(last: {newest}) {{
+  reviews(last: {newest}) {{ {_page_of_reviews(newest)} }}
+"""
+
+
+def _page_of_reviews(newest: int) -> str:
+    """Give the fields of a page of reviews, each with so many of its comments."""
+    return f"""
     nodes {{
-      fullDatabaseId body createdAt submittedAt lastEditedAt author {{ ...who }} editor {{ ...who }}
-      comments(first: {newest}) {{
-        nodes {{ fullDatabaseId body createdAt lastEditedAt editor {{ ...who }} path line }}
-      }}
+      id fullDatabaseId body createdAt submittedAt lastEditedAt author {{ ...who }} editor {{ ...who }}
+      comments(first: {newest}) {{ {_NOTES} }}
     }}
-  }}
+    pageInfo {{ hasPreviousPage startCursor }}
 """
 
 
@@ -79,6 +87,22 @@ query ($owner: String!, $name: String!, $number: Int!, $before: String!) {{
 }}
 {COMMENTS} {WHO}
 """
+_OLDER_REVIEWS: Final = f"""
+query ($owner: String!, $name: String!, $number: Int!, $before: String!) {{
+  repository(owner: $owner, name: $name) {{
+    pullRequest(number: $number) {{ reviews(last: 100, before: $before) {{ {_page_of_reviews(100)} }} }}
+  }}
+}}
+{WHO}
+"""
+_MORE_NOTES: Final = f"""
+query ($review: ID!, $after: String!) {{
+  node(id: $review) {{
+    ... on PullRequestReview {{ comments(first: 100, after: $after) {{ {_NOTES} }} }}
+  }}
+}}
+{WHO}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +118,10 @@ class Said:
     """The comments of a review: the place of each, and what it says."""
     editors: tuple[Actor, ...] = ()
     """Who edited it last."""
+    node: str = ""
+    """The global id of a review."""
+    more: str = ""
+    """The cursor of a review's further comments; empty when all are here."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -121,6 +149,8 @@ class Thread:
     reviews: tuple[Said, ...] = ()
     older: str = ""
     """The cursor of older comments; empty when there are none."""
+    older_reviews: str = ""
+    """The same of older reviews."""
     pull_request: bool = False
     head: CommitId | None = None
     """The head of a pull request whose branch is in this repository; None once it is merged, as nobody adds to that."""
@@ -165,13 +195,25 @@ class Threads:
             )
         return read_thread(RepositoryId(found["databaseId"]), found["issueOrPullRequest"])
 
-    async def back_to(self, thread: Thread, seen: Iterable[str]) -> Thread:
-        """Read on to the past until a comment was seen already, or to the first one."""
-        known = frozenset(seen)
-        while thread.older and not any(said.key in known for said in thread.comments):
+    async def back_to(self, thread: Thread, seen: Collection[str], heard_to: datetime | None) -> Thread:
+        """Read on to the past until a time to which everything was heard (None: to the beginning), and all comments of
+        the reviews that were not seen."""
+        while thread.older and _reaches(thread.comments, heard_to):
             comments, cursor = await self.before(thread.number, thread.older)
             thread = replace(thread, comments=(*comments, *thread.comments), older=cursor)
-        return thread
+        while thread.older_reviews and _reaches(thread.reviews, heard_to):
+            variables = {**self._variables, "number": thread.number, "before": thread.older_reviews}
+            page = (await self.door.graphql(_OLDER_REVIEWS, variables))["repository"]["pullRequest"]["reviews"]
+            thread = replace(thread, reviews=(*_reviews(page), *thread.reviews), older_reviews=older(page))
+        new = {said for said in thread.reviews if said.key not in seen and _reaches([said], heard_to)}
+        return replace(thread, reviews=tuple([await self._whole(it) if it in new else it for it in thread.reviews]))
+
+    async def _whole(self, review: Said) -> Said:
+        """Read the further comments of a review."""
+        while review.more:
+            found = await self.door.graphql(_MORE_NOTES, {"review": review.node, "after": review.more})
+            review = _with_notes(review, found["node"]["comments"])
+        return review
 
     async def before(self, number: ThreadNumber, cursor: str) -> tuple[tuple[Said, ...], str]:
         """Read the 100 comments before a cursor, and the cursor of those before them ("" for none)."""
@@ -204,6 +246,7 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
     """Read what a query with `subject`, and for a pull request `reviewed`, gave."""
     comments = node["comments"]
     pull_request = node["__typename"] == "PullRequest"
+    reviews = node["reviews"] if pull_request else None
     ours = pull_request and not node["isCrossRepository"] and not node["merged"]
     return Thread(
         repository=repository,
@@ -216,8 +259,9 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
         labels=frozenset(label["name"] for label in (node["labels"] or {}).get("nodes") or []),
         assignees=frozenset(user["databaseId"] for user in node["assignees"]["nodes"] or []),
         comments=read_comments(comments),
-        reviews=tuple(_reviews(node["reviews"]["nodes"] or [])) if pull_request and node["reviews"] else (),
+        reviews=tuple(_reviews(reviews)) if reviews else (),
         older=older(comments),
+        older_reviews=older(reviews) if reviews else "",
         pull_request=pull_request,
         head=CommitId(node["headRefOid"]) if ours else None,
         head_branch=node["headRefName"] if ours else "",
@@ -251,19 +295,36 @@ def older(connection: Json) -> str:
     return str(page["startCursor"]) if page["hasPreviousPage"] else ""
 
 
-def _reviews(nodes: Iterable[Json]) -> Iterable[Said]:
+def _reaches(said: Collection[Said], moment: datetime | None) -> bool:
+    """Tell whether nothing of it is older than a moment."""
+    return moment is None or all(each.at >= moment for each in said)
+
+
+def _reviews(connection: Json) -> Iterator[Said]:
     """Read the reviews that were submitted; body and comments are one thing said (product.md, Turns)."""
-    for node in nodes:
-        comments: list[Json] = (node["comments"] or {}).get("nodes") or []
-        if node["submittedAt"] is None or not (node["body"].strip() or comments):
+    for node in connection["nodes"] or []:
+        comments: Json = node["comments"] or {"nodes": []}
+        if node["submittedAt"] is None or not (node["body"].strip() or comments["nodes"]):
             continue
         # A comment by itself comes as a review without a body, which GitHub does not show: nobody can react to that.
         bare = not node["body"].strip()
-        key = f"review-comment-{comments[0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
-        edited = _edited(node) or any(map(_edited, comments))
-        notes = tuple((_place(comment), comment["body"]) for comment in comments)
-        editors = _editors(node, *comments)
-        yield Said(key, actor(node["author"]), node["body"], time(node["submittedAt"]), edited, notes, editors)
+        key = f"review-comment-{comments['nodes'][0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
+        body, at, edited = node["body"], time(node["submittedAt"]), _edited(node)
+        made = Said(key, actor(node["author"]), body, at, edited, editors=_editors(node), node=node["id"])
+        yield _with_notes(made, comments)
+
+
+def _with_notes(review: Said, connection: Json) -> Said:
+    """Add a page of its comments to a review."""
+    comments: list[Json] = connection["nodes"] or []
+    page = connection.get("pageInfo") or {"hasNextPage": False}
+    return replace(
+        review,
+        edited=review.edited or any(map(_edited, comments)),
+        notes=(*review.notes, *((_place(comment), comment["body"]) for comment in comments)),
+        editors=(*review.editors, *_editors(*comments)),
+        more=page["endCursor"] if page["hasNextPage"] else "",
+    )
 
 
 def _place(comment: Json) -> str:

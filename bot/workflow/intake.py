@@ -3,9 +3,12 @@
 Rules (product.md, Turns): who may not ask gets a sign and nothing more; every accepted turn is acknowledged at once; a
 command is one line of a comment that nobody ever edited; a turn that comes while the bot works is noted, and kept for
 afterwards where the work was approved. No turn is dropped: one whose author's role cannot be looked up keeps nobody
-else waiting, and is asked for again.
+else waiting, and is asked for again; what was heard meanwhile says since when it waits, so that it is read again
+however much was said after it.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -34,13 +37,16 @@ WITH_IT: Final = timedelta(minutes=1)
 
 async def take_in(desk: Desk, record: Record) -> Record:
     """Journal every new turn; at a terminal, where there is none and the thread was interrupted, go on from there."""
-    turns = await desk.dialogue.turns(record.seen)
-    desk.unheard[:] = sorted({turn.actor.login for turn in turns if turn.role is None})
+    turns = await desk.dialogue.turns(record.seen, record.heard_to)
+    waiting = [turn for turn in turns if turn.role is None]
+    desk.unheard[:] = sorted({turn.actor.login for turn in waiting})
     for turn in turns:
+        told = replace(turn, waits=_since(record, waiting))
         if turn.mark and _asked_already(record, turn):
-            record = await note(desk, record, HEARD, taken(turn))
+            record = await note(desk, record, HEARD, taken(told))
         elif turn.role is not None:
-            record = await _take(desk, record, turn)
+            record = await _take(desk, record, told)
+            waiting += [turn] if turn.key not in record.seen else []
     if desk.orders.same_session and not turns and record.stage in _INTERRUPTED:
         record = await append(desk, record, Done(_again(record)))
     return record
@@ -56,9 +62,15 @@ def all_heard(desk: Desk) -> None:
 
 async def take_kept(desk: Desk, record: Record) -> Record:
     """Begin with the oldest turn that was kept while approved work ran."""
-    facts = {key: value for key, value in record.kept[0].body.items() if key != "kept"}
+    facts = {key: value for key, value in record.kept[0].body.items() if key not in {"kept", "waits"}}
     record, start = await _start(desk, record)
     return await append(desk, record, Done(Move.REQUESTED, facts | start))
+
+
+def _since(record: Record, waiting: Sequence[Turn]) -> str | None:
+    """Say when the oldest turn was said that waits to be heard, or that none does any more."""
+    oldest = min((turn.at for turn in waiting), default=None)
+    return oldest.isoformat() if oldest else "" if record.fact("waits") else None
 
 
 async def _take(desk: Desk, record: Record, turn: Turn) -> Record:

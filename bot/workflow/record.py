@@ -241,6 +241,14 @@ class Record:
         return frozenset(entry.body["turn"] for entry in self.entries if "turn" in entry.body)
 
     @property
+    def heard_to(self) -> datetime | None:
+        """The time to which all that was said was heard: the newest turn's, or that of the oldest that waits."""
+        entries = [entry.body for entry in self.entries if "turn_at" in entry.body]
+        waits = self.fact("waits")
+        times = [waits] if waits else [entry["turn_at"] for entry in entries]
+        return max(map(datetime.fromisoformat, times), default=None)
+
+    @property
     def kept(self) -> tuple[Entry, ...]:
         """The turns that came while approved work ran and that nobody has worked on yet."""
         done = {entry.body["turn"] for entry in self.entries if entry.kind == Move.REQUESTED}
@@ -327,6 +335,7 @@ def taken(turn: Turn) -> Json:
         **({"strangers": True} if turn.strangers else {}),
         **({"hands": list(turn.hands)} if turn.hands else {}),
         **({"hidden": Hidden.of(turn.hidden).to_json()} if turn.hidden else {}),
+        **({"waits": turn.waits} if turn.waits is not None else {}),
     }
 
 

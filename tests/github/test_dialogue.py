@@ -14,6 +14,7 @@ from bot.core.turn import Sign
 from bot.github.dialogue import Manners
 from bot.github.poll import GONE, fingerprints
 from bot.ports import Dialogue, Proposed
+from bot.testing.github.changes import LineNote
 from tests.github.conftest import HOME, Ground
 
 
@@ -69,12 +70,36 @@ async def test_bots_and_the_bot_itself_are_not_heard(ground: Ground) -> None:
 
 
 async def test_turns_are_found_beyond_the_newest_page(ground: Ground) -> None:
-    """A mention that a hundred comments came after is not dropped."""
+    """A mention that a hundred comments came after is not dropped, also where something later was heard; what is older
+    than all that is not heard is not read again."""
     thread = ground.issue("nothing")
     ground.person("mia").comment(HOME, thread, "@plangate do it")
     for _ in range(110):
         ground.github.world.person("rea").comment(HOME, thread, "noise")
-    assert len(await ground.dialogue(thread).turns(())) == 1
+    (turn,) = await ground.dialogue(thread).turns(())
+    status = ground.person("mia").comment(HOME, thread, "@plangate status")
+    seen = {f"comment-{status.id}"}
+    assert [each.key for each in await ground.dialogue(thread).turns(seen, turn.at)] == [turn.key]
+    asked = len(ground.asked("POST /graphql"))
+    assert await ground.dialogue(thread).turns(seen, status.created_at) == ()
+    assert len(ground.asked("POST /graphql")) == asked + 1
+
+
+async def test_turns_are_found_beyond_the_newest_reviews(ground: Ground) -> None:
+    """A review that a hundred others came after is not dropped, nor is the last of its hundred and one comments."""
+    ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="topic")
+    pull = ground.person("will").open_pull(HOME, "Topic", head="topic")
+    notes = [LineNote("src/a.py", 1, f"note {n}") for n in range(100)]
+    ground.person("mia").review(HOME, pull.number, "See.", notes=[*notes, LineNote("src/a.py", 1, "@plangate tidy up")])
+    (turn,) = await ground.dialogue(pull.number).turns(())
+    assert "tidy up" in turn.text
+    for _ in range(101):
+        ground.github.world.person("rea").review(HOME, pull.number, "noise")
+    (again,) = await ground.dialogue(pull.number).turns((), turn.at)
+    assert (again.key, again.text) == (turn.key, turn.text)
+    asked = len(ground.asked("POST /graphql"))
+    assert await ground.dialogue(pull.number).turns({turn.key}, ground.clock.now()) == ()
+    assert len(ground.asked("POST /graphql")) == asked + 1
 
 
 async def test_a_review_is_one_turn(ground: Ground) -> None:

@@ -112,18 +112,27 @@ async def test_a_role_that_cannot_be_looked_up(story: Story) -> None:
 
 @pytest.mark.req("PR3", "A3")
 async def test_an_asker_who_cannot_be_looked_up(story: Story) -> None:
-    """What they said is neither dropped nor in the way of others: those are served, and the look fails in passing."""
-    issue = story.opens("tess")
+    """What they said is neither dropped nor in the way of others: those are served, and the look fails in passing; it
+    is heard in the end, though more was said since than one page shows."""
+    story.opens("rita", "Orders of 50 pay for shipping.")
+    asked = story.says("tess", "@plangate please.", 1)
     wish = story.says("will", "@plangate please do.", 1)
     story.github.faults.fail("GET */collaborators/tess/permission", 403, times=99)
     for wait in (story.rests, story.hears):
         with pytest.raises(Transient, match="the role of @tess cannot be looked up"):
             await wait(1)
-        assert (story.signs(issue), story.signs(wish)) == ([], ["eyes"])
+        assert (story.signs(asked), story.signs(wish)) == ([], ["eyes"])
         assert len(story.plans()) == 1
+    for n in range(100):
+        story.world.person("rita").comment(HOME, 1, f"{n} as well")
+    for _ in range(2):
+        status = story.says("will", "@plangate status", 1)
+        with pytest.raises(Transient, match="the role of @tess cannot be looked up"):
+            await story.rests(1)
+        assert (story.signs(asked), story.signs(status)) == ([], ["eyes"])
     story.github.faults.clear()
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
-    assert story.signs(issue) == ["confused"]
+    assert story.signs(asked) == ["confused"]
 
 
 @pytest.mark.req("PR3", "W3")
