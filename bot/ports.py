@@ -1,6 +1,6 @@
 """Every side effect that the bot can have, as Protocols; the adapters are joined to them in bot/compose."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -123,6 +123,10 @@ class Published:
     paths: tuple[str, ...]
 
 
+Announce = Callable[[Published], Awaitable[None]]
+"""Is told what is about to be pushed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Merge:
     """What came of merging a sub-agent's checkout back: merged paths, and conflicts with their side of the change."""
@@ -162,10 +166,13 @@ class Workspace(Protocol):
     ) -> Toolhost:
         """Start a toolhost on a checkout, within bounds; raises NoSandbox where none can be had (D1)."""
 
-    async def publish(self, plan: ApprovedPlan, checkout: Checkout, commit: "CommitOrder") -> Published:
+    async def publish(
+        self, plan: ApprovedPlan, checkout: Checkout, commit: "CommitOrder", *, before: "Announce | None" = None
+    ) -> Published:
         """Export the tree into a fresh clone, check scope, commit and push; the same order gives the same commit.
 
-        Raises Refused for what may not be published, Conflict when the branch holds something else.
+        `before` is told what is about to be pushed, and nothing is where it raises. Raises Refused for what may not be
+        published, Conflict when the branch holds something else.
         """
 
     async def discard(self, checkout: Checkout) -> None:
@@ -292,10 +299,11 @@ class Dialogue(Protocol):
     async def supersede(self, shown: str, why: str) -> None:
         """Mark a plan that was shown as outdated, with what replaced it."""
 
-    async def snapshot(self, plan: PlanDocument, shown: str, *, onto: str = "") -> Snapshot:
+    async def snapshot(self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "") -> Snapshot:
         """Take one live look at everything that decides about this plan (A1).
 
         `onto` is the branch of the pull request that the plan adds to; "" where its work gets a branch of its own.
+        `pushed` is the commit of the plan's own work, where that may be on the branch already: it is no drift.
         """
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:

@@ -97,7 +97,14 @@ class Terminal:
         """Print a text; on return it has left this process, so that it may be journaled as told."""
         print(readable(text), file=self.out, flush=True)
 
-    async def snapshot(self, plan: PlanDocument, shown: str, *, onto: str = "") -> Snapshot:  # noqa: ARG002 - the port's
+    async def snapshot(
+        self,
+        plan: PlanDocument,
+        shown: str,  # noqa: ARG002 - the port's
+        *,
+        onto: str = "",  # noqa: ARG002
+        pushed: str = "",  # noqa: ARG002
+    ) -> Snapshot:
         """Ask the person, once for each plan in each run of the program."""
         if self.answer is None or self.answer.digest != plan.digest:
             if self.last_shown != plan.digest:

@@ -148,7 +148,7 @@ class GitHubDialogue:
         """Say on the plan comment what replaced it, and fold it as outdated."""
         await self.comments.supersede(shown, why)
 
-    async def snapshot(self, plan: PlanDocument, shown: str, *, onto: str = "") -> Snapshot:
+    async def snapshot(self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "") -> Snapshot:
         """Take one live look at everything that decides about this plan; a failed one is incomplete (A1, A3)."""
         looker = Looker(
             self._threads,
@@ -159,6 +159,7 @@ class GitHubDialogue:
             self._plan,
             self.manners.approve_role,
             onto,
+            pushed,
         )
         return await looker.look(plan, shown)
 

@@ -96,6 +96,8 @@ class Looker:
     """The role that may approve: where a plan needs two, it is asked whether there are two."""
     onto: str = ""
     """The branch of the pull request that the plan adds to; "" where its work gets a branch of its own."""
+    pushed: str = ""
+    """The commit of the plan's own work, where that may be on the branch already."""
 
     async def look(self, plan: PlanDocument, shown: str) -> Snapshot:
         """Take one look; never raises what GitHub does: then the snapshot is incomplete."""
@@ -170,8 +172,8 @@ class Looker:
         return [word for said in newer for word in decisions(said, self.mention)]
 
     async def _drifted(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
-        """List the files of the plan's scope that changed on the branch since its base; of renames both names."""
-        if head == plan.base:
+        """List the files of the plan's scope that others changed on the branch since its base; renamed, both names."""
+        if head in {plan.base, self.pushed}:
             return ()
         path = f"{self.threads.address.path}/compare/{quote(plan.base)}...{quote(head)}"
         found = await self._door.get(path, {"per_page": 1})

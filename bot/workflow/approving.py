@@ -68,5 +68,6 @@ async def evaluate_live(desk: Desk, record: Record) -> tuple[Verdict, ApprovedPl
 
 async def _live(desk: Desk, record: Record) -> Snapshot:
     """Take one live look, and add what the journal knows: for whom the plan was made, and how many there were."""
-    live = await desk.dialogue.snapshot(record.plan, record.fact("shown"), onto=record.onto)
+    pushed = record.pushing.commit if record.pushing else ""
+    live = await desk.dialogue.snapshot(record.plan, record.fact("shown"), onto=record.onto, pushed=pushed)
     return replace(live, requesters=record.requesters, plans=record.plans)

@@ -12,7 +12,7 @@ from bot.agent.plan_mode import approved, waiting
 from bot.agent.session import Session
 from bot.core import comment
 from bot.core.gate import Move, Stage
-from bot.core.names import SessionId
+from bot.core.names import CommitId, SessionId
 from bot.core.network import Network
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access
@@ -20,7 +20,7 @@ from bot.workflow.approving import evaluate_live
 from bot.workflow.commands import run_command
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.keeping import checkout, hold, keep
-from bot.workflow.naming import thread_title
+from bot.workflow.naming import pull_number, thread_title
 from bot.workflow.network import journaled
 from bot.workflow.preparing import hosts, prepare, tidy
 from bot.workflow.progress import row_of
@@ -64,16 +64,12 @@ async def _done(desk: Desk, record: Record) -> Done | None:
 
 
 async def _overtaken(desk: Desk, record: Record) -> bool:
-    """Tell whether a pull request's branch was moved, or closed, before work on it began: it could not be pushed."""
-    executed = max((entry.n for entry in record.entries if entry.kind == Move.EXECUTED), default=0)
-    if desk.pulls is None or record.last(Move.APPROVED).n < executed:  # what was pushed since then was ours
+    """Tell whether a pull request was closed, or others moved its branch, before work on it: it could not be pushed."""
+    number = pull_number(desk, record)
+    if desk.pulls is None or not number:
         return False
-    if desk.place.branch:
-        return await desk.pulls.head(desk.place.thread) != record.base
-    published = record.published
-    if not record.onto or published is None:
-        return False
-    return await desk.pulls.head(published.body["pull_number"]) != record.base
+    pushed = {record.pushing.commit} if record.pushing else set[CommitId]()
+    return await desk.pulls.head(number) not in {record.base, *pushed}
 
 
 def _opening(desk: Desk, record: Record) -> Opening:

@@ -59,6 +59,12 @@ async def take_over(desk: Desk, record: Record) -> Record:
     return record if run in {"", record.run} else await _write(desk, record, TAKEN, {"run": run})
 
 
+async def moved(desk: Desk, record: Record) -> bool:
+    """Tell whether somebody moved the thread, or took it over, since a job had this record of it (E4)."""
+    later = await current(desk)
+    return (later.stage, later.thread.ask, later.run) != (record.stage, record.thread.ask, record.run)
+
+
 async def note(desk: Desk, record: Record, kind: str, body: Json) -> Record:
     """Journal something that is no move, wherever the journal is by now, unless it says that already."""
     while not _said(record, body):

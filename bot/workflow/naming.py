@@ -24,3 +24,10 @@ def branch_name(desk: Desk, record: Record) -> str:
     if desk.pulls is None:
         return run_branch(thread_title(desk, record), place.thread)
     return thread_branch(thread_title(desk, record), place.thread, record.thread.round)
+
+
+def pull_number(desk: Desk, record: Record) -> int:
+    """Give the number of the pull request that the work adds to; 0 where it gets a branch of its own."""
+    if desk.place.branch:
+        return desk.place.thread
+    return int(record.published.body["pull_number"]) if record.onto and record.published is not None else 0

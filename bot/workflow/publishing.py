@@ -1,10 +1,12 @@
 """Publishing: hands the tree to the publisher, once the approval still stands; outgrown scope becomes an amendment."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
+from functools import partial
 
 from bot.core import comment, pull_text
-from bot.core.approval import ApprovedPlan
+from bot.core.actor import Actor
+from bot.core.approval import Outcome, Verdict
 from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Move, Stage
 from bot.core.markdown.inert import inert, inert_line, inert_message
@@ -16,23 +18,32 @@ from bot.ports import CommitOrder, Published
 from bot.workflow.approving import evaluate_live
 from bot.workflow.desk import Desk, Done
 from bot.workflow.keeping import checkout
-from bot.workflow.ledger import current
-from bot.workflow.naming import branch_name, pull_title
-from bot.workflow.record import Record
+from bot.workflow.ledger import moved, note
+from bot.workflow.naming import branch_name, pull_number, pull_title
+from bot.workflow.record import PUSHING, Record
 
 
 async def perform(desk: Desk, record: Record) -> Done | None:
     """Publish what the approved plan covers; the same journal always gives the same branch and commit.
 
-    None when the thread was moved meanwhile (a stop): then nothing more is done.
+    None when the thread was moved meanwhile (a stop): then nothing more is done. What is on a pull request's branch
+    already was pushed while its approval stood: that is told, and never pushed again.
     """
+    if (pushed := await _pushed(desk, record)) is not None:
+        return await _handed_in(desk, record, pushed, _verdict(record))
     _, proof = await evaluate_live(desk, record)
     if proof is None:
         return Done(Move.WITHDRAWN)
-    if await _moved(desk, record):
+    if await moved(desk, record):
         return None
+    order = _order(desk, record)
     try:
-        made = await desk.workspace.publish(proof, await checkout(desk, record), _order(desk, record, proof))
+        made = await desk.workspace.publish(
+            proof,
+            await checkout(desk, record),
+            order,
+            before=partial(_announce, desk, record) if order.expected is not None else None,
+        )
     except OutOfScope as error:
         if hidden := desk.redactor.found("\n".join(error.paths)):
             raise SecretAdded((("a file's name", 1, hidden[0].kind),)) from error
@@ -41,27 +52,52 @@ async def perform(desk: Desk, record: Record) -> Done | None:
     except (Refused, Conflict) as error:
         if isinstance(error, Conflict) and desk.pulls is None:
             raise  # a person at a terminal is told on the spot
-        overtaken = isinstance(error, Conflict) and _order(desk, record, proof).expected is not None
+        if isinstance(error, Conflict) and await moved(desk, record):
+            return None
+        overtaken = isinstance(error, Conflict) and order.expected is not None
         stage, detail = (Stage.STALE, error.what) if overtaken else (Stage.FAILED, str(error))
         move = Move.DRIFTED if overtaken else Move.FAILED
         return Done(move, {"detail": detail, "owes": desk.ended(stage, detail)})
+    return await _handed_in(desk, record, made, proof.verdict)
+
+
+async def _handed_in(desk: Desk, record: Record, made: Published, verdict: Verdict) -> Done | None:
+    """Have a pull request for what was pushed; None when the thread was moved meanwhile."""
     facts: Json = {"branch": made.branch, "commit": made.commit, "paths": list(made.paths)}
     if desk.pulls is None:
         owes = comment.outcome(Stage.DONE, branch=made.branch)
-        return Done(Move.DELIVERED, facts | {"owes": owes}, proof.document.digest)
-    if await _moved(desk, record):
+        return Done(Move.DELIVERED, facts | {"owes": owes}, record.plan.digest)
+    if await moved(desk, record):
         return None
-    pull = await desk.pulls.ensure(_pull(desk, record, proof, made))
+    pull = await desk.pulls.ensure(_pull(desk, record, made, verdict))
     facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": pull_text.published(pull)}
     if reviews := [key for key in (entry.body["turn"] for entry in record.asked_for) if key.startswith("review-")]:
         facts["reviews"] = reviews
-    return Done(Move.PUBLISHED, facts, proof.document.digest)
+    return Done(Move.PUBLISHED, facts, record.plan.digest)
 
 
-async def _moved(desk: Desk, record: Record) -> bool:
-    """Tell whether somebody moved the thread since the work was handed over (E4)."""
-    later = (await current(desk)).thread
-    return (later.stage, later.ask) != (record.thread.stage, record.thread.ask)
+async def _announce(desk: Desk, record: Record, made: Published) -> None:
+    """Journal what is about to be pushed to a branch that others push to as well: by its id it is known there (E3).
+
+    Raises Conflict where somebody moved the thread meanwhile.
+    """
+    if record.pushing != made:
+        await note(desk, record, PUSHING, {"digest": record.plan.digest, "made": asdict(made)})
+    if await moved(desk, record):
+        raise Conflict("the thread was moved", where=f"#{desk.place.thread}", mend="look again")
+
+
+async def _pushed(desk: Desk, record: Record) -> Published | None:
+    """Give the work where the pull request's head is that: it was pushed by a process that could not say so."""
+    made, number = record.pushing, pull_number(desk, record)
+    if desk.pulls is None or made is None or not number:
+        return None
+    return made if await desk.pulls.head(number) == made.commit else None
+
+
+def _verdict(record: Record) -> Verdict:
+    """Give the verdict under which was pushed, as the journal tells it."""
+    return Verdict(Outcome.APPROVED, tuple(Actor(0, login) for login in record.last(Move.APPROVED).body["by"]))
 
 
 def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:
@@ -84,11 +120,11 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
     )
 
 
-def _order(desk: Desk, record: Record, proof: ApprovedPlan) -> CommitOrder:
+def _order(desk: Desk, record: Record) -> CommitOrder:
     """Say what to commit, all of it from the journal."""
     executed, clean = record.last(Move.EXECUTED), desk.redactor.redacted
     summary = clean(inert_message(clean(executed.body["summary"])))
-    message = pull_text.commit_message(inert_message(pull_title(desk, record)), proof.document, summary)
+    message = pull_text.commit_message(inert_message(pull_title(desk, record)), record.plan, summary)
     expected = record.base if desk.place.branch or record.onto else None
     asked_by = record.turn.actor
     return CommitOrder(
@@ -100,20 +136,19 @@ def _order(desk: Desk, record: Record, proof: ApprovedPlan) -> CommitOrder:
     )
 
 
-def _pull(desk: Desk, record: Record, proof: ApprovedPlan, made: Published) -> PullOrder:
+def _pull(desk: Desk, record: Record, made: Published, verdict: Verdict) -> PullOrder:
     clean = desk.redactor.redacted
-    executed, approvers = record.last(Move.EXECUTED).body, tuple(actor.login for actor in proof.verdict.by)
+    executed, approvers = record.last(Move.EXECUTED).body, tuple(actor.login for actor in verdict.by)
     origin = pull_text.Origin(
         tuple(dict.fromkeys(entry.body["login"] for entry in record.wishes)),
-        proof.verdict,
+        verdict,
         datetime.fromisoformat(record.last(Move.APPROVED).body["approved_at"]),
         executed.get("model", ""),
         record.cost_usd if desk.world.ledger.priced else None,  # of the thread, whichever processes it took
         [comment.Row(**agent) for agent in executed.get("agents", ())],
     )
-    body = pull_text.pull_body(
-        proof.document, origin, summary=clean(inert(clean(executed["summary"]))), checks=executed["checks"]
-    )
+    summary = clean(inert(clean(executed["summary"])))
+    body = pull_text.pull_body(record.plan, origin, summary=summary, checks=executed["checks"])
     orders = desk.orders
     return PullOrder(
         made.branch,

@@ -11,6 +11,7 @@ Everything here is computed from the entries; nothing is remembered elsewhere. B
 ``noticed`` somebody approved what cannot be approved, and is owed an answer
 ``taken``  a job took over what another had begun
 ``explained`` it was said why a plan waits
+``pushing`` a commit for a pull request's branch was approved, and is about to be pushed there (E3)
 ``spent``  what a session that goes on has cost since it was journaled last
 
 A move that changes the permission mode says so as `mode_change`, with who caused it (P8).
@@ -32,7 +33,7 @@ from bot.core.question import Asking, Grant
 from bot.core.question import from_json as asking_from_json
 from bot.core.transcript import Json
 from bot.core.turn import Turn
-from bot.ports import Entry
+from bot.ports import Entry, Published
 
 HEARD: Final = "heard"
 TOLD: Final = "told"
@@ -44,6 +45,7 @@ PREPARED: Final = "prepared"
 TAKEN: Final = "taken"
 SPENT: Final = "spent"
 EXPLAINED: Final = "explained"
+PUSHING: Final = "pushing"
 
 LEFT_BEHIND: Final = timedelta(minutes=2)
 """A reply that is owed for longer was left by a process that died."""
@@ -131,6 +133,13 @@ class Record:
         made = [entry for entry in self.entries if entry.kind in _MADE]
         over = [entry.n for entry in self.entries if entry.kind in {Move.DELIVERED, Move.CLOSED}]
         return sum(entry.n > max(over, default=0) for entry in made)
+
+    @property
+    def pushing(self) -> Published | None:
+        """What of the newest plan's work was about to be pushed last to a pull request's branch, and may be there."""
+        mine = (entry.body for entry in reversed(self.entries) if entry.kind == PUSHING)
+        made = next((body["made"] for body in mine if body["digest"] == self.thread.digest), None)
+        return made and Published(made["branch"], CommitId(made["commit"]), tuple(made["paths"]))
 
     @property
     def planning_session(self) -> SessionId:

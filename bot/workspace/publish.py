@@ -26,7 +26,7 @@ from bot.core.approval import ApprovedPlan
 from bot.core.errors import Conflict, OutOfScope, PlangateError, Refused
 from bot.core.names import SHORT_DIGEST, CommitId
 from bot.core.plan import Contract, PlanDocument
-from bot.ports import Checkout, CommitOrder, Published
+from bot.ports import Announce, Checkout, CommitOrder, Published
 from bot.workspace import litter, run
 from bot.workspace.checkout import start_repository
 from bot.workspace.export import Export, printable
@@ -63,8 +63,13 @@ class Publisher:
     mirror: Mirror
     screen: Screen = field(default_factory=Screen)
 
-    async def publish(self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> Published:
-        """Publish a checkout that nothing writes any more; raises Refused or Conflict, and then nothing was pushed."""
+    async def publish(
+        self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder, *, before: Announce | None = None
+    ) -> Published:
+        """Publish a checkout that nothing writes any more; raises Refused or Conflict, and then nothing was pushed.
+
+        `before` is told what is about to be pushed; where it raises, nothing is.
+        """
         _check(plan, checkout, order)
         await self.mirror.ensure(checkout.base)
         async with self.place() as place:
@@ -72,8 +77,11 @@ class Publisher:
             changes, tree = await self._export(clone, checkout, plan.document)
             await self.screen.check(clone, changes, order)
             commit = await asyncio.to_thread(_commit_tree, clone, checkout.base, tree, order)
+            made = Published(order.branch, commit, tuple(sorted(change.path for change in changes)))
+            if before is not None:
+                await before(made)
             await self._push(clone, commit, order)
-        return Published(order.branch, commit, tuple(sorted(change.path for change in changes)))
+        return made
 
     async def keep(self, checkout: Checkout) -> bytes:
         """Give what would be published, whatever its scope: the id of its tree, and a pack of what the base lacks.

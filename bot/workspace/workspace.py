@@ -10,7 +10,7 @@ from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Checkout, CommitOrder, Merge, Published, Toolhost, ToolOutput
+from bot.ports import Access, Announce, Checkout, CommitOrder, Merge, Published, Toolhost, ToolOutput
 from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
 from bot.workspace.egress.connected import SOCKET, connected, leading
@@ -146,11 +146,13 @@ class GitWorkspace:
         self._open.setdefault(checkout.path, []).append(host)
         return host
 
-    async def publish(self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder) -> Published:
+    async def publish(
+        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before: Announce | None = None
+    ) -> Published:
         """End all sandboxes of a checkout, then publish it; raises Refused or Conflict with nothing pushed."""
         self.checkouts.place(checkout)
         await self._close(checkout)
-        return await self.publisher.publish(plan, checkout, commit)
+        return await self.publisher.publish(plan, checkout, commit, before=before)
 
     async def discard(self, checkout: Checkout) -> None:
         """Remove a checkout and everything in it."""

@@ -20,7 +20,7 @@ from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Checkout, CommitOrder, Merge, Published, ToolOutput
+from bot.ports import Access, Announce, Checkout, CommitOrder, Merge, Published, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
 from bot.testing.model.request import ModelRequest
 from tests.agent.ground import (
@@ -95,7 +95,14 @@ class DeskWorkspace:
         await self.opened.put(host)
         return host
 
-    async def publish(self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder) -> Published:  # noqa: ARG002 - the port's
+    async def publish(
+        self,
+        plan: ApprovedPlan,  # noqa: ARG002 - the port's
+        checkout: Checkout,  # noqa: ARG002
+        commit: CommitOrder,  # noqa: ARG002
+        *,
+        before: Announce | None = None,  # noqa: ARG002
+    ) -> Published:
         raise Broken("nothing is published here")
 
     async def discard(self, checkout: Checkout) -> None:

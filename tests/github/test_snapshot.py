@@ -323,6 +323,17 @@ async def test_other_files_may_change(ground: Ground) -> None:
     assert (await shown.look()).drifted == ("src/a.py",)
 
 
+@pytest.mark.req("E3")
+async def test_its_own_commit_is_no_drift(ground: Ground) -> None:
+    """The plan's own work on the branch is nobody else's doing; a further commit on top of it is."""
+    shown = await Shown.on(ground)
+    will = ground.person("will")
+    pushed = will.push(HOME, {"src/a.py": "a = 2\n"})
+    assert (await shown.dialogue.snapshot(shown.plan, shown.node, pushed=pushed)).drifted == ()
+    will.push(HOME, {"docs.md": "new\n"})
+    assert (await shown.dialogue.snapshot(shown.plan, shown.node, pushed=pushed)).drifted == ("src/a.py",)
+
+
 @pytest.mark.req("G4")
 async def test_owners_are_those_of_the_default_branch(ground: Ground) -> None:
     """What CODEOWNERS says on the branch of a pull request makes nobody an owner."""
