@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.agent import turns
-from bot.agent.escaping import escaped
 from bot.agent.events import AgentEvent, Compacted, End, Ended, Info
 from bot.agent.paid import paid
 from bot.agent.prompts import prompt
@@ -30,8 +29,6 @@ KEPT_SHARE: Final = 0.1
 would rest on the guess of what a token is: where that is low, the turns that stay would be most of the history."""
 RESULT_SHARE: Final = 0.2
 """The share that the results of the last turn may take."""
-LONGEST: Final = 40_000
-"""Characters of a summary."""
 
 STUCK: Final = f"the model's context window is full: {FUTILE} compactions did not make room"
 TOO_LARGE: Final = "the model's context window is full: the request alone does not fit"
@@ -134,8 +131,7 @@ def _is_block(completed: Completed) -> bool:
 
 def _fresh(part: Part, summary: str) -> Made:
     """Begin a history anew: what is given again, the summary, and the turns that stay."""
-    told = f"Summary of the conversation so far, which is not sent any more:\n{escaped(summary.strip()[:LONGEST])}"
-    first = {"role": "user", "content": [*part.given, {"type": "text", "text": told}]}
+    first = {"role": "user", "content": [*part.given, turns.summed_up(summary)]}
     kept = turns.without_thinking(part.kept) if part.abilities.binds else part.kept
     return [first, *kept]
 

@@ -6,6 +6,7 @@ A turn is an assistant's message and all that answers it: cutting between turns 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from bot.agent.escaping import escaped
 from bot.core.transcript import THINKING, Json
 
 BYTES_PER_TOKEN: Final = 3
@@ -18,6 +19,8 @@ IMAGE_BYTES: Final = 20_000_000
 """So many bytes of base64 they have together: a request of 32 MB is refused (facts: Messages API, limits)."""
 MOST_KEPT: Final = 3
 """So many turns stay as they are."""
+LONGEST_SUMMARY: Final = 40_000
+"""Characters."""
 CUT: Final = "\n[the rest was cut to make room; ask for less at once]"
 
 
@@ -50,6 +53,14 @@ def cut(history: Sequence[Json], room: int) -> int | None:
             break
         kept.append(start)
     return kept[-1] if kept else None
+
+
+def summed_up(summary: str) -> Json:
+    """Give the block that tells a model what a summary says, in the place of all that it is of."""
+    told = (
+        f"Summary of the conversation so far, which is not sent any more:\n{escaped(summary.strip()[:LONGEST_SUMMARY])}"
+    )
+    return {"type": "text", "text": told}
 
 
 def images(messages: Iterable[Json]) -> Iterator[Json]:

@@ -67,6 +67,29 @@ async def test_what_stays_keeps_its_thinking_behind_a_signed_summary(room: Open)
     assert kept[False][:2] == ["tool_use", "tool_result"]
 
 
+@pytest.mark.req("C3", "L4", "M6")
+@pytest.mark.parametrize("fallback", ("claude-opus-5", "claude-sonnet-5-5"))
+async def test_another_model_goes_on_behind_a_signed_summary(room: Open, fallback: str) -> None:
+    """One that makes no such summaries is told in words what it says, and told the same from then on."""
+
+    def policy(request: ModelRequest) -> Reply | Fault:
+        if request.model == OPUS and request.messages[0]["role"] == "assistant":
+            return Fault.status(529)
+        return read(request)
+
+    read = steps(20)
+    r = small(room, summarising(policy), fallback=fallback)
+    session = r.session(tools=LOOKING)
+    assert ended(await drive(session)).text == "Done."
+    assert r.api.refusals == ()
+    rest = [request for request in r.api.requests if request.model == fallback]
+    assert len(rest) > 3
+    assert breaks(rest) == 0
+    first = rest[0].messages[0]["content"][0]
+    assert first["type"] == ("text" if fallback == "claude-opus-5" else "compaction")
+    assert SUMMARY in str(first.get("text", first.get("content")))
+
+
 @pytest.mark.req("C3", "M4")
 async def test_the_request_for_a_summary_reads_the_cache(room: Open) -> None:
     """It is the request before it and one message more."""

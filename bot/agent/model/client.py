@@ -98,7 +98,7 @@ class AnthropicModel:
             if gone and failures < self.patience.tries and (other := self._other(spec, request.fallback)):
                 why = "unavailable" if failure.unavailable else "overloaded"
                 yield Notice("fallback", f"{spec.id} is {why}; going on with {other.id}", other.id, void)
-                spec, overloads = other, 0
+                spec, overloads = await self._learned(other.id), 0
                 continue
             if not failure.retryable or failures >= self.patience.tries:
                 if void:

@@ -4,9 +4,11 @@ Both are betas: a request names them only where it uses them, so that servers wh
 https://platform.claude.com/docs/en/build-with-claude/compaction and .../context-editing
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from bot.agent.model.specs import ModelSpec
+from bot.agent.turns import summed_up
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
 
@@ -22,14 +24,28 @@ KEPT_CALLS: Final = 10
 
 def context_fields(request: ModelRequest, spec: ModelSpec) -> tuple[Json, tuple[str, ...]]:
     """Give the body's fields and the betas of a request that concern its context."""
-    first = request.messages[0]["content"] if request.messages else []
-    compacted = isinstance(first, list) and bool(first) and first[0].get("type") == "compaction"
-    betas = [COMPACTION] if request.summarize or compacted else []
+    betas = [COMPACTION] if request.summarize or _signed(request.messages) else []
     if request.summarize:
         return {"compaction": {"type": "summarize", "instructions": request.summarize}}, tuple(betas)
     if not spec.clears or request.peak < CLEARED_FROM * spec.window:
         return {}, tuple(betas)
     return {"context_management": {"edits": [_clearing(spec.window)]}}, (*betas, CLEARING)
+
+
+def readable(messages: Sequence[Json], spec: ModelSpec) -> Sequence[Json]:
+    """Give a history as a model can read it: one that makes no signed summaries is told in words what another's says.
+
+    What was thought behind it is not taken out: the service passes over what a model cannot read (facts: thinking).
+    """
+    if spec.summarizes or (block := _signed(messages)) is None:
+        return messages
+    return [{"role": "user", "content": [summed_up(str(block["content"]))]}, *messages[1:]]
+
+
+def _signed(messages: Sequence[Json]) -> Json | None:
+    """Give the signed summary that a history begins with, where it does."""
+    first = messages[0]["content"] if messages else []
+    return first[0] if isinstance(first, list) and first and first[0].get("type") == "compaction" else None
 
 
 def _clearing(window: int) -> dict[str, Any]:

@@ -4,9 +4,10 @@ What a model refuses is never sent to it. Cache marks are set on an outgoing cop
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from bot.agent.model.context import context_fields
+from bot.agent.model.context import context_fields, readable
 from bot.agent.model.specs import EFFORTS, ModelSpec
 from bot.core.exchange import MOST_TOKENS
 from bot.core.transcript import Json
@@ -33,6 +34,7 @@ def parameters(
     """
     if request.role == "light":
         return _light(request, spec, cap=cap, extra=extra)
+    request = replace(request, messages=readable(request.messages, spec))
     wanted = MOST_TOKENS[request.role]
     limit = min(wanted, spec.max_output, cap or wanted)
     built: dict[str, Any] = {

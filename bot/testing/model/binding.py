@@ -108,8 +108,11 @@ def mismatches(body: Json, model: Model) -> Iterator[Mismatch]:
         first = False
 
 
-def summary_error(body: Json) -> ApiError | None:
-    """The error for a signed compaction block that was edited or does not come first; None where all is well."""
+def summary_error(body: Json, model: Model) -> ApiError | None:
+    """The error for a signed compaction block that was edited or does not come first; None where all is well.
+
+    No source tells of a model reading one that cannot make one: here it is refused.
+    """
     for index, message in enumerate(body["messages"]):
         for position, block in enumerate(blocks(message["content"])):
             if block["type"] != "compaction" or block.get("signature") is None:
@@ -117,6 +120,8 @@ def summary_error(body: Json) -> ApiError | None:
             place = f"messages.{index}.content.{position}"
             if (index, position) != (0, 0):
                 return invalid(f"{place}: a compaction block comes first", code="compaction_block_misplaced")
+            if not model.preserved_thinking:
+                return invalid(f"{place}: a signed compaction block is not supported for this model")
             if open_seal(block["signature"], str(block.get("content"))) is None:
                 return invalid(f"{place}: Invalid `signature` in compaction", code="compaction_signature_invalid")
     return None

@@ -53,10 +53,11 @@ class Service:
     def admit(self, request: ModelRequest, *, counting: bool = False) -> Admitted | ApiError:
         """The request as the model gets it, or the error that refuses it."""
         refusal = violations(request.body, betas=request.betas, models=self.models, counting=counting)
-        refusal = refusal or summary_error(request.body)
         if refusal is not None:
             return refusal
         model = self.models[request.model]
+        if (refusal := summary_error(request.body, model)) is not None:
+            return refusal
         found = list(mismatches(request.body, model))
         refused = next((m for m in found if not (m.droppable and _drops(request))), None)
         if refused is not None:
