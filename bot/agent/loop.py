@@ -37,6 +37,7 @@ CUT_CALL: Final = (
     "Your last answer was cut at the output limit in the middle of a tool call, which did not run. "
     "Repeat it in smaller pieces."
 )
+UNPRICED: Final = "{} has no known prices: no budget in dollars bounds what it spends, steps and minutes do"
 EMPTY: Final = "Your last answer was empty. Go on with the work, or end with a summary."
 
 
@@ -139,13 +140,16 @@ async def _react(session: Session, completed: Completed, in_vain: Counter[str]) 
 
 async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Completed]:
     """Make one model request, once the budget has room for it, and relay it; a failure for good is an Ended."""
-    async with session.world.ledger.call(session.dearest) as ticket:
+    ledger = session.world.ledger
+    async with ledger.call(session.dearest) as ticket:
         if ticket is None:
             yield _spent(session)
             return
         session.step()
-        model = session.world.model.abilities(session.frozen.model).id
-        yield RequestStarted(session.agent, session.steps, model)
+        abilities = session.world.model.abilities(session.frozen.model)
+        yield RequestStarted(session.agent, session.steps, abilities.id)
+        if session.steps == 1 and ledger.budget_usd is not None and not abilities.answer_usd:
+            yield Info(session.agent, "unpriced", UNPRICED.format(abilities.id))
         async with closing(_asked(session, ticket)) as events:
             async for event in events:
                 yield event

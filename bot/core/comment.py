@@ -76,6 +76,12 @@ def plan_text(plan: PlanDocument, how: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+UNPRICED: Final = (
+    "not known: a model without known prices takes part; no budget in dollars bounds what it spends, "
+    "steps and minutes do"
+)
+
+
 def estimate(costs: Sequence[float], planning_usd: float) -> str:
     """Say roughly what a plan's work will cost, and what that is taken from: "" where there is nothing to go by.
 

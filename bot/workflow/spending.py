@@ -53,6 +53,8 @@ async def move_if_spent(desk: Desk, record: Record, session: SessionId) -> Done 
 
 async def estimated(desk: Desk, record: Record, planning_usd: float) -> str:
     """Say roughly what the work of a plan that was just made will cost, as far as the journals of a day tell."""
+    if not desk.world.ledger.priced:
+        return comment.UNPRICED
     try:
         threads = await desk.journal.since(desk.world.clock.now() - timedelta(days=1))
     except Transient:

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.events import End, Outcome, Recovery
+from bot.agent.events import End, Info, Outcome, Recovery
 from bot.agent.limits import Ledger, Limits
+from bot.agent.loop import UNPRICED
 from bot.clock import SystemClock
 from bot.core.names import AgentId
 from bot.ports import ToolOutput, Usage
-from bot.testing.model.reply import Fault, Policy, Reply, Text, call, say, several
+from bot.testing.model.reply import Fault, Policy, Reply, Text, call, say, sequence, several
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import script, task, team
@@ -93,6 +94,16 @@ async def test_the_budget_ends_cleanly(room: Open) -> None:
     assert valid(session.history)
     later = r.resumed()
     assert ended(await drive(later)).end is End.LIMIT, "what was spent counts after a restart too"
+
+
+@pytest.mark.req("L5", "M12")
+@pytest.mark.parametrize(("model", "told"), (("claude-fable-5-2", 1), ("claude-opus-5-5", 0)))
+async def test_a_budget_that_bounds_nothing_is_said_at_the_start(room: Open, model: str, told: int) -> None:
+    """What a model without prices spends is not known: whoever set dollars hears once that they do not hold it."""
+    r = room(sequence(call("LS", path="."), say("Done.")), budget_usd=1.0)
+    events = await drive(r.session(model=model))
+    assert ended(events).text == "Done."
+    assert [event.text for event in of(events, Info)] == [UNPRICED.format(model)] * told
 
 
 @pytest.mark.req("L5", "M9")

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from bot.core.comment import UNPRICED
 from bot.core.gate import Stage
 from bot.workflow.record import PREPARED
 from bot.workspace.partial import is_partial
@@ -212,15 +213,19 @@ async def test_model_down(story: Story, model: Model) -> None:
     assert len(story.plans()) == 1
 
 
-@pytest.mark.req("L4", "M6")
+@pytest.mark.req("L4", "M6", "M12")
 async def test_models(story: Story, model: Model) -> None:
-    """The project's fallback goes on where its model does not answer, with the project's effort and in its language."""
-    configured(story, "language: German\nmodels:\n  fallback: sonnet\n  effort: high\n")
+    """The project's fallback goes on where its model does not answer, with the project's effort and in its language.
+
+    This one has no known prices: who approves reads that no dollars bound the work.
+    """
+    configured(story, "language: German\nmodels:\n  fallback: claude-fable-5-2\n  effort: high\n")
     model.down = "claude-opus"
     await story.planned()
-    assert {request.model for request in model.heard[3:]} == {"claude-sonnet-5-5"}
+    assert {request.model for request in model.heard[3:]} == {"claude-fable-5-2"}
     assert {request.body["output_config"]["effort"] for request in model.heard} == {"high"}
     assert all("Language for all that people read: German" in request.texts()[0] for request in model.heard)
+    assert f"- Estimated cost: {UNPRICED}" in story.plans()[-1].text.body
 
 
 @pytest.mark.req("G2")
