@@ -17,12 +17,13 @@ from bot.clock import SystemClock
 from bot.compose.address import ThreadAddress
 from bot.compose.local import try_sandbox
 from bot.compose.single import host_of, thread_of, unheard
-from bot.config import redactor_for
+from bot.config import log_style, redactor_for
 from bot.core.comment import code
 from bot.core.errors import Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER, WAITS_FOR_PEOPLE, Move, Stage
 from bot.github.deliveries import EVENTS, parse
 from bot.inputs import ActionSettings, action
+from bot.logs import setup
 from bot.ports import Clock
 from bot.report import outputs, summary
 from bot.runner import Runner
@@ -72,6 +73,7 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
         given = action(environ)
         runner.mask(secret.reveal() for secret in given.secrets)
         runner.listen_to_us_alone()
+        setup(*log_style(environ), redactor=runner.redactor, out=runner)
         return asyncio.run(_open(given, runner))
     except PlangateError as error:
         runner.error(str(error))

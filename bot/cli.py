@@ -169,6 +169,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.repo is None:
         return _look(arguments)
+    _log_what_goes_wrong()
     if arguments.unsafe_no_sandbox:
         print("plangate: no sandbox: the model's commands run with your rights", file=sys.stderr)
     options = RunOptions(
@@ -196,6 +197,7 @@ def _look(arguments: argparse.Namespace) -> int:
         if getattr(arguments, flag):
             said = f"--{flag.replace('_', '-')}"
             raise Misconfigured("on a thread, people ask and approve", where=said, mend="use it with --repo alone")
+    _log_what_goes_wrong()
     _need_sandbox()
     given = settings()
     overrides = replace(given.overrides, model=arguments.model, max_cost_usd=arguments.max_cost_usd)
@@ -205,6 +207,14 @@ def _look(arguments: argparse.Namespace) -> int:
         print(cost(made), file=out)
     print(f"{arguments.thread}: {made.record.stage}", file=out)
     return _ended(arguments, made, time.monotonic() - began)
+
+
+def _log_what_goes_wrong() -> None:
+    """Log to standard error what goes wrong, or what PLANGATE_LOG_LEVEL says: a run tells its story itself."""
+    from bot.config import log_style
+    from bot.logs import setup
+
+    setup(*log_style(level="warning"), redactor=redactor_for())
 
 
 def _story(arguments: argparse.Namespace) -> TextIO:

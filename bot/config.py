@@ -241,10 +241,10 @@ def decoy_variable(value: str) -> None:
     os.environ["RELEASE_TOKEN"] = value
 
 
-def log_style(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Give the form of logs, text or json, and from which level on lines are written, such as ``INFO``."""
+def log_style(environ: Mapping[str, str] | None = None, *, level: str = "info") -> tuple[str, str]:
+    """Give the form of logs, text or json, and from which level on lines are written (that one where none is set)."""
     env = environment(environ)
-    form, level = env.get("PLANGATE_LOG", "text").strip(), env.get("PLANGATE_LOG_LEVEL", "info").strip()
+    form, level = env.get("PLANGATE_LOG", "text").strip(), env.get("PLANGATE_LOG_LEVEL", level).strip()
     if form not in {"text", "json"}:
         raise Misconfigured(f"no form of logs: {form!r}", where="PLANGATE_LOG", mend="set it to text or json")
     if level.lower() not in {*_LEVELS, "warn"}:

@@ -42,6 +42,9 @@ class Runner:
         for line in text.splitlines():
             self._write(self.redactor.redacted(line).replace("::", ": :"))
 
+    write = say
+    """As a stream is told."""
+
     def error(self, text: str) -> None:
         """Annotate the job with an error."""
         self._command("error", text)

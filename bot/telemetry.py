@@ -23,15 +23,16 @@ from bot.agent.events import (
     Ended,
     Info,
     Lifecycle,
+    Recovery,
     RequestStarted,
     SessionStarted,
     ToolFinished,
     ToolStarted,
 )
 from bot.core.names import AgentId
+from bot.logs import LOGGER, say
 from bot.ports import Clock, Usage
 
-LOGGER: Final = logging.getLogger("plangate")
 SECONDS: Final = 5.0
 """How long a collector may take."""
 PERIOD: Final = 30.0
@@ -40,6 +41,7 @@ PERIOD: Final = 30.0
 _INTERNAL, _CLIENT = 1, 3
 _UNANSWERED: Final = "unanswered"
 """The error of a request that was given up: another one took its place, or its agent ended."""
+_TROUBLES: Final = frozenset({"retry", "fallback", "nudge", "pause", "silence"})
 _OVER: Final = frozenset({Lifecycle.COMPLETED, Lifecycle.FAILED, Lifecycle.ABORTED})
 Facts = Mapping[str, str | int | float | bool | None]
 
@@ -91,7 +93,7 @@ class Collector:
         try:
             httpx2.post(where, json=body, headers=dict(self.headers), timeout=SECONDS).raise_for_status()
         except httpx2.HTTPError as error:
-            LOGGER.warning("spans were not taken: %s", type(error).__name__)
+            say("spans", level=logging.WARNING, outcome="not taken", error=type(error).__name__)
 
 
 @dataclass(slots=True)
@@ -145,12 +147,10 @@ class Telemetry:
                 self._end(("tool", event.call), "tool_error" if event.is_error else "")
             case AgentChanged():
                 self._moved(event)
-            case Info(kind="retry" | "fallback" | "nudge" | "pause"):
-                self.counters.add("model_troubles_total", kind=event.kind)
-            case Compacted():
-                self.counters.add("compactions_total")
             case Ended():
                 self._ended(event)
+            case Info() | Compacted() | Recovery():
+                self._happened(event)
             case _:
                 pass
 
@@ -173,7 +173,7 @@ class Telemetry:
         counts: Facts = {f"gen_ai.usage.{kind}_tokens": count for kind, count in used.items()}
         self._end(key, facts={**facts, **counts, "gen_ai.usage.cache_read.input_tokens": read})
         told = {name.rpartition(".")[2]: value for name, value in {**facts, **counts}.items()}
-        self._log(what, event.agent, **told, cached_tokens=read)
+        self._log(what, event.agent, {**told, "cached_tokens": read})
 
     def _billed(self, event: Billed) -> None:
         """Count what was paid; what no request was told of has a span now, at the time that it took."""
@@ -188,6 +188,20 @@ class Telemetry:
         if "session" not in self._open:
             self._send()
 
+    def _happened(self, event: Info | Compacted | Recovery) -> None:
+        """Count and log what the runtime did on its own."""
+        match event:
+            case Info():
+                if event.kind in _TROUBLES:
+                    self.counters.add("model_troubles_total", kind=event.kind)
+                level = logging.WARNING if event.kind == "silence" else logging.INFO
+                self._log(event.kind, event.agent, {"why": event.text}, level=level)
+            case Compacted():
+                self.counters.add("compactions_total")
+                self._log("compacted", event.agent, {"before": event.before, "after": event.after})
+            case Recovery():  # its text may quote what a call gave
+                self._log("trouble", event.agent, {"trouble": event.trouble, "outcome": str(event.outcome)})
+
     def _moved(self, row: AgentChanged) -> None:
         if row.agent not in self._open and row.state not in _OVER:
             facts: Facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": row.agent}
@@ -197,12 +211,15 @@ class Telemetry:
             facts = {"plangate.steps": row.steps, "plangate.cost_usd": row.cost_usd, "plangate.context": row.tokens}
             self._end(row.agent, "" if row.state is Lifecycle.COMPLETED else str(row.state), facts)
             self.counters.add("subagents_total", type=row.type, state=str(row.state))
+            told: Facts = {"type": row.type, "state": str(row.state), "calls": row.tool_calls, "context": row.tokens}
+            self._log("sub-agent", row.agent, {**told, "seconds": row.seconds, "cost_usd": row.cost_usd})
 
     def _ended(self, event: Ended) -> None:
         """Close what is open, the innermost first, and send all of it."""
         failed = "" if event.end in {End.ANSWERED, End.SUSPENDED} else str(event.end)
         self.counters.add("sessions_total", end=str(event.end))
-        self._log("session", event.agent, end=str(event.end))
+        why = {"why": event.text} if event.end in {End.LIMIT, End.FAILED} else {}  # any other is the model's words
+        self._log("session", event.agent, {"end": str(event.end), **why})
         for key in reversed(list(self._open)):
             self._end(key, failed)
         self._send()
@@ -211,9 +228,9 @@ class Telemetry:
         self.collector.send(self._done)
         self._done, self._sent = [], self.clock.monotonic()
 
-    def _log(self, what: str, agent: AgentId, **facts: str | float | None) -> None:
+    def _log(self, what: str, agent: AgentId, facts: Facts, *, level: int = logging.INFO) -> None:
         ids = {"thread": self.thread, "session": self._session, "agent": agent, "step": self._steps.get(agent, 0)}
-        LOGGER.info(what, extra={"fields": {**ids, **facts}})
+        LOGGER.log(level, what, extra={"fields": {**ids, **facts}})
 
     def _of(self, agent: AgentId) -> dict[str, str | int | float | bool | None]:
         return {"plangate.session": self._session, "plangate.agent": agent, "plangate.step": self._steps.get(agent, 0)}

@@ -1,5 +1,6 @@
 """The same ground for every test on every machine: no keys, no proxies, no git configuration of its owner."""
 
+import logging
 import os
 import shutil
 import signal
@@ -35,6 +36,18 @@ def pytest_configure() -> None:
 settings.register_profile("every-day", derandomize=True, deadline=None)
 settings.register_profile("soak", max_examples=10_000, deadline=None, print_blob=True)
 settings.load_profile("every-day")
+
+
+@pytest.fixture
+def own_log() -> Iterator[None]:
+    """Leave the process's log as it was."""
+    loggers = [logging.getLogger(name) for name in ("", "plangate", "bot")]
+    levels, handlers = [logger.level for logger in loggers], list(loggers[0].handlers)
+    yield
+    loggers[0].handlers[:] = handlers
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+
 
 SWITCHES = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "

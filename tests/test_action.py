@@ -15,6 +15,7 @@ from bot.core.errors import Conflict, Misconfigured, Transient
 from bot.core.gate import Stage, Thread
 from bot.inputs import ActionSettings
 from bot.inputs import action as inputs
+from bot.logs import say
 from bot.ports import Entry
 from bot.report import OUTPUTS
 from bot.runner import Runner
@@ -322,8 +323,12 @@ def test_outside_of_a_job_it_says_so() -> None:
 
 
 @pytest.mark.req("PR4")
+@pytest.mark.usefixtures("own_log")
 def test_an_error_is_an_annotation_and_a_summary(tmp_path: Path) -> None:
-    """What went wrong, where and how to mend it stands in both, after the secrets were masked, and without them."""
+    """What went wrong, where and how to mend it stands in both, after the secrets were masked, and without them.
+
+    So does the log, of which the runner obeys nothing.
+    """
     out = io.StringIO()
     (tmp_path / "event.json").write_text("{}")
     environ = {
@@ -336,6 +341,11 @@ def test_an_error_is_an_annotation_and_a_summary(tmp_path: Path) -> None:
         "HOME": str(tmp_path),
     }
     assert run(out, environ) == 2
+    say("step", why="::stop-commands::guess\n::error::theirs key-of-the-model")
+    last = out.getvalue().splitlines()[-1]
+    assert "info step why=" in last
+    assert "::" not in last
+    assert "key-of-the-model" not in last
     lines = out.getvalue().splitlines()
     assert lines[0] == "::add-mask::key-of-the-model"
     assert (

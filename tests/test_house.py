@@ -127,7 +127,7 @@ OUTLETS = {
     "bot/workflow/planning.py": "redactor.redacted",
     "bot/workflow/publishing.py": "redactor.redacted",
     "bot/workspace/publish.py": "screen.check",
-    "webhooks/logs.py": "redacted",
+    "bot/logs.py": "redacted",
 }
 """Every door that text leaves by, and what it does about secrets there (X3)."""
 

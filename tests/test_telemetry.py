@@ -19,6 +19,7 @@ from bot.agent.events import Answered, End, Ended, RequestStarted, SessionStarte
 from bot.agent.light import Light, title
 from bot.agent.limits import Limits
 from bot.agent.loop import run
+from bot.agent.model.client import Patience
 from bot.agent.session import Session
 from bot.agent.tools.registry import LOOKING
 from bot.core.names import AgentId, SessionId
@@ -155,20 +156,39 @@ async def test_what_happened_is_counted_and_logged(
 
 @pytest.mark.req("O1")
 async def test_retries_limits_and_a_collector_that_fails(room: Open, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
-    """Trouble is counted; a limit marks the session's span; a collector that is not there costs one line of the log."""
+    """Trouble is counted and logged with its ids; a limit marks the session's span, and the log says which; a
+    collector that is not there costs one line."""
     r = room(sequence(Fault.status(500), call("LS", path=".")))
     session, kept, counters = r.session(limits=Limits(steps=1)), Collected(), Counters()
-    with served(kept.routes()) as address:
+    with caplog.at_level(logging.INFO, "plangate"), served(kept.routes()) as address:
         for endpoint in (address, "http://127.0.0.1:9", f"{address}/nowhere"):
             telemetry = Telemetry("7#12", r.clock, counters, Collector(endpoint))
             await followed(telemetry, session)
             assert telemetry._open == {}
     assert facts(kept.named("invoke_agent main")[0])["error.type"] == "limit"
     assert 'plangate_model_troubles_total{kind="retry"} 1\n' in counters.text()
-    assert [record.message for record in caplog.records] == [
-        "spans were not taken: ConnectError",
-        "spans were not taken: HTTPStatusError",
-    ]
+    lines = [{"what": record.message, **record.__dict__["fields"]} for record in caplog.records]
+    assert [line["error"] for line in lines if line["what"] == "spans"] == ["ConnectError", "HTTPStatusError"]
+    ids = {"thread": "7#12", "session": "thread-1", "agent": "main", "step": 1}
+    retry, step, limit, *_ = lines
+    assert (retry["what"], step["what"]) == ("retry", "step")
+    assert {**retry, **ids} == retry
+    assert "HTTP 500" in retry["why"]
+    why = "the limit of 1 steps was reached (1 used)"
+    assert limit == {"what": "session", **ids, "end": "limit", "why": why}
+
+
+@pytest.mark.req("M7", "L7")
+async def test_a_silence_is_logged_with_its_ids(room: Open, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
+    """Whose model it is that sends nothing; the transcript has it too."""
+    r = room(lambda _: Fault.stall(0.3, reply=say("Late.")), patience=Patience(murmur=0.1))
+    await heard(r, Counters(), Collector())
+    (line,) = [record for record in caplog.records if record.message == "silence"]
+    told = {"thread": "7#12", "session": "thread-1", "agent": "main", "step": 1}
+    assert line.__dict__["fields"] == {**told, "why": "the model has sent nothing for 0 s; still waiting"}
+    assert line.levelno == logging.WARNING
+    notes = [each.body.get("note") for each in r.world.transcripts.load(SessionId("thread-1"))]
+    assert notes.count("silence") == 1
 
 
 @pytest.mark.req("O1")
@@ -238,10 +258,15 @@ def test_a_run_sends_its_spans(tmp_path: Path) -> None:
     kept = Collected()
     with ScriptedModel(Script()) as model, served(kept.routes()) as address:
         somebody = person(tmp_path / "home", model.base_url)
-        assert somebody.run("--dry-run").code == 0
-        assert kept.spans == []
-        traced = replace(somebody, variables={"OTEL_EXPORTER_OTLP_ENDPOINT": address})
-        assert traced.run("--yes").code == 0
+        quiet = somebody.run("--dry-run", "--json")
+        assert (quiet.code, kept.spans) == (0, [])
+        assert "info" not in quiet.err
+        logged = {"PLANGATE_LOG_LEVEL": "info", "PLANGATE_LOG": "json"}
+        traced = replace(somebody, variables={"OTEL_EXPORTER_OTLP_ENDPOINT": address, **logged})
+        done = traced.run("--yes", "--json")
+        assert (done.code, len(done.out.splitlines())) == (0, 1), done.err
+    lines = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]
+    assert Counter(line["what"] for line in lines) >= Counter(step=2, aside=1, session=1)
     names = Counter(span["name"] for span in kept.spans)
     assert names >= Counter({"turn": 1, "invoke_agent main": 1, f"chat {MODEL}": 2, "chat claude-haiku-5-5": 1})
 

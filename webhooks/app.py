@@ -24,8 +24,8 @@ from bot.compose.reconcile import Reconciler
 from bot.config import Settings, redactor_for
 from bot.core.errors import Misconfigured
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
+from bot.logs import say, setup
 from webhooks.deliveries import Delivery, taken_in
-from webhooks.logs import say, setup
 from webhooks.missed import Outcome
 from webhooks.service import Service
 

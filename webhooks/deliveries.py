@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from bot.compose.address import ThreadAddress
 from bot.core.errors import Misconfigured, Transient
-from webhooks.logs import say
+from bot.logs import say
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -11,8 +11,8 @@ from typing import Protocol
 from bot.compose.address import ThreadAddress
 from bot.compose.reconcile import Take, Tally
 from bot.core.errors import Transient
+from bot.logs import say
 from webhooks.deliveries import Delivery, Inbox
-from webhooks.logs import say
 
 
 class Outcome(StrEnum):

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import PlangateError, Transient
+from bot.logs import failure
 from bot.telemetry import Counters
 from webhooks.deliveries import Delivery, Inbox, taken_in
 from webhooks.host import HostPort
-from webhooks.logs import failure
 from webhooks.missed import Missed, Outcome, Reading
 from webhooks.ticker import Ticker
 from webhooks.worker import Worker

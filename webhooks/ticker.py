@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bot.clock import SystemClock
+from bot.logs import failure, say
 from bot.ports import Clock
 from webhooks.host import HostPort
-from webhooks.logs import failure, say
 from webhooks.missed import Missed
 from webhooks.worker import Worker
 

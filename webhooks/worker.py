@@ -20,10 +20,10 @@ from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
 from bot.config import Settings, redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError, Transient
+from bot.logs import failure, say, setup
 from bot.ports import Clock
 from webhooks.deliveries import Delivery, Inbox
 from webhooks.host import HostPort
-from webhooks.logs import failure, say, setup
 
 AT_ONCE: Final = 4
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0

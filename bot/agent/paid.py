@@ -6,7 +6,10 @@ the first one did; one that nobody waits for any more is booked as far as it cam
 
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
+from bot.agent.events import Info
 from bot.agent.limits import Ticket, dearest
 from bot.agent.relay import closing
 from bot.agent.session import Session
@@ -23,6 +26,7 @@ async def paid(
     """
     clock, so_far = session.world.clock, None
     began = clock.monotonic()
+    request = replace(request, murmur=partial(_silent, session))
     try:
         async with closing(session.world.model.stream(request)) as events:
             async for event in events:
@@ -48,3 +52,10 @@ async def _again(session: Session, request: ModelRequest, notice: Notice, ticket
         abilities = session.world.model.abilities(notice.model)
         ticket.most_usd = dearest(abilities, request.role, session.context_size)
     return (notice.void is None and not notice.model) or await ticket.admitted()
+
+
+def _silent(session: Session, text: str) -> None:
+    """Note that nothing has come for long, and tell of it."""
+    notice = Notice("silence", text)
+    session.noticed(notice)
+    session.world.tell(Info(session.agent, notice.kind, text))

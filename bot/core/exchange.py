@@ -66,6 +66,8 @@ class ModelRequest:
     """How hard an agent thinks where the model lets that be chosen; "" for what its role says (M6)."""
     stored: Sequence[bytes] = ()
     """The bytes of the messages, from the first on, as far as they are known: these are sent, nothing is rendered."""
+    murmur: Callable[[str], None] = lambda _: None
+    """Hears that nothing has come for long, while the answer is still waited for (M7)."""
 
 
 @dataclass(frozen=True, slots=True)

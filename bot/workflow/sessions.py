@@ -85,7 +85,7 @@ async def open_session(desk: Desk, record: Record, opening: Opening) -> AsyncIte
             _begun(desk, record, session, opening=opening, environment=environment)
         bound(desk, record)
         yield session
-        _logged(crew)
+        _logged(desk, crew)
 
 
 def _begun(desk: Desk, record: Record, session: Session, *, opening: Opening, environment: Environment) -> None:
@@ -211,7 +211,8 @@ def _crew(
     return Crew(post, Size(orders.at_once, orders.in_all, orders.on_one), untrusted)
 
 
-def _logged(crew: Crew) -> None:
+def _logged(desk: Desk, crew: Crew) -> None:
     """Log what the sub-agents of a session came to (S13)."""
     if crew.metrics.started:
-        _log.info("sub-agents of %s: %s", crew.post.parent.id, crew.metrics.facts())
+        ids = {"thread": f"{desk.place.repository}#{desk.place.thread}", "session": crew.post.parent.id}
+        _log.info("sub-agents", extra={"fields": {**ids, **crew.metrics.facts()}})

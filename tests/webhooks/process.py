@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 from bot.compose.address import ThreadAddress
+from bot.logs import setup
 from bot.workflow.record import Record
 from tests.webhooks.ground import Host, settings
 from webhooks.app import cutter, listening, run
-from webhooks.logs import setup
 from webhooks.service import Service
 
 

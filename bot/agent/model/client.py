@@ -6,8 +6,7 @@ once without streaming.
 """
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,8 +38,6 @@ TELLING: Final = 5.0
 CLOSING: Final = 0.5
 """Seconds that the end of a stream may take after message_stop: read to it, its connection serves the next request."""
 
-_log: Final = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -52,7 +49,7 @@ class Patience:
     silence: float = 90.0
     """No byte on the wire for so long abandons a stream (pings count as bytes)."""
     murmur: float = 30.0
-    """No byte for so long is logged."""
+    """No byte for so long is told."""
     quiet: float = 300.0
     """Nothing but pings for so long abandons a stream too."""
     total: float = 1800.0
@@ -183,7 +180,7 @@ class AnthropicModel:
         if not streaming:
             yield await self._plain(body(fields, request), options, spec, answer)
             return
-        source = self._events(body({**fields, "stream": True}, request), options)
+        source = self._events(body({**fields, "stream": True}, request), options, request.murmur)
         async with closing(within(source, self.patience.total, idle=self.patience.quiet)) as events:
             async for event in events:
                 shown = answer.feed(event)
@@ -198,13 +195,16 @@ class AnthropicModel:
                     await anext(events)
         yield self._completed(answer, answer.message(), answer.usage, spec)
 
-    async def _events(self, content: bytes, options: "RequestOptions") -> AsyncIterator[dict[str, Any]]:
+    async def _events(
+        self, content: bytes, options: "RequestOptions", murmur: Callable[[str], None]
+    ) -> AsyncIterator[dict[str, Any]]:
         """Yield the raw events of one stream, pings left out; an error event is raised."""
         client = await self._ready()
         from anthropic import AsyncStream
 
         kind = AsyncStream[object]
-        with noted(self.patience.murmur, self._murmured) as sound:
+        silent = f"the model has sent nothing for {self.patience.murmur:.0f} s; still waiting"
+        with noted(self.patience.murmur, partial(murmur, silent)) as sound:
             async with (
                 await client.post(
                     PATH, cast_to=object, content=content, options=options, stream=True, stream_cls=kind
@@ -219,9 +219,6 @@ class AnthropicModel:
                     if event.get("type") == "error":
                         raise ErrorEvent(event.get("error"))
                     yield event
-
-    def _murmured(self) -> None:
-        _log.warning("the model has sent nothing for %.0f s; still waiting", self.patience.murmur)
 
     async def _plain(self, content: bytes, options: "RequestOptions", spec: ModelSpec, answer: Answer) -> Completed:
         """Make one request without streaming; the message is taken from the raw body."""

@@ -1,4 +1,7 @@
-"""The service's log: one line a delivery, look or tick, as text or JSON (PLANGATE_LOG); no secret, no body (PR4)."""
+"""The log of a process: a line for each thing that happened, as text or JSON (PLANGATE_LOG); no secret, no body (PR4).
+
+Service and Action tell what goes on, a `run` only what goes wrong: its story is on the screen.
+"""
 
 import json
 import logging
@@ -6,12 +9,14 @@ import sys
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, Protocol
 
 from bot.core.errors import PlangateError
 from bot.core.secrets.redaction import Redactor
 
 LOGGER: Final = logging.getLogger("plangate")
+OURS: Final = logging.getLogger("bot")
+"""Above the loggers of modules that say something where they stand."""
 LONGEST_VALUE: Final = 500
 
 
@@ -39,14 +44,23 @@ class LineFormatter(logging.Formatter):
         return self._redactor.redacted(str(value))[:LONGEST_VALUE]
 
 
-def setup(style: str, level: str = "INFO", *, redactor: Redactor | None = None, out: TextIO | None = None) -> None:
+class Writes(Protocol):
+    """Where lines go."""
+
+    def write(self, text: str, /) -> object:
+        """Take one line, with its end."""
+
+
+def setup(style: str, level: str = "INFO", *, redactor: Redactor | None = None, out: Writes | None = None) -> None:
     """Send the log of the whole process to a stream (standard error), as `text` or `json`, from a level on."""
     handler = logging.StreamHandler(out or sys.stderr)
+    handler.setLevel(level)
     handler.setFormatter(LineFormatter(as_json=style == "json", redactor=redactor or Redactor()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
-    LOGGER.setLevel(level)
+    for ours in (LOGGER, OURS):
+        ours.setLevel(level)
 
 
 def say(what: str, *, level: int = logging.INFO, **fields: object) -> None:

@@ -3,31 +3,22 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 
 from bot.core.errors import Refused
 from bot.core.secrets.redaction import Redactor
-from webhooks.logs import LOGGER, failure, say, setup
+from bot.logs import failure, say, setup
 
 PEM = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEAx9FQ2vLk81hGq7Zw0P\nabcdefghijklmnop\n-----END KEY-----"
 
 
-@pytest.fixture(autouse=True)
-def _own_log() -> Iterator[None]:
-    """Leave the process's log as it was."""
-    root = logging.getLogger()
-    handlers, levels = list(root.handlers), (root.level, LOGGER.level)
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    LOGGER.setLevel(levels[1])
+pytestmark = pytest.mark.usefixtures("own_log")
 
 
-def written(style: str, *hidden: str) -> io.StringIO:
+def written(style: str, *hidden: str, level: str = "INFO") -> io.StringIO:
     out = io.StringIO()
-    setup(style, redactor=Redactor(tuple((value, "key") for value in hidden)), out=out)
+    setup(style, level, redactor=Redactor(tuple((value, "key") for value in hidden)), out=out)
     return out
 
 
@@ -87,8 +78,18 @@ def test_an_error_that_is_not_ours_says_where_but_not_what() -> None:
     assert "a body" not in out.getvalue()
 
 
-def test_libraries_speak_up_only_when_something_is_wrong() -> None:
-    """Their chatter stays out."""
-    out = written("text")
-    logging.getLogger("other").info("chatter")
-    assert out.getvalue() == ""
+@pytest.mark.parametrize(
+    ("level", "heard"),
+    (
+        ("INFO", "plangate/20 plangate/30 bot/20 bot/30 other/30"),
+        ("WARNING", "plangate/30 bot/30 other/30"),
+        ("ERROR", ""),
+    ),
+)
+def test_who_is_heard_at_which_level(level: str, heard: str) -> None:
+    """Modules that log where they stand as well as what is said by name; libraries only when something is wrong."""
+    out = written("text", level=level)
+    for name in ("plangate", "bot", "other"):
+        for at in (logging.INFO, logging.WARNING):
+            logging.getLogger(name).log(at, f"{name}/{at}")
+    assert [line.split()[2] for line in out.getvalue().splitlines()] == heard.split()
