@@ -19,7 +19,7 @@ from bot.compose.cursors import Cursors
 from bot.compose.github import GitHubHost
 from bot.core.errors import PlangateError
 from bot.github import news
-from bot.github.door import Door
+from bot.github.door import AT_ONCE, Door
 from bot.github.errors import Limited
 from bot.github.reach import Reachable
 from bot.github.redelivery import Redeliveries
@@ -146,7 +146,7 @@ class _Reading:
         batch: list[Reachable] = []
         async for each in self.served:
             batch.append(each)
-            if len(batch) == news.AT_ONCE:
+            if len(batch) == AT_ONCE:
                 yield batch
                 batch = []
         if batch:

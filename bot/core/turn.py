@@ -32,13 +32,14 @@ class Turn:
     edited: bool = False
     """Whether the comment was ever edited: then it is no command (A4a)."""
     foreign: bool = False
-    """Whether the words may be somebody else's: they were edited, or a label only points at them."""
+    """Whether the words may be somebody else's: they were edited or their title renamed, or a label points at them."""
     mark: bool = False
     """Whether nothing was said: the label was set, or the bot assigned."""
     strangers: bool = False
     """Whether the planner reads words of people on the thread who have no rights here."""
     hands: tuple[int, ...] = ()
-    """The numeric ids of others whose words these may be: the last editor, the author that a label points at."""
+    """The numeric ids of others whose words these may be: whoever edited them or renamed the thread, and the author
+    that a label points at."""
     hidden: tuple[str, ...] = ()
     """Fragments that were removed because nobody sees them."""
     waits: str | None = None

@@ -28,6 +28,8 @@ Json = dict[str, Any]
 Params = Mapping[str, str | int]
 
 PAGE: Final = 100
+AT_ONCE: Final = 100
+"""The most ids that one `nodes` takes."""
 TIMEOUT: Final = 30
 TRIES: Final = 4
 """How often a request is sent that may be sent again."""

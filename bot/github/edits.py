@@ -1,11 +1,12 @@
-"""What became of the plan comment: every edit that it ever had, explained by a tick or not (product.md, Approval).
+"""What became of the plan comment: every edit that it ever had, explained by a tick or not (product.md, Approval); and
+who ever edited what others said.
 
 An edit is explained when the comment showed the posted text before and after it, the one box aside. The last edit that
 is not explained is when the plan, as it is shown now, began to be shown.
 https://docs.github.com/en/graphql/reference/objects#usercontentedit
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -13,14 +14,28 @@ from typing import Final
 
 from bot.core.actor import Actor
 from bot.github.comments import ticked, unticked
-from bot.github.door import Json
-from bot.github.people import actor, time
+from bot.github.door import AT_ONCE, Door, Json
+from bot.github.people import WHO, actor, time
 
 EDITS: Final = """
 fragment edits on IssueComment {
   body createdAt lastEditedAt editor { ...who }
   userContentEdits(first: 100) { totalCount nodes { editedAt deletedAt diff editor { ...who } } }
 }
+"""
+
+_EDITORS: Final = f"""
+query ($ids: [ID!]!, $after: String) {{
+  nodes(ids: $ids) {{
+    ... on Comment {{
+      userContentEdits(first: 100, after: $after) {{
+        nodes {{ editor {{ ...who }} }}
+        pageInfo {{ hasNextPage endCursor }}
+      }}
+    }}
+  }}
+}}
+{WHO}
 """
 
 
@@ -50,6 +65,28 @@ class History:
     intact: bool
     """It shows the posted text."""
     tick: Tick | None
+
+
+async def editors(door: Door, texts: Sequence[str]) -> dict[str, frozenset[int]]:
+    """Give the numeric ids of all who ever edited some texts, by the texts' global ids; nobody for one that is gone."""
+    found: dict[str, frozenset[int]] = {}
+    for start in range(0, len(texts), AT_ONCE):
+        some = texts[start : start + AT_ONCE]
+        data = await door.graphql(_EDITORS, {"ids": some, "after": None}, partial=True)
+        for text, node in zip(some, data["nodes"], strict=True):
+            found[text] = frozenset([who async for who in _editors(door, text, node)])
+    return found
+
+
+async def _editors(door: Door, text: str, node: Json | None) -> AsyncIterator[int]:
+    """Yield who edited a text, on from the first page to the last."""
+    while page := (node or {}).get("userContentEdits"):
+        for edit in page["nodes"] or []:
+            yield actor(edit["editor"]).id
+        if not page["pageInfo"]["hasNextPage"]:
+            return
+        more = {"ids": [text], "after": page["pageInfo"]["endCursor"]}
+        (node,) = (await door.graphql(_EDITORS, more, partial=True))["nodes"]
 
 
 def history(node: Json, posted: str) -> History:

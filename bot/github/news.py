@@ -19,8 +19,6 @@ from bot.github.repository import Address
 from bot.github.threads import COMMENTS, Thread, read_thread, reviewed, subject
 from bot.github.turns import LABEL, Listener
 
-AT_ONCE: Final = 100
-"""The most ids that one `nodes` takes."""
 NEWEST: Final = 20
 """Comments and reviews of a thread that are read here; where more may be new, the thread is looked at anyway."""
 MOVED: Final = "moved-"
@@ -49,7 +47,7 @@ query ($id: ID!, $since: DateTime!, $after: String) {{
       threads: issues(
         first: 20, after: $after, filterBy: {{ since: $since }}, orderBy: {{ field: UPDATED_AT, direction: ASC }}
       ) {{
-        nodes {{ __typename updatedAt {subject(NEWEST)} }}
+        nodes {{ __typename {subject(NEWEST)} }}
         pageInfo {{ hasNextPage endCursor }}
       }}
     }}
@@ -64,7 +62,7 @@ query ($id: ID!, $after: String) {{
   node(id: $id) {{
     ... on Repository {{
       threads: pullRequests(first: 10, after: $after, orderBy: {{ field: UPDATED_AT, direction: DESC }}) {{
-        nodes {{ __typename updatedAt {subject(NEWEST)} {reviewed(NEWEST)} }}
+        nodes {{ __typename {subject(NEWEST)} {reviewed(NEWEST)} }}
         pageInfo {{ hasNextPage endCursor }}
       }}
     }}

@@ -6,10 +6,7 @@ https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bot.github.door import Door
-
-AT_ONCE: Final = 100
-"""The most ids that one `nodes` takes."""
+from bot.github.door import AT_ONCE, Door
 
 _QUERY: Final = """
 query ($ids: [ID!]!) {

@@ -22,12 +22,12 @@ CONTEXT_LIMIT: Final = 30_000
 
 COMMENTS: Final = """
 fragment comments on IssueCommentConnection {
-  nodes { fullDatabaseId body createdAt lastEditedAt isMinimized author { ...who } editor { ...who } }
+  nodes { id fullDatabaseId body createdAt lastEditedAt isMinimized author { ...who } editor { ...who } }
   pageInfo { hasPreviousPage startCursor }
 }
 """
 _NOTES: Final = """
-        nodes { fullDatabaseId body createdAt lastEditedAt editor { ...who } path line }
+        nodes { id fullDatabaseId body createdAt lastEditedAt editor { ...who } path line }
         pageInfo { hasNextPage endCursor }
 """
 
@@ -36,7 +36,7 @@ _NOTES: Final = """
 def subject(newest: int) -> str:
     """Give the fields of an issue or a pull request, with so many of its newest comments."""
     return f"""
-  id number title body createdAt lastEditedAt closed closedAt author {{ ...who }} editor {{ ...who }}
+  id number title body createdAt updatedAt lastEditedAt closed closedAt author {{ ...who }} editor {{ ...who }}
   labels(first: 100) {{ nodes {{ name }} }}
   assignees(first: 100) {{ nodes {{ databaseId }} }}
   comments(last: {newest}) {{ ...comments }}
@@ -117,7 +117,9 @@ class Said:
     notes: tuple[tuple[str, str], ...] = ()
     """The comments of a review: the place of each, and what it says."""
     editors: tuple[Actor, ...] = ()
-    """Who edited it last."""
+    """Who edited each of its texts last."""
+    changed: tuple[str, ...] = ()
+    """The global ids of its texts that were edited."""
     node: str = ""
     """The global id of a review."""
     more: str = ""
@@ -155,6 +157,8 @@ class Thread:
     head: CommitId | None = None
     """The head of a pull request whose branch is in this repository; None once it is merged, as nobody adds to that."""
     head_branch: str = ""
+    moved: bool = False
+    """Whether anything happened to it after it was opened."""
     closed_at: datetime | None = None
     """When it was closed, where it is; a merge is the end of a round and no closing."""
 
@@ -252,9 +256,7 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
         repository=repository,
         number=ThreadNumber(node["number"]),
         title=node["title"],
-        opened=Said(
-            "issue", actor(node["author"]), node["body"], time(node["createdAt"]), _edited(node), (), _editors(node)
-        ),
+        opened=_said("issue", node),
         closed=node["closed"],
         labels=frozenset(label["name"] for label in (node["labels"] or {}).get("nodes") or []),
         assignees=frozenset(user["databaseId"] for user in node["assignees"]["nodes"] or []),
@@ -265,23 +267,20 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
         pull_request=pull_request,
         head=CommitId(node["headRefOid"]) if ours else None,
         head_branch=node["headRefName"] if ours else "",
+        moved=time(node["updatedAt"]) > time(node["createdAt"]),
         closed_at=time(node["closedAt"]) if is_closed(node) else None,
     )
 
 
 def read_comments(connection: Json) -> tuple[Said, ...]:
     """Read a page of comments."""
-    return tuple(
-        Said(
-            f"comment-{node['fullDatabaseId']}",
-            actor(node["author"]),
-            node["body"],
-            time(node["createdAt"]),
-            _edited(node),
-            editors=_editors(node),
-        )
-        for node in connection["nodes"] or []
-    )
+    return tuple(_said(f"comment-{node['fullDatabaseId']}", node) for node in connection["nodes"] or [])
+
+
+def _said(key: str, node: Json) -> Said:
+    """Read one text with its author."""
+    who, at = actor(node["author"]), time(node["createdAt"])
+    return Said(key, who, node["body"], at, _edited(node), editors=_editors(node), changed=_changed(node))
 
 
 def is_closed(subject: Json) -> bool:
@@ -309,8 +308,7 @@ def _reviews(connection: Json) -> Iterator[Said]:
         # A comment by itself comes as a review without a body, which GitHub does not show: nobody can react to that.
         bare = not node["body"].strip()
         key = f"review-comment-{comments['nodes'][0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
-        body, at, edited = node["body"], time(node["submittedAt"]), _edited(node)
-        made = Said(key, actor(node["author"]), body, at, edited, editors=_editors(node), node=node["id"])
+        made = replace(_said(key, node), at=time(node["submittedAt"]), node=node["id"])
         yield _with_notes(made, comments)
 
 
@@ -323,6 +321,7 @@ def _with_notes(review: Said, connection: Json) -> Said:
         edited=review.edited or any(map(_edited, comments)),
         notes=(*review.notes, *((_place(comment), comment["body"]) for comment in comments)),
         editors=(*review.editors, *_editors(*comments)),
+        changed=(*review.changed, *_changed(*comments)),
         more=page["endCursor"] if page["hasNextPage"] else "",
     )
 
@@ -338,3 +337,7 @@ def _editors(*nodes: Json) -> tuple[Actor, ...]:
 
 def _edited(node: Any) -> bool:
     return node["lastEditedAt"] is not None
+
+
+def _changed(*nodes: Json) -> tuple[str, ...]:
+    return tuple(node["id"] for node in nodes if _edited(node))

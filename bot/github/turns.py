@@ -2,16 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.command import parse
+from bot.core.errors import Refused
 from bot.core.markdown.visible import command_lines, mentions, visible, visible_title, without_mention
 from bot.core.turn import Turn
 from bot.github.door import Door, Json
-from bot.github.errors import Missing
+from bot.github.edits import editors
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
 from bot.github.repository import Address
@@ -48,7 +49,12 @@ class Listener:
 async def turns(thread: Thread, seen: Collection[str], listener: Listener, roles: Roles) -> tuple[Turn, ...]:
     """Give the turns of a thread that were not seen, oldest first, each with its author's role looked up."""
     found = await asyncio.to_thread(_spoken, thread, frozenset(seen), listener)
-    found += [turn async for turn in _marks(thread, seen, listener, roles)]
+    if _marked(thread, listener) or (thread.moved and any(turn.key == "issue" for turn in found)):
+        events = [event async for event in _events(roles.door, roles.address, thread.number)]
+        found += _marks(thread, seen, listener, events)
+        renamers = {rest_actor(event["actor"]).id for event in events if event["event"] == "renamed"}
+        found = [_renamed(turn, renamers) for turn in found]
+    found = await _edited(roles.door, thread, found)
     known = [
         replace(turn, role=await roles.of(turn.actor), listed=bool(await roles.listed(turn.actor))) for turn in found
     ]
@@ -99,14 +105,40 @@ def _titled(title: str, text: str) -> str:
     return f"# {title}\n\n{text}".strip()
 
 
-async def _marks(thread: Thread, seen: Collection[str], listener: Listener, roles: Roles) -> AsyncIterator[Turn]:
+def _renamed(turn: Turn, renamers: Collection[int]) -> Turn:
+    """Say of a turn with the thread's title whose words that may be, too: everybody's who ever renamed the thread."""
+    others = {*renamers} - {turn.actor.id}
+    if not others or not (turn.key == "issue" or turn.mark):
+        return turn
+    return replace(turn, foreign=True, hands=tuple(sorted({*turn.hands, *others} - {0})))
+
+
+async def _edited(door: Door, thread: Thread, found: Collection[Turn]) -> list[Turn]:
+    """Say of turns that were edited whose words these may be: everybody's who ever edited them, not the last one's."""
+    said = {said.key: said.changed for said in thread.everything()}
+    texts = {turn.key: said.get(turn.key, thread.opened.changed) for turn in found if turn.edited}
+    try:
+        by = await editors(door, [text for some in texts.values() for text in some])
+    except Refused as error:
+        _log.warning("who edited what was said cannot be seen on #%s, but for the last: %s", thread.number, error)
+        return list(found)
+    hands = {key: {who for text in some for who in by[text]} for key, some in texts.items()}
+    return [
+        replace(turn, hands=tuple(sorted({*turn.hands, *hands.get(turn.key, ())} - {0, turn.actor.id})))
+        for turn in found
+    ]
+
+
+def _marked(thread: Thread, listener: Listener) -> frozenset[str]:
+    """Give which events may be marks, while these are there."""
+    wanted = {"labeled": LABEL in thread.labels, "assigned": listener.bot.id in thread.assignees}
+    return frozenset(kind for kind, there in wanted.items() if there and not thread.pull_request)
+
+
+def _marks(thread: Thread, seen: Collection[str], listener: Listener, events: Iterable[Json]) -> Iterator[Turn]:
     """Give the label, or the bot's assignment, as a turn of who set it; the newest of each."""
-    wanted = {"labeled"} if LABEL in thread.labels else set[str]()
-    wanted |= {"assigned"} if listener.bot.id in thread.assignees else set[str]()
-    if thread.pull_request or not wanted:
-        return
-    newest: dict[str, Json] = {}
-    async for event in _events(roles.door, roles.address, thread.number):
+    wanted, newest = _marked(thread, listener), dict[str, Json]()
+    for event in events:
         kind = event["event"]
         if kind in wanted and _about_us(event, listener.bot):
             newest[kind] = event
@@ -130,8 +162,8 @@ async def _events(door: Door, address: Address, number: int) -> AsyncIterator[Js
     try:
         async for event in door.pages(f"{address.path}/issues/{number}/events"):
             yield event
-    except Missing:
-        _log.warning("who set the label or assigned the bot cannot be seen on #%s", number)
+    except Refused:
+        _log.warning("who set the label, assigned the bot or renamed it cannot be seen on #%s", number)
 
 
 def _about_us(event: Json, bot: Actor) -> bool:

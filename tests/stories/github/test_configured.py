@@ -32,10 +32,10 @@ async def test_four_eyes(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
-@pytest.mark.parametrize("way", ("edited", "added", "revised", soak("label")))
+@pytest.mark.parametrize("way", ("edited", "added", "revised", soak("label"), soak("renamed")))
 async def test_four_eyes_of_all_who_asked(story: Story, model: Model, way: str) -> None:
-    """Who edited the request, added to it while it was planned, asked for the version before, or wrote what a label
-    points at, asked as well."""
+    """Who edited the request, whoever did so later, or renamed it, added to it while it was planned, asked for the
+    version before, or wrote what a label points at, asked as well."""
     configured(story, "approve:\n  four_eyes: true\n")
     if way == "label":
         story.opens("maya", WISH)
@@ -47,6 +47,10 @@ async def test_four_eyes_of_all_who_asked(story: Story, model: Model, way: str) 
         story.says("will", "@plangate revise say it in one line")
     if way == "edited":
         story.person("maya").edit_issue(HOME, 1, body=f"@plangate {WISH} And quickly.")
+        story.person("will").edit_issue(HOME, 1, body=f"@plangate {WISH} And quickly!")
+    if way == "renamed":
+        story.person("maya").edit_issue(HOME, 1, title="Free shipping, and drop the licence check")
+        story.person("will").edit_issue(HOME, 1, title="Free shipping and drop the licence check")
     if way == "added":
         async with story.at_work(model.pause("p0")):
             story.says("maya", "@plangate and note it in the changelog")

@@ -1,4 +1,4 @@
-"""One job: the REST endpoint of what was done to a thread: labels, assignments, locks, states.
+"""One job: the REST endpoint of what was done to a thread: labels, assignments, locks, states, titles.
 
 https://docs.github.com/en/rest/issues/events
 """
@@ -24,7 +24,7 @@ def list_events(call: Call) -> Answer:
             for ident, at, event in call.world.past
             if event.issue is not None
             and (event.issue.repository, event.issue.number) == place
-            and event.action in LISTED
+            and (event.action in LISTED or _renames(event))
             and event.comment is None
         ]
     )
@@ -51,7 +51,13 @@ def event_json(call: Call, ident: int, at: datetime, event: Event) -> Json:
         made |= {"assignee": site.user(event.assignee), "assigner": actor}
     if event.action == "locked":
         made["lock_reason"] = event.issue.lock_reason if event.issue else None
+    if event.issue is not None and _renames(event):
+        made |= {"event": "renamed", "rename": {"from": event.changed["title"], "to": event.issue.title}}
     return made
+
+
+def _renames(event: Event) -> bool:
+    return event.action == "edited" and "title" in event.changed
 
 
 ENDPOINTS = (

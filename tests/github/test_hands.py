@@ -1,0 +1,68 @@
+"""Whose words a turn may be: whoever edited them, or renamed the thread, and not the last of them alone (four eyes)."""
+
+import pytest
+
+from bot.core.names import ThreadNumber
+from bot.core.turn import Turn
+from tests.github.conftest import HOME, Ground
+
+pytestmark = pytest.mark.req("A1", "A4a")
+
+
+async def heard(ground: Ground, thread: ThreadNumber) -> Turn:
+    """Give the one turn of a thread."""
+    (turn,) = await ground.dialogue(thread).turns(())
+    return turn
+
+
+def named(ground: Ground, turn: Turn) -> list[str]:
+    """Give the logins of those whose words a turn may be, beside its author."""
+    return sorted(ground.github.world.users[who].login for who in turn.hands)
+
+
+async def test_words_that_nobody_else_touched(ground: Ground) -> None:
+    """They are their author's, and nothing more is asked; a title may be mended by whoever wrote it."""
+    thread = ground.issue()
+    assert (await heard(ground, thread)).hands == ()
+    assert not ground.asked("GET /repos/acme/pocket/issues")
+    assert len(ground.asked("POST /graphql")) == 1
+    ground.person("will").edit_issue(HOME, thread, title="Fix it.")
+    turn = await heard(ground, thread)
+    assert (turn.hands, turn.foreign) == ((), False)
+
+
+async def test_an_edit_before_the_last(ground: Ground) -> None:
+    """Whoever changed an issue's text or a comment is named, though its author edited it after that."""
+    thread = ground.issue("please @plangate fix it")
+    ground.person("mia").edit_issue(HOME, thread, body="please @plangate drop the licence check")
+    ground.person("will").edit_issue(HOME, thread, body="Please @plangate drop the licence check")
+    comment = ground.person("will").comment(HOME, thread, "@plangate and the docs")
+    ground.person("ada").edit_comment(comment.id, "@plangate and the tests")
+    ground.person("will").edit_comment(comment.id, "@plangate and the tests.")
+    issue, said = await ground.dialogue(thread).turns(())
+    assert (named(ground, issue), named(ground, said)) == (["mia"], ["ada"])
+    assert issue.foreign
+    assert said.foreign
+
+
+async def test_an_edit_before_a_hundred_others(ground: Ground) -> None:
+    """More edits than one page lists hide nobody."""
+    thread = ground.issue()
+    for login, times in (("mia", 1), ("will", 101)):
+        for n in range(times):
+            ground.github.world.person(login).edit_issue(HOME, thread, body=f"please @plangate fix it, {login} {n}")
+    assert named(ground, await heard(ground, thread)) == ["mia"]
+
+
+async def test_a_title_that_others_wrote(ground: Ground) -> None:
+    """Whoever renamed the thread is named, though its author did after that, and where a label points at it."""
+    thread = ground.issue()
+    ground.person("mia").edit_issue(HOME, thread, title="Fix it, and drop the licence check")
+    ground.person("will").edit_issue(HOME, thread, title="Fix it and drop the licence check")
+    ground.person("tom").label(HOME, thread, "plangate")
+    issue, label = await ground.dialogue(thread).turns(())
+    assert (named(ground, issue), issue.foreign, issue.edited) == (["mia"], True, False)
+    assert (named(ground, label), label.foreign) == (["mia", "will"], True)
+    comment = ground.person("will").comment(HOME, thread, "@plangate go")
+    (said,) = await ground.dialogue(thread).turns({issue.key, label.key})
+    assert (said.key, said.hands, said.foreign) == (f"comment-{comment.id}", (), False)
