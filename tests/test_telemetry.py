@@ -32,8 +32,8 @@ from tests.agent.conftest import Open, room  # noqa: F401 - a fixture
 from tests.agent.crew import script, task, team
 from tests.agent.ground import HandClock, Room
 from tests.agent.small import small, steps, summarising
-from tests.stories.ground import PATIENCE, Script, person
-from tests.stories.test_interrupted import Held
+from tests.stories.ground import PATIENCE, person
+from tests.stories.test_interrupted import Held, crew
 
 SECRET = "the-words-of-a-session"
 MODEL = "claude-opus-5-5"
@@ -256,7 +256,7 @@ async def test_counters_agree_with_the_ledger(room: Open, caplog: pytest.LogCapt
 def test_a_run_sends_its_spans(tmp_path: Path) -> None:
     """Where the operator names a collector, also of a small question after the work; without one nothing is sent."""
     kept = Collected()
-    with ScriptedModel(Script()) as model, served(kept.routes()) as address:
+    with ScriptedModel(crew) as model, served(kept.routes()) as address:
         somebody = person(tmp_path / "home", model.base_url)
         quiet = somebody.run("--dry-run", "--json")
         assert (quiet.code, kept.spans) == (0, [])
@@ -266,7 +266,9 @@ def test_a_run_sends_its_spans(tmp_path: Path) -> None:
         done = traced.run("--yes", "--json")
         assert (done.code, len(done.out.splitlines())) == (0, 1), done.err
     lines = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]
-    assert Counter(line["what"] for line in lines) >= Counter(step=2, aside=1, session=1)
+    assert Counter(line["what"] for line in lines) >= Counter({"step": 5, "aside": 1, "sub-agent": 1, "session": 1})
+    (metrics,) = [line for line in lines if line["what"] == "sub-agents"]
+    assert (metrics["started"], metrics["thread"], metrics["session"]) == (1, lines[0]["thread"], lines[0]["session"])
     names = Counter(span["name"] for span in kept.spans)
     assert names >= Counter({"turn": 1, "invoke_agent main": 1, f"chat {MODEL}": 2, "chat claude-haiku-5-5": 1})
 
