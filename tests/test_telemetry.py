@@ -224,6 +224,19 @@ def test_spans_go_out_while_a_session_goes_on() -> None:
     assert {facts(span).get("error.type") for span in kept.spans[-2:]} == {"cancelled"}
 
 
+@pytest.mark.req("L7", "M11")
+async def test_small_questions_tell_of_their_troubles(room: Open, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
+    """A try that failed, and a failure for good, whether or not anybody misses the answer."""
+    r, counters = room(sequence(Fault.status(500), Fault.status(400))), Counters()
+    telemetry = Telemetry("7#12", r.clock, counters)
+    session = r.session(world=replace(r.world, tell=telemetry.take))
+    with caplog.at_level(logging.INFO, "plangate"):
+        assert await title(Light(session, "haiku").ask, "a", "b") == ""
+    assert [record.message for record in caplog.records] == ["retry", "light"]
+    assert {record.__dict__["fields"]["agent"] for record in caplog.records} == {"main"}
+    assert 'plangate_model_troubles_total{kind="retry"} 1\n' in counters.text()
+
+
 @pytest.mark.req("O1", "L5")
 async def test_counters_agree_with_the_ledger(room: Open, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
     """Summaries, small questions and tries that broke off cost too: each is counted, logged, and has a span."""

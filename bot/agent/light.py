@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from bot.agent.events import Info
 from bot.agent.limits import Ticket, dearest
 from bot.agent.paid import paid
 from bot.agent.prompts import prompt
@@ -21,7 +22,7 @@ from bot.agent.turns import tokens
 from bot.core.errors import PlangateError
 from bot.core.question import Asking
 from bot.core.transcript import Json, text_of, without_empty_text
-from bot.ports import Completed, ModelRequest
+from bot.ports import Completed, ModelRequest, Notice
 
 PAUSES: Final = 3
 """How often an answer that the service paused is asked to go on."""
@@ -70,11 +71,20 @@ class Light:
         try:
             async with closing(paid(self.session, request, ticket, aside=True)) as events:
                 async for event in events:
-                    if isinstance(event, Completed):
-                        found = event
+                    match event:
+                        case Completed():
+                            found = event
+                        case Notice():
+                            self._tell(event.kind, event.text)
+                        case _:
+                            pass
         except PlangateError as error:
             self.session.note("light", {"text": str(error)})
+            self._tell("light", f"a small question failed: {error}")
         return found
+
+    def _tell(self, kind: str, text: str) -> None:
+        self.session.world.tell(Info(self.session.agent, kind, text))
 
 
 async def title(light: Asks | None, asked: str, done: str) -> str:
