@@ -72,6 +72,7 @@ class AnthropicModel:
     """What the service told about models; it outranks the table that this program brings (M12)."""
     _client: "AsyncAnthropic | None" = None
     _making: Lock = field(default_factory=Lock)
+    _telling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield one answer as it comes; see the port. A Notice voids what was shown of the answer before it."""
@@ -128,13 +129,17 @@ class AnthropicModel:
         return self.specs.get(found.id, found)
 
     async def _learned(self, name: str) -> ModelSpec:
-        """Give the spec of a model, as the service tells it where it does; it is asked once (M12)."""
-        spec = self.spec(name)
-        if spec.id not in self.specs:
-            self.specs[spec.id] = spec
-            with suppress(PlangateError, TimeoutError):
-                async with asyncio.timeout(TELLING):
-                    await self.known(name)
+        """Give the spec of a model, as the service tells it where it does; it is asked once (M12).
+
+        Whoever comes meanwhile waits: a session that began by the table would change its tools at its second request.
+        """
+        async with self._telling:
+            spec = self.spec(name)
+            if spec.id not in self.specs:
+                self.specs[spec.id] = spec
+                with suppress(PlangateError, TimeoutError):
+                    async with asyncio.timeout(TELLING):
+                        await self.known(name)
         return self.spec(name)
 
     async def close(self) -> None:

@@ -1,5 +1,6 @@
 """What a call that fails comes to: tried again, given to the fallback model, or the end (M7, M8, M9, L4)."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.transcript import LineKind
 from bot.ports import Began, Completed, Delta, ModelRequest, Notice
 from bot.testing.host import served
+from bot.testing.model.models import MODELS
 from bot.testing.model.reply import (
     Call,
     Fault,
@@ -283,6 +285,15 @@ async def test_a_server_that_tells_of_models_in_its_own_way(page: str) -> None:
         with pytest.raises(Transient):
             await model.known("opus")
         await model.close()
+
+
+@pytest.mark.req("M12", "L9")
+async def test_those_who_come_at_once_learn_the_same(room: Open) -> None:
+    """Nobody begins with less than the server tells: its second request would not go with its first."""
+    new = replace(MODELS["claude-opus-5-5"], id="claude-next-7")
+    r = room(lambda _: say("Done."), models={**MODELS, new.id: new})
+    await asyncio.gather(*(stream(r.model, replace(ONE, model=new.id)) for _ in range(3)))
+    assert [request.effort for request in r.api.requests] == ["medium"] * 3
 
 
 @pytest.mark.req("M12")
