@@ -1,10 +1,10 @@
 """Intake: takes in what people said since the journal's last turn, and carries on what was interrupted.
 
-Rules (product.md, Turns): who may not ask gets a sign and nothing more; every accepted turn is acknowledged at once; a
-command is one line of a comment that nobody ever edited; a turn that comes while the bot works is noted, and kept for
-afterwards where the work was approved. No turn is dropped: one whose author's role cannot be looked up keeps nobody
-else waiting, and is asked for again; what was heard meanwhile says since when it waits, so that it is read again
-however much was said after it.
+Rules (product.md, Turns): who may not ask gets a sign and nothing more, and after some of a day not even that; every
+accepted turn is acknowledged at once; a command is one line of a comment that nobody ever edited; a turn that comes
+while the bot works is noted, and kept for afterwards where the work was approved. No turn is dropped: one whose
+author's role cannot be looked up keeps nobody else waiting, and is asked for again; what was heard meanwhile says since
+when it waits, so that it is read again however much was said after it.
 """
 
 from collections.abc import Sequence
@@ -31,6 +31,8 @@ _UNDER_WAY: Final = frozenset(ON_ENTER)
 _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage.STALE, Stage.EXPIRED})
 
 
+SIGNS_A_DAY: Final = 20
+"""So many signs are put under what one person may not say, on one thread and day (UTC): each is a write."""
 WITH_IT: Final = timedelta(minutes=1)
 """A label that is set so soon after an issue was opened is part of opening it."""
 
@@ -40,13 +42,18 @@ async def take_in(desk: Desk, record: Record) -> Record:
     turns = await desk.dialogue.turns(record.seen, record.heard_to)
     waiting = [turn for turn in turns if turn.role is None]
     desk.unheard[:] = sorted({turn.actor.login for turn in waiting})
+    left: list[Json] = []
     for turn in turns:
         told = replace(turn, waits=_since(record, waiting))
         if turn.mark and _asked_already(record, turn):
-            record = await note(desk, record, HEARD, taken(told))
+            left.append(taken(told))
+        elif turn.role is not None and not _may_speak(desk, record, turn):
+            left.append(await _refused(desk, record, told, left))
         elif turn.role is not None:
+            record, left = await note(desk, record, HEARD, *left), []
             record = await _take(desk, record, told)
             waiting += [turn] if turn.key not in record.seen else []
+    record = await note(desk, record, HEARD, *left)
     if desk.orders.same_session and not turns and record.stage in _INTERRUPTED:
         record = await append(desk, record, Done(_again(record)))
     return record
@@ -73,12 +80,24 @@ def _since(record: Record, waiting: Sequence[Turn]) -> str | None:
     return oldest.isoformat() if oldest else "" if record.fact("waits") else None
 
 
+def _may_speak(desk: Desk, record: Record, turn: Turn) -> bool:
+    """Tell whether somebody may say this here."""
+    said = _said(desk, turn)
+    return may_ask(desk, turn) or (isinstance(said, Command) and may_command(desk, record, turn, said.verb))
+
+
+async def _refused(desk: Desk, record: Record, turn: Turn, left: Sequence[Json]) -> Json:
+    """Give what to journal of a turn whose author may not say it; the first of a day get a sign."""
+    day, who = f"{turn.at:%Y-%m-%d}", turn.actor.id
+    before = [*(entry.body for entry in record.entries), *left]
+    if sum((body.get("refused"), body.get("actor")) == (day, who) for body in before) < SIGNS_A_DAY:
+        await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
+    return taken(turn) | {"refused": day}
+
+
 async def _take(desk: Desk, record: Record, turn: Turn) -> Record:
     """Take one turn in, by what it says and by who says it."""
     said = _said(desk, turn)
-    if not may_ask(desk, turn) and not (isinstance(said, Command) and may_command(desk, record, turn, said.verb)):
-        await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
-        return await note(desk, record, HEARD, taken(turn))
     await desk.dialogue.acknowledge(turn, Sign.SEEN)
     if desk.orders.refusal:
         return await _heard(desk, record, turn, owes=comment.refused(desk.orders.refusal))
@@ -132,10 +151,12 @@ async def _request(desk: Desk, record: Record, turn: Turn, text: str) -> Record:
 
 
 async def _left(desk: Desk, record: Record, turn: Turn) -> Record:
-    """Leave a request that is beyond its author's quota: told once a day on each thread, then by a sign alone."""
+    """Leave a request that is beyond its author's quota: told once a day on each thread, then by a few signs alone."""
     day, who = f"{turn.at:%Y-%m-%d}", turn.actor.id
-    if any((entry.body.get("quota"), entry.body.get("actor")) == (day, who) for entry in record.entries):
-        await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
+    before = sum((entry.body.get("quota"), entry.body.get("actor")) == (day, who) for entry in record.entries)
+    if before:
+        if before <= SIGNS_A_DAY:
+            await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
         return await _heard(desk, record, turn, quota=day)
     owes = reply_text.quota(turn.actor.login, desk.orders.ask_per_day, desk.orders.mention)
     return await _heard(desk, record, turn, owes=owes, quota=day)

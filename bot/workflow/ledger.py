@@ -37,7 +37,7 @@ async def append(desk: Desk, record: Record, done: Done) -> Record:
     while True:
         after, _ = step(record.thread, event)
         try:
-            return await _write(desk, record, str(done.move), body | _mode_change(desk, record, after.stage, body))
+            return await _write(desk, record, (str(done.move), body | _mode_change(desk, record, after.stage, body)))
         except Conflict:
             later = await current(desk)
             if (
@@ -56,7 +56,7 @@ async def append(desk: Desk, record: Record, done: Done) -> Record:
 async def take_over(desk: Desk, record: Record) -> Record:
     """Journal that this job is at the thread, unless the journal says so; raises Conflict when the thread moved."""
     run = desk.orders.run
-    return record if run in {"", record.run} else await _write(desk, record, TAKEN, {"run": run})
+    return record if run in {"", record.run} else await _write(desk, record, (TAKEN, {"run": run}))
 
 
 async def moved(desk: Desk, record: Record) -> bool:
@@ -65,11 +65,11 @@ async def moved(desk: Desk, record: Record) -> bool:
     return (later.stage, later.thread.ask, later.run) != (record.stage, record.thread.ask, record.run)
 
 
-async def note(desk: Desk, record: Record, kind: str, body: Json) -> Record:
-    """Journal something that is no move, wherever the journal is by now, unless it says that already."""
-    while not _said(record, body):
+async def note(desk: Desk, record: Record, kind: str, *bodies: Json) -> Record:
+    """Journal what is no move, wherever the journal is by now and all at once, but for what it says already."""
+    while new := [(kind, body) for body in bodies if not _said(record, body)]:
         try:
-            return await _write(desk, record, kind, body)
+            return await _write(desk, record, *new)
         except Conflict:
             later = await current(desk)
             if later.position == record.position:
@@ -100,6 +100,6 @@ def _said(record: Record, body: Json) -> bool:
     return body.get("turn") in record.seen or any(answers == entry.body.get("answers", 0) for entry in record.entries)
 
 
-async def _write(desk: Desk, record: Record, kind: str, body: Json) -> Record:
-    await desk.journal.append(desk.place.thread, record.position, [(kind, body)])
+async def _write(desk: Desk, record: Record, *new: tuple[str, Json]) -> Record:
+    await desk.journal.append(desk.place.thread, record.position, new)
     return replayed(await desk.journal.known(desk.place.thread))

@@ -5,6 +5,7 @@ import pytest
 from bot.core.gate import Stage
 from bot.testing.model.reply import say
 from bot.testing.sample import TITLE
+from bot.workflow.intake import SIGNS_A_DAY
 from tests.stories.github.ground import HOME, WISH, Model, Story
 
 pytestmark = pytest.mark.long
@@ -61,6 +62,25 @@ async def test_may_not_ask(story: Story) -> None:
     assert [story.comments(issue.number) for issue in said] == [[], [], []]
     assert story.model.heard == []
     assert story.nothing_done()
+
+
+@pytest.mark.req("PR3", "E2")
+async def test_may_not_ask_a_hundred_times(story: Story) -> None:
+    """What one person may not say costs a few signs a day, and one push for all that is read at once; nobody else's
+    request suffers from it."""
+    said = [story.opens("rita"), *(story.says("rita", f"@plangate {n}", 1) for n in range(SIGNS_A_DAY))]
+    others = [story.says("tess", "@plangate please", 1), story.says("rita", "@plangate approve", 1)]
+    await story.rests()
+    assert [story.signs(each) for each in (*said, *others)] == [["confused"]] * SIGNS_A_DAY + [[], ["confused"], []]
+    pushes = [each for each in story.github.requests if each.path.endswith("git-receive-pack")]
+    assert (len(pushes), story.records[1].position) == (1, len(said) + len(others))
+    wish = story.says("will", f"@plangate {WISH}", 1)
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert story.signs(wish) == ["eyes"]
+    story.advance(86_400)
+    tomorrow = story.says("rita", "@plangate please", 1)
+    await story.rests()
+    assert story.signs(tomorrow) == ["confused"]
 
 
 async def test_comment(story: Story) -> None:
