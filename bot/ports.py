@@ -278,6 +278,9 @@ class Dialogue(Protocol):
     async def context(self) -> str:
         """Give what was said on the thread as quoted, attributed, untrusted text; "" where there is nothing."""
 
+    async def hidden(self, turn: Turn) -> Sequence[str]:
+        """Give the fragments that the quoted thread was rid of because nobody sees them, but for the turn's own."""
+
     async def closed_since(self, moment: datetime) -> bool:
         """Tell whether the thread was closed after a moment, and was closed still when its turns were listed."""
 

@@ -67,6 +67,10 @@ class Terminal:
         """There is nothing to quote."""
         return ""
 
+    async def hidden(self, turn: Turn) -> Sequence[str]:  # noqa: ARG002 - the port's
+        """There is nothing to quote."""
+        return ()
+
     async def closed_since(self, moment: datetime) -> bool:  # noqa: ARG002 - the port's
         """A terminal is open as long as the program runs."""
         return False

@@ -115,7 +115,7 @@ def contract(plan: PlanDocument) -> str:
 
 
 def _hidden(hidden: Hidden) -> str:
-    """Say what nobody sees in the request and the planner was not told either, folded (X1)."""
+    """Say what nobody sees in the request and its thread, and the planner was not told either, folded (X1)."""
     fragments = "1 hidden fragment was" if hidden.count == 1 else f"{hidden.count} hidden fragments were"
     rows = [f"- {code(fragment)}" for fragment in hidden.shown]
     if hidden.count > len(rows):

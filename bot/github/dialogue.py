@@ -29,7 +29,7 @@ from bot.github.quota import asked_before
 from bot.github.replies import Replies
 from bot.github.repository import Address
 from bot.github.snapshot import Looker
-from bot.github.threads import Thread, Threads, context
+from bot.github.threads import Thread, Threads, context, hidden
 from bot.github.turns import Listener, strangers, turns
 from bot.ports import Proposed, Signer
 
@@ -115,6 +115,13 @@ class GitHubDialogue:
             return ""
         self._read = self._read or await self._threads.read(self.thread)
         return await asyncio.to_thread(context, self._read)  # Markdown of anybody's making
+
+    async def hidden(self, turn: Turn) -> Sequence[str]:
+        """Give the fragments of the quoted thread that nobody sees, but for the turn's own."""
+        if not self.manners.untrusted_context:
+            return ()
+        self._read = self._read or await self._threads.read(self.thread)
+        return await asyncio.to_thread(hidden, self._read, self.listener.bot, "issue" if turn.mark else turn.key)
 
     async def closed_since(self, moment: datetime) -> bool:
         """Tell whether the thread was closed after a moment, as it was when its turns were read."""

@@ -240,6 +240,13 @@ def context(thread: Thread, limit: int = CONTEXT_LIMIT) -> str:
     return "\n\n".join([f"> Title: {visible_title(thread.title).text}", *reversed(kept)])
 
 
+def hidden(thread: Thread, bot: Actor, but: str) -> tuple[str, ...]:
+    """Give what nobody sees of all that others than the bot said, and of the title, but for one thing by its key."""
+    others = [said for said in thread.everything() if said.actor.id != bot.id and said.key != but]
+    title = visible_title(thread.title).removed if thread.opened in others else ()
+    return (*title, *(fragment for said in others for part in said.parts for fragment in visible(part).removed))
+
+
 def _quoted(said: Said) -> str:
     body = "\n\n".join(visible(part).text for part in said.parts)
     head = f"@{said.actor.login} at {said.at:%Y-%m-%d %H:%M} UTC{', edited' if said.edited else ''}:"

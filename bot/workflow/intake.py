@@ -17,6 +17,7 @@ from bot.core import comment, reply_text
 from bot.core.command import Command, Mistaken, Verb, parse
 from bot.core.errors import Transient
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
+from bot.core.plan import Hidden
 from bot.core.transcript import Json
 from bot.core.turn import Sign, Turn
 from bot.workflow.asking import waits_for
@@ -144,6 +145,8 @@ async def _request(desk: Desk, record: Record, turn: Turn, text: str) -> Record:
     if await over_quota(desk, record, turn):
         return await _left(desk, record, turn)
     facts = taken(turn) | {"text": text}
+    if beside := await desk.dialogue.hidden(turn):
+        facts["beside"] = Hidden.of(beside).to_json()
     if Move.REQUESTED in TRANSITIONS[record.stage] and not (record.stage is Stage.ASKED and record.steers):
         record, start = await _start(desk, record)
         return await append(desk, record, Done(Move.REQUESTED, facts | start))

@@ -240,7 +240,11 @@ class Record:
 
     @property
     def hidden(self) -> Hidden:
-        """What was removed from what is planned for, because nobody sees it."""
+        """What was removed from what is planned for, and from what else of the thread was read, as nobody sees it."""
+        newest = self.asked_for[-1].body
+        if "beside" in newest:  # which holds what is hidden in all others
+            own = [Hidden.from_json(newest["hidden"])] if "hidden" in newest else []
+            return sum(own, start=Hidden()) + Hidden.from_json(newest["beside"])
         found = (Hidden.from_json(entry.body["hidden"]) for entry in self.asked_for if "hidden" in entry.body)
         return sum(found, start=Hidden())
 

@@ -80,8 +80,10 @@ class Ground:
         self.clock.advance(1)
         return self.github.world.person(login)
 
-    def issue(self, body: str = "please @plangate fix it", by: str = "will") -> ThreadNumber:
-        return ThreadNumber(self.person(by).open_issue(HOME, "Fix *it*", body).number)
+    def issue(
+        self, body: str = "please @plangate fix it", by: str = "will", *, title: str = "Fix *it*"
+    ) -> ThreadNumber:
+        return ThreadNumber(self.person(by).open_issue(HOME, title, body).number)
 
     def dialogue(self, thread: ThreadNumber, manners: Manners | None = None, secret: bytes = b"key") -> GitHubDialogue:
         self.clock.advance(1)

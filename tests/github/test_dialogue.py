@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -127,6 +128,21 @@ async def test_context_is_quoted_and_attributed(ground: Ground) -> None:
     assert "39 x" in text
     assert "the body" not in text
     assert await ground.dialogue(thread, Manners(untrusted_context=False)).context() == ""
+
+
+async def test_what_the_context_hides_is_told(ground: Ground) -> None:
+    """What nobody sees of the title and of what others said is given beside a turn; not what the bot or the turn says,
+    nor where nothing is quoted."""
+    thread = ground.issue("the body <!-- of will -->", title="Fix\U000e0041\U000e0042")
+    await ground.dialogue(thread).tell("said by the bot", 1)
+    ground.person("rea").comment(HOME, thread, "an opinion <!-- of rea -->")
+    ground.person("mia").comment(HOME, thread, "@plangate do it <!-- of mia -->")
+    dialogue = ground.dialogue(thread)
+    (turn,) = await dialogue.turns(())
+    assert turn.hidden == ("<!-- of mia -->",)
+    assert await dialogue.hidden(turn) == ("‹U+E0041›‹U+E0042›", "<!-- of will -->", "<!-- of rea -->")
+    assert await dialogue.hidden(replace(turn, mark=True)) == ("<!-- of rea -->", "<!-- of mia -->")
+    assert await ground.dialogue(thread, Manners(untrusted_context=False)).hidden(turn) == ()
 
 
 @pytest.mark.parametrize(("sign", "content"), ((Sign.SEEN, "eyes"), (Sign.MAY_NOT, "confused")))

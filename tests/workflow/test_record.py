@@ -9,7 +9,7 @@ from bot.core.actor import Actor
 from bot.core.errors import Broken, IllegalEvent
 from bot.core.gate import Move, Stage
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.core.plan import Contract, PlanDocument, to_json
+from bot.core.plan import Contract, Hidden, PlanDocument, to_json
 from bot.core.transcript import Json
 from bot.core.turn import Turn
 from bot.ports import Entry
@@ -219,3 +219,13 @@ def test_why_a_plan_waits_is_said_of_each_plan() -> None:
     assert replayed(journal(*first[:3])).explained == ""
     assert replayed(journal(*first, ("heard", {}))).explained == "too low"
     assert replayed(journal(*first, *second)).explained == ""
+
+
+@pytest.mark.req("X1")
+def test_what_was_hidden_counts_once() -> None:
+    """A request and what was added to it each tell of their own; the newest tells of all else on the thread, too."""
+    noted: tuple[str, Json] = (Move.NOTED, taken(replace(TURN, key="t2", hidden=("b",))))
+    own = (REQUESTED[0], REQUESTED[1] | taken(replace(TURN, hidden=("a",))))
+    assert replayed(journal(own, noted)).hidden == Hidden(2, ("a", "b"))
+    noted[1]["beside"] = Hidden.of(("a", "c")).to_json()
+    assert replayed(journal(own, noted)).hidden == Hidden(3, ("b", "a", "c"))
