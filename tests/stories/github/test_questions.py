@@ -255,8 +255,13 @@ async def test_permission_of_who_asked(story: Story, model: Model) -> None:
 @pytest.mark.long
 @pytest.mark.req("P7")
 async def test_turns_beside_a_request(requested: Story) -> None:
-    """What a writer asks meanwhile steers nothing: it is kept for after the pull request."""
+    """What a writer asks meanwhile steers nothing: it is kept for after the pull request, though more was said since
+    than one page shows."""
     requested.says("will", "@plangate and say so in the changelog")
+    assert (await requested.rests(1)).stage is Stage.ASKED
+    for n in range(100):
+        requested.world.person("rita").comment(HOME, 1, f"{n} as well")
+    requested.says("will", "@plangate status")
     assert (await requested.rests(1)).stage is Stage.ASKED
     requested.says("maya", "@plangate allow")
     requested.model.turn_to_the_changelog()
