@@ -53,7 +53,12 @@ _BEYOND_ROOM: Final = 5_000
 """Characters for the files of an amendment, and for those of them that its plan did not name."""
 _COMMAND_ROOM: Final = 200
 """Characters of a command in a table."""
-_OVER: Final = {"answered": "Executed", "suspended": "Waiting for an answer", "limit": "Stopped at a limit"}
+_OVER: Final = {
+    "answered": "Executed",
+    "suspended": "Waiting for an answer",
+    "limit": "Stopped at a limit",
+    "cancelled": "Stopped",
+}
 """How a session ended, where its name alone does not tell it."""
 BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 """How the items of a todo list are shown, by their status."""

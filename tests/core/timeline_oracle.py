@@ -40,7 +40,7 @@ class Oracle:
                 self.stage = "in_review" if self.approved else "awaiting_approval"
             case "work outgrows" if self.stage == "executing":
                 self.new_plan()
-            case "stops" if self.stage not in {"listening", "done"}:
+            case "stops" if self.stage not in {"listening", "in_review", "done"}:
                 self.stage = "stopped"
             case "retries":
                 self.retried()
