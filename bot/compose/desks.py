@@ -41,6 +41,7 @@ from bot.store.thread_refs import Change
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
 from bot.workflow.desk import Desk, Orders
+from bot.workflow.ledger import fence
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.remote import RemoteRepository
 from bot.workspace.screening import Screen
@@ -134,7 +135,7 @@ class Desks:
         world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
         name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as
         job = described(keys, folder=folder, repository=name, clock=self.clock)
-        return Desk(
+        desk = Desk(
             Place(facts.id, dialogue.thread, subject.title, base, facts.default_branch, branch=subject.branch),
             partial(environment_at, job, partial(_read, reached.door, reached.at, facts.default_branch)),
             GitJournal(reached.refs, facts.id, key=key_of(self.settings), clock=self.clock, beside=beside),
@@ -148,6 +149,8 @@ class Desks:
             redactor=self.redactor,
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
         )
+        dialogue.fence = partial(fence, desk)
+        return desk
 
     def _world(
         self, reached: Reached, number: RepositoryId, thread: ThreadNumber, *, keys: "Configuration", alarm: Alarm

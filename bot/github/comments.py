@@ -6,6 +6,7 @@ https://docs.github.com/en/rest/issues/comments
 
 import logging
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -47,6 +48,10 @@ mutation ($id: ID!, $content: ReactionContent!) {
 _COMMENT: Final = "query ($id: ID!) { node(id: $id) { ... on IssueComment { fullDatabaseId body isMinimized } } }"
 
 
+async def open_field() -> None:
+    """Fence nothing off: for comments that no other process can make."""
+
+
 @dataclass(frozen=True, slots=True)
 class Posted:
     """A comment of the bot's as GitHub shows it."""
@@ -67,6 +72,8 @@ class Comments:
     thread: ThreadNumber
     bot: Actor
     key: Key
+    fence: Callable[[], Awaitable[None]] = open_field
+    """Asked just before a comment is made; raises Conflict where another process has the thread by now (E4)."""
 
     async def put(self, kind: str, ask: int, body: str, *, digest: str = NO_DIGEST) -> Posted:
         """Show a text as the one comment of that kind and ask: looked up, made or mended, and read back."""
@@ -77,12 +84,9 @@ class Comments:
             return there
         return await self.edit(there.id, text)
 
-    async def find(self, kind: str, ask: int, since: str = "") -> Posted | None:
-        """Look for our comment of that kind and ask, through all pages; of several the oldest.
-
-        With `since`, a time as GitHub writes it, only among those that were made or changed then or later.
-        """
-        async for comment in self.door.pages(f"{self._path}/comments", {"since": since} if since else None):
+    async def find(self, kind: str, ask: int) -> Posted | None:
+        """Look for our comment of that kind and ask, through all pages; of several the oldest."""
+        async for comment in self.door.pages(f"{self._path}/comments"):
             if self.ours(comment, kind, ask):
                 return _posted(comment)
         return None
@@ -161,7 +165,12 @@ class Comments:
         await self.door.mutate(_REACT, {"id": review["node_id"], "content": content})
 
     async def _made(self, kind: str, ask: int, text: str) -> Posted:
-        """Make a comment; after a lost answer look for it, and raise when it is not to be seen (yet)."""
+        """Make a comment; after a lost answer look for it, and raise when it is not to be seen (yet).
+
+        Where another process was quicker by less than the fence can tell, its comment is the one: ours says so, and is
+        folded.
+        """
+        await self.fence()
         try:
             made = await self.door.post(f"{self._path}/comments", {"body": text})
         except Unknown:
@@ -170,12 +179,16 @@ class Comments:
                 if found := await self.find(kind, ask):
                     return found
             raise
-        return _checked(await self._listed(kind, ask, made), text)
+        there = await self._listed(kind, ask, made)
+        if there.id < int(made["id"]):
+            await self.supersede(str(made["node_id"]), f"The same stands in {there.url}: that comment counts.")
+            return there
+        return _checked(there, text)
 
     async def _listed(self, kind: str, ask: int, made: Json) -> Posted:
         """Read a new comment back from the list: what the next look-up missed there would be posted twice."""
         for pause in (*LAGS, 0.0):
-            if found := await self.find(kind, ask, made["created_at"]):
+            if found := await self.find(kind, ask):
                 return found
             await self.door.clock.sleep(pause)
         return _posted(made)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -21,7 +21,7 @@ from bot.core.question import Asking, Look
 from bot.core.question_text import question_text
 from bot.core.turn import Sign, Turn
 from bot.github.answers import Seeker
-from bot.github.comments import BOX, Comments
+from bot.github.comments import BOX, Comments, open_field
 from bot.github.door import Door
 from bot.github.permissions import Roles
 from bot.github.progress import Progress
@@ -76,13 +76,15 @@ class GitHubDialogue:
     """What asks who belongs to a team; None for the same door."""
     told: str = ""
     """The key of what a delivery says was said."""
+    fence: Callable[[], Awaitable[None]] = open_field
+    """Asked just before anything is posted; raises Conflict where another process has the thread by now (E4)."""
     comments: Comments = field(init=False)
     _threads: Threads = field(init=False)
     _progress: Progress = field(init=False)
     _read: Thread | None = None
 
     def __post_init__(self) -> None:
-        self.comments = Comments(self.door, self.address, self.thread, self.listener.bot, self.key)
+        self.comments = Comments(self.door, self.address, self.thread, self.listener.bot, self.key, self._fenced)
         self._threads = Threads(self.door, self.address)
         self._progress = Progress(self.comments)
 
@@ -216,6 +218,9 @@ class GitHubDialogue:
             await self._progress.finish()
         finally:
             self._progress.drop()
+
+    async def _fenced(self) -> None:
+        await self.fence()
 
     def _plan(self, plan: PlanDocument) -> str:
         """Give the comment of a plan as it is posted, so that what is shown is compared with what was posted."""

@@ -40,6 +40,7 @@ class Replies:
 
     async def _made(self, root: int, text: str, ask: int) -> None:
         """Make a reply; after a lost answer look for it, and raise when it is not to be seen (yet)."""
+        await self.comments.fence()
         try:
             await self.comments.door.post(f"{self._path}/{root}/replies", {"body": text})
         except Unknown:

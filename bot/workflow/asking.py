@@ -17,7 +17,7 @@ from bot.core.turn import Sign, Turn
 from bot.ports import Entry
 from bot.workflow.approving import move_if_stopped
 from bot.workflow.desk import Desk, Done
-from bot.workflow.ledger import current, note
+from bot.workflow.ledger import current, note, take_over
 from bot.workflow.record import SHOWN, Record
 
 
@@ -55,7 +55,8 @@ def waits_for(record: Record, turn: Turn) -> bool:
 
 
 async def _shown(desk: Desk, record: Record) -> Entry:
-    """Show the question and journal where."""
+    """Show the question and journal where; raises Conflict where another job is quicker."""
+    await take_over(desk, record)
     proposed = await desk.dialogue.ask(record.asking, record.thread.ask, who=_who(record))
     at = proposed.at or desk.world.clock.now()
     facts = {"question": proposed.id, "question_url": proposed.url, "question_at": at.isoformat()}

@@ -54,9 +54,21 @@ async def append(desk: Desk, record: Record, done: Done) -> Record:
 
 
 async def take_over(desk: Desk, record: Record) -> Record:
-    """Journal that this job is at the thread, unless the journal says so; raises Conflict when the thread moved."""
+    """Journal that this job is at the thread, unless the journal says so; raises Conflict when the thread moved.
+
+    From then on whatever this look posts is fenced off from what others do meanwhile.
+    """
     run = desk.orders.run
-    return record if run in {"", record.run} else await _write(desk, record, (TAKEN, {"run": run}))
+    if run not in {"", record.run}:
+        record = await _write(desk, record, (TAKEN, {"run": run}))
+    desk.held[:] = [record]
+    return record
+
+
+async def fence(desk: Desk) -> None:
+    """Raise Conflict where somebody moved the thread, or took it over, since this look took it over (E4)."""
+    if desk.held and await moved(desk, desk.held[-1]):
+        raise Conflict("another job is at the thread", where=f"#{desk.place.thread}", mend="look again")
 
 
 async def moved(desk: Desk, record: Record) -> bool:
@@ -102,4 +114,7 @@ def _said(record: Record, body: Json) -> bool:
 
 async def _write(desk: Desk, record: Record, *new: tuple[str, Json]) -> Record:
     await desk.journal.append(desk.place.thread, record.position, new)
-    return replayed(await desk.journal.known(desk.place.thread))
+    written = replayed(await desk.journal.known(desk.place.thread))
+    if desk.held:
+        desk.held[:] = [written]
+    return written

@@ -18,7 +18,7 @@ from bot.ports import CommitOrder, Published
 from bot.workflow.approving import evaluate_live
 from bot.workflow.desk import Desk, Done
 from bot.workflow.keeping import checkout
-from bot.workflow.ledger import moved, note
+from bot.workflow.ledger import fence, moved, note
 from bot.workflow.naming import branch_name, pull_number, pull_title
 from bot.workflow.record import PUSHING, Record
 
@@ -83,8 +83,7 @@ async def _announce(desk: Desk, record: Record, made: Published) -> None:
     """
     if record.pushing != made:
         await note(desk, record, PUSHING, {"digest": record.plan.digest, "made": asdict(made)})
-    if await moved(desk, record):
-        raise Conflict("the thread was moved", where=f"#{desk.place.thread}", mend="look again")
+    await fence(desk)
 
 
 async def _pushed(desk: Desk, record: Record) -> Published | None:

@@ -31,7 +31,7 @@ class Fault:
     seconds: float = 0.0
     """For "delay", and for "reset" before the connection breaks: a moment at which a story can end the client."""
     done: bool = False
-    """For "reset": whether the request was carried out before the connection broke."""
+    """For "reset" and "delay": whether the request was carried out before the connection broke, or before the wait."""
     headers: Mapping[str, str] = field(default_factory=dict)
     message: str = "Server Error"
     world: World | None = None
@@ -174,20 +174,20 @@ class Gate:
     async def _strike(self, fault: Fault, answer: _Answer, send: Send) -> None:
         if fault.kind == "stale":
             answer.scope["state"]["world"] = fault.world
-        if fault.kind == "delay":
-            await asyncio.sleep(fault.seconds)
-        if fault.kind in {"stale", "delay"}:
-            await answer.pass_on(send)
-            return
         if fault.kind in {"lost", "truncate"} or fault.done:
             await answer.collect()
+        if fault.kind in {"delay", "reset"}:
+            await asyncio.sleep(fault.seconds)
         match fault.kind:
+            case "delay" if fault.done:
+                await answer.give(send)
+            case "stale" | "delay":
+                await answer.pass_on(send)
             case "status" | "lost":
                 await answer.refuse(send, fault)
             case "truncate":
                 await answer.cut(send)
             case _:
-                await asyncio.sleep(fault.seconds)
                 await answer.abort()
 
 
@@ -216,6 +216,12 @@ class _Answer:
             self.messages.append(message)
 
         await self.app(self.scope, self._receive, keep)
+
+    async def give(self, send: Send) -> None:
+        """Send the kept answer."""
+        self.logged.status = self.messages[0]["status"]
+        for message in self.messages:
+            await send(message)
 
     async def refuse(self, send: Send, fault: Fault) -> None:
         """Answer with the fault's status instead of the service."""

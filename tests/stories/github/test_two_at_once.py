@@ -2,20 +2,27 @@
 
 import asyncio
 import random
+from typing import Final
 
 import pytest
 
 from bot.compose.github import GitHubHost
 from bot.core.errors import Conflict
+from bot.testing.github.faults import Fault
 from bot.workflow.record import Record
 from tests.stories.github.deaths import Boundary, Death, Life, Mortal
-from tests.stories.github.moments import exactly_one
+from tests.stories.github.ground import HOME
+from tests.stories.github.moments import COMMENTS, exactly_one
+from tests.stories.ground import until
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.req("E1", "E4", "PR2"),
     pytest.mark.parametrize("mortal", ("action", "service"), indirect=True),
 ]
+
+SLOW: Final = 6.0
+"""Seconds for which one job stands still, while another does what it was about to do."""
 
 
 def at_once(mortal: Mortal, number: int) -> list[Record | BaseException]:
@@ -49,6 +56,54 @@ def test_a_plan_that_was_never_shown(mortal: Mortal) -> None:
     found = at_once(mortal, life.number)
     assert [type(each) for each in found].count(Conflict) == 1
     assert len(mortal.plans(life.number)) == 1
+
+
+def overtaken(mortal: Mortal) -> list[Record | BaseException]:
+    """Let a job stand still where a fault was planned, and another one take the thread over meanwhile."""
+
+    async def both() -> list[Record | BaseException]:
+        runs = ("8000001", "8000002") if mortal.action else ("", "")
+        first, second = (mortal.host(f"late-{n}", run=run) for n, run in enumerate(runs))
+        async with first, second:
+            slow = asyncio.ensure_future(first.look(mortal.address(1)))
+            await asyncio.to_thread(until, lambda: mortal.github.faults.left == 0, "it stands still")
+            return [*await asyncio.gather(slow, second.look(mortal.address(1)), return_exceptions=True)]
+
+    return asyncio.run(both())
+
+
+def test_one_that_stood_still_posts_no_more(mortal: Mortal) -> None:
+    """A job looked, stood still, and wakes up when another has shown the plan: it sees that, and posts nothing."""
+    Life(mortal, random.Random(0), [Death(Boundary("comment", "<!-- plangate:1 plan ", 0), done=False)]).until_dead()
+    look_up = f"GET /repos/{HOME}/issues/1/comments"
+    mortal.github.faults.plan(look_up, Fault("delay", seconds=SLOW, done=True))
+    slow, quick = overtaken(mortal)
+    assert isinstance(slow, Conflict)
+    assert isinstance(quick, Record)
+    assert len(mortal.plans(1)) == 1
+
+
+def test_one_that_stood_still_while_it_posted(mortal: Mortal) -> None:
+    """Both have posted the plan, which GitHub cannot prevent: one stays, the other says where that is, and is folded.
+
+    A 👍 on that one says nothing; one on the plan that stays approves it.
+    """
+    Life(mortal, random.Random(0), [Death(Boundary("comment", "<!-- plangate:1 plan ", 0), done=False)]).until_dead()
+    mortal.github.faults.plan(COMMENTS, Fault("delay", seconds=SLOW), containing="plan mode")
+    slow, quick = overtaken(mortal)
+    assert isinstance(slow, Conflict)
+    assert isinstance(quick, Record)
+    stays, folded = mortal.plans(1)
+    assert (stays.minimized, folded.minimized) == (None, "outdated")
+    assert quick.fact("shown") == stays.node_id
+    assert folded.text.body.startswith("**Outdated.** The same stands in ")
+    assert f"#issuecomment-{stays.id}: that comment counts.\n" in folded.text.body
+    mortal.reacts("maya", "+1", folded)
+    mortal.start(1).join()
+    assert mortal.nothing_done()
+    mortal.reacts("maya", "+1", stays)
+    mortal.start(1).join()
+    assert len(mortal.pulls()) == 1
 
 
 def test_a_yes_that_does_not_count(mortal: Mortal) -> None:
