@@ -4,7 +4,9 @@ import pytest
 
 from bot.core import marker
 from bot.core.gate import Stage
+from bot.core.names import ThreadNumber, thread_branch
 from bot.testing.github.changes import LineNote
+from bot.testing.story import NAMED
 from tests.stories.github.ground import FIXED, HOME, WISH, Model, Story, soak
 
 pytestmark = pytest.mark.long
@@ -144,7 +146,9 @@ async def test_overtaken(story: Story, number: int) -> None:
     assert (await story.rests(number)).stage is Stage.AWAITING_APPROVAL
     story.reacts("maya", "+1", story.plans(number)[-1])
     assert (await story.rests(number)).stage is Stage.IN_REVIEW
-    assert set(story.branches()) - {branch} == {f"{branch}-r2" if number == 1 else branch.replace("/1-", "/2-")}
+    assert set(story.branches()) - {branch} == {
+        f"{branch}-r2" if number == 1 else thread_branch(NAMED, ThreadNumber(2), 1)
+    }
 
 
 @pytest.mark.req("PR2")
