@@ -167,13 +167,15 @@ class Oracle:
 
     def comments(self, who: str) -> list[Event]:
         """What this person said, is still there, and was never edited by anybody."""
-        spoiled = {"deletes what was said", "rewrites"}
-        events = self.past
-        said = [at for at, event in enumerate(events) if event.what == "says"]
-        gone = {
-            max((it for it in said if it < at), default=-1) for at, event in enumerate(events) if event.what in spoiled
-        }
-        return [events[at] for at in said if at not in gone and events[at].who == who]
+        there: list[tuple[Event, bool]] = []
+        for event in self.past:
+            if event.what == "says":
+                there.append((event, True))
+            elif event.what == "deletes what was said" and there:
+                there.pop()
+            elif event.what == "rewrites" and there:
+                there[-1] = (there[-1][0], False)
+        return [event for event, as_said in there if as_said and event.who == who]
 
     def is_approval(self, saying: str) -> bool:
         """A command in visible prose that names this plan; without a digest only while there was one plan."""
