@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from bot.compose.github import GitHubHost
 from bot.core.comment import UNPRICED
 from bot.core.gate import Stage
 from bot.workflow.record import PREPARED
@@ -236,10 +237,11 @@ async def test_models(story: Story, model: Model) -> None:
 async def test_large_repository(story: Story) -> None:
     """A repository that is larger than the operator wants whole is worked on without the contents of its past."""
     story.person("ada").push(HOME, {"README.md": "What it says now.\n"})
-    story.host.settings = replace(story.host.settings, partial_clone_mb=0)
-    await story.planned()
-    story.reacts("maya", "+1")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    story.opens("will")
+    async with GitHubHost(replace(story.host.settings, partial_clone_mb=0), clock=story.clock) as host:
+        await host.look(story.address())
+        story.reacts("maya", "+1")
+        assert (await host.look(story.address())).stage is Stage.IN_REVIEW
     (mirror,) = (story.host.settings.data_dir / "mirrors").glob("*.git")
     assert is_partial(mirror)
     assert [each.name for each in story.asked("GET")].count(f"GET /repos/{HOME}") == 1
