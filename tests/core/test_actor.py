@@ -1,0 +1,15 @@
+"""Who is meant by a list of people in the configuration."""
+
+import pytest
+
+from bot.core.actor import Actor
+
+
+@pytest.mark.req("A2")
+@pytest.mark.parametrize(
+    ("people", "meant"),
+    (((), False), (("Ann",), True), (("ben",), False), ((7,), True), ((8, "7"), False), ((8, "ANN"), True)),
+)
+def test_among(people: tuple[str | int, ...], meant: bool) -> None:
+    """An account is named by its number, or by its login in any case; digits in quotes are a login."""
+    assert Actor(7, "ann").among(people) is meant
