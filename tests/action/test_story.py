@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.testing.sample import REQUEST, make
+from bot.testing.story import NAMED
 from tests.action.ground import ROOT, staged
 
 
@@ -33,4 +34,4 @@ def test_from_mention_to_pull_request(tmp_path: Path) -> None:
         stage.github.world.person("ann").react(plans[0], "+1")
         log = stage.run("schedule", {"schedule": "*/10 * * * *"}, workflow)
         assert "::set-output:: stage=in_review" in log, log
-        assert stage.github.world.issue("o/r", issue.number + 1).title == "Shipping"
+        assert stage.github.world.issue("o/r", issue.number + 1).title == NAMED
