@@ -18,7 +18,6 @@ from bot.agent.model.answer import Answer, Malformed, parsed, reading, refusal, 
 from bot.agent.model.body import body
 from bot.agent.model.failures import Failure, status_failure
 from bot.agent.model.identity import WorkloadIdentity, identity_failure
-from bot.agent.model.library import by_need
 from bot.agent.model.request import parameters
 from bot.agent.model.silence import noted
 from bot.agent.model.specs import ModelSpec, cost_usd, learned, resolve
@@ -267,7 +266,6 @@ class AnthropicModel:
 
     def _connected(self) -> "AsyncAnthropic":
         """Make a client that speaks with the key, else as the workload; nothing is sent yet."""
-        by_need()
         import httpx2
         from anthropic import AsyncAnthropic, CredentialsError
 
