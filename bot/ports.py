@@ -248,6 +248,13 @@ class Transcripts(Protocol):
     def behind(self, session: SessionId) -> bool:
         """Tell whether a session went on elsewhere since it was here: what `keep` was given there is its work then."""
 
+    def set_aside(self) -> None:
+        """Keep what is stored here under this thread, but use none of it: its journal is gone. Nothing stored: nothing.
+
+        Called before the first entry of a journal: where a repository was deleted and made anew, or its refs were, the
+        sessions that lie here belong to a thread that is no more.
+        """
+
     async def save(self) -> None:
         """Carry what was added since the last save to where the journal is."""
 

@@ -83,6 +83,11 @@ class MemoryTranscripts:
         """There is no other disk."""
         return False
 
+    def set_aside(self) -> None:
+        """Forget everything: what is in memory has nowhere to be kept aside."""
+        self._lines.clear()
+        self._work.clear()
+
     async def save(self) -> None:
         """Do nothing: there is nowhere else to carry it to."""
 

@@ -13,6 +13,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from bot.core.errors import Conflict, Refused
@@ -67,6 +68,15 @@ class Spool:
                 os.ftruncate(descriptor, at)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file(session)))
         return at + len(lines)
+
+    def set_aside(self) -> None:
+        """Rename the directory to ``<thread>.aside-<n>``, where it exists; whoever appends after that begins anew."""
+        for number in count(1):
+            aside = self.directory.with_name(f"{self.directory.name}.aside-{number}")
+            if not self.directory.is_dir():
+                return
+            if not aside.exists():
+                self.directory.rename(aside)
 
     def cut(self, session: SessionId, ordinal: int) -> None:
         """Drop the records from an ordinal on."""

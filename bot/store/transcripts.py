@@ -112,6 +112,11 @@ class SpooledTranscripts:
         spooled = self._spool.read(session).records
         return bool(_differing(stored, spooled)) or max(stored, default=0) > max(spooled, default=0)
 
+    def set_aside(self) -> None:
+        """Keep the thread's sessions that lie on this disk under another name, and use none of them."""
+        self._spool.set_aside()
+        self._ends.clear()
+
     def unsaved(self, tip: Tip) -> Mapping[str, bytes]:
         """Give the files that a tip lacks of the sessions that are open here: what rides on each push of the journal.
 
@@ -202,8 +207,12 @@ class SpooledTranscripts:
 
 
 def spooled(file: Path, key: StateKey) -> tuple[Line, ...]:
-    """Read the lines of one spool file, ``.../<repository>/<thread>/<session>``; Refused when it does not open."""
-    repository, thread, session = file.absolute().parts[-3:]
+    """Read the lines of one spool file, ``.../<repository>/<thread>/<session>``; Refused when it does not open.
+
+    The directory of a thread may be one that was set aside, ``<thread>.aside-<n>``.
+    """
+    repository, directory, session = file.absolute().parts[-3:]
+    thread = directory.partition(".")[0]
     records = parse(file.read_bytes(), str(file))
     if not (repository.isdecimal() and thread.isdecimal()):
         raise Refused("this is no transcript of a data directory", where=str(file), mend="name one under transcripts/")

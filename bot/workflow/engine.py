@@ -97,6 +97,8 @@ async def _heard(desk: Desk) -> Record:
     except Unreadable:
         await noticing.unreadable(desk)
         raise
+    if not before.position:  # the journal is the truth: without an entry, no session of the thread has begun
+        await asyncio.to_thread(desk.world.transcripts.set_aside)
     return await telling.replies(desk, await intake.take_in(desk, before), before.position)
 
 

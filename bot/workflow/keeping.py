@@ -28,16 +28,17 @@ BYTES_A_SECOND: Final = 4_096
 """Larger work is saved less often: in 45 minutes the ref grows by 11 MB, beside what is saved at the end."""
 
 
-async def checkout(desk: Desk, record: Record) -> Checkout:
+async def checkout(desk: Desk, record: Record, *, anew: bool = False) -> Checkout:
     """Give the checkout of the newest request: as it was left, or else made from its base and the work that was kept.
 
     Another request begins with a fresh one, whatever the work on the one before it left behind; and where another disk
     went on with the work, what is left on this one is not what the transcript tells of, nor what was checked (E4).
+    `anew`: whatever was left is thrown away.
     """
     request = record.last(Move.REQUESTED).n
     name = f"{desk.place.repository}-{desk.place.thread}-{request}-{record.base[:16]}"
     transcripts, session = desk.world.transcripts, record.work_session
-    anew = desk.pulls is not None and await asyncio.to_thread(transcripts.behind, session)
+    anew = anew or (desk.pulls is not None and await asyncio.to_thread(transcripts.behind, session))
     return await desk.workspace.checkout(name, record.base, lambda: transcripts.kept(session), anew=anew)
 
 

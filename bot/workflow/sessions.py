@@ -58,12 +58,13 @@ class Opening:
 @asynccontextmanager
 async def open_session(desk: Desk, record: Record, opening: Opening) -> AsyncIterator[Session]:
     """Give the session of that id on a toolhost with that access; every new request begins in plan mode (P2)."""
-    tree = await checkout(desk, record)
+    lines = await asyncio.to_thread(desk.world.transcripts.load, opening.ident)
+    # Before its first line a session that only reads has left nothing: what lies there is another thread's work.
+    tree = await checkout(desk, record, anew=not lines and opening.access is Access.READ)
     async with (
         journaled(desk, record, opening.ident) as reaching,
         toolhost(desk, tree, opening.access, network := Network(opening.hosts, reaching.take)) as host,
     ):
-        lines = await asyncio.to_thread(desk.world.transcripts.load, opening.ident)
         types = types_of(await desk.agents()) if desk.agents else TYPES
         tools = _tools(desk, types)
         frozen = frozen_of(lines, desk.orders.model) or Frozen(

@@ -46,6 +46,17 @@ def test_unknown_session(open_on: Open) -> None:
 
 
 @pytest.mark.req("L9")
+def test_what_is_set_aside_is_not_read(open_on: Open) -> None:
+    """A thread whose journal is gone begins anew, under the same ids."""
+    transcripts = open_on("a")
+    transcripts.append(MAIN, [line("old")])
+    transcripts.set_aside()
+    assert transcripts.load(MAIN) == ()
+    transcripts.append(MAIN, [line("new")])
+    assert transcripts.load(MAIN) == (line("new"),)
+
+
+@pytest.mark.req("L9")
 def test_append_and_load(open_on: Open) -> None:
     """Lines come back in order and as they were: key order, unknown fields and half surrogates included."""
     transcripts = open_on("a")

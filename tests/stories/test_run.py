@@ -1,12 +1,26 @@
 """`plangate run` from request to branch: what happens when everything goes well, and what is said when it does not."""
 
+import shutil
+import subprocess
+
 import pytest
 
-from bot.testing.model.reply import Fault, Reply, call, say, several
+from bot.testing.model.reply import Fault, Policy, Reply, call, say, several
 from bot.testing.model.request import ModelRequest
 from bot.testing.sample import CHECK
 from tests.stories.conftest import Meet
-from tests.stories.ground import FIX, FIXED, PLAN, Script, only_the_fix, planning_requests, processes, state
+from tests.stories.ground import (
+    FIX,
+    FIXED,
+    PLAN,
+    Script,
+    approved,
+    only_the_fix,
+    planning_requests,
+    processes,
+    since_approval,
+    state,
+)
 
 RESULT = {
     "stage": str,
@@ -97,6 +111,48 @@ def test_the_same_request_after_it_was_done_begins_anew(meet: Meet) -> None:
     assert (first.code, second.code) == (0, 0)
     assert len({first.result["branch"], second.result["branch"]}) == 2
     assert sorted(person.branches()) == sorted([first.result["branch"], second.result["branch"]])
+
+
+def left_work(script: Script) -> Policy:
+    """Do more than the plan says in the first repository, and then fail for good."""
+    failed: list[bool] = []
+
+    def policy(request: ModelRequest) -> Reply | Fault:
+        if failed or not approved(request):
+            return script(request)
+        if since_approval(request):
+            failed.append(True)
+            return Fault.status(401)
+        return call("Write", file_path="LEFT.txt", content="Left behind.\n")
+
+    return policy
+
+
+@pytest.mark.req("L9", "PR1")
+@pytest.mark.parametrize("first", ("done", pytest.param("failed", marks=pytest.mark.long)))
+def test_a_repository_that_was_cloned_anew_begins_anew(meet: Meet, first: str) -> None:
+    """The journal went with the first clone: its session, and what it left in the work tree, are not gone on with.
+
+    The same request on the same commit at the same path has the same ids. The old transcript is kept aside.
+    """
+    script = Script(scope=(FIXED, "LEFT.txt"))
+    person, model = meet(script if first == "done" else left_work(script))
+    upstream = person.home / "upstream.git"
+    person.git("clone", "--quiet", "--bare", ".", str(upstream))
+    ended = person.run("--yes", "--json")
+    assert ended.result["stage"] == first
+
+    shutil.rmtree(person.repository)
+    subprocess.run(["git", "clone", "--quiet", str(upstream), str(person.repository)], check=True)
+    asked = len(model.requests)
+    again = person.run("--yes", "--json")
+
+    assert (again.code, again.result["stage"]) == (0, "done"), again.err
+    assert model.requests[asked].step == 0, "nothing of the old session is sent"
+    assert only_the_fix(person.diff(again.result["branch"]))
+    assert len(person.branches()) == 1
+    assert model.refusals == ()
+    assert len(list(person.data.glob("transcripts/*/*.aside-1/plan-1"))) == 1
 
 
 @pytest.mark.long
