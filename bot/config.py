@@ -6,6 +6,7 @@ typed so that they never print.
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -101,6 +102,8 @@ class Identity:
     """Where a job of GitHub Actions gets it; empty where it lies in a file, or is the token itself."""
     request_token: Secret
     token_file: str = ""
+    workspace_id: str = ""
+    """The workspace to act in, where the federation rule enables more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,8 @@ def _identity(env: Mapping[str, str]) -> Identity | None:
         )
     rule, organization, account = (env[name] for name in names)
     own = bool(file or token)
-    return Identity(rule, organization, account, "" if own else url, Secret(token if own else asking), file)
+    proof = ("" if own else url, Secret(token if own else asking), file)
+    return Identity(rule, organization, account, *proof, env.get("ANTHROPIC_WORKSPACE_ID", ""))
 
 
 def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -215,9 +219,20 @@ def redactor_for(settings: Settings | None = None, environ: Mapping[str, str] | 
     """Give what takes the secrets of some settings, and of the environment, out of texts; never raises."""
     env = environment(environ)
     around = [(env[name].replace("\\n", "\n"), kind) for name, kind in _SECRETS.items() if name in env]
+    around += [(value, "model key") for value in _keys_of_headers(env.get("ANTHROPIC_CUSTOM_HEADERS", ""))]
     with suppress(Misconfigured, UnicodeDecodeError):  # said where it is needed
         around.append((_private_key(env), "App key"))
     return Redactor(tuple(dict.fromkeys((*(_secrets(settings) if settings else ()), *around))))
+
+
+def _keys_of_headers(lines: str) -> list[str]:
+    """List the values of headers, ``Name: value`` a line, whose names say that they open something."""
+    pairs = (line.partition(":") for line in lines.split("\n"))
+    return [
+        value.split()[-1]
+        for name, _, value in pairs
+        if re.search("key|auth|token|secret", name, re.I) and value.strip()
+    ]
 
 
 def _secrets(settings: Settings) -> Values:

@@ -16,6 +16,7 @@ INPUTS: Final = (
     "anthropic_federation_rule_id",
     "anthropic_organization_id",
     "anthropic_service_account_id",
+    "anthropic_workspace_id",
     "state_key",
     "github_token",
     "app_id",
@@ -134,7 +135,7 @@ def _identity(given: Mapping[str, str], env: Mapping[str, str]) -> Identity | No
     if not (url and token):
         raise Misconfigured("the job may not ask for an identity", where="permissions", mend="add id-token: write")
     rule, organization, account = (given[name] for name in names)
-    return Identity(rule, organization, account, url, Secret(token))
+    return Identity(rule, organization, account, url, Secret(token), workspace_id=given["anthropic_workspace_id"])
 
 
 def _needed(env: Mapping[str, str], name: str) -> str:

@@ -59,3 +59,14 @@ def test_every_secret_of_settings_and_environment_is_known(tmp_path: Path) -> No
     clean = redactor_for(given, {"PLANGATE_PRIVATE_KEY_PATH": str(tmp_path / "key.pem"), "GH_TOKEN": KEY}).redacted
     assert not [word for word in (*words, KEY) if clean(word).count("[redacted: ") != 1 or word[3:] in clean(word)]
     assert redactor_for(environ={"PLANGATE_PRIVATE_KEY_PATH": "/nonexistent"}).values == ()
+
+
+@pytest.mark.req("PR4")
+def test_a_key_in_a_header_for_the_model_is_known() -> None:
+    """ANTHROPIC_CUSTOM_HEADERS may hold one; values of headers that open nothing are words like any other."""
+    lines = (
+        "x-api-key: theirs-0123456789\nAuthorization: Bearer their-token-0123456789\nx-team: payments-and-billing\nodd"
+    )
+    clean = redactor_for(environ={"ANTHROPIC_CUSTOM_HEADERS": lines}).redacted
+    assert "0123456789" not in clean("theirs-0123456789 and their-token-0123456789")
+    assert clean("payments-and-billing") == "payments-and-billing"

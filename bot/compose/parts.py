@@ -77,6 +77,7 @@ def _identity_of(given: Identity) -> "WorkloadIdentity":
         given.service_account_id,
         given.request_url,
         partial(Path(given.token_file).read_text, encoding="utf-8") if given.token_file else given.request_token.reveal,
+        given.workspace_id,
     )
 
 

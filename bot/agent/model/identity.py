@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 AUDIENCE: Final = "https://api.anthropic.com"
 TIMEOUT: Final = 30.0
 """Seconds for GitHub's answer."""
-_CURE: Final = "check the federation rule, organization, service account, and the proof (in a job: id-token: write)"
+_CURE: Final = (
+    "check the federation rule, organization, service account, ANTHROPIC_WORKSPACE_ID where the rule enables more than "
+    "one workspace, and the proof (in a job: id-token: write)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class WorkloadIdentity:
     request_url: str
     """The job's ACTIONS_ID_TOKEN_REQUEST_URL; where it is empty, what `request_token` gives is the proof itself."""
     request_token: Callable[[], str] = field(repr=False)
+    workspace_id: str = ""
+    """The workspace to act in; required where the federation rule enables more than one."""
 
     def credentials(self) -> "WorkloadIdentityCredentials":
         """Give the library's credentials; they exchange with the server that the client talks to."""
@@ -39,6 +44,7 @@ class WorkloadIdentity:
             federation_rule_id=self.rule_id,
             organization_id=self.organization_id,
             service_account_id=self.service_account_id,
+            workspace_id=self.workspace_id or None,
         )
 
     def proof(self) -> str:

@@ -24,6 +24,8 @@ class Federation:
 
     clock: Callable[[], float]
     lifetime: int = 600
+    workspaces: int = 1
+    """How many workspaces the rule enables: with more than one, the request names which."""
     exchanges: list[Json] = field(default_factory=list)
     """The bodies of all exchanges that were granted, in order."""
     _given: dict[str, float] = field(default_factory=dict)
@@ -37,6 +39,8 @@ class Federation:
             return invalid(f"grant_type must be {GRANT}, with {', '.join(NEEDED)}")
         if body["assertion"].count(".") != 2:
             return ApiError(401, "the identity token matches no federation rule")
+        if self.workspaces > 1 and not body.get("workspace_id"):
+            return ApiError(401, "workspace_id is required: the federation rule enables more than one workspace")
         token = PREFIX + secrets.token_hex(16)
         self._given[token] = self.clock() + self.lifetime
         self.exchanges.append(body)

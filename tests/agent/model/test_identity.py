@@ -22,6 +22,8 @@ from bot.testing.model.server import ScriptedModel
 from tests.agent.ground import HandClock, stream
 from tests.agent.model.test_failing import ONE
 
+WORKSPACE = "ANTHROPIC_WORKSPACE_ID"
+
 
 @dataclass
 class Proofs:
@@ -194,6 +196,21 @@ async def test_the_variables_of_an_operator_are_enough(tmp_path: Path, source: s
         "proof.number.1" if source == "job" else "proof.number.0"
     ]
     assert "proof.number.0" not in repr(read)
+
+
+async def test_a_rule_for_more_than_one_workspace() -> None:
+    """Then the environment says which; without it the error names the variable."""
+    given = NAMED | {"ANTHROPIC_IDENTITY_TOKEN": "proof.number.0"}
+    with api() as model:
+        model.federation.workspaces = 2
+        address = {"ANTHROPIC_BASE_URL": model.base_url}
+        one, other = (model_of(settings(given | address | more)) for more in ({}, {WORKSPACE: "wrkspc_1"}))
+        with pytest.raises(Refused, match=WORKSPACE):
+            await one.known("opus")
+        assert await other.known("opus") == "claude-opus-5-5"
+        await one.close()
+        await other.close()
+    assert [exchange["workspace_id"] for exchange in model.federation.exchanges] == ["wrkspc_1"]
 
 
 @pytest.mark.parametrize("left", sorted(NAMED)[1:])
