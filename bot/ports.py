@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
 from bot.core.bounds import UNBOUND, Bounds
-from bot.core.exchange import Abilities, Began, Completed, Delta, ModelEvent, ModelRequest, Notice, Usage
+from bot.core.exchange import Abilities, Began, Completed, Delta, ModelEvent, ModelRequest, Notice, Replay, Usage
 from bot.core.names import CommitId, RepositoryId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, Page, Reached
 from bot.core.plan import PlanDocument
@@ -17,7 +17,7 @@ from bot.core.question import Asking, Look
 from bot.core.transcript import Json, Line
 from bot.core.turn import Sign, Turn
 
-__all__ = ["Abilities", "Began", "Completed", "Delta", "ModelEvent", "ModelRequest", "Notice", "Usage"]
+__all__ = ["Abilities", "Began", "Completed", "Delta", "ModelEvent", "ModelRequest", "Notice", "Replay", "Usage"]
 """What passes through a port and is said elsewhere; all else is here."""
 
 

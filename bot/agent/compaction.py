@@ -150,6 +150,7 @@ async def _asked(
         user_id=world.user_id,
         peak=session.peak,
         summarize=summarize,
+        replay=session.replay,
     )
     async with world.ledger.call(session.dearest) as ticket:
         if ticket is None:

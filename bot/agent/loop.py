@@ -42,8 +42,14 @@ EMPTY: Final = "Your last answer was empty. Go on with the work, or end with a s
 
 
 async def run(session: Session) -> AsyncGenerator[AgentEvent | Began, None]:
-    """Drive a session until it rests; the last event is Ended. `Began` passes through for prefix sharing (M4)."""
+    """Drive a session until it rests; the last event is Ended. `Began` passes through for prefix sharing (M4).
+
+    A session that is finished rests at once, on its last answer: the model is not asked again.
+    """
     in_vain: Counter[str] = Counter()
+    if session.is_finished:  # its process died before anybody was told
+        yield Ended(session.agent, End.ANSWERED, text_of(session.history[-1]))
+        return
     rests = False
     if session.asked is not None:
         async with closing(_tools(session, session.asked)) as again:
@@ -168,6 +174,7 @@ async def _asked(session: Session, ticket: Ticket) -> AsyncIterator[AgentEvent |
         peak=session.peak,
         schema=frozen.schema,
         stored=session.encoded,
+        replay=session.replay,
     )
     event = None
     try:

@@ -27,16 +27,18 @@ class Idle(TimeoutError):
     """Nothing came for too long."""
 
 
-async def within(source: AsyncIterator[Item], seconds: float, *, idle: float = math.inf) -> AsyncGenerator[Item, None]:
+async def within(
+    source: AsyncIterator[Item], seconds: float, *, idle: float = math.inf, first: float | None = None
+) -> AsyncGenerator[Item, None]:
     """Yield a source's values; raises TimeoutError inside of the source when it goes on for longer than that.
 
-    Where no value comes for `idle` seconds it is Idle that is raised.
+    Where no value comes for `idle` seconds it is Idle that is raised; the first value may take `first` seconds.
     """
     now = asyncio.get_running_loop().time
     deadline = now() + seconds
+    patience = now() + (idle if first is None else first)
     async with closing(source):
         while True:
-            patience = now() + idle
             try:
                 async with asyncio.timeout_at(min(deadline, patience)):
                     item = await anext(source)
@@ -47,3 +49,4 @@ async def within(source: AsyncIterator[Item], seconds: float, *, idle: float = m
                     raise Idle from None
                 raise
             yield item
+            patience = now() + idle

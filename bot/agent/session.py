@@ -29,15 +29,18 @@ from bot.core.transcript import (
     sendable,
     todos_of,
     tool_calls,
+    unresolved,
     well_formed,
     without_empty_text,
 )
-from bot.ports import Completed, Notice, Usage
+from bot.ports import Completed, Notice, Replay, Usage
 
 ASKED = "asked"
 """The note of an answer whose calls are under way."""
 DROPPED = "dropped"
 """The note of a whole answer that was not kept."""
+_ENDS = frozenset({"end_turn", "stop_sequence"})
+"""The stop reasons of an answer that the model does not mean to go on with."""
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
 
 
@@ -82,6 +85,10 @@ class Session:
     """The ids of all calls that its answers ever made."""
     asked: Completed | None = None
     """An answer whose calls have no results yet, and can be made again after a crash."""
+    replay: Replay = Replay.WHOLE
+    """How the thinking of its history is sent."""
+    stopped: str = ""
+    """Why the last answer of the history ended."""
     sent: Mapping[AgentId, AgentChanged] = field(default_factory=dict)
     """The sub-agents that it sent, active or finished, as they stand now."""
     _noted: dict[str, str] = field(default_factory=dict)
@@ -110,6 +117,7 @@ class Session:
         message, text = sendable(without_empty_text(completed.message))
         lines = [self._message(message, _facts(completed))]
         self._append(message, text)
+        self.stopped = completed.stop_reason
         self.called.update(call["id"] for call in tool_calls(message))
         if results is not None:
             results, text = sendable(results)
@@ -197,6 +205,13 @@ class Session:
         self.world.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
 
     @property
+    def is_finished(self) -> bool:
+        """Whether the model's answer ends the conversation: there is nothing to ask it."""
+        if not self.history or self.history[-1]["role"] != "assistant" or self.stopped not in _ENDS:
+            return False
+        return not (pending_calls(self.history) or unresolved(self.history))
+
+    @property
     def context_size(self) -> int:
         """How many tokens the next request has: those of the last usage, and a guess of what came since."""
         return self.last_context + turns.tokens(turns.new(self.history))
@@ -216,7 +231,11 @@ class Session:
 
     def noticed(self, notice: Notice) -> None:
         """Note what the client did on its own; a model that was switched to answers from now on (L4)."""
-        self.note(notice.kind, {"text": notice.text})
+        facts = {"text": notice.text}
+        if notice.replay is not None:
+            self.replay = notice.replay
+            facts["replay"] = str(notice.replay)
+        self.note(notice.kind, facts)
         if notice.model:
             self.frozen = replace(self.frozen, model=notice.model)
 
@@ -244,6 +263,7 @@ class Session:
                 self.context.mode = Mode(body["mode"])
             case LineKind.MESSAGE if body["message"]["role"] == "assistant":
                 self.asked = None
+                self.stopped = body.get("stop_reason", "")
                 self._take_in(body)
             case LineKind.MESSAGE:
                 self.asked = None
@@ -257,6 +277,8 @@ class Session:
                 self._saw(body)
                 self.shortened = len(body["history"])
                 self._shortened(body["after"])
+            case LineKind.NOTE if "replay" in body:
+                self.replay = Replay(body["replay"])
             case LineKind.NOTE if body.get("note") == "mode":
                 self.context.mode = Mode(body["mode"])
             case LineKind.NOTE if (note := body.get("note")) in {ASIDE, DROPPED}:

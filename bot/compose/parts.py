@@ -43,6 +43,7 @@ MEMORIES = ("CLAUDE.md", "AGENTS.md")
 def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel":
     """Make the client of the model; nothing is imported or connected before it is used."""
     from bot.agent.model.client import AnthropicModel, Patience
+    from bot.agent.model.connection import FIRST_BYTE
 
     usual = Patience()
     silence = settings.stall_seconds or usual.silence
@@ -52,7 +53,7 @@ def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel"
         base_url=settings.base_url,
         output_cap=settings.output_cap,
         extra_body=settings.extra_body,
-        patience=replace(usual, silence=silence, quiet=max(usual.quiet, silence)),
+        patience=replace(usual, silence=silence, quiet=max(usual.quiet, FIRST_BYTE * silence)),
         identity=_identity_of(settings.identity) if settings.identity else None,
     )
 

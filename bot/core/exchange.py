@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -43,6 +44,20 @@ class Usage:
         )
 
 
+class Replay(StrEnum):
+    """How the thinking of a history is sent back.
+
+    https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
+    """
+
+    WHOLE = "whole"
+    """As it was received; the service refuses a block whose prefix has changed."""
+    MATCHING = "matching"
+    """As it was received; the service drops the blocks whose prefix has changed."""
+    NONE = "none"
+    """Not at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """What a session asks the model: frozen parts and history as stored; everything else follows from the model."""
@@ -66,6 +81,8 @@ class ModelRequest:
     """How hard an agent thinks where the model lets that be chosen; "" for what its role says (M6)."""
     stored: Sequence[bytes] = ()
     """The bytes of the messages, from the first on, as far as they are known: these are sent, nothing is rendered."""
+    replay: Replay = Replay.WHOLE
+    """How its thinking is sent; the stored history stays as it is."""
     murmur: Callable[[str], None] = lambda _: None
     """Hears that nothing has come for long, while the answer is still waited for (M7)."""
 
@@ -127,6 +144,8 @@ class Notice:
     """The model that answers from now on, where that changes (L4)."""
     void: Completed | None = None
     """What came of an answer that broke off: nothing of it counts but what it cost, as far as the service told."""
+    replay: Replay | None = None
+    """How the history's thinking is sent from now on, where that changes: it holds for the rest of the session."""
 
 
 ModelEvent: TypeAlias = Began | Delta | Notice | Completed

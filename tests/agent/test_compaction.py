@@ -68,7 +68,7 @@ async def test_what_stays_keeps_its_thinking_behind_a_signed_summary(room: Open)
 
 
 @pytest.mark.req("C3", "L4", "M6")
-@pytest.mark.parametrize("fallback", ("claude-opus-5", "claude-sonnet-5-5"))
+@pytest.mark.parametrize("fallback", ("claude-opus-4-5", "claude-sonnet-5-5"))
 async def test_another_model_goes_on_behind_a_signed_summary(room: Open, fallback: str) -> None:
     """One that makes no such summaries is told in words what it says, and told the same from then on."""
 
@@ -86,7 +86,7 @@ async def test_another_model_goes_on_behind_a_signed_summary(room: Open, fallbac
     assert len(rest) > 3
     assert breaks(rest) == 0
     first = rest[0].messages[0]["content"][0]
-    assert first["type"] == ("text" if fallback == "claude-opus-5" else "compaction")
+    assert first["type"] == ("text" if fallback == "claude-opus-4-5" else "compaction")
     assert SUMMARY in str(first.get("text", first.get("content")))
 
 

@@ -97,7 +97,7 @@ async def test_the_budget_ends_cleanly(room: Open) -> None:
 
 
 @pytest.mark.req("L5", "M12")
-@pytest.mark.parametrize(("model", "told"), (("claude-fable-5-2", 1), ("claude-opus-5-5", 0)))
+@pytest.mark.parametrize(("model", "told"), (("claude-mythos-5-2", 1), ("claude-opus-5-5", 0)))
 async def test_a_budget_that_bounds_nothing_is_said_at_the_start(room: Open, model: str, told: int) -> None:
     """What a model without prices spends is not known: whoever set dollars hears once that they do not hold it."""
     r = room(sequence(call("LS", path="."), say("Done.")), budget_usd=1.0)

@@ -14,7 +14,7 @@ from bot.agent.tools.registry import LOOKING
 from bot.core.errors import Refused
 from bot.core.names import ToolUseId
 from bot.core.transcript import LineKind, messages, pending_calls
-from bot.ports import ToolOutput
+from bot.ports import Replay, ToolOutput
 from bot.testing.model.reply import Call, Policy, Reply, Text, call, say, sequence, several, stop, think
 from tests.agent.conftest import Open
 from tests.agent.ground import (
@@ -100,16 +100,20 @@ async def test_resuming_replays_after_every_single_message(room: Open) -> None:
 
 
 @pytest.mark.req("L9")
-async def test_a_changed_history_is_refused(room: Open) -> None:
-    """The binding that these tests rest on is real: one changed byte in a sent message, and the server refuses."""
+async def test_a_changed_history_is_refused_once(room: Open) -> None:
+    """The binding that these tests rest on is real: one changed byte in a sent message, and the server refuses.
+
+    The session then goes on with what still matches, and so does the process that resumes it.
+    """
     r = room(whole_story())
     session = r.session(mode=Mode.PLAN)
     await drive(session)
     session.history[0]["content"][1]["text"] += " "
     session.answer(pending_calls(session.history)[0]["id"], approved())
-    end = ended(await drive(session))
-    assert end.end is End.FAILED
-    assert "different conversation" in end.text
+    assert ended(await drive(session)).end is End.ANSWERED
+    (refusal,) = r.api.refusals
+    assert "different conversation" in refusal.message
+    assert r.resumed().replay is Replay.MATCHING
 
 
 @pytest.mark.req("P6")
@@ -324,3 +328,19 @@ async def test_sessions_of_one_kind_share_their_first_bytes(room: Open) -> None:
     assert one[: one.index(b"One.")] == two[: two.index(b"Two.")]
     fewer = r.session("Three.", ident="three", tools=LOOKING)
     assert len(fewer.frozen.tools) == len(LOOKING)
+
+
+@pytest.mark.req("L8", "L9")
+async def test_a_finished_session_does_not_ask_again(room: Open) -> None:
+    """Its process died between the last answer and the journal: whoever resumes it is told that answer once more.
+
+    A request would end with the assistant's message, which the service refuses; what is said later goes on from there.
+    """
+    r = room(sequence(call("LS", path="."), say("Done."), say("More is done.")))
+    await drive(r.session())
+    again = r.resumed()
+    assert await drive(again) == [Ended(again.agent, End.ANSWERED, "Done.")]
+    assert len(r.api.requests) == 2
+    again.add({"role": "user", "content": [{"type": "text", "text": "Do more."}]})
+    assert ended(await drive(again)).text == "More is done."
+    assert r.api.refusals == ()

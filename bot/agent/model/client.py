@@ -6,32 +6,31 @@ once without streaming.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from typing import Any, Final
 
 from bot.agent.model.answer import Answer, Malformed, parsed, reading, refusal, usage_of, whole
-from bot.agent.model.body import body
-from bot.agent.model.failures import Failure, status_failure
+from bot.agent.model.connection import Call, Connection, direct
+from bot.agent.model.context import COMPACTION
+from bot.agent.model.failures import LONGEST_WAIT, ErrorEvent, Failure, status_failure
+from bot.agent.model.features import Feature, refused_features, without_features
 from bot.agent.model.identity import WorkloadIdentity, identity_failure
 from bot.agent.model.request import parameters
 from bot.agent.model.silence import noted
 from bot.agent.model.specs import ModelSpec, cost_usd, learned, resolve
 from bot.agent.relay import closing, within
-from bot.core.errors import Misconfigured, PlangateError
-from bot.ports import Abilities, Began, Clock, Completed, ModelEvent, ModelRequest, Notice
+from bot.core.errors import PlangateError
+from bot.core.transcript import Json
+from bot.ports import Abilities, Began, Clock, Completed, ModelEvent, ModelRequest, Notice, Replay
 
-if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic, RequestOptions
+_log: Final = logging.getLogger(__name__)
 
 NON_STREAMING_CAP: Final = 21_333
 """Above this the library refuses a request that does not stream."""
-PATH: Final = "/v1/messages"
-MODELS: Final = "/v1/models"
 TELLING: Final = 5.0
 """Seconds that the server may take to tell about a model before it is asked for an answer all the same."""
 CLOSING: Final = 0.5
@@ -46,13 +45,13 @@ class Patience:
     overloads: int = 3
     """Overloaded answers in a row before the fallback model takes over (L4)."""
     silence: float = 90.0
-    """No byte on the wire for so long abandons a stream (pings count as bytes)."""
+    """No event for so long abandons a stream (pings count); before the first one it takes twice as long."""
     murmur: float = 30.0
     """No byte for so long is told."""
     quiet: float = 300.0
     """Nothing but pings for so long abandons a stream too."""
     total: float = 1800.0
-    longest_wait: float = 60.0
+    longest_wait: float = LONGEST_WAIT
 
 
 @dataclass(slots=True)
@@ -69,63 +68,59 @@ class AnthropicModel:
     """Whom to be where there is no key."""
     specs: dict[str, ModelSpec] = field(default_factory=dict)
     """What the service told about models; it outranks the table that this program brings (M12)."""
-    _client: "AsyncAnthropic | None" = None
-    _making: Lock = field(default_factory=Lock)
+    connection: Connection | None = None
+    """Where requests go; None for Anthropic's API, or a server like it, at `base_url`."""
+    missing: list[Feature] = field(default_factory=list)
+    """The features that the endpoint has refused: no request uses them any more."""
     _telling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _connection: Connection = field(init=False)
+
+    def __post_init__(self) -> None:
+        made = direct(self.api_key, self.base_url, self.identity, self.patience.silence)
+        self._connection = self.connection or made
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield one answer as it comes; see the port. A Notice voids what was shown of the answer before it."""
-        spec = await self._learned(request.model)
-        failures, overloads = 0, 0
-        streams = streaming = request.role != "light"
+        tries = _Tries(request, await self._learned(request.model), streaming=request.role != "light")
         while True:
-            answer = Answer()
+            answer, call = Answer(), self._call(tries)
             try:
-                attempt = self._attempt(request, spec, answer, streaming=streaming)
+                attempt = self._attempt(call, tries.spec, answer)
                 async with closing(within(attempt, self.patience.total)) as events:
                     async for event in events:
                         yield event
                 return
             except Exception as error:  # noqa: BLE001 - classified; what is not a failed call is raised again
                 failure = _classify(error)
-            void = self._void(answer, spec)
-            failures += 1
-            overloads = overloads + 1 if failure.overloaded else 0
-            gone = overloads >= self.patience.overloads or failure.unavailable
-            if gone and failures < self.patience.tries and (other := self._other(spec, request.fallback)):
-                why = "unavailable" if failure.unavailable else "overloaded"
-                yield Notice("fallback", f"{spec.id} is {why}; going on with {other.id}", other.id, void)
-                spec, overloads = await self._learned(other.id), 0
-                continue
-            if not failure.retryable or failures >= self.patience.tries:
+            void = self._void(answer, tries.spec)
+            notice = self._adapt(tries, call, failure) or await self._again(tries, failure)
+            if notice is None:
                 if void:
                     yield Notice("void", "the answer broke off; what came of it is paid for all the same", void=void)
                 raise failure.as_error()
-            plain = streaming and failure.broke_off
-            streaming = streams and not plain
-            yield Notice("retry", f"{failure.text}; trying again ({failures} of {self.patience.tries - 1})", void=void)
-            await self.clock.sleep(0.0 if plain else self._wait(failure, failures))
+            yield replace(notice, void=void)
+            if tries.wait is not None:
+                await self.clock.sleep(tries.wait)
 
     async def known(self, name: str) -> str:
         """Ask the server for a model by alias or id and give its id; raises Transient or Refused with the cure."""
-        import httpx2
-
-        asked = self.spec(name).id
+        asked, betas = self.spec(name).id, () if self._lacks(COMPACTION) else (COMPACTION,)
         try:
-            client = await self._ready()
-            response = await client.get(f"{MODELS}/{quote(asked, safe='')}", cast_to=httpx2.Response)
-            told = parsed(response.content)
+            told = await self._connection.model(asked, betas)
         except Exception as error:
-            raise _classify(error).as_error() from error
+            failure = _classify(error)
+            if self._refuse(failure, refused_features(failure, {}, betas)):
+                return await self.known(name)
+            raise failure.as_error() from error
         found = str(told.get("id") or asked)
         for ident in {asked, found}:
             self.specs[ident] = learned(self.spec(ident), told)
         return found
 
     def spec(self, name: str) -> ModelSpec:
-        """Give the spec of an alias or an id, as the service told it or as the table has it."""
+        """Return the spec of an alias or an id, as the service or else the table tells it, without what is missing."""
         found = resolve(name)
-        return self.specs.get(found.id, found)
+        return without_features(self.specs.get(found.id, found), self.missing)
 
     async def _learned(self, name: str) -> ModelSpec:
         """Give the spec of a model, as the service tells it where it does; it is asked once (M12).
@@ -143,12 +138,11 @@ class AnthropicModel:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            await self._client.close()
+        await self._connection.close()
 
     def warm(self) -> None:
         """Import the library and make the client now; meant for a thread, beside other preparations."""
-        self._made()
+        self._connection.open()
 
     def abilities(self, model: str) -> Abilities:
         """Tell what the model of that name can hold."""
@@ -172,20 +166,65 @@ class AnthropicModel:
         state.attempt_number = failures
         return wait_exponential_jitter(multiplier=0.5, max=self.patience.longest_wait / 2, jitter=0.5)(state)
 
-    async def _attempt(
-        self, request: ModelRequest, spec: ModelSpec, answer: Answer, *, streaming: bool
-    ) -> AsyncIterator[ModelEvent]:
-        """Make one call, streaming or not; what comes of it gathers in `answer`."""
-        cap = self.output_cap if streaming else min(self.output_cap or NON_STREAMING_CAP, NON_STREAMING_CAP)
-        sent = parameters(request, spec, cap=cap, extra=self.extra_body)
-        options: RequestOptions = {"headers": sent.pop("extra_headers", {})}
-        fields = sent.pop("extra_body", {})
-        fields = {**sent, **fields}
-        if not streaming:
-            yield await self._plain(body(fields, request), options, spec, answer)
+    def _call(self, tries: "_Tries") -> Call:
+        """Return what goes out for a request, streaming or not."""
+        cap = self.output_cap if tries.streaming else min(self.output_cap or NON_STREAMING_CAP, NON_STREAMING_CAP)
+        sent = parameters(tries.request, tries.spec, cap=cap, extra=self.extra_body)
+        betas = sent.pop("extra_headers", {}).get("anthropic-beta", "")
+        sent |= sent.pop("extra_body", {})
+        if tries.streaming:
+            sent["stream"] = True
+        return Call(sent, tuple(betas.split(",")) if betas else (), tries.request)
+
+    def _adapt(self, tries: "_Tries", call: Call, failure: Failure) -> Notice | None:
+        """Make a refused call one that does without what it was refused for; None where it cannot."""
+        tries.wait = None
+        if failure.unbound and (replay := _next_replay(call.request.replay, tries.spec)) is not None:
+            tries.request = replace(tries.request, replay=replay)
+            return Notice("thinking", f"{failure.text}; going on {_REPLAYED[replay]}", replay=replay)
+        fields = {name: value for name, value in call.fields.items() if name not in self.extra_body}
+        lost = self._refuse(failure, refused_features(failure, fields, call.betas))
+        tries.spec = self.spec(tries.spec.id)
+        if not lost or (call.request.summarize and not tries.spec.summarizes):
+            return None
+        return Notice("feature", f"{failure.text}; going on without {', '.join(feature.name for feature in lost)}")
+
+    async def _again(self, tries: "_Tries", failure: Failure) -> Notice | None:
+        """Decide how a failed call is made again: by another model, or after a wait; None where it is final."""
+        tries.failures += 1
+        tries.overloads = tries.overloads + 1 if failure.overloaded else 0
+        over = tries.failures >= self.patience.tries
+        gone = tries.overloads >= self.patience.overloads or failure.unavailable
+        if gone and not over and (other := self._other(tries.spec, tries.request.fallback)):
+            why = "unavailable" if failure.unavailable else "overloaded"
+            text = f"{tries.spec.id} is {why}; going on with {other.id}"
+            tries.spec, tries.overloads = await self._learned(other.id), 0
+            return Notice("fallback", text, other.id)
+        if over or not failure.retryable:
+            return None
+        plain = tries.streaming and failure.broke_off
+        tries.streaming = tries.request.role != "light" and not plain
+        tries.wait = 0.0 if plain else self._wait(failure, tries.failures)
+        return Notice("retry", f"{failure.text}; trying again ({tries.failures} of {self.patience.tries - 1})")
+
+    def _refuse(self, failure: Failure, features: tuple[Feature, ...]) -> tuple[Feature, ...]:
+        """Take features away from all later requests; returns those that were not taken away before."""
+        lost = tuple(feature for feature in features if feature not in self.missing)
+        self.missing += lost
+        for feature in lost:
+            facts = {"feature": feature.name, "error": failure.text}
+            _log.warning("the model's server refuses a feature", extra={"fields": facts})
+        return lost
+
+    def _lacks(self, beta: str) -> bool:
+        return any(feature.beta == beta for feature in self.missing)
+
+    async def _attempt(self, call: Call, spec: ModelSpec, answer: Answer) -> AsyncIterator[ModelEvent]:
+        """Make one call; what comes of it gathers in `answer`."""
+        if not call.fields.get("stream"):
+            yield await self._plain(call, spec, answer)
             return
-        source = self._events(body({**fields, "stream": True}, request), options, request.murmur)
-        async with closing(within(source, self.patience.total, idle=self.patience.quiet)) as events:
+        async with closing(within(self._events(call), self.patience.total, idle=self.patience.quiet)) as events:
             async for event in events:
                 shown = answer.feed(event)
                 if isinstance(shown, Began):
@@ -199,39 +238,17 @@ class AnthropicModel:
                     await anext(events)
         yield self._completed(answer, answer.message(), answer.usage, spec)
 
-    async def _events(
-        self, content: bytes, options: "RequestOptions", murmur: Callable[[str], None]
-    ) -> AsyncIterator[dict[str, Any]]:
-        """Yield the raw events of one stream, pings left out; an error event is raised."""
-        client = await self._ready()
-        from anthropic import AsyncStream
-
-        kind = AsyncStream[object]
+    async def _events(self, call: Call) -> AsyncIterator[Json]:
+        """Yield the raw events of one stream, and tell of a long silence (M7)."""
         silent = f"the model has sent nothing for {self.patience.murmur:.0f} s; still waiting"
-        with noted(self.patience.murmur, partial(murmur, silent)) as sound:
-            async with (
-                await client.post(
-                    PATH, cast_to=object, content=content, options=options, stream=True, stream_cls=kind
-                ) as stream,
-                closing(AsyncStream.raw_events(stream.response)) as pieces,
-            ):
-                async for sse in pieces:
-                    sound()
-                    if sse.event == "ping" or not sse.data:
-                        continue
-                    event = parsed(sse.data)
-                    if event.get("type") == "error":
-                        raise ErrorEvent(event.get("error"))
+        with noted(self.patience.murmur, partial(call.request.murmur, silent)) as sound:
+            async with closing(self._connection.events(call, self.patience.silence, sound)) as events:
+                async for event in events:
                     yield event
 
-    async def _plain(self, content: bytes, options: "RequestOptions", spec: ModelSpec, answer: Answer) -> Completed:
+    async def _plain(self, call: Call, spec: ModelSpec, answer: Answer) -> Completed:
         """Make one request without streaming; the message is taken from the raw body."""
-        client = await self._ready()
-        import httpx2
-
-        asked: RequestOptions = {**options, "timeout": 600.0}
-        response = await client.post(PATH, cast_to=httpx2.Response, content=content, options=asked)
-        said = parsed(response.content)
+        said = parsed(await self._connection.whole(call))
         with reading():
             answer.usage.update(said.get("usage") or {})
             if not isinstance(said["stop_reason"], str):
@@ -252,46 +269,36 @@ class AnthropicModel:
             used = usage_of(usage)
         return Completed(message, answer.stop_reason or "", used, cost_usd(spec, used), spec.id, answer.why)
 
-    async def _ready(self) -> "AsyncAnthropic":
-        """Give the client; the first who asks waits for the library beside whatever else goes on."""
-        if self._client is None:
-            return await asyncio.to_thread(self._made)
-        return self._client
 
-    def _made(self) -> "AsyncAnthropic":
-        with self._making:
-            client = self._client or self._connected()
-            self._client = client
-        return client
+@dataclass(slots=True)
+class _Tries:
+    """How far one request has come: what goes out next, to which model, and how often it failed."""
 
-    def _connected(self) -> "AsyncAnthropic":
-        """Make a client that speaks with the key, else as the workload; nothing is sent yet."""
-        import httpx2
-        from anthropic import AsyncAnthropic, CredentialsError
-
-        if not (self.api_key or self.identity):
-            raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend="set it")
-        credentials = self.identity.credentials() if self.identity and not self.api_key else None
-        timeout = httpx2.Timeout(600, connect=10, read=self.patience.silence, pool=60)
-        try:
-            return AsyncAnthropic(
-                api_key=self.api_key or None,
-                credentials=credentials,
-                base_url=self.base_url,
-                max_retries=0,
-                timeout=timeout,
-            )
-        except CredentialsError as error:
-            raise Misconfigured(str(error), where="ANTHROPIC_BASE_URL", mend="use https") from error
+    request: ModelRequest
+    spec: ModelSpec
+    streaming: bool
+    failures: int = 0
+    overloads: int = 0
+    """Overloaded answers in a row."""
+    wait: float | None = None
+    """Seconds until the next call, as the clock is asked to wait; None: none."""
 
 
-class ErrorEvent(Exception):
-    """An error event inside a stream that began with 200."""
+_REPLAYED: Final = {
+    Replay.MATCHING: "without the thinking that no longer matches the conversation",
+    Replay.NONE: "without the thinking of earlier turns",
+}
 
-    def __init__(self, error: object) -> None:
-        told = error if isinstance(error, dict) else {"message": error}
-        super().__init__(told.get("message") or "error event")
-        self.type = str(told.get("type") or "")
+
+def _next_replay(replay: Replay, spec: ModelSpec) -> Replay | None:
+    """Return how a history is sent whose thinking was refused; None where nothing is left to leave out."""
+    match replay:
+        case Replay.WHOLE if spec.drops:
+            return Replay.MATCHING
+        case Replay.NONE:
+            return None
+        case _:
+            return Replay.NONE
 
 
 def _classify(error: Exception) -> Failure:

@@ -1,4 +1,4 @@
-"""What of a request is about its context: summaries on demand, and clearing of old results (C2, C3).
+"""What of a request is about its context: summaries on demand, clearing of old results, and old thinking (C2, C3).
 
 Both are betas: a request names them only where it uses them, so that servers which do not know them are not asked.
 https://platform.claude.com/docs/en/build-with-claude/compaction and .../context-editing
@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from bot.agent.model.specs import ModelSpec
 from bot.agent.turns import summed_up
-from bot.core.transcript import Json
-from bot.ports import ModelRequest
+from bot.core.transcript import THINKING, Json
+from bot.ports import ModelRequest, Replay
 
 COMPACTION: Final = "compact-2026-09-04"
 CLEARING: Final = "context-management-2025-06-27"
@@ -32,14 +32,25 @@ def context_fields(request: ModelRequest, spec: ModelSpec) -> tuple[Json, tuple[
     return {"context_management": {"edits": [_clearing(spec.window)]}}, (*betas, CLEARING)
 
 
-def readable(messages: Sequence[Json], spec: ModelSpec) -> Sequence[Json]:
-    """Give a history as a model can read it: one that makes no signed summaries is told in words what another's says.
+def readable_messages(request: ModelRequest, spec: ModelSpec) -> Sequence[Json]:
+    """Return a request's history as the model can read it; messages that need no change are the same objects.
 
-    What was thought behind it is not taken out: the service passes over what a model cannot read (facts: thinking).
+    A model that makes no signed summaries gets another model's summary in words. Thinking stays, since the service
+    passes over what a model cannot read, unless the request leaves all of it out.
     """
-    if spec.summarizes or (block := _signed(messages)) is None:
+    messages = request.messages
+    if not spec.summarizes and (block := _signed(messages)) is not None:
+        messages = [{"role": "user", "content": [summed_up(str(block["content"]))]}, *messages[1:]]
+    if request.replay is not Replay.NONE:
         return messages
-    return [{"role": "user", "content": [summed_up(str(block["content"]))]}, *messages[1:]]
+    return [bare for message in messages if (bare := _without_thinking(message))["content"]]
+
+
+def _without_thinking(message: Json) -> Json:
+    """Return a message without thinking blocks; the same object where it has none."""
+    content = message["content"]
+    kept = content if isinstance(content, str) else [block for block in content if block.get("type") not in THINKING]
+    return message if len(kept) == len(content) else {**message, "content": kept}
 
 
 def _signed(messages: Sequence[Json]) -> Json | None:

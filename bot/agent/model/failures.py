@@ -11,6 +11,13 @@ from dataclasses import dataclass
 from bot.core.errors import PlangateError, Refused, TooLong, Transient
 from bot.core.lines import short
 
+LONGEST_WAIT = 60.0
+"""Seconds that a call waits for the next try at most, whatever the server asks for."""
+RAMP_LIMIT = "ramp_limit_exceeded"
+"""The error code of a 429 where usage grew faster than the account allows: worth a wait only as long as the server
+names, in the class RampLimitExceededError of the library."""
+_RAMP_CURE = "wait before asking again, work on fewer threads at once, or ask Anthropic for a higher ramp limit"
+_NO_RETRY = "the server says that trying again does not help"
 LONGEST = 500
 """Characters of an error that people are shown: what stands between here and the model answers with whole pages."""
 RETRYABLE_STATUS = frozenset({408, 409, 429})
@@ -20,6 +27,7 @@ _OVERFULL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """How servers of the Messages API say that a request does not fit into the model's context: Anthropic's, and others."""
+_UNBOUND = re.compile(r"invalid `?signature`? in `?thinking`? block", re.IGNORECASE)
 _OVERLOADED = frozenset({"overloaded_error"})
 _RETRYABLE_TYPES = frozenset({"overloaded_error", "api_error", "timeout_error", "rate_limit_error"})
 _CURES = {
@@ -65,6 +73,14 @@ class Failure:
         """
         return self.status == 413 or (self.status in {400, 422} and bool(_OVERFULL.search(self.text)))
 
+    @property
+    def unbound(self) -> bool:
+        """Whether the request is refused because thinking in its history is not what the service once signed.
+
+        https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/fix-bound-to-a-different-conversation
+        """
+        return self.status in {400, 422} and bool(_UNBOUND.search(self.text))
+
     def as_error(self) -> PlangateError:
         """Give the error that ends the session."""
         if self.retryable:
@@ -73,14 +89,35 @@ class Failure:
         return kind(self.text, where="the model", mend=self.mend or _CURES.get(self.status, "see the message"))
 
 
+class ErrorEvent(Exception):
+    """An error event inside a stream that began with 200."""
+
+    def __init__(self, error: object) -> None:
+        told = error if isinstance(error, dict) else {"message": error}
+        super().__init__(told.get("message") or "error event")
+        self.type = str(told.get("type") or "")
+
+
 def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -> Failure:
-    """Classify an answer with an error in it: by its type where the status is 200, else by its status."""
-    after, text = _seconds(headers), short(text, LONGEST)
+    """Classify an answer with an error in it: by its type where the status is 200, else by its status.
+
+    The header `x-should-retry` outranks the status, as in the library (anthropic/_base_client.py).
+    """
+    after, ramp = _seconds(headers), RAMP_LIMIT in text
+    text = short(text, LONGEST)
     if status < 400:
         return Failure(text, kind in _RETRYABLE_TYPES, kind in _OVERLOADED, after, status)
-    spend_cap = status == 429 and after is None and "spend" in text.lower()
-    retryable = (status in RETRYABLE_STATUS or status >= 500) and not spend_cap
-    return Failure(f"HTTP {status}: {text}", retryable, status == 529 or kind in _OVERLOADED, after, status)
+    mend = _RAMP_CURE if ramp else ""
+    capped = status == 429 and after is None and "spend" in text.lower()
+    capped |= ramp and (after is None or after > LONGEST_WAIT)
+    retryable = (status in RETRYABLE_STATUS or status >= 500) and not capped
+    asked = headers.get("x-should-retry")
+    if asked == "false":
+        retryable, mend = False, mend or _CURES.get(status, _NO_RETRY)
+    elif asked == "true" and not capped:
+        retryable = True
+    overloaded = status == 529 or kind in _OVERLOADED
+    return Failure(f"HTTP {status}: {text}", retryable, overloaded, after, status, mend)
 
 
 def _seconds(headers: dict[str, str]) -> float | None:

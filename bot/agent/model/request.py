@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from bot.agent.model.context import context_fields, readable
+from bot.agent.model.context import context_fields, readable_messages
 from bot.agent.model.specs import EFFORTS, ModelSpec
 from bot.core.exchange import MOST_TOKENS
 from bot.core.transcript import Json
-from bot.ports import ModelRequest
+from bot.ports import ModelRequest, Replay
 
 MARK: Final[Json] = {"type": "ephemeral"}
 TAIL_MARKS: Final = 2
@@ -21,6 +21,8 @@ _CHOOSING: Final = frozenset({"main", "subagent"})
 """The roles whose effort a project may choose."""
 _UNMARKABLE: Final = frozenset({"thinking", "redacted_thinking"})
 _THINKING_BUDGET: Final = 8_000
+INTERLEAVED: Final = "interleaved-thinking-2025-05-14"
+BINDING: Final = "thinking-binding-controls-2026-08-01"
 _LEAST_THINKING: Final = 1_024
 """The smallest budget that the API takes."""
 
@@ -34,7 +36,7 @@ def parameters(
     """
     if request.role == "light":
         return _light(request, spec, cap=cap, extra=extra)
-    request = replace(request, messages=readable(request.messages, spec))
+    request = replace(request, messages=readable_messages(request, spec))
     wanted = MOST_TOKENS[request.role]
     limit = min(wanted, spec.max_output, cap or wanted)
     built: dict[str, Any] = {
@@ -43,8 +45,9 @@ def parameters(
         "system": marked_last(request.system),
         "tools": _tools(request.tools, spec),
         "messages": marked(request.messages),
-        **_thinking(spec, request.role, limit),
     }
+    if (thinking := _thinking(spec, request, limit)) is not None:
+        built["thinking"] = thinking
     if spec.efforts:
         built["output_config"] = {"effort": _effort(request, spec)}
     if request.schema is not None and spec.structured:
@@ -53,7 +56,7 @@ def parameters(
     if request.user_id:
         built["metadata"] = {"user_id": request.user_id}
     fields, betas = context_fields(request, spec)
-    if betas:
+    if betas := (*betas, *_thinking_betas(spec, thinking)):
         built["extra_headers"] = {"anthropic-beta": ",".join(betas)}
     if fields or extra:
         built["extra_body"] = {**fields, **(extra or {})}
@@ -124,13 +127,29 @@ def _blocks(message: Json) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _thinking(spec: ModelSpec, role: str, max_tokens: int) -> dict[str, Any]:
-    """Choose the thinking form: summaries are asked for, since text between tool calls comes as thinking now."""
-    budget = _LEAST_THINKING if role == "restricted" else _THINKING_BUDGET
+def _thinking(spec: ModelSpec, request: ModelRequest, max_tokens: int) -> Json | None:
+    """Choose the thinking form: summaries are asked for, since text between tool calls comes as thinking now.
+
+    A model with a budget wants each turn that calls tools to begin with its thinking: where that is left out it does
+    not think. https://platform.claude.com/docs/en/build-with-claude/extended-thinking
+    """
+    budget = _LEAST_THINKING if request.role == "restricted" else _THINKING_BUDGET
     match spec.thinking:
+        case "adaptive" if spec.drops and request.replay is Replay.MATCHING:
+            binding = {"prefix_mismatch_behavior": "drop_block"}
+            return {"type": "adaptive", "display": "summarized", "block_binding": binding}
         case "adaptive":
-            return {"thinking": {"type": "adaptive", "display": "summarized"}}
-        case "budget" if max_tokens > budget:
-            return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+            return {"type": "adaptive", "display": "summarized"}
+        case "budget" if max_tokens > budget and request.replay is not Replay.NONE:
+            return {"type": "enabled", "budget_tokens": budget}
         case _:
-            return {}
+            return None
+
+
+def _thinking_betas(spec: ModelSpec, thinking: Json | None) -> tuple[str, ...]:
+    """Name the betas that a form of thinking needs."""
+    if thinking is None:
+        return ()
+    if thinking["type"] == "enabled" and spec.interleaves:
+        return (INTERLEAVED,)
+    return (BINDING,) if "block_binding" in thinking else ()

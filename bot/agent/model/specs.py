@@ -1,7 +1,8 @@
 """The ModelSpec table: what each model is, costs and accepts (M12).
 
 Source: the models and pricing pages of the Messages API documentation, as of 2026-11; prices in US dollars for a
-million tokens. An id that is not in the table is sent as it is, with the plainest request and no price.
+million tokens. An id that is not in the table is sent as it is, with the plainest request and no price. Retired models
+(claude-mythos-preview, on 2026-06-30) are not in the table.
 """
 
 import re
@@ -51,34 +52,52 @@ class ModelSpec:
     efforts: tuple[str, ...] = EFFORTS
     min_cache: int = 1024
     """The shortest prefix, in tokens, that is cached."""
-    summarizes: bool = False
+    summarizes: bool = True
     """Whether it makes a signed summary of a conversation on demand (C3)."""
     clears: bool = True
     """Whether old tool results can be cleared by the service (C2)."""
     structured: bool = True
     """Whether it takes strict tools and a schema for its answer (M5)."""
+    interleaves: bool = False
+    """Whether it thinks between tool calls only when a beta asks for it; with adaptive thinking it always does."""
+    drops: bool = False
+    """Whether the service can drop thinking whose prefix has changed, instead of refusing the request."""
 
 
 _HAIKU_LONG = Prices(0.50, 2.50, 0.625, 1.00, 0.05)
-_FABLE = Prices(10, 50, 12.50, 20, 0.25)
+_FABLE_5 = Prices(10, 50, 12.50, 20, 1)
+_FABLE_5_1 = Prices(10, 50, 12.50, 20, 0.25)
+_FABLE_5_2 = Prices(8, 40, 10, 16, 0.20)
 _OPUS = Prices(5, 25, 6.25, 10, 0.50)
 _SONNET = Prices(3, 15, 3.75, 6, 0.30)
 _NO_XHIGH = ("low", "medium", "high", "max")
-_BUDGET = {"window": 200_000, "max_output": 64_000, "thinking": "budget", "may_disable": True, "efforts": ()}
+_BUDGET = {
+    "window": 200_000,
+    "max_output": 64_000,
+    "thinking": "budget",
+    "may_disable": True,
+    "efforts": (),
+    "summarizes": False,
+    "interleaves": True,
+}
 
 _SPECS = (
-    ModelSpec("claude-opus-5-5", prices=Prices(4, 20, 5, 8, 0.20), min_cache=512, summarizes=True),
-    ModelSpec("claude-sonnet-5-5", prices=Prices(2, 10, 2.50, 4, 0.10), min_cache=512),
+    ModelSpec("claude-opus-5-5", prices=Prices(4, 20, 5, 8, 0.20), min_cache=512, drops=True),
+    ModelSpec("claude-sonnet-5-5", prices=Prices(2, 10, 2.50, 4, 0.10), min_cache=512, drops=True),
     ModelSpec(
         "claude-haiku-5-5",
         prices=Prices(0.10, 0.50, 0.125, 0.20, 0.01, threshold=100_000, above=_HAIKU_LONG),
         may_disable=True,
         min_cache=512,
+        drops=True,
     ),
-    ModelSpec("claude-fable-5-2", min_cache=512, summarizes=True),
-    ModelSpec("claude-fable-5-1", prices=_FABLE, min_cache=512, summarizes=True),
-    ModelSpec("claude-mythos-5-2", min_cache=512),
-    ModelSpec("claude-mythos-5-1", prices=_FABLE, min_cache=512),
+    ModelSpec("claude-fable-5-2", prices=_FABLE_5_2, min_cache=512, drops=True),
+    ModelSpec("claude-fable-5-1", prices=_FABLE_5_1, min_cache=512, drops=True),
+    ModelSpec("claude-fable-5", prices=_FABLE_5, min_cache=512),
+    # Mythos 5.2 is sold by invitation, and its prices are not published.
+    ModelSpec("claude-mythos-5-2", min_cache=512, drops=True),
+    ModelSpec("claude-mythos-5-1", prices=_FABLE_5_1, min_cache=512, drops=True),
+    ModelSpec("claude-mythos-5", prices=_FABLE_5, min_cache=512),
     ModelSpec("claude-opus-5", prices=_OPUS, may_disable=True, min_cache=512),
     ModelSpec("claude-sonnet-5", prices=Prices(2, 10, 2.50, 4, 0.20), may_disable=True),
     ModelSpec("claude-opus-4-8", prices=_OPUS, may_disable=True),
@@ -118,6 +137,7 @@ def resolve(name: str) -> ModelSpec:
         efforts=(),
         clears=False,
         structured=False,
+        summarizes=False,
     )
 
 

@@ -120,7 +120,7 @@ def summary_error(body: Json, model: Model) -> ApiError | None:
             place = f"messages.{index}.content.{position}"
             if (index, position) != (0, 0):
                 return invalid(f"{place}: a compaction block comes first", code="compaction_block_misplaced")
-            if not model.preserved_thinking:
+            if not model.compacts:
                 return invalid(f"{place}: a signed compaction block is not supported for this model")
             if open_seal(block["signature"], str(block.get("content"))) is None:
                 return invalid(f"{place}: Invalid `signature` in compaction", code="compaction_signature_invalid")

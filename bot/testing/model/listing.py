@@ -13,8 +13,18 @@ from bot.testing.model.wire import Json
 THINKING_FORMS = ("adaptive", "between_tools", "disabled", "enabled")
 
 
-def model_info(model: Model) -> Json:
-    """One model as the API describes it."""
+COMPACTION_BETA = "compact-2026-09-04"
+
+
+def model_info(model: Model, betas: str = "") -> Json:
+    """One model as the API describes it to a request with these betas.
+
+    Compaction is told of where its beta is named: https://platform.claude.com/docs/en/api/beta/models/retrieve
+    """
+    capabilities = _capabilities(model)
+    if COMPACTION_BETA in betas:
+        summarize = {"supported": model.compacts}
+        capabilities["compaction"] = {**summarize, "summarize": summarize}
     words = model.id.removeprefix("claude-").split("-")
     return {
         "type": "model",
@@ -27,13 +37,13 @@ def model_info(model: Model) -> Json:
         "line": model.line,
         "max_input_tokens": model.window,
         "max_tokens": model.max_output,
-        "capabilities": _capabilities(model),
+        "capabilities": capabilities,
     }
 
 
-def model_list(models: Mapping[str, Model]) -> Json:
+def model_list(models: Mapping[str, Model], betas: str = "") -> Json:
     """All models on one page."""
-    data = [model_info(model) for model in models.values()]
+    data = [model_info(model, betas) for model in models.values()]
     return {"data": data, "has_more": False, "first_id": data[0]["id"], "last_id": data[-1]["id"]}
 
 
@@ -45,7 +55,6 @@ def _capabilities(model: Model) -> Json:
     plain = ("batch", "citations", "code_execution", "image_input", "pdf_input", "structured_outputs")
     return {
         **dict.fromkeys(plain, yes),
-        "compaction": {"supported": model.preserved_thinking, "summarize": yes if model.preserved_thinking else no},
         "context_management": {"supported": True, **edits},
         "effort": {"supported": bool(model.efforts), **effort},
         "server_tools": {"supported": True, "code_execution": yes, "web_search": yes},

@@ -46,6 +46,8 @@ class Model:
     forced_tool_choice: bool = True
     system_messages: bool = True
     preserved_thinking: bool = False
+    compacts: bool = True
+    """Whether it makes signed summaries on demand."""
     prefill: bool = False
     shows_thinking: bool = False
     long_prompt: tuple[int, Prices] | None = None
@@ -97,6 +99,8 @@ FABLE_5_1 = Model(
     forced_tool_choice=False,
     preserved_thinking=True,
 )
+FABLE_5_2 = replace(FABLE_5_1, id="claude-fable-5-2", prices=Prices(8, 40, 10, 16, 0.20))
+FABLE_5 = replace(FABLE_5_1, id="claude-fable-5", prices=Prices(10, 50, 12.50, 20, 1), preserved_thinking=False)
 OPUS_5 = Model("claude-opus-5", Prices(5, 25, 6.25, 10, 0.50), OPTIONAL)
 SONNET_5 = Model("claude-sonnet-5", Prices(2, 10, 2.50, 4, 0.20), OPTIONAL, min_cache=1024, system_messages=False)
 OPUS_4_8 = replace(OPUS_5, id="claude-opus-4-8", default_thinking="disabled", min_cache=1024)
@@ -117,6 +121,7 @@ HAIKU_4_5 = Model(
     system_messages=False,
     prefill=True,
     shows_thinking=True,
+    compacts=False,
 )
 SONNET_4_5 = replace(HAIKU_4_5, id="claude-sonnet-4-5", prices=Prices(3, 15, 3.75, 6, 0.30), min_cache=1024)
 OPUS_4_5 = replace(
@@ -124,13 +129,15 @@ OPUS_4_5 = replace(
 )
 
 _LISTED = (
-    replace(FABLE_5_1, id="claude-fable-5-2"),
-    replace(FABLE_5_1, id="claude-mythos-5-2"),
+    FABLE_5_2,
+    replace(FABLE_5_2, id="claude-mythos-5-2"),
     HAIKU_5_5,
     SONNET_5_5,
     FABLE_5_1,
     OPUS_5_5,
     replace(FABLE_5_1, id="claude-mythos-5-1"),
+    FABLE_5,
+    replace(FABLE_5, id="claude-mythos-5"),
     SONNET_5,
     OPUS_5,
     OPUS_4_8,

@@ -80,6 +80,8 @@ class Fault:
     error_code: str | None = None
     page: bytes = b""
     """What stands for the answer's body, or for an event of the stream: bytes that are none of the API's."""
+    should_retry: bool | None = None
+    """The header x-should-retry, where it is sent."""
     ping_every: float = 0.0
     error_type: str = "overloaded_error"
     seconds: float = 0.0
@@ -88,10 +90,16 @@ class Fault:
 
     @staticmethod
     def status(
-        code: int, *, retry_after: float | None = None, error_code: str | None = None, page: bytes = b""
+        code: int,
+        *,
+        retry_after: float | None = None,
+        error_code: str | None = None,
+        page: bytes = b"",
+        should_retry: bool | None = None,
     ) -> Fault:
         """An error with this HTTP status; `page` is sent in its place, as a proxy would that stands between."""
-        return Fault("status", code=code, retry_after=retry_after, error_code=error_code, page=page)
+        made = Fault("status", code=code, error_code=error_code, page=page)
+        return replace(made, retry_after=retry_after, should_retry=should_retry)
 
     @staticmethod
     def error_event(error_type: str = "overloaded_error", *, reply: Reply | None = None, after: int = 4) -> Fault:

@@ -45,6 +45,8 @@ class Refusal:
     retry_after: float | None = None
     page: bytes = b""
     """A page of HTML in its place."""
+    should_retry: bool | None = None
+    """The header x-should-retry, where it is sent."""
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Sends it, as an ASGI application."""
@@ -54,6 +56,8 @@ class Refusal:
         headers = {"content-type": kind, "content-length": str(len(data))}
         if self.retry_after is not None:
             headers["retry-after"] = f"{self.retry_after:g}"
+        if self.should_retry is not None:
+            headers["x-should-retry"] = str(self.should_retry).lower()
         await _start(send, self.error.status, headers, request_id=request_id)
         await send({"type": "http.response.body", "body": data})
 

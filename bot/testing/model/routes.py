@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bot.testing.model.error import ApiError
+from bot.testing.model.lesser import unknown_part
 from bot.testing.model.listing import model_info, model_list
 from bot.testing.model.responses import Plain, Refusal, Response
 
@@ -32,12 +33,10 @@ def application(model: ScriptedModel) -> Starlette:
         return model.exchange(await request.body(), dict(request.headers))
 
     async def listed(request: Request) -> Response:
-        return _authorized(model, request) or Plain(model_list(model.models))
+        return _refused(model, request) or Plain(model_list(model.models, _betas(request)))
 
     async def one(request: Request) -> Response:
-        found = model.models.get(request.path_params["id"])
-        missing = Refusal(ApiError(404, f"model: {request.path_params['id']}"))
-        return _authorized(model, request) or (Plain(model_info(found)) if found is not None else missing)
+        return _refused(model, request) or _one(model, request)
 
     async def unknown(request: Request, _: Exception) -> StarletteResponse:
         return Refusal(ApiError(404, f"Not found: {request.url.path}"))  # type: ignore[return-value]
@@ -56,11 +55,24 @@ def application(model: ScriptedModel) -> Starlette:
     return Starlette(routes=routes, exception_handlers={404: unknown, ClientDisconnect: _gone, Exception: broken})
 
 
+def _one(model: ScriptedModel, request: Request) -> Plain | Refusal:
+    found = model.models.get(request.path_params["id"])
+    if found is None:
+        return Refusal(ApiError(404, f"model: {request.path_params['id']}"))
+    return Plain(model_info(found, _betas(request)))
+
+
+def _betas(request: Request) -> str:
+    return request.headers.get("anthropic-beta", "")
+
+
 async def _gone(_: Request, error: Exception) -> StarletteResponse:
     """Whoever was cut off in the middle of a request is no fault of this server; nobody reads the answer."""
     return Refusal(ApiError(400, f"the request broke off: {error!r}"))  # type: ignore[return-value]
 
 
-def _authorized(model: ScriptedModel, request: Request) -> Refusal | None:
-    checked = model.opened(b"{}", dict(request.headers))
-    return Refusal(checked) if isinstance(checked, ApiError) else None
+def _refused(model: ScriptedModel, request: Request) -> Refusal | None:
+    headers = dict(request.headers)
+    checked = model.opened(b"{}", headers)
+    error = checked if isinstance(checked, ApiError) else unknown_part(headers, {}, model.lacks)
+    return Refusal(error) if error is not None else None

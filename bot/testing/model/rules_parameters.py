@@ -226,7 +226,7 @@ def compaction(subject: Subject) -> Iterator[Finding]:
         yield "compaction: cannot be combined with `output_config.format`"
     if (subject.body.get("tool_choice") or {}).get("type") in {"any", "tool"}:
         yield "compaction: cannot be combined with a `tool_choice` that forces tool use"
-    if not subject.model.preserved_thinking:
+    if not subject.model.compacts:
         yield "compaction: not supported for this model"
     if any(block["type"] == "tool_use" for block in blocks(subject.messages[-1]["content"])):
         yield invalid("compaction: the last turn has calls without results", code="compaction_incomplete_turn")

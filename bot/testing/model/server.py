@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,6 +20,7 @@ from bot.testing.host import hosted
 from bot.testing.model.answer import Admitted
 from bot.testing.model.error import TYPES, ApiError
 from bot.testing.model.identity import Federation
+from bot.testing.model.lesser import unknown_part
 from bot.testing.model.models import MODELS, Model
 from bot.testing.model.reply import Fault, Policy, Reply, stop
 from bot.testing.model.request import ModelRequest
@@ -35,7 +36,7 @@ class ScriptedModel:
     """A Messages API on 127.0.0.1 whose model is a policy; `with ScriptedModel(policy) as model: model.base_url`.
 
     `latency` is the seconds before each answer begins; `clock` gives the seconds that cache lifetimes count by;
-    `models` is the table that is served.
+    `models` is the table that is served; `lacks` names what this server does not know of the API.
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class ScriptedModel:
         latency: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         models: Mapping[str, Model] = MODELS,
+        lacks: Collection[str] = (),
     ) -> None:
         self.models = models
+        self.lacks = frozenset(lacks)
         self._policy, self._latency = policy, latency
         self.federation = Federation(clock)
         self._service = Service(models, clock)
@@ -95,6 +98,8 @@ class ScriptedModel:
         if isinstance(request, ApiError):
             return self._refuse(request)
         self._requests.append(request)
+        if (error := unknown_part(headers, request.body, self.lacks)) is not None:
+            return self._refuse(error)
         admitted = self._service.admit(request)
         if isinstance(admitted, ApiError):
             return self._refuse(admitted)
@@ -155,7 +160,7 @@ class ScriptedModel:
     async def _fail(self, fault: Fault, admitted: Admitted, request: ModelRequest) -> Response:
         if fault.kind == "status":
             error = ApiError(fault.code, f"scripted {fault.code}", code=fault.error_code)
-            return Refusal(error, fault.retry_after, fault.page)
+            return Refusal(error, fault.retry_after, fault.page, fault.should_retry)
         if fault.kind == "error_event" and not request.stream:
             status = next((code for code, name in TYPES.items() if name == fault.error_type), 500)
             return Refusal(ApiError(status, "scripted error", fault.error_type))

@@ -50,6 +50,34 @@ def test_a_spend_limit_is_final() -> None:
     assert not status_failure(200, "invalid_request_error", "?", {}).retryable
 
 
+RAMP = "Usage grows too fast (ramp_limit_exceeded)"
+
+
+@pytest.mark.req("M9")
+@pytest.mark.parametrize(
+    ("status", "text", "headers", "retryable", "mend"),
+    (
+        (529, "overloaded", {"x-should-retry": "false"}, False, "trying again does not help"),
+        (500, "odd", {"x-should-retry": "false"}, False, "trying again does not help"),
+        (401, "no key", {"x-should-retry": "false"}, False, "check ANTHROPIC_API_KEY"),
+        (400, "odd", {"x-should-retry": "true"}, True, ""),
+        (429, "slow down", {"x-should-retry": "true"}, True, ""),
+        (429, RAMP, {}, False, "ramp limit"),
+        (429, "w" * 1000 + RAMP, {}, False, "ramp limit"),
+        (429, RAMP, {"retry-after": "3600"}, False, "ramp limit"),
+        (429, RAMP, {"x-should-retry": "true"}, False, "ramp limit"),
+        (429, RAMP, {"retry-after": "7"}, True, "ramp limit"),
+    ),
+)
+def test_the_server_knows_best_whether_to_try_again(
+    status: int, text: str, headers: dict[str, str], retryable: bool, mend: str
+) -> None:
+    """x-should-retry outranks the status; a ramp limit is waited for only as long as the server names, in a minute."""
+    found = status_failure(status, "", text, headers)
+    assert found.retryable is retryable
+    assert mend in found.mend
+
+
 @pytest.mark.req("M10", "M12")
 def test_a_context_that_is_too_full_is_told_from_other_mistakes() -> None:
     """In the words of the service and of other servers that speak its API: the history is shortened then; nothing

@@ -77,6 +77,8 @@ def test_the_table_is_the_vendor_s() -> None:
         assert (spec.window, spec.max_output, spec.min_cache) == (theirs.window, theirs.max_output, theirs.min_cache)
         assert set(spec.efforts) <= set(theirs.efforts)
         assert spec.may_disable is ("disabled" in theirs.thinking)
+        assert spec.drops is theirs.preserved_thinking
+        assert (spec.prices is None) is (spec.id == "claude-mythos-5-2"), "its prices are not published"
         if spec.prices is not None:
             mine, their = spec.prices, theirs.prices
             assert (mine.input, mine.output, mine.read) == (their.input, their.output, their.read)
@@ -96,6 +98,8 @@ COSTS = [
     ("claude-haiku-5-5", Usage(1, 1000, 100_000), 0.0000005 + 0.0025 + 0.005),
     ("claude-haiku-5-5", Usage(0, 0, 50_000, 60_000), 0.0025 + 0.0375),
     ("claude-fable-5-1", Usage(0, 0, 1_000_000), 0.25),
+    ("claude-fable-5", Usage(0, 0, 1_000_000), 1.0),
+    ("claude-fable-5-2", Usage(1000, 1000), 0.048),
     ("claude-haiku-4-5", Usage(10, 10, 10, 10), 0.0000735),
     ("claude-haiku-5-5", Usage(1000, searches=3), 0.0301),
     ("claude-opus-5-5", Usage(), 0.0),
@@ -123,7 +127,7 @@ def test_costs_agree_with_the_vendor(spec: Any, fresh: int, out: int, read: int,
 
 
 @pytest.mark.req("M12")
-@pytest.mark.parametrize("model", ("claude-opus-9", "claude-fable-5-2", "gpt", ""))
+@pytest.mark.parametrize("model", ("claude-opus-9", "claude-mythos-5-2", "gpt", ""))
 def test_a_model_without_prices_has_no_cost(model: str) -> None:
     """Unknown is None, never a guess and never zero."""
     assert cost_usd(resolve(model), Usage(1, 1)) is None
@@ -350,7 +354,7 @@ async def test_the_table_agrees_with_what_the_service_tells(room: Open, model: s
     assert (told.window, told.max_output, told.prices) == (table.window, table.max_output, table.prices)
     assert set(table.efforts) <= set(told.efforts)
     assert told.thinking == table.thinking
-    assert r.model.abilities(model).summarizes == told.summarizes == MODELS[model].preserved_thinking
+    assert r.model.abilities(model).summarizes == told.summarizes == MODELS[model].compacts == table.summarizes
 
 
 @pytest.mark.req("M6", "M12")

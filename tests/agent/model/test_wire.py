@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from bot.agent.model.answer import Answer, Malformed, whole
 from bot.agent.model.client import AnthropicModel, Patience
+from bot.agent.model.connection import timeout
+from bot.agent.relay import Idle, within
 from bot.ports import Completed, ModelRequest, Notice
 from bot.testing.host import hosted
 from bot.testing.model.reply import Fault, Reply, Text, say, sequence
@@ -31,7 +34,11 @@ ANSWER: tuple[dict[str, Any], ...] = (
 
 
 async def lingering(scope: Any, receive: Any, send: Any) -> None:
-    """A server that sends its answer and then neither says more nor ends."""
+    """A server that sends its answer and then neither says more nor ends; it knows nothing of models."""
+    if scope["path"] != "/v1/messages":
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+        return
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
     for event in ANSWER:
         data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
@@ -70,6 +77,22 @@ async def test_pings_alone_keep_no_stream_alive(room: Open) -> None:
     events = await stream(r.model, ModelRequest(**ASKED))
     assert len(of(events, Notice)) == 1
     assert [request.stream for request in r.api.requests] == [True, False]
+
+
+@pytest.mark.req("M7")
+async def test_the_first_byte_may_take_longer_than_any_other() -> None:
+    """A long prompt is read before anything comes of it; once something has come, silence is borne half as long."""
+
+    async def late() -> AsyncIterator[str]:
+        await asyncio.sleep(0.05)
+        yield "first"
+        await asyncio.sleep(3600)
+
+    source = within(late(), 3600, idle=0.001, first=3600)
+    assert await anext(source) == "first"
+    with pytest.raises(Idle):
+        await anext(source)
+    assert timeout(Patience().silence).read == 180
 
 
 @pytest.mark.req("M11")

@@ -65,7 +65,7 @@ ROWS: dict[str, tuple[Json, Json, str, tuple[str, ...]]] = {
     ),
     "a summary by some models": (
         body(compaction=WISH),
-        body(OPUS_5, compaction=WISH),
+        body("claude-haiku-4-5", compaction=WISH),
         "compaction: not supported for this model",
         (SUMMARIZE,),
     ),

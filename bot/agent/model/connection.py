@@ -1,0 +1,166 @@
+"""Connection: the one path by which requests reach a server through the vendor's library (M7, M9).
+
+Anthropic's own client, and those of the library that keep its paths (AnthropicAWS, Mantle, Foundry, Google Cloud),
+send the bytes that they are handed: request N is a prefix of request N+1, and messages go out as they were stored (M3).
+The clients of Bedrock's InvokeModel and of Vertex rewrite the body, so they are handed a dictionary and serialize it;
+what a message says stays the same. Measured with anthropic 2.12.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import quote
+
+from bot.agent.model.answer import parsed
+from bot.agent.model.body import body
+from bot.agent.model.failures import ErrorEvent
+from bot.agent.model.identity import WorkloadIdentity
+from bot.agent.relay import closing, within
+from bot.core.errors import Misconfigured
+from bot.core.transcript import Json
+from bot.ports import ModelRequest
+
+if TYPE_CHECKING:
+    from anthropic import (
+        AsyncAnthropic,
+        AsyncAnthropicBedrock,
+        AsyncAnthropicVertex,
+        AsyncStream,
+        RequestOptions,
+        Timeout,
+    )
+
+    Client: TypeAlias = AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicVertex
+
+PATH: Final = "/v1/messages"
+MODELS: Final = "/v1/models"
+WHOLE_ANSWER: Final = 600.0
+"""Seconds that an answer may take that does not stream."""
+FIRST_BYTE: Final = 2
+"""The first byte may take so many times longer than any other: a long prompt that is not cached is read before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request as it goes out: the fields of its body, its betas, and the request that knows its stored bytes."""
+
+    fields: Mapping[str, Any]
+    betas: tuple[str, ...]
+    request: ModelRequest
+
+
+@dataclass(slots=True)
+class Connection:
+    """Sends calls through one client of the library, which is imported and made when it is first needed."""
+
+    connect: "Callable[[], Client]"
+    rewrites: bool = False
+    """Whether the client rewrites bodies, and needs them as dictionaries: Bedrock's InvokeModel, and Vertex."""
+    _client: "Client | None" = None
+    _making: Lock = field(default_factory=Lock)
+
+    async def whole(self, call: Call) -> bytes:
+        """Make a call that does not stream; returns the body of the answer."""
+        import httpx2
+
+        client = await self._ready()
+        options: RequestOptions = {**_options(call.betas), "timeout": WHOLE_ANSWER}
+        response: httpx2.Response = await client.post(
+            PATH, cast_to=httpx2.Response, options=options, **self._sent(call)
+        )
+        return response.content
+
+    async def events(self, call: Call, silence: float, hear: Callable[[], None]) -> AsyncIterator[Json]:
+        """Yield the raw events of a stream, without pings; raises ErrorEvent for one that says what went wrong.
+
+        Raises TimeoutError after `silence` seconds without an event; `hear` is called at each, and pings count.
+        """
+        client = await self._ready()
+        from anthropic import AsyncStream
+
+        kind = AsyncStream[object]
+        stream = await client.post(
+            PATH, cast_to=object, options=_options(call.betas), stream=True, stream_cls=kind, **self._sent(call)
+        )
+        pieces = within(self._pieces(stream), math.inf, idle=silence, first=FIRST_BYTE * silence)
+        async with stream, closing(pieces):
+            async for event in pieces:
+                hear()
+                if event is None:
+                    continue
+                if event.get("type") == "error":
+                    raise ErrorEvent(event.get("error"))
+                yield event
+
+    async def model(self, ident: str, betas: tuple[str, ...]) -> Json:
+        """Return what the server tells about a model. https://platform.claude.com/docs/en/api/beta/models/retrieve"""
+        import httpx2
+
+        client = await self._ready()
+        path = f"{MODELS}/{quote(ident, safe='')}"
+        response = await client.get(path, cast_to=httpx2.Response, options=_options(betas))
+        return parsed(response.content)
+
+    def open(self) -> "Client":
+        """Import the library and make the client, unless that is done; blocks, and may be called from any thread."""
+        with self._making:
+            made = self._client or self.connect()
+            self._client = made
+        return made
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def _ready(self) -> "Client":
+        return await asyncio.to_thread(self.open) if self._client is None else self._client
+
+    def _sent(self, call: Call) -> dict[str, Any]:
+        return {"body": dict(call.fields)} if self.rewrites else {"content": body(call.fields, call.request)}
+
+    async def _pieces(self, stream: "AsyncStream[object]") -> AsyncIterator[Json | None]:
+        """Yield each event, None for a ping; a client that rewrites has a framing of its own, and hides pings."""
+        if self.rewrites:
+            async for event in stream:
+                yield event if isinstance(event, dict) else None
+            return
+        async with closing(stream.raw_events(stream.response)) as pieces:
+            async for sse in pieces:
+                yield parsed(sse.data) if sse.data and sse.event != "ping" else None
+
+
+def direct(api_key: str, base_url: str | None, identity: WorkloadIdentity | None, silence: float) -> Connection:
+    """Return a connection to Anthropic, or to any server of its API, with a key or else as the workload (M12)."""
+
+    def connect() -> "AsyncAnthropic":
+        from anthropic import AsyncAnthropic, CredentialsError
+
+        if not (api_key or identity):
+            raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend="set it")
+        try:
+            return AsyncAnthropic(
+                api_key=api_key or None,
+                credentials=identity.credentials() if identity and not api_key else None,
+                base_url=base_url,
+                max_retries=0,
+                timeout=timeout(silence),
+            )
+        except CredentialsError as error:
+            raise Misconfigured(str(error), where="ANTHROPIC_BASE_URL", mend="use https") from error
+
+    return Connection(connect)
+
+
+def timeout(silence: float) -> "Timeout":
+    """Return the limits of a client in seconds, for a stream that may be silent for so long once it has begun."""
+    import httpx2
+
+    return httpx2.Timeout(600, connect=10, read=FIRST_BYTE * silence, pool=60)
+
+
+def _options(betas: tuple[str, ...]) -> "RequestOptions":
+    return {"headers": {"anthropic-beta": ",".join(betas)}} if betas else {}
