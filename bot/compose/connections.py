@@ -105,7 +105,9 @@ class Connections:
             known = Reached(at, self._door_of(installation, credentials), credentials)
             url = at.clone_url(self.settings.github.server_url)
             forever = f"{self.settings.github.server_url}#{number}"
-            known.remote = RemoteRepository(url, known.newest, route=self._route(url), known_as=forever)
+            known.remote = RemoteRepository(
+                url, known.newest, route=self._route(url), known_as=forever, wait=self.clock.sleep
+            )
             scratch = self.settings.data_dir / "state" / f"{number}.git"
             known.refs = ThreadRefs(Remote(url, environment=known.remote.environment), scratch, self.clock)
             self._reached[installation, at.path] = known

@@ -4,10 +4,12 @@ Nothing of the caller's environment reaches git but what the caller names (G1); 
 """
 
 import os
+import select
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,23 +54,38 @@ class Plumbing:
     seconds: float = 120.0
     """How long one command may take before everything that it started is ended."""
 
-    def run(self, *arguments: str, stdin: bytes = b"") -> Ran:
-        """Run one git command to its end; raises Transient when it takes too long."""
+    def run(self, *arguments: str, stdin: bytes = b"", opening: bytes = b"") -> Ran:
+        """Run one git command to its end; raises Transient when it takes too long.
+
+        Where there is an `opening`, it is sent first, and `stdin` only if git answers it with an empty line.
+        """
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+        return self._end([_git(), "--git-dir", str(self.directory), *settings, *arguments], stdin, opening)
+
+    def serve(self, command: str, *, stdin: bytes) -> Ran:
+        """Run the shell command that serves a repository, in version 2 of git's protocol, and talk to it."""
+        return self._end(["sh", "-c", command], stdin, b"", {"GIT_PROTOCOL": "version=2"})
+
+    def _end(
+        self, command: Sequence[str], stdin: bytes, opening: bytes, environment: Mapping[str, str] | None = None
+    ) -> Ran:
+        """Run a command to its end, and end all that it started when it takes too long."""
         with subprocess.Popen(
-            [_git(), "--git-dir", str(self.directory), *settings, *arguments],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=_environment() | dict(self.environment()),
+            env={**_environment(), **self.environment(), **(environment or {})},
             start_new_session=True,
         ) as process:
             try:
+                if opening and not _is_open(process, opening, self.seconds):
+                    stdin = b""
                 out, err = process.communicate(stdin, timeout=self.seconds)
             except BaseException as error:
                 os.killpg(process.pid, signal.SIGKILL)
                 if isinstance(error, subprocess.TimeoutExpired):
-                    raise Transient("git took too long", where=arguments[0], mend="try again") from error
+                    raise Transient("git took too long", where=command[-1], mend="try again") from error
                 raise
         return Ran(process.returncode, out, err)
 
@@ -78,6 +95,20 @@ class Plumbing:
         if ran.code:
             raise Transient(f"git {arguments[0]} failed", where=str(self.directory), mend=ran.reason)
         return ran.out
+
+
+def _is_open(process: subprocess.Popen[bytes], opening: bytes, seconds: float) -> bool:
+    """Send the first words to a process that reads ahead, and return whether it answers with an empty line."""
+    if process.stdin is None or process.stdout is None:
+        return False
+    with suppress(BrokenPipeError):
+        process.stdin.write(opening)
+        process.stdin.flush()
+    answered = select.poll()
+    answered.register(process.stdout, select.POLLIN)
+    if not answered.poll(seconds * 1000):
+        raise subprocess.TimeoutExpired(process.args, seconds)
+    return os.read(process.stdout.fileno(), 1) == b"\n"
 
 
 def _git() -> str:

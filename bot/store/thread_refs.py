@@ -7,33 +7,37 @@ A thread's ref points to a chain of commits; each adds files and changes none. R
 - Git works in a bare scratch repository of ours. It is a cache: whoever deletes it loses nothing.
 """
 
+import asyncio
 import fcntl
 import math
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from threading import Thread
+from typing import Final, TypeAlias, TypeVar
 
+from bot.core import transport
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.names import CommitId, ThreadNumber, thread_ref
 from bot.ports import Clock
 from bot.store.plumbing import Plumbing
+from bot.store.pushes import Pushes
+from bot.store.ref_listing import list_refs
 
-PAUSES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)
+PAUSES: Final = (1.0, 2.0, 4.0, 8.0)
 """Seconds between attempts at one change: an attempt fails where somebody else's went through, or holds the lock."""
+
+T = TypeVar("T")
 
 _COMMITTER = "Plangate <plangate@localhost>"
 _NUMBERED = re.compile(r"refs/plangate/threads/(0|[1-9][0-9]{0,17})")
-_REJECTED = re.compile(r"^!\t\S+\t\[(?:remote )?rejected\] ?(.*)$", re.MULTILINE)
 _THREAD_LIMIT = 10**18
 _FEW = 8
 """Threads that are fetched whole without asking first how old they are."""
-_SHA256_DIGITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,11 @@ class Remote:
     """Gives the variables that carry credentials or proxies to git; asked at each command, since tokens expire."""
 
     def checked(self) -> str:
-        """Give the location as git is to be told it: never an option, a path made absolute."""
+        """Return the location as git is to be told it: an http(s) URL or an absolute path, never an option."""
         if self.location.startswith("-"):
             raise Refused("a remote may not start with '-'", where=self.location, mend="give a URL or a path")
+        if "://" in self.location and not self.location.startswith(("https://", "http://")):
+            raise Refused("this remote is no http(s) URL", where=self.location, mend="give such a URL, or a path")
         return self.location if "://" in self.location else str(Path(self.location).absolute())
 
 
@@ -76,20 +82,20 @@ class ThreadRefs:
     def __init__(self, remote: Remote, scratch: Path, clock: Clock) -> None:
         self._remote = remote.checked()
         self._upload = [f"--upload-pack={remote.upload_pack}"] if remote.upload_pack else []
-        self._receive = [f"--receive-pack={remote.receive_pack}"] if remote.receive_pack else []
+        self._upload_pack = remote.upload_pack or "git upload-pack"
         self._scratch = scratch.absolute()
-        self._git = Plumbing(self._scratch, remote.environment)
+        self.git = Plumbing(self._scratch, remote.environment)
+        self.pushes = Pushes(self.git, self._remote, remote.receive_pack)
         self._clock = clock
         self._seen: dict[ThreadNumber, Tip] = {}
         self._dates: dict[CommitId, int] = {}
-        self._format = "sha1"
         self.head: CommitId | None = None
         """Where the remote's default branch was when its refs were listed last."""
 
     def look(self, thread: ThreadNumber) -> Tip:
         """See what the remote holds for a thread now."""
         ref = _ref(thread)
-        commit = self._list(ref, "HEAD").get(ref)  # HEAD tells the object format where the thread is new
+        commit = self._list(ref, "HEAD").get(ref)
         seen = self._seen.get(thread)
         if seen is None or seen.commit != commit:
             if commit:
@@ -104,7 +110,7 @@ class ThreadRefs:
     def moved(self, thread: ThreadNumber) -> datetime:
         """Give the time at which what was last seen of a thread was written, by the clock of whoever wrote it."""
         commit = self.last_seen(thread).commit
-        seconds = self._git.ask("show", "--no-patch", "--format=%ct", commit) if commit else b"0"
+        seconds = self.git.ask("show", "--no-patch", "--format=%ct", commit) if commit else b"0"
         return datetime.fromtimestamp(int(seconds), UTC)
 
     def threads(self) -> tuple[ThreadNumber, ...]:
@@ -123,7 +129,7 @@ class ThreadRefs:
         wanted = {thread: at for thread, at in unseen.items() if known.get(at, math.inf) >= moment.timestamp()}
         if wanted:
             self._bring({_ref(thread): commit for thread, commit in wanted.items()})
-        known |= _dates(self._git, [commit for commit in found.values() if commit not in known])
+        known |= _dates(self.git, [commit for commit in found.values() if commit not in known])
         self._dates = {commit: known[commit] for commit in found.values()}
         recent = tuple(thread for thread, commit in found.items() if known[commit] >= moment.timestamp())
         for thread in recent:
@@ -134,14 +140,15 @@ class ThreadRefs:
     def _far_dates(self, commits: Iterable[CommitId]) -> dict[CommitId, int]:
         """Tell when commits of the remote were written: they come here alone, without any file, and go again."""
         with TemporaryDirectory() as folder:
-            git = Plumbing(Path(folder), self._git.environment)
-            git.ask("init", "--quiet", "--bare", "--template=", f"--object-format={self._format}")
-            _fetch(git, self._remote, commits, "--depth=1", "--filter=tree:0", *self._upload)
-            return _dates(git, commits)
+            git = Plumbing(Path(folder), self.git.environment)
+            git.ask("init", "--quiet", "--bare", "--template=", "--object-format=sha1")
+            wanted = tuple(commits)
+            self._retry(lambda: _fetch(git, self._remote, wanted, "--depth=1", "--filter=tree:0", *self._upload))
+            return _dates(git, wanted)
 
     def _threads(self) -> dict[ThreadNumber, CommitId]:
         """List the threads and where each is, in order."""
-        listed = self._list("refs/plangate/threads/*", "HEAD").items()
+        listed = self._list("refs/plangate/threads/", "HEAD").items()
         found = {ThreadNumber(int(match[1])): commit for ref, commit in listed if (match := _NUMBERED.fullmatch(ref))}
         for thread, tip in tuple(self._seen.items()):
             if found.get(thread) != tip.commit:
@@ -153,7 +160,7 @@ class ThreadRefs:
         if not blobs:
             return []
         try:
-            return _batch(self._git.ask("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in blobs).encode()))
+            return _batch(self.git.ask("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in blobs).encode()))
         except Transient:
             self._seen.clear()  # the scratch repository is gone: the next look fetches again
             raise
@@ -165,46 +172,67 @@ class ThreadRefs:
         when the remote never took it (nothing written, the reason named) or when its answer was lost (unknown).
         """
         tip, refused = self.last_seen(thread), ""
-        for pause in PAUSES:
-            files = change(tip)
+        files = change(tip)
+        for pause in (*PAUSES, 0.0):
             if not files:
                 return tip
             built, refused = self._offer(thread, tip, files, note=note)
             if not refused:
                 self._seen[thread] = built
                 return built
-            time.sleep(pause)
             tip = self.look(thread)
             if tip.commit == built.commit:  # git sent it twice, and was told that its own first push was faster
                 return built
+            files = change(tip)  # raises at once where the newer tip leaves nothing to try again
+            if "declined" in refused:
+                break
+            self._wait(pause)
         raise Transient("the remote did not take the change", where=_ref(thread), mend=refused)
 
     def _offer(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:
         """Build a tip and push it: ("" for accepted, else why not); whatever fails, the next look is a real one."""
         try:
             built = self._build(_ref(thread), tip, files, note=note)
-            return built, self._push(_ref(thread), tip, built)
+            return built, self.pushes.push(_ref(thread), tip.commit or "", built.commit or "")
         except PlangateError:
             self._seen.pop(thread, None)
             raise
 
-    def _list(self, *patterns: str) -> dict[str, CommitId]:
-        """Ask the remote for its refs: name -> commit."""
-        out = self._git.ask("ls-remote", *self._upload, self._remote, *patterns).decode("utf-8", "replace")
-        refs = {name: CommitId(commit) for commit, _, name in (line.partition("\t") for line in out.splitlines())}
+    def _list(self, *prefixes: str) -> dict[str, CommitId]:
+        """Return the remote's refs whose names begin so: name -> commit."""
+        refs = self._retry(lambda: list_refs(self.git, self._remote, self._upload_pack, *prefixes))
         self.head = refs.get("HEAD")
-        if any(len(commit) == _SHA256_DIGITS for commit in refs.values()):
-            self._format = "sha256"
         return refs
 
     def _bring(self, commits: Mapping[str, CommitId]) -> None:
         """Bring commits here, each to its ref."""
-        with self._scratch_alone(*commits):
-            _fetch(self._git, self._remote, (f"+{commit}:{ref}" for ref, commit in commits.items()), *self._upload)
+
+        def bring() -> None:
+            with self._scratch_alone(*commits):
+                _fetch(self.git, self._remote, (f"+{commit}:{ref}" for ref, commit in commits.items()), *self._upload)
+
+        self._retry(bring)
+
+    def _retry(self, read: Callable[[], T]) -> T:
+        """Read from the remote, some seconds later again where it failed in passing; raises what the last try did."""
+        for pause in transport.PAUSES:
+            try:
+                return read()
+            except Transient as error:
+                if not transport.is_passing(error.mend):
+                    raise
+            self._wait(pause)
+        return read()
+
+    def _wait(self, seconds: float) -> None:
+        """Wait by the clock, which belongs to an event loop: from whatever thread this is."""
+        waiting = Thread(target=asyncio.run, args=(self._clock.sleep(seconds),))
+        waiting.start()
+        waiting.join()
 
     def _tip(self, commit: CommitId) -> Tip:
         """List the files of a commit that is here."""
-        listed = self._git.ask("ls-tree", "-r", "-z", commit).decode("utf-8", "surrogateescape")
+        listed = self.git.ask("ls-tree", "-r", "-z", commit).decode("utf-8", "surrogateescape")
         heads = (line.split("\t", 1) for line in listed.split("\0") if line)
         return Tip(commit, {path: head.split(" ")[2] for head, path in heads})
 
@@ -213,23 +241,9 @@ class ThreadRefs:
         stream = _stream(ref, tip, files, when=int(self._clock.now().timestamp()), note=note)
         with self._scratch_alone(ref):
             # --force: the scratch repository's own ref only notes what is at hand, and may point anywhere
-            imported = self._git.ask("fast-import", "--quiet", "--done", "--force", stdin=stream)
+            imported = self.git.ask("fast-import", "--quiet", "--done", "--force", stdin=stream)
         made = imported.decode().split()
         return Tip(CommitId(made[-1]), {**tip.files, **dict(zip(files, made, strict=False))})
-
-    def _push(self, ref: str, tip: Tip, built: Tip) -> str:
-        """Push a commit if the ref is still at the tip: "" when accepted, else the remote's reason for refusing."""
-        lease = f"--force-with-lease={ref}:{tip.commit or ''}"
-        options = ("--porcelain", "--no-verify", lease, *self._receive)
-        ran = self._git.run("push", *options, self._remote, f"{built.commit}:{ref}")
-        if ran.code == 0:
-            return ""
-        # https://git-scm.com/docs/git-push#_output: "[remote failure]" means that the remote did not say.
-        if refusal := _REJECTED.search(ran.out.decode("utf-8", "replace")):
-            return refusal.group(1)
-        if ran.reason.endswith("error: 403"):
-            raise Transient("the server lets this token write nothing", where=ref, mend="give it contents: write")
-        raise Transient("no answer to a push: it may have arrived", where=ref, mend=ran.reason)
 
     @contextmanager
     def _scratch_alone(self, *refs: str) -> Iterator[None]:
@@ -239,7 +253,7 @@ class ThreadRefs:
             fcntl.flock(lock, fcntl.LOCK_EX)
             whole = self._scratch / "plangate"
             if not whole.exists():
-                self._git.ask("init", "--quiet", "--bare", "--template=", f"--object-format={self._format}")
+                self.git.ask("init", "--quiet", "--bare", "--template=", "--object-format=sha1")
                 whole.touch()
             for ref in refs:
                 (self._scratch / f"{ref}.lock").unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.core import transport
 from bot.core.errors import Conflict, Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import CommitId, is_commit
 from bot.workspace import partial, run, upkeep
@@ -190,6 +191,15 @@ class Mirror:
         return partial.REMOTE if self.partial else self.source.location
 
     async def _ask(self, *arguments: str, before: tuple[str, ...] = (), stdin: bytes = b"") -> run.Answer:
+        """Run one fetch, some seconds later again where it failed in passing."""
+        for pause in transport.PAUSES:
+            answer = await self._ask_once(*arguments, before=before, stdin=stdin)
+            if answer.code == 0 or not transport.is_passing(answer.error):
+                return answer
+            await self.source.wait(pause)
+        return await self._ask_once(*arguments, before=before, stdin=stdin)
+
+    async def _ask_once(self, *arguments: str, before: tuple[str, ...], stdin: bytes) -> run.Answer:
         """Run one fetch; what reads a person's own repository runs in a sandbox."""
         source = self.source
         through = (f"--upload-pack={source.upload_pack}",) if source.upload_pack else ()

@@ -7,9 +7,10 @@ Rules
 - Plain HTTP is for this machine alone: a server that is simulated.
 """
 
+import asyncio
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
@@ -63,6 +64,8 @@ class RemoteRepository:
     route: Route = Route()
     known_as: str = ""
     """What names it where its URL may change; "" where it cannot."""
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits so many seconds before something is asked again."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)

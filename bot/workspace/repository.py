@@ -4,8 +4,9 @@ Its configuration, hooks and attributes are not ours: every git that runs in it 
 network and keys, where its hooks are switched off as well (security.md, G1).
 """
 
+import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -103,6 +104,11 @@ class LocalRepository:
     def receive_pack(self) -> str:
         """The command line, for git's ``--receive-pack``, that writes to this repository in a sandbox."""
         return self._command("receive-pack", writable=True)
+
+    @property
+    def wait(self) -> Callable[[float], Awaitable[None]]:
+        """Waits by the machine's clock."""
+        return asyncio.sleep
 
     def settings(self) -> Mapping[str, str]:
         """Let git talk to a repository by its path, which takes no credentials."""

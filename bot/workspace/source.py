@@ -1,6 +1,6 @@
 """The repository that is worked on, as git reaches it: a person's own on this machine, or one on a server."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 
@@ -34,6 +34,10 @@ class Source(Protocol):
     @property
     def receive_pack(self) -> str | None:
         """The command line for git's ``--receive-pack``; None where a server runs it."""
+
+    @property
+    def wait(self) -> Callable[[float], Awaitable[None]]:
+        """Waits so many seconds, before something is asked again."""
 
     def settings(self) -> Mapping[str, str]:
         """Give git's settings for one command that talks to it: the protocol, and what tells the server who we are.

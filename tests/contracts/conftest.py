@@ -11,7 +11,7 @@ import pytest
 from bot.ports import Clock
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.workspace.remote import RemoteRepository
-from tests.contracts.smart_http import served
+from tests.contracts.smart_http import Site, served
 
 TOKEN = "ghs_of_the_contracts"
 
@@ -21,6 +21,7 @@ class StandingClock:
 
     def __init__(self) -> None:
         self.at = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
+        self.waited: list[float] = []
 
     def now(self) -> datetime:
         return self.at
@@ -29,7 +30,8 @@ class StandingClock:
         return 0.0
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for nothing."""
+        """Note how long somebody wants to wait, and let them go on."""
+        self.waited.append(seconds)
 
 
 @pytest.fixture
@@ -48,11 +50,17 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def http(repository: Path) -> Iterator[Remote]:
-    """That repository on a real server, for those who have the token."""
+def site(repository: Path) -> Iterator[Site]:
+    """A real server that has it, for those who have the token."""
     with served(repository.parent, TOKEN) as site:
-        source = RemoteRepository(site.url(repository.name), lambda: TOKEN)
-        yield Remote(source.location, environment=source.environment)
+        yield site
+
+
+@pytest.fixture
+def http(repository: Path, site: Site) -> Remote:
+    """That repository on the server."""
+    source = RemoteRepository(site.url(repository.name), lambda: TOKEN)
+    return Remote(source.location, environment=source.environment)
 
 
 @pytest.fixture

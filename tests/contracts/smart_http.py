@@ -23,6 +23,10 @@ class Site:
     port: int = 0
     seen: list[tuple[str, str]] = field(default_factory=list)
     """Path and token of each request; "" for none."""
+    sent: int = 0
+    """Bytes of all answers."""
+    broken: int = 0
+    """How many of the next requests are answered with 502."""
     heard: Callable[[bytes], None] = lambda _: None
     """Hears the body of each request before it is served."""
     argv_with_token: list[str] = field(default_factory=list)
@@ -76,7 +80,10 @@ class SmartHttp(BaseHTTPRequestHandler):
         self.site.seen.append((self.path, token))
         self.site.heard(body)
         first, _, rest = self.path[1:].partition("/")
-        if first in self.site.moved:
+        if self.site.broken:
+            self.site.broken -= 1
+            self._answer(502, [], b"")
+        elif first in self.site.moved:
             self._answer(301, [["Location", f"/{self.site.moved[first]}/{rest}"]], b"")
         elif token not in self.site.tokens:
             self._answer(401, [["WWW-Authenticate", 'Basic realm="git"']], b"")
@@ -114,6 +121,7 @@ class SmartHttp(BaseHTTPRequestHandler):
         self._answer(next((int(value[:3]) for name, value in fields if name == "Status"), 200), fields, content)
 
     def _answer(self, status: int, fields: list[list[str]], content: bytes) -> None:
+        self.site.sent += len(content)
         self.send_response(status)
         for name, value in fields:
             self.send_header(name, value)

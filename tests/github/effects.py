@@ -294,7 +294,7 @@ EFFECTS: Final = {
     "pull request": Effect("POST */pulls", "bot/github/pulls.py:_made:post", a_pull_request, once=True),
     "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_attended:post", labels),
     "reviewers": Effect("POST */requested_reviewers", "bot/github/pulls.py:_attended:post", reviewers),
-    "journal": Effect(PUSH, "bot/store/thread_refs.py:_push:push", an_entry, JOURNAL),
+    "journal": Effect(PUSH, "bot/store/pushes.py:_push:push", an_entry, JOURNAL),
     "branch": Effect(PUSH, "bot/workspace/publish.py:_pushed:push", None, BRANCH),
     "token": Effect("POST */access_tokens", "bot/github/tokens.py:_make:post", a_token),
     "revocation": Effect("DELETE /installation/token", "bot/github/tokens.py:revoke:delete", a_revocation),

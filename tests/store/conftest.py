@@ -75,14 +75,9 @@ def repository(tmp_path: Path) -> Repository:
     return made(tmp_path / "remote.git")
 
 
-@pytest.fixture
-def sha256_repository(tmp_path: Path) -> Repository:
-    return made(tmp_path / "sha256.git", "--object-format=sha256")
-
-
-def made(path: Path, *options: str) -> Repository:
+def made(path: Path) -> Repository:
     """Make a bare repository with one commit."""
-    subprocess.run(["git", "init", "--quiet", "--bare", *options, str(path)], check=True, env=os.environ)
+    subprocess.run(["git", "init", "--quiet", "--bare", str(path)], check=True, env=os.environ)
     repository = Repository(path)
     repository.git("fast-import", "--quiet", stdin="commit refs/heads/master\ncommitter A <a@b> 0 +0000\ndata 0\n")
     return repository

@@ -275,6 +275,7 @@ from bot.store.thread_refs import Remote, ThreadRefs
 
 class Clock:
     def now(self): return datetime.now(UTC)
+    async def sleep(self, seconds): await asyncio.sleep(0.01)
 
 name, remote, scratch = sys.argv[1:]
 journal = GitJournal(ThreadRefs(Remote(remote), Path(scratch), Clock()), 9, key=StateKey(b"k" * 32), clock=Clock())

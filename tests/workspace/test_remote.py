@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bot.core import transport
 from bot.core.errors import Conflict, Misconfigured, Refused, Transient
 from bot.core.names import CommitId
 from bot.ports import Access
+from bot.testing.github.bare import Bare
 from bot.workspace.mirror import Mirror
 from bot.workspace.remote import RemoteRepository, Route
 from bot.workspace.workspace import GitWorkspace
@@ -246,12 +248,44 @@ async def test_unknown_repository(site: Site, repository: Repository, tmp_path: 
         await Mirror.of(source, tmp_path / "mirrors").ensure(repository.head)
 
 
+class Waiting:
+    """Waits for nothing, and notes how long it should have."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
 async def test_server_is_down(bare: Repository, tmp_path: Path) -> None:
-    """A server that does not answer is worth another try."""
+    """A server that does not answer is asked again some seconds later, and is worth another look."""
     with served(tmp_path / "site", TOKEN) as site:
-        source = RemoteRepository(site.url(NAME), lambda: TOKEN)
+        source = RemoteRepository(site.url(NAME), lambda: TOKEN, wait=(waiting := Waiting()))
     with pytest.raises(Transient):
         await Mirror.of(source, tmp_path / "mirrors").head("main")
+    assert waiting.seconds == [*transport.PAUSES]
+
+
+async def test_server_fails_for_a_moment(site: Site, bare: Repository, tmp_path: Path) -> None:
+    """A fetch that was answered with 502 is made again, and nobody else has to."""
+    source = RemoteRepository(site.url(NAME), lambda: TOKEN, wait=(waiting := Waiting()))
+    site.broken = 1
+    assert await Mirror.of(source, tmp_path / "mirrors").head("main") == bare.head
+    assert waiting.seconds == [transport.PAUSES[0]]
+
+
+@pytest.mark.req("E2")
+async def test_pull_requests_cost_nothing(
+    remote: GitWorkspace, repository: Repository, bare: Repository, site: Site
+) -> None:
+    """Fetching a branch or a commit, and publishing, lists none of the pull requests that the repository had."""
+    pulls = Bare(bare.path)
+    pulls.pack_refs({f"refs/pull/{number}/head": bare.head for number in range(30_000)})
+    pulls.run("config", "receive.hideRefs", "refs/pull")  # as GitHub does
+    await remote.mirror.head("main")
+    await publish(remote, repository, write(new="x"))
+    assert site.sent < 10_000
 
 
 async def test_closed_workspace_lets_others_go_on(

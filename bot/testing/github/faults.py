@@ -70,6 +70,8 @@ class Logged:
     """The kind of credential: "installation", "personal", "job", "jwt", "anonymous"; "none" where refused."""
     cost: int = 0
     """GraphQL points."""
+    sent: int = 0
+    """Bytes of the answer."""
 
     @property
     def name(self) -> str:
@@ -205,6 +207,7 @@ class _Answer:
         async def watched(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.logged.status = message["status"]
+            self.logged.sent += len(message.get("body", b""))
             await send(message)
 
         await self.app(self.scope, self._receive, watched)

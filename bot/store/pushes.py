@@ -1,0 +1,97 @@
+"""Pushes of thread refs to one remote, one at a time: what comes while one is under way goes together in the next.
+
+GitHub recommends at most six pushes a minute to a repository; so threads that are worked on side by side share theirs.
+Each ref is compared and swapped by itself: one that is refused keeps no other from moving.
+https://docs.github.com/en/repositories/creating-and-managing-repositories/repository-limits
+"""
+
+import re
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+from bot.core.errors import PlangateError, Transient
+from bot.store.plumbing import Plumbing
+
+# https://git-scm.com/docs/git-push#_output; "[remote failure]" means that the remote did not say.
+_STATUS: Final = re.compile(r"^([ +\-*=!])\t\S*:(\S+)\t(.*)$", re.MULTILINE)
+_REJECTED: Final = re.compile(r"\[(?:remote )?rejected\] ?(.*)")
+
+
+@dataclass(slots=True, eq=False)
+class _Order:
+    """One ref that is to move, and what came of it: "" for moved, else why it was refused."""
+
+    ref: str
+    before: str
+    after: str
+    outcome: str | PlangateError | None = None
+
+
+@dataclass(slots=True)
+class Pushes:
+    """Pushes commits of a scratch repository; used from several threads."""
+
+    git: Plumbing
+    location: str
+    receive_pack: str | None = None
+    """The command that serves a repository given as path; None for git's own."""
+    _waiting: list[_Order] = field(default_factory=list)
+    _one: Lock = field(default_factory=Lock)
+    """Held by whoever pushes."""
+
+    @property
+    def waiting(self) -> int:
+        """How many refs wait for the push that is under way."""
+        return len(self._waiting)
+
+    def push(self, ref: str, before: str, after: str) -> str:
+        """Move a ref from a commit ("": it is not there yet) to another one.
+
+        Return "" when it moved, else the remote's reason for refusing. Raises Transient where the remote does not say
+        what became of it: it may have moved.
+        """
+        order = _Order(ref, before, after)
+        self._waiting.append(order)
+        with self._one:
+            while order.outcome is None:
+                self._push(self._next())
+        if isinstance(order.outcome, str):
+            return order.outcome
+        raise order.outcome
+
+    def _next(self) -> list[_Order]:
+        """Take what waits, of each ref the oldest order: one push moves a ref once."""
+        found: dict[str, _Order] = {}
+        for order in tuple(self._waiting):
+            if found.setdefault(order.ref, order) is order:
+                self._waiting.remove(order)
+        return list(found.values())
+
+    def _push(self, orders: list[_Order]) -> None:
+        """Push the orders together, and note what became of each."""
+        leases = [f"--force-with-lease={order.ref}:{order.before}" for order in orders]
+        through = [f"--receive-pack={self.receive_pack}"] if self.receive_pack else []
+        moves = [f"{order.after}:{order.ref}" for order in orders]
+        for order in orders:  # nobody waits for ever for what an error ends
+            order.outcome = Transient("a push was broken off: it may have arrived", where=order.ref, mend="look again")
+        try:
+            ran = self.git.run("push", "--porcelain", "--no-verify", *leases, *through, self.location, *moves)
+        except PlangateError as error:
+            for order in orders:
+                order.outcome = error
+            return
+        said = {ref: (sign, words) for sign, ref, words in _STATUS.findall(ran.out.decode("utf-8", "replace"))}
+        for order in orders:
+            order.outcome = _outcome(order.ref, *said.get(order.ref, ("!", "")), code=ran.code, reason=ran.reason)
+
+
+def _outcome(ref: str, sign: str, words: str, *, code: int, reason: str) -> str | PlangateError:
+    """Return what became of one ref: "" for moved, else the reason of its refusal, or the error where none is known."""
+    if code == 0 or sign != "!":
+        return ""
+    if refusal := _REJECTED.match(words):
+        return refusal.group(1) or "rejected"
+    if reason.endswith("error: 403"):
+        return Transient("the server lets this token write nothing", where=ref, mend="give it contents: write")
+    return Transient("no answer to a push: it may have arrived", where=ref, mend=reason)

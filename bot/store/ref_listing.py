@@ -1,0 +1,92 @@
+"""Lists the refs of a remote by prefix, so that what it costs does not grow with the repository's other refs.
+
+`git ls-remote PATTERN` has the server send every ref and picks from them itself: 2 MB a call where there were 30,000
+pull requests. Git's wire protocol, version 2, has the server pick by prefix; this asks for that in git's own words, by
+way of git's own transports, so that proxies, certificates and credentials are those of every other command.
+https://git-scm.com/docs/protocol-v2#_ls_refs
+https://git-scm.com/docs/gitremote-helpers#_commands (stateless-connect)
+"""
+
+from collections.abc import Iterator
+from shlex import quote
+from urllib.parse import urlsplit
+
+from bot.core.errors import Transient
+from bot.core.names import CommitId
+from bot.store.plumbing import Plumbing, Ran
+
+_CONNECT = b"stateless-connect git-upload-pack\n"
+_FLUSH, _DELIMITER = b"0000", b"0001"
+_LENGTH = 4
+_SMALLEST = 4
+"""The length of an empty packet; smaller ones are marks."""
+
+
+def list_refs(git: Plumbing, location: str, upload_pack: str, *prefixes: str) -> dict[str, CommitId]:
+    """Return the refs of a remote whose full names begin with one of the prefixes: name -> commit.
+
+    `location` is a URL or a path; `upload_pack` is the command that serves a path. Raises Transient with git's reason.
+    """
+    request = _request(prefixes)
+    if "://" in location:
+        ran = git.run(f"remote-{urlsplit(location).scheme}", location, location, opening=_CONNECT, stdin=request)
+    else:
+        ran = git.serve(f"{upload_pack} {quote(location)}", stdin=request)
+    capabilities, *answers = _sections(ran)
+    if capabilities[:1] != [b"version 2"] or not answers:
+        mend = ran.reason if ran.code else "use a server that speaks version 2 of git's protocol (git 2.18 or newer)"
+        raise Transient("the refs cannot be listed", where=location, mend=mend)
+    return dict(map(_ref, answers[0]))
+
+
+def _request(prefixes: tuple[str, ...]) -> bytes:
+    """Write the request as packets."""
+    head = (b"command=ls-refs\n", b"agent=plangate\n", b"object-format=sha1\n")
+    return b"".join(
+        (
+            *map(_packet, head),
+            _DELIMITER,
+            *(_packet(f"ref-prefix {prefix}\n".encode()) for prefix in prefixes),
+            _FLUSH,
+        )
+    )
+
+
+def _packet(content: bytes) -> bytes:
+    return b"%04x%b" % (len(content) + _LENGTH, content)
+
+
+def _ref(line: bytes) -> tuple[str, CommitId]:
+    """Read one line of the answer: ``<id> <name>``, and attributes that were not asked for."""
+    commit, name, *_ = line.decode("utf-8", "replace").split(" ")
+    return name, CommitId(commit)
+
+
+def _sections(ran: Ran) -> list[list[bytes]]:
+    """Split what the server sent into its parts: the lines before each flush packet; a part cut short is left out."""
+    parts: list[list[bytes]] = []
+    lines: list[bytes] = []
+    for packet in _packets(ran.out):
+        if packet is not None:
+            lines.append(packet.removesuffix(b"\n"))
+        else:
+            parts.append(lines)
+            lines = []
+    return parts or [[]]
+
+
+def _packets(out: bytes) -> Iterator[bytes | None]:
+    """Yield the packets of an answer, None for a flush packet, as far as they are whole."""
+    at = 0
+    while at + _LENGTH <= len(out):
+        try:
+            size = int(out[at : at + _LENGTH], 16)
+        except ValueError:
+            return
+        if size == 0:
+            yield None
+        elif size >= _SMALLEST and at + size <= len(out):
+            yield out[at + _LENGTH : at + size]
+        elif size >= _SMALLEST:
+            return
+        at += max(size, _LENGTH)
