@@ -114,7 +114,7 @@ class GitHubHost:
     async def left(self, address: ThreadAddress, run: str) -> bool:
         """Tell whether the job of another run that was at a thread must be gone; False where that is not known.
 
-        A job that works saves what it has every half minute, between two steps; what it cannot tell GitHub's answer
+        A job that works saves what it has every minute, between two steps; what it cannot tell GitHub's answer
         does, and where that cannot be had (a 403), a thread that stands still for STILL is nobody's.
         """
         at = repository.Address(address.owner, address.name)

@@ -18,7 +18,7 @@ from bot.core.gate import AT_WORK, ON_ENTER, Effect, Move, Stage
 from bot.workflow import approving, asking, executing, intake, noticing, planning, proposing, publishing, telling
 from bot.workflow.closing import book_stopped
 from bot.workflow.desk import Desk, Done
-from bot.workflow.ledger import append, current, take_over
+from bot.workflow.ledger import append, current, settle, take_over
 from bot.workflow.record import Record
 from bot.workflow.sessions import session_of
 from bot.workflow.spending import estimated, move_if_spent
@@ -58,6 +58,7 @@ async def look(desk: Desk) -> Record:
             record = await intake.take_kept(desk, record)
         if desk.orders.refusal:
             record = await noticing.refusal(desk, record)
+        record = await settle(desk, record)
     except (PlangateError, asyncio.CancelledError):
         with suppress(PlangateError):  # what ended the look is told; the disk may be gone before the next one (L9)
             await desk.world.transcripts.save()
@@ -85,7 +86,7 @@ async def _listened(desk: Desk) -> Record:
         stop = await approving.move_if_stopped(desk, record)
     elif record.stage is Stage.PLANNING:
         stop = await planning.move_if_stopped(desk, record)
-    record = record if stop is None else await append(desk, record, stop)
+    record = await (settle(desk, record) if stop is None else append(desk, record, stop))
     intake.all_heard(desk)
     return record
 
@@ -107,12 +108,15 @@ async def _carried_on(desk: Desk, record: Record) -> Record:
     while (effect := ON_ENTER.get(record.stage)) is not None:
         if effect not in _WAITING:  # nobody is at what waits for people
             record = await take_over(desk, record)
+        if effect in _SPENDING:  # which takes long
+            record = await settle(desk, record)
         done = await _performed(desk, record, effect)
         if done is not None:
             record = await append(desk, record, done)
             if done.move in _ANSWERED:
                 record = await _heard(desk)  # what was said beside the answer has waited for it
             continue
+        record = await settle(desk, record)
         after = await current(desk)
         before, record = record, after
         if after.thread == before.thread:

@@ -22,7 +22,7 @@ from bot.core.transcript import Json
 from bot.core.turn import Sign, Turn
 from bot.workflow.asking import waits_for
 from bot.workflow.desk import Desk, Done, working_mode
-from bot.workflow.ledger import append, note
+from bot.workflow.ledger import append, defer, settle
 from bot.workflow.quota import over_quota
 from bot.workflow.record import HEARD, Record, renewed, taken
 from bot.workflow.rights import may_ask, may_command
@@ -51,10 +51,10 @@ async def take_in(desk: Desk, record: Record) -> Record:
         elif turn.role is not None and not _may_speak(desk, record, turn):
             left.append(await _refused(desk, record, told, left))
         elif turn.role is not None:
-            record, left = await note(desk, record, HEARD, *left), []
+            record, left = defer(desk, record, HEARD, *left), []
             record = await _take(desk, record, told)
             waiting += [turn] if turn.key not in record.seen else []
-    record = await note(desk, record, HEARD, *left)
+    record = defer(desk, record, HEARD, *left)
     if desk.orders.same_session and not turns and record.stage in _INTERRUPTED:
         record = await append(desk, record, Done(_again(record)))
     return record
@@ -252,9 +252,12 @@ def _reply(verb: Verb, record: Record, *, mention: str, allowed: bool) -> str:
 
 
 async def _heard(desk: Desk, record: Record, turn: Turn, *, owes: str = "", **facts: str | float) -> Record:
-    """Journal a turn that moves nothing, with the answer that it is owed."""
-    body: Json = taken(turn) | facts
-    return await note(desk, record, HEARD, body | {"owes": owes} if owes else body)
+    """Journal a turn that moves nothing, with the answer that it is owed; what is owed is on record before it is told.
+
+    One that is owed nothing goes with what comes next, such as the decision that it is.
+    """
+    heard = defer(desk, record, HEARD, taken(turn) | facts | ({"owes": owes} if owes else {}))
+    return await settle(desk, heard) if owes else heard
 
 
 def _again(record: Record) -> Move:

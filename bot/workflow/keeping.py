@@ -20,7 +20,7 @@ from bot.ports import Access, Checkout, Toolhost
 from bot.workflow.desk import Desk
 from bot.workflow.record import Record
 
-SECONDS: Final = 30.0
+SECONDS: Final = 60.0
 """The least time between two savings of a session."""
 SHARE: Final = 10
 """A session spends at most one part in so many of its time on saving."""

@@ -1,4 +1,9 @@
-"""Writing to the journal: each move is checked against the gate before it is appended, at the position it expects."""
+"""Writing to the journal: each move is checked against the gate before it is appended, at the position it expects.
+
+Each write is a push. What only notes what is known from elsewhere, such as that a comment was posted, may be deferred:
+it goes with the next entry, and is settled before work that takes long and at the end of a look. A process that dies
+before loses it as if it had died before it noted it: what it tells of is looked up again, and not done twice (E1).
+"""
 
 from dataclasses import replace
 from typing import Final
@@ -7,6 +12,7 @@ from bot.agent.modes import Mode
 from bot.core.errors import Conflict
 from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, Event, Move, Stage, step
 from bot.core.transcript import Json
+from bot.ports import Entry
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.record import TAKEN, Record, replayed
 
@@ -39,16 +45,14 @@ async def append(desk: Desk, record: Record, done: Done) -> Record:
         try:
             return await _write(desk, record, (str(done.move), body | _mode_change(desk, record, after.stage, body)))
         except Conflict:
-            later = await current(desk)
+            later = await _read_on(desk, record)
             if (
                 ask is None
                 or replace(later.thread, kept=record.thread.kept) != record.thread
-                or later.position == record.position
+                or later.written == record.written
             ):
                 raise
-            if done.move in _OF_PLANNING and any(
-                entry.kind == Move.NOTED for entry in later.entries[record.position :]
-            ):
+            if done.move in _OF_PLANNING and any(entry.kind == Move.NOTED for entry in later.entries[record.written :]):
                 return later  # something was added that the planner may not know: it is asked again
             record = later
 
@@ -79,15 +83,36 @@ async def moved(desk: Desk, record: Record) -> bool:
 
 async def note(desk: Desk, record: Record, kind: str, *bodies: Json) -> Record:
     """Journal what is no move, wherever the journal is by now and all at once, but for what it says already."""
-    while new := [(kind, body) for body in bodies if not _said(record, body)]:
+    return await settle(desk, defer(desk, record, kind, *bodies))
+
+
+def defer(desk: Desk, record: Record, kind: str, *bodies: Json) -> Record:
+    """Return the record with what is no move, but for what it says already: it is journaled with the next entry."""
+    new = [body for body in bodies if not _said(record, body)]
+    now = desk.world.clock.now()
+    entries = (*record.entries, *(Entry(n, now, kind, body) for n, body in enumerate(new, start=record.position + 1)))
+    return replace(replayed(entries), deferred=record.deferred + len(new))
+
+
+async def settle(desk: Desk, record: Record) -> Record:
+    """Journal what was deferred, wherever the journal is by now, but for what it says already."""
+    while record.deferred:
         try:
-            return await _write(desk, record, *new)
+            return await _write(desk, record)
         except Conflict:
-            later = await current(desk)
-            if later.position == record.position:
+            later = await _read_on(desk, record)
+            if later.written == record.written:
                 raise
             record = later
     return record
+
+
+async def _read_on(desk: Desk, record: Record) -> Record:
+    """Read the thread again; what was deferred stays so, but for what the journal says by now."""
+    later = await current(desk)
+    for entry in record.entries[record.written :]:
+        later = defer(desk, later, entry.kind, entry.body)
+    return later
 
 
 def _mode_change(desk: Desk, record: Record, stage: Stage, body: Json) -> Json:
@@ -113,7 +138,9 @@ def _said(record: Record, body: Json) -> bool:
 
 
 async def _write(desk: Desk, record: Record, *new: tuple[str, Json]) -> Record:
-    await desk.journal.append(desk.place.thread, record.position, new)
+    """Append entries, after those that were deferred."""
+    deferred = ((entry.kind, entry.body) for entry in record.entries[record.written :])
+    await desk.journal.append(desk.place.thread, record.written, [*deferred, *new])
     written = replayed(await desk.journal.known(desk.place.thread))
     if desk.held:
         desk.held[:] = [written]

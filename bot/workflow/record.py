@@ -63,6 +63,13 @@ class Record:
     entries: tuple[Entry, ...] = field(default=())
     voided: int = 0
     """The request that took the force of a plan that may be shown, until another plan is shown; 0 for none."""
+    deferred: int = 0
+    """How many of the newest entries the journal does not have yet: they go with the next one that is written."""
+
+    @property
+    def written(self) -> int:
+        """How many of the entries the journal has."""
+        return self.position - self.deferred
 
     @property
     def stage(self) -> Stage:

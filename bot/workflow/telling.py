@@ -12,7 +12,7 @@ from bot.core.gate import Move
 from bot.ports import Entry
 from bot.workflow.closing import so_far
 from bot.workflow.desk import Desk
-from bot.workflow.ledger import note, take_over
+from bot.workflow.ledger import defer, take_over
 from bot.workflow.record import HEARD, TOLD, Record
 
 
@@ -29,11 +29,11 @@ async def outcomes(desk: Desk, record: Record) -> Record:
 
 
 async def _tell(desk: Desk, record: Record, debts: Iterable[Entry]) -> Record:
-    """Tell debts, oldest first, and record each as told; a crash in between tells nothing twice."""
+    """Tell debts, oldest first, and note each as told; a crash in between tells nothing twice: it is looked up (E1)."""
     for entry in debts:
         said = await so_far(desk, record) if entry.kind == Move.STOPPED else ""
         if reviews := entry.body.get("reviews"):
             await desk.dialogue.reply(reviews, reply_text.dealt_with(entry.body["commit"]), entry.n)
         await desk.dialogue.tell(f"{entry.body['owes']}\n\n{said}".rstrip(), entry.n)
-        record = await note(desk, record, TOLD, {"answers": entry.n})
+        record = defer(desk, record, TOLD, {"answers": entry.n})
     return record
