@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
+from bot.core import transport
 from bot.core.errors import PlangateError, Transient
 from bot.store.plumbing import Plumbing
 
@@ -82,16 +83,20 @@ class Pushes:
                 order.outcome = error
             return
         said = {ref: (sign, words) for sign, ref, words in _STATUS.findall(ran.out.decode("utf-8", "replace"))}
+        violation = transport.rule_violation(ran.err.decode("utf-8", "replace"))
         for order in orders:
-            order.outcome = _outcome(order.ref, *said.get(order.ref, ("!", "")), code=ran.code, reason=ran.reason)
+            sign, words = said.get(order.ref, ("!", ""))
+            refusal = _REJECTED.match(words)
+            if ran.code == 0 or sign != "!":
+                order.outcome = ""
+            elif refusal:
+                order.outcome = " ".join((refusal.group(1) or "rejected", violation)).rstrip()
+            else:
+                order.outcome = _unanswered(order.ref, ran.reason)
 
 
-def _outcome(ref: str, sign: str, words: str, *, code: int, reason: str) -> str | PlangateError:
-    """Return what became of one ref: "" for moved, else the reason of its refusal, or the error where none is known."""
-    if code == 0 or sign != "!":
-        return ""
-    if refusal := _REJECTED.match(words):
-        return refusal.group(1) or "rejected"
+def _unanswered(ref: str, reason: str) -> Transient:
+    """Return the error for a push of which the remote did not say what became of it."""
     if reason.endswith("error: 403"):
         return Transient("the server lets this token write nothing", where=ref, mend="give it contents: write")
     return Transient("no answer to a push: it may have arrived", where=ref, mend=reason)

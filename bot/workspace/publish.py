@@ -249,4 +249,5 @@ def _unpushed(location: str, order: CommitOrder, answer: run.Answer) -> Plangate
         return Refused(f"the branch cannot be made: {said}", where=order.branch, mend="rename the branch in its way")
     if "ermission denied" in said or "insufficient permission" in said or "Read-only file system" in said:
         return Refused(f"the repository cannot be written: {said}", where=location, mend="run as the user who owns it")
-    return refusal(location, said) or run.failed("push", location, answer)
+    every = f"{answer.out.decode(errors='replace')}\n{answer.error}"
+    return refusal(location, every) or run.failed("push", location, answer)

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
-from bot.core.errors import Misconfigured, PlangateError, Transient
+from bot.core import transport
+from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.workspace import run
 from bot.workspace.sandbox import FALLBACK
 
 _URL = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:/[A-Za-z0-9._~-]+)+")
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _LOOPBACK = frozenset({"127.0.0.1", "localhost"})
+
+_RULES = "let this bot bypass that rule, or change the rule"
 
 # What git and GitHub's servers say, what it means, and its cure.
 _REFUSALS = (
@@ -124,6 +127,11 @@ def refusal(location: str, said: str) -> PlangateError | None:
     if "could not read Username" in said or "Authentication failed" in said:
         # Transient: a token that was just made is not yet known everywhere.
         return Transient("the server does not take the token", where=location, mend="check that it is valid")
+    if words := transport.rule_violation(said):
+        if transport.is_secret_found(words):
+            mend = "use `revise` to have it taken out, or allow it where GitHub says so, and then use `retry`"
+            return Refused(f"GitHub's push protection found a secret: {words}", where=location, mend=mend)
+        return Misconfigured(f"the repository's rules refuse this push: {words}", where=location, mend=_RULES)
     for sign, what, mend in _REFUSALS:
         if sign in said:
             return Misconfigured(f"{what}: {short}", where=location, mend=mend)

@@ -221,6 +221,38 @@ async def test_server_refuses_the_push(
     assert said in str(caught.value)
 
 
+PUSH_PROTECTION = """error: GH013: Repository rule violations found for refs/heads/plangate/1-fix.
+
+- GITHUB PUSH PROTECTION
+  ——————————————————————————————
+    - Push cannot contain secrets
+      —— Stripe API Key ——————————
+        locations:
+          - commit: 8f8c7
+            path: config.py:3
+"""
+
+
+@pytest.mark.req("PR3", "X3")
+async def test_push_protection(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:
+    """Where GitHub's own search finds a secret, that is said, with GitHub's words on what and where, on one line."""
+    refuse_pushes(bare, PUSH_PROTECTION + "x" * 5_000)
+    with pytest.raises(Refused) as caught:
+        await publish(remote, repository, write(new="x"))
+    what = caught.value.what
+    assert what.startswith("GitHub's push protection found a secret: GH013: Repository rule violations found for")
+    assert "Push cannot contain secrets Stripe API Key locations: - commit: 8f8c7 path: config.py:3 xxx" in what
+    assert len(what) < 700
+    assert "revise" in caught.value.mend
+
+
+async def test_another_rule(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:
+    """Another rule of the repository is none about secrets."""
+    refuse_pushes(bare, "error: GH013: Repository rule violations found.\n- Commits must have verified signatures.")
+    with pytest.raises(Misconfigured, match=r"rules refuse this push: GH013: .* Commits must have verified signatures"):
+        await publish(remote, repository, write(new="x"))
+
+
 async def test_unknown_commit(mirror: Mirror) -> None:
     """A commit that the server does not have is named."""
     with pytest.raises(Misconfigured, match=r"has no commit 0+1"):

@@ -99,6 +99,8 @@ class Repository:
     archived: bool = False
     default_branch: str = "main"
     protected: frozenset[str] = frozenset()
+    push_protection: bool = False
+    """Whether pushes are searched for secrets."""
     """Branches that only admins may push to."""
     former: str = ""
     """The "owner/name" that it had before it was renamed: GraphQL follows it, git is redirected."""

@@ -28,12 +28,35 @@ while read -r old new ref; do
   esac
   case "$ref" in refs/heads/*|refs/tags/*) ;; *) continue ;; esac
   case "$new" in *[!0]*) ;; *) continue ;; esac
+  if test -n "$PUSH_PROTECTION"; then
+    found=$(git log --format=%H -G "$SECRETS" "$new" --not --all | head -n 1)
+    if test -n "$found"; then
+      file=$(git grep -n -m 1 -E "$SECRETS" "$found" | head -n 1 | cut -d: -f2,3)
+      printf "$PUSH_PROTECTION" "$ref" "$found" "$file" >&2
+      exit 1
+    fi
+  fi
   test -z "$NO_WORKFLOWS" && continue
   file=$(git log --format= --name-only "$new" --not --all -- .github/workflows | head -n 1)
   test -z "$file" && continue
   echo "refusing to allow $NO_WORKFLOWS to create or update workflow \\`$file\\` without $MISSING" >&2
   exit 1
 done
+"""
+SECRETS = "ghp_[0-9A-Za-z]{36}"
+# https://docs.github.com/en/code-security/secret-scanning/working-with-secret-scanning-and-push-protection/working-with-push-protection-from-the-command-line
+PUSH_PROTECTION = """error: GH013: Repository rule violations found for %s.
+
+- GITHUB PUSH PROTECTION
+  —————————————————————————————————————————
+    Resolve the following violations before pushing again
+
+    - Push cannot contain secrets
+
+     —— GitHub Personal Access Token ——————————————————
+      locations:
+        - commit: %s
+          path: %s
 """
 SERVICES = {"git-upload-pack": "read", "git-receive-pack": "write"}
 
@@ -122,6 +145,8 @@ def _environment(world: World, caller: Caller, repository: Repository, path: str
         "PATH_INFO": path,
         "REMOTE_USER": world.users[token.user].login if token else "",
         "PROTECTED": "" if admin else " ".join(f"refs/heads/{name}" for name in sorted(repository.protected)),
+        "PUSH_PROTECTION": PUSH_PROTECTION if repository.push_protection else "",
+        "SECRETS": SECRETS,
         "NO_WORKFLOWS": "" if free else "a GitHub App" if limited else "a Personal Access Token",
         "MISSING": "`workflows` permission" if limited else "`workflow` scope",
     }

@@ -83,6 +83,21 @@ def test_a_protected_branch_takes_pushes_of_admins_only(ground: Ground, tmp_path
     assert "GH006" in pushed(work, "one.txt", "refs/heads/main").stderr
 
 
+def test_a_push_is_searched_for_secrets(ground: Ground, tmp_path: Path) -> None:
+    """GH013, as GitHub says it, with the place, where a repository has push protection; else it goes through."""
+    work = cloned(ground, tmp_path, ground.token)
+    ground.github.world.change_repository(NAME, push_protection=True)
+    assert pushed(work, "one.txt").returncode == 0
+    (work / "two.txt").write_text(f"a\nghp_{'a1' * 18}\n")
+    git(work, "add", "two.txt")
+    git(work, "commit", "-m", "two")
+    refused = git(work, "push", "origin", "HEAD:refs/heads/topic")
+    assert "remote: error: GH013: Repository rule violations found for refs/heads/topic." in refused.stderr
+    assert "path: two.txt:2" in refused.stderr
+    ground.github.world.change_repository(NAME, push_protection=False)
+    assert git(work, "push", "origin", "HEAD:refs/heads/topic").returncode == 0
+
+
 def test_a_token_without_contents_reads_nothing(ground: Ground, tmp_path: Path) -> None:
     """The permission is needed for a clone as well."""
     token = installation_token(ground.github.world, ground.installation, permissions={"issues": "write"}).value
