@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.secrets.redaction import Redactor
-from bot.github.errors import BadToken, Limited, Missing, Unknown, Unprocessable
+from bot.github.errors import BadToken, Limited, Missing, TooMuch, Unknown, Unprocessable
 from bot.github.pace import Pace
 from bot.ports import Clock
 
@@ -51,6 +51,9 @@ _TELLING: Final = frozenset({200, 201})
 _GRAPHQL_REFUSALS: Final = frozenset(
     {"FORBIDDEN", "INSUFFICIENT_SCOPES", "UNPROCESSABLE", "SERVICE_UNAVAILABLE_FOR_TOKEN"}
 )
+_TIMEOUTS: Final = frozenset({502, 504})
+"""How GitHub ends a query that takes longer than 10 seconds; it takes further points for it."""
+_EXHAUSTED: Final = "RESOURCE_LIMITS_EXCEEDED"
 
 
 class Credentials(Protocol):
@@ -119,10 +122,15 @@ class Door:
         """Remove something; what is gone already raises Missing."""
         await self._send(_Request("DELETE", path, repeatable=True))
 
-    async def graphql(self, query: str, variables: Json, *, partial: bool = False) -> Json:
-        """Ask, and give the data. With `partial`, what was not found is null in it instead of an error."""
+    async def graphql(self, query: str, variables: Json, *, partial: bool = False, divisible: bool = False) -> Json:
+        """Ask, and give the data. With `partial`, what was not found is null in it instead of an error.
+
+        Raises TooMuch where GitHub says that the query exceeds its resources, and for one that can be divided
+        (`divisible`) at its first timeout: asking for less helps more than asking again.
+        """
         body = {"query": query, "variables": variables}
-        return _data(await self._send(_Request("POST", self.graphql_url, body=body, reads=True)), partial=partial)
+        request = _Request("POST", self.graphql_url, body=body, reads=True, divisible=divisible)
+        return _data(await self._send(request), partial=partial)
 
     async def node(self, query: str, variables: Json) -> Json:
         """Ask about a `node` that was there; null in the data only where it is missing for longer than reads lag."""
@@ -150,6 +158,8 @@ class Door:
             error = _error(answer, request.where, self.clock)
             if error is None:
                 return answer
+            if request.divisible and answer.status in _TIMEOUTS:
+                raise TooMuch(error.what, where=error.where, mend="ask for less at once")
             if isinstance(error, Limited):
                 self.pace.shut(error.seconds)
             renewed = isinstance(error, BadToken) and self.credentials.refused(token)
@@ -210,6 +220,7 @@ class _Request:
     body: Json | None = None
     reads: bool = False
     repeatable: bool = False
+    divisible: bool = False
 
     @property
     def where(self) -> str:
@@ -312,6 +323,8 @@ def _data(answer: Answer, *, partial: bool) -> Json:
     if not body.get("errors") and isinstance(data, dict):
         return data
     said = _said(body).strip("; ") or "no data"
+    if _EXHAUSTED in types or "Resource limits for this query exceeded" in said:
+        raise TooMuch(f"GitHub answered in part: {said}", where="GraphQL", mend="ask for less at once")
     if types == {"NOT_FOUND"}:
         if partial and isinstance(data, dict):
             return data

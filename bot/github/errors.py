@@ -5,6 +5,7 @@ Refused
  +-- BadToken        401: GitHub does not know the token (any more)
  +-- Unprocessable   422: GitHub understood and said no; `what` carries its words
 Transient
+ +-- TooMuch         one answer would take more of GitHub's time than it gives a query: ask for less at once
  +-- Limited         a rate limit that lasts longer than we wait; `seconds` says how long
  +-- Unknown         the answer to a write was lost: it may have been done, so look before doing it again (E1)
 """
@@ -22,6 +23,10 @@ class BadToken(Refused):
 
 class Unprocessable(Refused):
     """GitHub understood the request and refused what it asks."""
+
+
+class TooMuch(Transient):
+    """The query asks for more at once than GitHub gives in one answer."""
 
 
 class Limited(Transient):

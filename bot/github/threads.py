@@ -10,15 +10,19 @@ from datetime import datetime
 from typing import Any, Final
 
 from bot.core.actor import Actor
+from bot.core.errors import Refused
 from bot.core.markdown.visible import visible, visible_title
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.github.door import LAGS, Door, Json
-from bot.github.errors import Missing
+from bot.github.door import LAGS, PAGE, Door, Json
+from bot.github.errors import Missing, TooMuch
 from bot.github.people import WHO, actor, time
 from bot.github.repository import Address
 
 CONTEXT_LIMIT: Final = 30_000
 """Characters of what others said that a planner is shown."""
+
+SMALLEST_PAGE: Final = 6
+"""Of so many at least GitHub is asked at once."""
 
 COMMENTS: Final = """
 fragment comments on IssueCommentConnection {
@@ -33,8 +37,8 @@ _NOTES: Final = """
 
 
 # `closed` is read, not `state`: the two types' states have different types, which one query may not mix.
-def subject(newest: int) -> str:
-    """Give the fields of an issue or a pull request, with so many of its newest comments."""
+def subject(newest: int | str) -> str:
+    """Give the fields of an issue or a pull request, with so many of its newest comments (a number or a variable)."""
     return f"""
   id number title body createdAt updatedAt lastEditedAt closed closedAt author {{ ...who }} editor {{ ...who }}
   labels(first: 100) {{ nodes {{ name }} }}
@@ -43,7 +47,7 @@ def subject(newest: int) -> str:
 """
 
 
-def reviewed(newest: int) -> str:
+def reviewed(newest: int | str) -> str:
     """Give the fields that a pull request has more, with so many of its newest reviews."""
     return f"""
   headRefName headRefOid isCrossRepository merged
@@ -51,7 +55,7 @@ def reviewed(newest: int) -> str:
 """
 
 
-def _page_of_reviews(newest: int) -> str:
+def _page_of_reviews(newest: int | str) -> str:
     """Give the fields of a page of reviews, each with so many of its comments."""
     return f"""
     nodes {{
@@ -63,42 +67,42 @@ def _page_of_reviews(newest: int) -> str:
 
 
 _THREAD: Final = f"""
-query ($owner: String!, $name: String!, $number: Int!) {{
+query ($owner: String!, $name: String!, $number: Int!, $page: Int!) {{
   repository(owner: $owner, name: $name) {{
     databaseId
     issueOrPullRequest(number: $number) {{
       __typename
-      ... on Issue {{ {subject(100)} }}
-      ... on PullRequest {{ {subject(100)} {reviewed(100)} }}
+      ... on Issue {{ {subject("$page")} }}
+      ... on PullRequest {{ {subject("$page")} {reviewed("$page")} }}
     }}
   }}
 }}
 {COMMENTS} {WHO}
 """
 _OLDER: Final = f"""
-query ($owner: String!, $name: String!, $number: Int!, $before: String!) {{
+query ($owner: String!, $name: String!, $number: Int!, $before: String!, $page: Int!) {{
   repository(owner: $owner, name: $name) {{
     issueOrPullRequest(number: $number) {{
       __typename
-      ... on Issue {{ comments(last: 100, before: $before) {{ ...comments }} }}
-      ... on PullRequest {{ comments(last: 100, before: $before) {{ ...comments }} }}
+      ... on Issue {{ comments(last: $page, before: $before) {{ ...comments }} }}
+      ... on PullRequest {{ comments(last: $page, before: $before) {{ ...comments }} }}
     }}
   }}
 }}
 {COMMENTS} {WHO}
 """
 _OLDER_REVIEWS: Final = f"""
-query ($owner: String!, $name: String!, $number: Int!, $before: String!) {{
+query ($owner: String!, $name: String!, $number: Int!, $before: String!, $page: Int!) {{
   repository(owner: $owner, name: $name) {{
-    pullRequest(number: $number) {{ reviews(last: 100, before: $before) {{ {_page_of_reviews(100)} }} }}
+    pullRequest(number: $number) {{ reviews(last: $page, before: $before) {{ {_page_of_reviews("$page")} }} }}
   }}
 }}
 {WHO}
 """
 _MORE_NOTES: Final = f"""
-query ($review: ID!, $after: String!) {{
+query ($review: ID!, $after: String!, $page: Int!) {{
   node(id: $review) {{
-    ... on PullRequestReview {{ comments(first: 100, after: $after) {{ {_NOTES} }} }}
+    ... on PullRequestReview {{ comments(first: $page, after: $after) {{ {_NOTES} }} }}
   }}
 }}
 {WHO}
@@ -169,17 +173,19 @@ class Thread:
 
 @dataclass(slots=True)
 class Threads:
-    """Reads the threads of one repository."""
+    """Reads the threads of one repository, a hundred comments or reviews at a time, or fewer where that is too much."""
 
     door: Door
     address: Address
     _variables: Json = field(init=False)
+    _page: int = PAGE
+    """How many GitHub gives at once; it stays where it was halved to."""
 
     def __post_init__(self) -> None:
         self._variables = {"owner": self.address.owner, "name": self.address.name}
 
     async def read(self, number: ThreadNumber, told: str = "") -> Thread:
-        """Read a thread with its newest 100 comments and reviews, by one query; raises Missing.
+        """Read a thread with its newest comments and reviews, a page of each, by one query; raises Missing.
 
         Waits a little for what a delivery told of by its key: a webhook can come before the API shows what it is about.
         """
@@ -192,12 +198,31 @@ class Threads:
         return await self._now(number)
 
     async def _now(self, number: ThreadNumber) -> Thread:
-        found = (await self.door.graphql(_THREAD, {**self._variables, "number": number}))["repository"]
+        found = (await self._ask(_THREAD, {**self._variables, "number": number}))["repository"]
         if found is None or found["issueOrPullRequest"] is None:
             raise Missing(
                 "GitHub has no such thread, or this token may not see it", where=f"{self.address.path}#{number}"
             )
         return read_thread(RepositoryId(found["databaseId"]), found["issueOrPullRequest"])
+
+    async def _ask(self, query: str, variables: Json) -> Json:
+        """Ask for a page; where that is too much for one answer, for half of it, and so on to the smallest.
+
+        Raises Refused where GitHub does not even give that, so that nobody asks again for ever.
+        https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#resource-limits
+        """
+        while True:
+            divisible = self._page // 2 >= SMALLEST_PAGE
+            try:
+                return await self.door.graphql(query, {**variables, "page": self._page}, divisible=divisible)
+            except TooMuch as error:
+                if not divisible:
+                    mend = "go on in a new issue or pull request"
+                    raise Refused(
+                        f"GitHub cannot show this thread: {error.what}", where=self.address.path, mend=mend
+                    ) from None
+            self._page //= 2
+            await self.door.clock.sleep(1.0)
 
     async def back_to(self, thread: Thread, seen: Collection[str], heard_to: datetime | None) -> Thread:
         """Read on to the past until a time to which everything was heard (None: to the beginning), and all comments of
@@ -207,7 +232,7 @@ class Threads:
             thread = replace(thread, comments=(*comments, *thread.comments), older=cursor)
         while thread.older_reviews and _reaches(thread.reviews, heard_to):
             variables = {**self._variables, "number": thread.number, "before": thread.older_reviews}
-            page = (await self.door.graphql(_OLDER_REVIEWS, variables))["repository"]["pullRequest"]["reviews"]
+            page = (await self._ask(_OLDER_REVIEWS, variables))["repository"]["pullRequest"]["reviews"]
             thread = replace(thread, reviews=(*_reviews(page), *thread.reviews), older_reviews=older(page))
         new = {said for said in thread.reviews if said.key not in seen and _reaches([said], heard_to)}
         return replace(thread, reviews=tuple([await self._whole(it) if it in new else it for it in thread.reviews]))
@@ -215,14 +240,14 @@ class Threads:
     async def _whole(self, review: Said) -> Said:
         """Read the further comments of a review."""
         while review.more:
-            found = await self.door.graphql(_MORE_NOTES, {"review": review.node, "after": review.more})
+            found = await self._ask(_MORE_NOTES, {"review": review.node, "after": review.more})
             review = _with_notes(review, found["node"]["comments"])
         return review
 
     async def before(self, number: ThreadNumber, cursor: str) -> tuple[tuple[Said, ...], str]:
-        """Read the 100 comments before a cursor, and the cursor of those before them ("" for none)."""
+        """Read a page of comments before a cursor, and the cursor of those before them ("" for none)."""
         variables = {**self._variables, "number": number, "before": cursor}
-        found = (await self.door.graphql(_OLDER, variables))["repository"]["issueOrPullRequest"]["comments"]
+        found = (await self._ask(_OLDER, variables))["repository"]["issueOrPullRequest"]["comments"]
         return read_comments(found), older(found)
 
 

@@ -49,6 +49,8 @@ class Limits:
     """The counters; tests may set `limits` by kind of credential, such as {"installation": 3}."""
 
     limits: dict[str, int] = field(default_factory=lambda: dict(LIMITS))
+    resources: int | None = None
+    """A GraphQL query that may give more nodes exceeds what GitHub spends on one; None: none does."""
     _counters: dict[tuple[str, Resource], tuple[datetime, int]] = field(default_factory=dict)
 
     def spend(self, caller: Caller, resource: Resource, points: int, now: datetime) -> Budget:

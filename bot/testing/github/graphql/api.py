@@ -83,6 +83,9 @@ def _serve(site: Site, limits: Limits, request: Request, raw: bytes) -> Response
                 "message": "API rate limit already exceeded.",
             }
             return JSONResponse({"errors": [limited]}, headers=budget.headers())
+        if limits.resources is not None and query.cost.nodes > limits.resources:
+            exhausted = {"type": "RESOURCE_LIMITS_EXCEEDED", "message": "Resource limits for this query exceeded."}
+            return JSONResponse({"data": {}, "errors": [exhausted]}, headers=budget.headers())
         return JSONResponse(_answer(Nodes(site, caller), query, budget), headers=budget.headers())
 
 
