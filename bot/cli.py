@@ -115,7 +115,11 @@ def _parser() -> argparse.ArgumentParser:
     replay = commands.add_parser("replay", help="show a transcript or journal as a tree")
     replay.add_argument("file", type=Path, metavar="FILE", help="as a run names it at its end; of a journal its folder")
     doctor = commands.add_parser("doctor", help="check what is needed here, each finding with its cure")
-    doctor.add_argument("--fix", action="store_true", help="install what is missing, where that is possible")
+    doctor.add_argument(
+        "--fix",
+        action="store_true",
+        help="install what is missing, and make the label plangate, where that is possible",
+    )
     init = commands.add_parser("init", help="write the workflow and the configuration into a project")
     init.add_argument("dir", type=Path, nargs="?", default=Path(), metavar="DIR", help="the top of its repository (.)")
     commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
@@ -295,6 +299,7 @@ def _init(arguments: argparse.Namespace) -> int:
     for line in write(arguments.dir):
         print(line)
     print(f"Next: the steps at the top of {WORKFLOW}, then both files onto the default branch.")
+    print("To call the bot by a label as well: gh label create plangate")
     return 0
 
 

@@ -29,6 +29,8 @@ class Finding:
     what: str
     cure: str = ""
     exit_code: int = 2
+    optional: bool = False
+    """Whether everything works without it: then it means no exit code."""
 
 
 def examine(out: TextIO, *, fix: bool) -> int:
@@ -36,15 +38,15 @@ def examine(out: TextIO, *, fix: bool) -> int:
     if fix:
         _install(out)
     code = 0
-    for finding in findings(settings()):
-        sign = "✓" if finding.good else "✗"
+    for finding in findings(settings(), fix=fix):
+        sign = "✓" if finding.good else "·" if finding.optional else "✗"
         cure = "" if finding.good else f"\n  → {finding.cure}"
         print(f"{sign} {finding.what}{cure}", file=out, flush=True)
-        code = code or (0 if finding.good else finding.exit_code)
+        code = code or (0 if finding.good or finding.optional else finding.exit_code)
     return code
 
 
-def findings(given: Settings) -> Iterator[Finding]:
+def findings(given: Settings, *, fix: bool = False) -> Iterator[Finding]:
     """Look at programs, sandbox, data directory, model, GitHub and the project one stands in, one after another."""
     for program, package in _PACKAGES.items():
         found = shutil.which(program)
@@ -53,7 +55,7 @@ def findings(given: Settings) -> Iterator[Finding]:
     yield _sandbox()
     yield _data_dir(given)
     yield _model(given)
-    yield from _github(given)
+    yield from _github(given, fix=fix)
     yield from _project(Path())
 
 
@@ -92,14 +94,14 @@ def _model(given: Settings) -> Finding:
     return Finding(True, f"model: {name} answers")
 
 
-def _github(given: Settings) -> tuple[Finding, ...]:
+def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:
     """Ask GitHub who the credentials are and what they may do; nothing where there are none."""
     try:
-        found = asyncio.run(check_github(given))
+        found = asyncio.run(check_github(given, fix=fix))
     except PlangateError as error:
         cure = error.mend or "check the credentials and GITHUB_API_URL"
         return (Finding(False, f"GitHub: {error.what}", cure, error.exit_code),)
-    return tuple(Finding(not each.cure, each.what, each.cure) for each in found)
+    return tuple(Finding(not each.cure, each.what, each.cure, optional=each.optional) for each in found)
 
 
 def _project(folder: Path) -> Iterator[Finding]:

@@ -7,9 +7,22 @@ from bot.clock import SystemClock
 from bot.compose.connections import WORKING, Connections
 from bot.config import GitHubSettings, Settings
 from bot.core.actor import ActorKind
-from bot.github import reach, repository
+from bot.core.errors import Refused
+from bot.github import labels, reach, repository
 from bot.github.door import Door
+from bot.github.turns import LABEL
 
+REPOSITORIES: Final = 50
+"""In so many repositories at most the label is looked for."""
+SCOPE: Final = "repo"
+"""The scope without which a classic token can do nothing here; docs/tokens.md lists all."""
+USEFUL_SCOPES: Final = {
+    "workflow": "it cannot push changes to workflows",
+    "read:org": "teams cannot be looked up (approve.teams, CODEOWNERS)",
+}
+_SHOWN: Final = 5
+_LABEL_SAYS: Final = "Calls Plangate: it posts a plan, and waits for approval"
+UNASSIGNABLE: Final = f"nobody can assign it to an issue: a mention or the label {LABEL} calls it"
 _LEVELS: Final = ("none", "read", "write", "admin")
 _OWN_ACCOUNT: Final = (
     "make an account for the bot alone and set PLANGATE_GITHUB_TOKEN to a token of it: the bot never hears what its "
@@ -23,10 +36,14 @@ class Checked:
 
     what: str
     cure: str = ""
+    optional: bool = False
+    """Whether the bot works without it."""
 
 
-async def check_github(settings: Settings) -> tuple[Checked, ...]:
+async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checked, ...]:
     """Look at everything that GitHub can tell of the credentials; nothing where none are set.
+
+    `fix` makes the label where a repository has none.
 
     Raises Refused or Misconfigured where GitHub does not take them, Transient where it cannot be asked.
     """
@@ -37,6 +54,8 @@ async def check_github(settings: Settings) -> tuple[Checked, ...]:
         return ()
     connections = Connections(settings, SystemClock())
     found = await (_app(connections.app()) if github.as_app else _account(connections.poller(None)))
+    if not any(each.cure and not each.optional for each in found):
+        found += await _label(connections, fix=fix)
     return (*found, _webhook_secret(github))
 
 
@@ -69,7 +88,7 @@ def _installation(one: reach.Installation) -> Checked:
     if missing := lacking(one.permissions):
         cure = f"give the App these permissions, then accept them: {one.url}"
         return Checked(f"GitHub: on {one.account} the App lacks {', '.join(missing)}", cure)
-    return Checked(f"GitHub: on {one.account} the App may do what it needs")
+    return Checked(f"GitHub: on {one.account} the App may do what it needs; {UNASSIGNABLE}")
 
 
 async def _account(door: Door) -> list[Checked]:
@@ -80,15 +99,59 @@ async def _account(door: Door) -> list[Checked]:
     bot = await repository.token_bot(door)
     name = Checked(f"GitHub: the account {bot.login}")
     if bot.kind is ActorKind.BOT:  # a job's own token, which may not list repositories
-        return [name]
+        return [Checked(f"{name.what}; {UNASSIGNABLE}")]
+    scopes = _scopes(await door.scopes())
     pushable = [each.address async for each in reach.owned(door)]
     own = next((at for at in pushable if at.owner.casefold() == bot.login.casefold()), None)
     if own is not None:
         what = f"GitHub: {bot.login} is a person's own account: it owns {own.owner}/{own.name}"
         return [Checked(what, _OWN_ACCOUNT)]
     if not pushable:
-        return [name, Checked(f"GitHub: {bot.login} can push nowhere", "give it the role write in a repository")]
-    return [name, Checked(f"GitHub: {bot.login} can push to {len(pushable)} repositories")]
+        return [
+            name,
+            *scopes,
+            Checked(f"GitHub: {bot.login} can push nowhere", "give it the role write in a repository"),
+        ]
+    what = f"GitHub: {bot.login} can push to {len(pushable)} repositories, and be assigned to their issues"
+    return [name, *scopes, Checked(what)]
+
+
+def _scopes(scopes: frozenset[str] | None) -> list[Checked]:
+    """Look at the scopes of a classic token; of another one GitHub tells nobody what it may do."""
+    if scopes is None:
+        return []
+    if SCOPE not in scopes:
+        return [Checked(f"GitHub: the token lacks the scope {SCOPE}", "make a token as docs/tokens.md says")]
+    missing = {scope: without for scope, without in USEFUL_SCOPES.items() if scope not in scopes}
+    told = "; ".join(f"without the scope {scope} {without}" for scope, without in missing.items())
+    return [Checked(f"GitHub: {told}", "give the token that scope where this is needed", optional=True)] if told else []
+
+
+async def _label(connections: Connections, *, fix: bool) -> list[Checked]:
+    """Look for the label that calls the bot, and make it where `fix` says so; nothing with a job's own token."""
+    missing: list[str] = []
+    looked_at = 0
+    try:
+        async for installation, number, at in connections.repositories(()):
+            if looked_at == REPOSITORIES:
+                break
+            looked_at += 1
+            if await labels.has_label(connections.poller(installation), at, LABEL):
+                continue
+            if fix:
+                reached = await connections.reach(installation, number, at)
+                await labels.make_label(reached.door, at, LABEL, _LABEL_SAYS)
+            else:
+                missing.append(f"{at.owner}/{at.name}")
+    except Refused as error:
+        return [Checked(f"GitHub: the label {LABEL}: {error.what}", "make it by hand", optional=True)]
+    if not looked_at:
+        return []
+    if missing:
+        cure = f"plangate doctor --fix makes it, or: gh label create {LABEL} --repo {missing[0]}"
+        shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else "")
+        return [Checked(f"GitHub: no label {LABEL} in {shown}", cure, optional=True)]
+    return [Checked(f"GitHub: the label {LABEL} is there")]
 
 
 def _webhook_secret(github: GitHubSettings) -> Checked:

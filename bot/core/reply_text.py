@@ -26,7 +26,8 @@ NOT_YOURS: Final = "Only whoever asked for the work, and people who can write, c
 def helping(mention: str) -> str:
     """Say what the bot does, and every command with who may give it."""
     return f"""\
-Mention me with what you want; I study the repository and post a plan, and do nothing else before it is approved.
+Mention me with what you want, or give an issue the label `plangate`; where I have an account of my own, assign me. I
+study the repository and post a plan, and do nothing else before it is approved.
 
 A command is a line of its own: `{mention} COMMAND`, or `/{mention.lstrip("@")} COMMAND`.
 

@@ -98,6 +98,15 @@ class Door:
         """Read one resource; raises Missing, Refused, Limited or Transient."""
         return (await self._send(_Request("GET", path, params, reads=True))).body
 
+    async def scopes(self) -> frozenset[str] | None:
+        """Return the scopes of a classic token; None for another token, whose permissions GitHub does not tell.
+
+        https://docs.github.com/en/apps/oauth-apps/building-oauth-apps/scopes-for-oauth-apps
+        """
+        answer = await self._send(_Request("GET", "/user", reads=True))
+        told = answer.headers.get("x-oauth-scopes")
+        return None if told is None else frozenset(filter(None, map(str.strip, told.split(","))))
+
     async def pages(self, path: str, params: Params | None = None, *, items: str = "") -> AsyncIterator[Json]:
         """Yield the items of a list, all pages to the end, by the Link header.
 

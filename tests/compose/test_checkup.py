@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.checkup import Checked, check_github, lacking
-from bot.compose.connections import WORKING
+from bot.compose.checkup import SCOPE, UNASSIGNABLE, USEFUL_SCOPES, Checked, check_github, lacking
+from bot.compose.connections import BELONGING, WATCHING, WORKING
 from bot.config import GitHubSettings, Secret, Settings
 from bot.core.errors import Misconfigured, Refused
 from bot.testing.github import credentials
@@ -24,12 +24,12 @@ def github(tmp_path: Path) -> Iterator[SimulatedGitHub]:
         yield simulated
 
 
-async def checked(github: SimulatedGitHub, hook: str = "h00k", **given: str) -> list[Checked]:
+async def checked(github: SimulatedGitHub, hook: str = "h00k", *, fix: bool = False, **given: str) -> list[Checked]:
     """What is found with these credentials."""
     known = {name: Secret(text) for name, text in given.items() if name != "app_id"}
     reached = GitHubSettings(github.api_url, github.graphql_url, github.server_url, webhook_secret=Secret(hook))
     where = replace(reached, app_id=given.get("app_id", ""), **known)  # type: ignore[arg-type]  # by name
-    return list(await check_github(Settings(github=where)))
+    return list(await check_github(Settings(github=where), fix=fix))
 
 
 async def as_app(github: SimulatedGitHub, hook: str = "h00k") -> list[Checked]:
@@ -41,7 +41,7 @@ async def as_account(github: SimulatedGitHub, login: str) -> list[Checked]:
 
 
 def bad(found: list[Checked]) -> list[str]:
-    return [each.what for each in found if each.cure]
+    return [each.what for each in found if each.cure and not each.optional]
 
 
 async def test_an_app_that_has_all_it_needs(github: SimulatedGitHub) -> None:
@@ -51,7 +51,8 @@ async def test_an_app_that_has_all_it_needs(github: SimulatedGitHub) -> None:
     assert bad(found) == []
     assert [each.what for each in found] == [
         "GitHub: the App plangate",
-        "GitHub: on acme the App may do what it needs",
+        f"GitHub: on acme the App may do what it needs; {UNASSIGNABLE}",
+        "GitHub: no label plangate in acme/pocket",
         "webhook secret: set",
     ]
 
@@ -87,7 +88,65 @@ async def test_a_machine_account(github: SimulatedGitHub) -> None:
     github.world.set_role(HOME, "acme-bot", "write")
     found = await as_account(github, "acme-bot")
     assert bad(found) == []
-    assert "GitHub: acme-bot can push to 1 repositories" in [each.what for each in found]
+    assert [each.what for each in found] == [
+        "GitHub: the account acme-bot",
+        "GitHub: without the scope read:org teams cannot be looked up (approve.teams, CODEOWNERS)",
+        "GitHub: acme-bot can push to 1 repositories, and be assigned to their issues",
+        "GitHub: no label plangate in acme/pocket",
+        "webhook secret: set",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scopes", "told"),
+    (
+        ((), ["GitHub: the token lacks the scope repo"]),
+        (("workflow", "read:org"), ["GitHub: the token lacks the scope repo"]),
+        (("repo", "workflow", "read:org"), []),
+    ),
+)
+async def test_the_scopes_of_a_classic_token(github: SimulatedGitHub, scopes: tuple[str, ...], told: list[str]) -> None:
+    """The one that it needs is demanded, others are offered; a token that has all is told nothing."""
+    github.world.set_role(HOME, "acme-bot", "write")
+    token = credentials.personal_token(github.world, "acme-bot", scopes=scopes).value
+    found = await checked(github, token=token)
+    assert [each.what for each in found if "scope" in each.what] == told
+    assert bad(found)[: len(told)] == told
+
+
+@pytest.mark.parametrize("app", (True, False))
+async def test_the_label(github: SimulatedGitHub, *, app: bool) -> None:
+    """Where there is none that is said, with how to make it; doctor makes it when it is to mend things, once."""
+    github.world.set_role(HOME, "acme-bot", "write")
+    credentials.install(github.world, github.app, "acme")
+    token = credentials.personal_token(github.world, "acme-bot").value
+
+    async def look(*, fix: bool = False) -> list[Checked]:
+        if app:
+            return await checked(github, fix=fix, app_id=str(github.app.id), private_key=github.app.pem)
+        return await checked(github, fix=fix, token=token)
+
+    (told,) = (each for each in await look() if "label plangate in" in each.what)
+    assert told.optional
+    assert "plangate doctor --fix" in told.cure
+    assert "plangate" not in github.world.labels[github.world.repository(HOME).id]
+    for _ in range(2):
+        found = await look(fix=True)
+        assert "GitHub: the label plangate is there" in [each.what for each in found]
+    assert "plangate" in github.world.labels[github.world.repository(HOME).id]
+    made = [logged for logged in github.requests if logged.name == f"POST /repos/{HOME}/labels"]
+    assert len(made) == 1
+
+
+def test_the_table_of_tokens() -> None:
+    """What the documentation lists for each kind of token is what is looked at."""
+    rows = (Path(__file__).parents[2] / "docs" / "tokens.md").read_text().splitlines()
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("|")]
+    app, classic = ([row[column] for row in cells] for column in (1, 4))
+    for name, level in {**WORKING, **WATCHING, **BELONGING}.items():
+        assert any(cell.startswith(f"{name}: {level}") for cell in app), name
+    for scope in (SCOPE, *USEFUL_SCOPES):
+        assert any(f"`{scope}`" in cell for cell in classic), scope
 
 
 @pytest.mark.parametrize("role", ("read", None))

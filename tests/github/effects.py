@@ -15,6 +15,7 @@ from bot.core.pull import PullOrder
 from bot.core.question import permission
 from bot.core.turn import Sign
 from bot.github.door import Door
+from bot.github.labels import make_label
 from bot.github.pulls import GitHubPulls
 from bot.github.redelivery import Redeliveries
 from bot.github.tokens import AppTokens
@@ -41,7 +42,9 @@ MISHAPS: Final = {
     "not done, reset": Fault("reset"),
 }
 GRAPHQL: Final = "POST /graphql"
-WRITES: Final = {name for name in vars(Door) if name[0] != "_"} - {"get", "pages", "graphql", "node", "close"}
+WRITES: Final = {name for name in vars(Door) if name[0] != "_"} - {
+    *("get", "scopes", "pages", "graphql", "node", "close")
+}
 """Whatever the door can do but read."""
 FOR_EVER: Final = 1_000_000
 BLIND: Final = (
@@ -202,6 +205,15 @@ async def labels(ground: Ground, size: int) -> Case:
     return Case(case.act, lambda: sum(issue.labels == ("by bot",) for issue in ground.github.world.issues.values()))
 
 
+async def a_label(ground: Ground, size: int) -> Case:
+    """Make a label in a repository."""
+
+    async def act() -> None:
+        await make_label(ground.door, ground.address, "plangate", "Calls Plangate")
+
+    return Case(act, lambda: int("plangate" in ground.github.world.labels[ground.repository]))
+
+
 async def reviewers(ground: Ground, size: int) -> Case:
     case, mia = await a_pull_request(ground, size), ground.github.world.user("mia").id
 
@@ -293,6 +305,7 @@ EFFECTS: Final = {
     ),
     "pull request": Effect("POST */pulls", "bot/github/pulls.py:_made:post", a_pull_request, once=True),
     "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_attended:post", labels),
+    "label": Effect("POST /repos/*/labels", "bot/github/labels.py:make_label:post", a_label),
     "reviewers": Effect("POST */requested_reviewers", "bot/github/pulls.py:_attended:post", reviewers),
     "journal": Effect(PUSH, "bot/store/pushes.py:_push:push", an_entry, JOURNAL),
     "branch": Effect(PUSH, "bot/workspace/publish.py:_pushed:push", None, BRANCH),

@@ -150,6 +150,14 @@ def repository_labels(call: Call) -> Answer:
     return Answer([call.site.label(home, each) for each in call.world.labels[home.id].values()])
 
 
+def get_label(call: Call) -> Answer:
+    """Give a label of a repository by its name."""
+    found = call.world.labels[call.repository.id].get(call.path["name"])
+    if found is None:
+        raise not_found()
+    return Answer(call.site.label(call.repository, found))
+
+
 def create_label(call: Call) -> Answer:
     """Make a label."""
     home, name = call.repository, call.text("name")
@@ -331,6 +339,7 @@ ENDPOINTS = (
     Endpoint("PUT", f"{THREAD}/labels", replace_labels, WRITE, Role.TRIAGE),
     Endpoint("DELETE", f"{THREAD}/labels/{{name:path}}", remove_label, WRITE, Role.TRIAGE),
     Endpoint("GET", "/repos/{owner}/{repo}/labels", repository_labels, READ),
+    Endpoint("GET", "/repos/{owner}/{repo}/labels/{name}", get_label, READ),
     Endpoint("POST", "/repos/{owner}/{repo}/labels", create_label, WRITE, Role.WRITE),
     Endpoint("POST", f"{THREAD}/assignees", add_assignees, WRITE, Role.TRIAGE),
     Endpoint("DELETE", f"{THREAD}/assignees", remove_assignees, WRITE, Role.TRIAGE),

@@ -1,0 +1,31 @@
+"""The label that calls the bot: whether a repository has it, and making it. Its words are the bot's own."""
+
+from urllib.parse import quote
+
+from bot.github.door import Door
+from bot.github.errors import Missing, Unprocessable
+from bot.github.repository import Address
+
+
+async def has_label(door: Door, address: Address, name: str) -> bool:
+    """Return whether a repository has a label of that name.
+
+    https://docs.github.com/en/rest/issues/labels#get-a-label
+    """
+    try:
+        await door.get(f"{address.path}/labels/{quote(name, safe='')}")
+    except Missing:
+        return False
+    return True
+
+
+async def make_label(door: Door, address: Address, name: str, description: str) -> None:
+    """Make a label, unless it is there already.
+
+    https://docs.github.com/en/rest/issues/labels#create-a-label
+    """
+    try:
+        await door.post(f"{address.path}/labels", {"name": name, "description": description}, repeatable=True)
+    except Unprocessable:
+        if not await has_label(door, address, name):
+            raise
