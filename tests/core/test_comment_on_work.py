@@ -11,7 +11,7 @@ from bot.core.actor import Actor
 from bot.core.approval import Finding, Outcome, Reason, Verdict
 from bot.core.comment import Row, brief, followed, progress, superseded
 from bot.core.gate import Stage
-from bot.core.markdown import visible
+from bot.core.markdown.gfm import parse
 from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
@@ -171,7 +171,7 @@ def test_long_pull_request(case: str) -> None:
     assert (len(text) <= POSTED_CHARACTERS, len(text.encode()) <= POSTED_BYTES) == (True, True)
     assert text.endswith("</details>\n\nCloses #8\n")
     assert "Approved by `ana` as plan 3" in text
-    inline = [token for token in visible.parser().parse(text) if token.type == "inline"]
+    inline = [token for token in parse(text) if token.type == "inline"]
     assert not any("@" in part.content for token in inline for part in token.children or [] if part.type == "text")
     assert [token.content for token in inline][-1] == "Closes #8"
 

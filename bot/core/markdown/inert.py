@@ -6,7 +6,7 @@ anything that acts is left.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from html import unescape
 from typing import TYPE_CHECKING, Final
@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from bot.core.codepoints import shown
 from bot.core.markdown.drawings import diagram, formulas
-from bot.core.markdown.visible import newlines, parser
+from bot.core.markdown.steps import TooComplex
+from bot.core.markdown.visible import newlines
 from bot.core.plan import disarmed
 
 if TYPE_CHECKING:
@@ -27,14 +28,17 @@ TITLE_CHARACTERS: Final = 256
 
 _CUT: Final = "\n\n(The rest was cut: the text is too long for one comment.)\n"
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-_SPAN: Final = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
-_LINK: Final = re.compile(r"!?\[([^\[\]\n]{0,300})\]\(\s*<?([^\s()<>]{1,2000})>?(?:\s+[^()\n]{0,300})?\)")
+_BACKTICKS: Final = re.compile("`+")
+_LINK: Final = re.compile(
+    r"!?\[([^\[\]\n]{0,300})\]\(\s{0,9}(?:<([^<>\n]{1,2000})>|((?:[^\s()<>]|\([^\s()<>]{0,200}\)){1,2000}))"
+    r"(?:\s{1,9}(?:[^()\s][^()\n]{0,300})?)?\)"
+)
 _DEFINITION: Final = re.compile(r"^ {0,3}\[([^\]\n]{1,300})\]:[^\n]*$", re.MULTILINE)
 _URL: Final = re.compile(r"<?\b(?:(?:https?|ftp)://|www\.)[^\s<>`)\]]+>?", re.IGNORECASE)
 # https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/using-keywords-in-issues-and-pull-requests
 _CLOSING: Final = re.compile(
-    r"\b((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)[*_~]*(?::[*_~]*\s*|\s+)[*_~\[]*)"
-    r"((?:[\w.-]+/[\w.-]+)?(?:\\?#|&#0*35;|&num;)\d+|GH-\d+|https?://\S+/(?:issues|pull)/\d+)",
+    r"\b((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)[*_~]{0,9}(?::[*_~]{0,9}\s*|\s+)[*_~\[]{0,9})"
+    r"((?:[\w.-]+/[\w.-]+)?(?:\\?#|&#0*35;|&num;)\d+|GH-\d+|https?://\S{1,300}/(?:issues|pull)/\d+)",
     re.IGNORECASE,
 )
 # Only a letter, a digit or a line of ASCII before it makes an @ part of a word.
@@ -55,12 +59,17 @@ def inert(text: str, allowed_hosts: Collection[str] = ()) -> str:
 
     No mention, no closing keyword, no link or picture of a host that is not allowed, no HTML, nothing that a terminal
     or a workflow's log obeys, boxes as ☐, at most 58,000 characters and 232,000 bytes.
-    A text that resists is shown as code.
+    A text that resists, or that is too complex to be read as Markdown, is shown as code.
     """
     plain = shown(_ANSI.sub("", disarmed(_ANSI.sub("", newlines(text)))))
     calm = _Calm(frozenset(host.lower() for host in allowed_hosts))
-    made = _closed(_capped(calm.text(plain)))
-    return made if calm.holds(made) else _capped(_as_code(plain))
+    try:
+        made = _closed(_capped(calm.text(plain)))
+        if calm.holds(made):
+            return made
+    except TooComplex:
+        pass
+    return _capped(_as_code(plain))
 
 
 def cut(text: str, characters: int) -> str:
@@ -111,7 +120,7 @@ class _Calm:
 
     def holds(self, text: str) -> bool:
         """Tell whether a text as GitHub reads it holds nothing that acts, and no word that is not seen (PR5)."""
-        tokens = parser().parse(text)
+        tokens = _parsed(text)
         parts = [part for token in tokens for part in (token, *(token.children or []))]
         return all(map(self._harmless, parts)) and not _words(unescape(text)) - _words(" ".join(map(_shows, parts)))
 
@@ -141,7 +150,7 @@ class _Calm:
         return _outside_spans(text, lambda part: _TAG.sub("&lt;", part))
 
     def _link(self, found: re.Match[str]) -> str:
-        words, target = found.group(1) or "picture", found.group(2)
+        words, target = found.group(1) or "picture", found.group(2) or found.group(3)
         return found.group() if self._allowed(target) else f"{words} ({_code(target)})"
 
     def _address(self, found: re.Match[str]) -> str:
@@ -157,10 +166,16 @@ class _Calm:
             return False
 
 
+def _parsed(text: str) -> list["Token"]:
+    from bot.core.markdown.gfm import parse
+
+    return parse(text)
+
+
 def _outside_code(text: str, change: Callable[[str], str]) -> str:
     """Change a text, all but its code blocks."""
     lines, made, at = text.split("\n"), list[str](), 0
-    for token in parser().parse(text):
+    for token in _parsed(text):
         if token.type in {"fence", "code_block"} and token.map:
             start, end = token.map
             made += [*([change("\n".join(lines[at:start]))] if start > at else []), *_block(token, lines[start:end])]
@@ -196,11 +211,25 @@ def _shows(part: "Token") -> str:
 
 def _outside_spans(text: str, change: Callable[[str], str]) -> str:
     """Change a text, all but its code spans."""
-    made, at = "", 0
-    for span in _SPAN.finditer(text):
-        made += change(text[at : span.start()]) + span.group()
-        at = span.end()
-    return made + change(text[at:])
+    made, at = list[str](), 0
+    for start, end in _spans(text):
+        made += (change(text[at:start]), text[start:end])
+        at = end
+    return "".join((*made, change(text[at:])))
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Find the code spans of a text: each from a run of backticks to the next one of that length."""
+    runs = [found.span() for found in _BACKTICKS.finditer(text)]
+    closers, later = dict[int, int](), dict[int, int]()
+    for start, end in reversed(runs):
+        closers[start] = later.get(end - start, 0)
+        later[end - start] = end
+    at = 0
+    for start, _ in runs:
+        if start >= at and closers[start]:
+            at = closers[start]
+            yield start, at
 
 
 def _code(text: str) -> str:
@@ -235,7 +264,7 @@ def _capped(text: str) -> str:
 
 def _closed(text: str) -> str:
     """Close a code block that is still open at a text's end, so that it does not swallow what is posted after it."""
-    last = next((token for token in reversed(parser().parse(text)) if token.level == 0), None)
+    last = next((token for token in reversed(_parsed(text)) if token.level == 0), None)
     if last is None or last.type != "fence" or last.map is None:
         return text
     start, end = last.map

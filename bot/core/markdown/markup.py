@@ -8,9 +8,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from bot.core.codepoints import blank
+from bot.core.markdown.steps import Steps
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -35,8 +37,9 @@ _UNSEEN: Final = re.compile(
     r"|color\s*:\s*(?:white|transparent|#fff)|(?:text-indent|left|top)\s*:\s*-|clip|scale)",
     re.IGNORECASE,
 )
-_UNCLOSED: Final = re.compile(r"<!--(?:(?!-->).)*\Z", re.DOTALL)
 _COMMENT_END: Final = "-->"
+_MARKS: Final = frozenset("<!-")
+"""Of these a comment is made, unless one of them is written as an escape or an entity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +56,10 @@ class Hiding:
 class Markup(HTMLParser):
     """Inline text and HTML as they are seen; comments, attributes and hidden elements are removed and kept aside."""
 
-    def __init__(self, hiding: Hiding) -> None:
+    def __init__(self, hiding: Hiding, steps: Steps) -> None:
         super().__init__(convert_charrefs=True)
+        self._steps = steps
+        steps.scan(len(hiding.elements))
         self.shown = self.spoken = ""
         self.removed: list[str] = []
         self.cut = False
@@ -66,10 +71,10 @@ class Markup(HTMLParser):
     def block(self, source: str) -> Hiding:
         """Read a block of HTML, and say what it hides of what follows it."""
         source = self._resumed(source)
-        unclosed = _UNCLOSED.search(source)
-        self.feed(source[: unclosed.start()] if unclosed else source)
-        if unclosed:
-            self.removed.append(unclosed.group())
+        whole = _end_of_closed(source)
+        self.feed(source[:whole])
+        if whole < len(source):
+            self.removed.append(source[whole:])
             self._until = _COMMENT_END
         elif quote := _open_quote(self.rawdata):
             self.removed.append(self.rawdata)
@@ -81,8 +86,12 @@ class Markup(HTMLParser):
 
     def inline(self, children: Sequence["Token"]) -> Hiding:
         """Read the parts of one paragraph, heading or cell, and say what it hides of what follows it."""
-        for child in children:
-            self._part(child)
+        for kind, run in groupby(children, _kind):
+            if kind == "text":
+                self._say("".join(child.content for child in run))
+            else:
+                for child in run:
+                    self._part(child)
         self.close()
         self._end_links()
         return Hiding(tuple(tag for tag in self._hiding if tag not in _PHRASES), self._until)
@@ -101,8 +110,8 @@ class Markup(HTMLParser):
 
     def _part(self, child: "Token") -> None:
         match child.type:
-            case "text" | "text_special":
-                self._say(child.content)
+            case "text_special":
+                self._say(child.content, child.content)
             case "code_inline":
                 self._say(f"`{child.content}`", _quoted(child.content))
             case "softbreak" | "hardbreak":
@@ -185,6 +194,7 @@ class Markup(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         """Take an element's end."""
+        self._steps.scan(len(self._hiding))
         if tag in self._hiding:
             del self._hiding[len(self._hiding) - 1 - self._hiding[::-1].index(tag) :]
             self._small -= tag in _SMALLER and not self._hiding
@@ -195,9 +205,33 @@ class Markup(HTMLParser):
         elif tag in _BREAKING and not self.shown.endswith("\n"):
             self._say("\n")
 
+    def set_cdata_mode(self, elem: str, **_: object) -> None:
+        """Read on as ever: what stands in a style or script is hidden with it."""
+
+    def parse_starttag(self, i: int) -> int:
+        """Read an element's beginning; what was looked at for one that has no end is counted, as in the next three."""
+        return self._counted(i, super().parse_starttag(i))
+
+    def parse_endtag(self, i: int) -> int:
+        """Read an element's end."""
+        return self._counted(i, super().parse_endtag(i))
+
+    def parse_html_declaration(self, i: int) -> int:
+        """Read a declaration, section or comment."""
+        return self._counted(i, super().parse_html_declaration(i))
+
+    def parse_pi(self, i: int) -> int:
+        """Read a processing instruction."""
+        return self._counted(i, super().parse_pi(i))
+
+    def _counted(self, start: int, end: int) -> int:
+        if end < 0:
+            self._steps.scan(len(self.rawdata) - start)
+        return end
+
     def handle_data(self, data: str) -> None:
-        """Take text."""
-        self._say(data)
+        """Take text: a comment's signs in it are written as entities, and seen."""
+        self._say(data, data)
 
     def handle_comment(self, data: str) -> None:
         """Keep a comment aside."""
@@ -214,6 +248,18 @@ class Markup(HTMLParser):
     def handle_pi(self, data: str) -> None:
         """Keep a processing instruction aside."""
         self.removed.append(f"<?{data}>")
+
+
+def _kind(child: "Token") -> str:
+    """Return the type of a part; an escape or entity that makes no comment is text as any other."""
+    return "text" if child.type == "text_special" and child.content not in _MARKS else child.type
+
+
+def _end_of_closed(source: str) -> int:
+    """Return where the first comment begins that never ends; the length of the text where all of them end."""
+    last_end = source.rfind(_COMMENT_END)
+    start = source.find("<!--", max(0, last_end - len(_COMMENT_END)))
+    return start if start >= 0 else len(source)
 
 
 def _open_quote(rest: str) -> str:

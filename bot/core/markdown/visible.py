@@ -10,17 +10,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bot.core.codepoints import parted, shown
 from bot.core.markdown import footnotes
 from bot.core.markdown.drawings import diagram, formulas
-from bot.core.markdown.footnotes import references, with_footnotes
+from bot.core.markdown.footnotes import references
 from bot.core.markdown.markup import Hiding, Markup
+from bot.core.markdown.steps import Steps, TooComplex
 from bot.core.secrets.folding import folded, squeezed
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 LIMIT: Final = 65_536
@@ -83,23 +83,16 @@ def _named(mention: str) -> re.Pattern[str]:
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def parser() -> "MarkdownIt":
-    """Give the parser: CommonMark with GitHub's tables, strikethrough and footnotes (https://github.github.com/gfm/)."""
-    from markdown_it import MarkdownIt
-
-    return with_footnotes(
-        MarkdownIt("commonmark", {"html": True, "maxNesting": 100}).enable(["table", "strikethrough"])
-    )
-
-
 @lru_cache(maxsize=8)
 def _read(text: str) -> "_Page":
-    page, env = _Page(), dict[str, dict[str, dict[str, str]]]()
-    page.take(parser().parse(newlines(text)[:LIMIT], env))
-    page.removed += [
-        f"[{label}]: {target['href']} {target['title']}".rstrip() for label, target in env.get("references", {}).items()
-    ]
+    """Read a text; one that is too complex to be read says nothing, and all of it is told of as hidden."""
+    text = newlines(text)[:LIMIT]
+    page = _Page(Steps(len(text)))
+    try:
+        page.read(text)
+    except TooComplex:
+        said = f"({len(text):,} characters that are too complex to be read as Markdown)"
+        return _Page(page.steps, lines=[said], removed=[text])
     return page
 
 
@@ -112,6 +105,7 @@ def newlines(text: str) -> str:
 class _Page:
     """A text while it is read, block by block."""
 
+    steps: Steps
     lines: list[str] = field(default_factory=list)
     speech: list[str] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
@@ -133,11 +127,16 @@ class _Page:
         """Give what was taken as it is seen, at most one empty line between two others."""
         return re.sub(r"\n{3,}", "\n\n", "\n".join(self.lines)).strip()
 
-    def take(self, tokens: Sequence["Token"]) -> None:
-        """Read all tokens of a text, and then the footnotes that it refers to."""
-        for token in tokens:
+    def read(self, text: str) -> None:
+        """Read a text block by block, then the footnotes that it refers to; raises TooComplex."""
+        from bot.core.markdown.gfm import parse
+
+        env: dict[str, Any] = {}
+        for token in parse(text, env, escapes="apart"):
             self._block(token)
         self._noted()
+        definitions: dict[str, dict[str, str]] = env.get("references", {})
+        self.removed += [f"[{label}]: {to['href']} {to['title']}".rstrip() for label, to in definitions.items()]
 
     def _noted(self) -> None:
         """Put the footnotes that are shown at the end; what nothing refers to nobody sees."""
@@ -163,7 +162,7 @@ class _Page:
                 self._structure(token)
 
     def _html(self, source: str) -> None:
-        html = Markup(self.hiding)
+        html = Markup(self.hiding, self.steps)
         self.hiding = html.block(source)
         self.removed += html.removed
         self._emit(html.shown.strip())
@@ -214,12 +213,12 @@ class _Page:
         return self.mark or "".join(self.containers)
 
     def _inline(self, children: Sequence["Token"]) -> None:
-        html = Markup(self.hiding)
+        html = Markup(self.hiding, self.steps)
         self.hiding = html.inline(children)
         seen, undrawn = formulas(html.shown)
         self.removed += html.removed + undrawn
         if not self.around:
-            self.refers |= references("".join(child.content for child in children if child.type == "text"))
+            self.refers |= references("".join(child.content if child.type == "text" else " " for child in children))
         if self.row is not None:
             self.row.append(seen)
             return
