@@ -1,8 +1,9 @@
 """Code points that nobody sees: shown as ‹U+XXXX›, but where writing needs them (X1).
 
 Kept: line feeds and tabs; the joiners and selectors of emoji sequences; joiners between letters of scripts that are
-written with them, and the marks of scripts that stand before or between their signs; the three flags that are spelled
-with tags (https://www.unicode.org/reports/tr51/).
+written with them, and the marks of scripts that stand before or between their signs; one variation selector behind an
+ideograph, as Japanese names are written (https://www.unicode.org/reports/tr37/); the three flags that are spelled with
+tags (https://www.unicode.org/reports/tr51/).
 """
 
 import re
@@ -26,6 +27,9 @@ _MARKS: Final = re.compile(
 _JOINERS: Final = frozenset("\u200c\u200d")
 _EMOJI_STYLE: Final = "\ufe0f"
 _STYLES: Final = frozenset("\ufe0e\ufe0f")
+_FORMS: Final = re.compile("[\ufe00-\ufe02\U000e0100-\U000e010f]")
+"""Selectors of an ideograph's form: the few that fonts know, so that what they could spell between them is little."""
+_IDEOGRAPHS: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 _TAGGED_FLAGS: Final = re.compile(
     "\U0001f3f4(?:"
     + "|".join("".join(chr(0xE0000 + ord(sign)) for sign in name) for name in ("gbeng", "gbsct", "gbwls"))
@@ -86,6 +90,8 @@ def _replaced(text: str, replace: Callable[[str], str]) -> str:
 def _needed(text: str, at: int) -> bool:
     """Tell whether writing needs the code point at that place."""
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    if _FORMS.match(text[at]):
+        return _IDEOGRAPHS.match(before) is not None
     if text[at] in _STYLES:
         return bool(_PICTURES.match(before)) or (text[at - 1 : at + 2] in _KEYCAPS)
     if text[at] not in _JOINERS:

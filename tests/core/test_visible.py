@@ -79,6 +79,8 @@ def test_what_is_seen_is_kept(text: str, seen: str) -> None:
         ("a\u200bb", "a‹U+200B›b"),
         ("a\U000e0041b", "a‹U+E0041›b"),
         ("a\u202eb", "a‹U+202E›b"),
+        ("葛\U000e0100\U000e0101", "葛\U000e0100‹U+E0101›"),
+        ("葛\U000e0110", "葛‹U+E0110›"),
         ("a\ufe01b", "a‹U+FE01›b"),
         ("a\U000e0101b", "a‹U+E0101›b"),
         ("a\u3164b", "a‹U+3164›b"),
@@ -105,6 +107,7 @@ def test_invisible_code_points_are_shown(text: str, seen: str) -> None:
         "می‌خواهم",
         "क्‍ष",
         "naïve café 日本語 Ελληνικά",
+        "葛\U000e0100飾区 辻\U000e0101さん 神\ufe00",
     ),
 )
 def test_writing_keeps_what_it_needs(text: str) -> None:
