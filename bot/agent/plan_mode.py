@@ -8,6 +8,7 @@ from bot.agent.prompts import prompt
 from bot.core.comment import code
 from bot.core.errors import Refused
 from bot.core.hosts import pattern
+from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
 from bot.core.plan import MARKDOWN_LIMIT, Contract, disarmed, named_paths, normalise
 from bot.core.transcript import Json, pending_calls
 
@@ -36,8 +37,10 @@ def read_plan(tool_input: Json) -> HandedIn:
         lines = (" ".join(text.split()) for text in tool_input.get(key) or ())
         return tuple(dict.fromkeys(disarmed(line) for line in lines if line))
 
+    commands = tuple(map(mark_lookalikes, listed("commands")))
+    dependencies = tuple(map(mark_beyond_ascii, listed("dependencies")))
     scope = listed("scope") or named_paths(markdown)
-    contract = Contract(scope, listed("commands"), listed("hosts"), listed("dependencies"))
+    contract = Contract(scope, commands, listed("hosts"), dependencies)
     _check_length(markdown, contract)
     for host in contract.hosts:
         pattern(host)

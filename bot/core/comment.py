@@ -15,6 +15,7 @@ from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict
 from bot.core.errors import Refused
 from bot.core.gate import Stage
+from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
 from bot.core.plan import Hidden, PlanDocument, disarmed
 
 OVERTAKEN: Final = "the branch of the pull request has moved since the plan was made, or it was merged or closed"
@@ -105,12 +106,13 @@ def contract(plan: PlanDocument) -> str:
     Nothing of it is left out, but for the files of an amendment, whose tree says which they are.
     """
     classes = plan.contract.classes
-    files = some(plan.contract.scope, _FILES_ROOM) if plan.tree else _codes(plan.contract.scope)
+    scope = [mark_lookalikes(glob) for glob in plan.contract.scope]
+    files = some(scope, _FILES_ROOM) if plan.tree else _codes(scope)
     rows = (
         ("Files", files or "any, except those of tier high"),
-        ("Commands to prove it", _codes(plan.contract.commands) or "none"),
+        ("Commands to prove it", _codes([mark_lookalikes(each) for each in plan.contract.commands]) or "none"),
         ("Network", _codes(plan.contract.hosts) or "none"),
-        ("New dependencies", _codes(plan.contract.dependencies) or "none"),
+        ("New dependencies", _codes([mark_beyond_ascii(each) for each in plan.contract.dependencies]) or "none"),
         ("Budget", f"${plan.budget_usd:.2f}"),
         ("Risk tier", plan.tier),
         *([("Path classes", _codes([f"{kind}: {glob}" for kind, glob in classes]))] if classes else []),

@@ -36,3 +36,12 @@ def test_handed_in() -> None:
     plan = read_plan({"plan": "Ask @octocat.\n", "scope": ["src/a.py", " src/a.py"], "commands": ["make\n test"]})
     assert plan.markdown == "Ask `@octocat`."
     assert (plan.contract.scope, plan.contract.commands) == (("src/a.py",), ("make test",))
+
+
+@pytest.mark.req("PR5")
+def test_lookalikes_are_part_of_the_plan() -> None:
+    """What looks like ASCII and is not is marked in the very document that is hashed and carried out."""
+    given = {"plan": LINE, "commands": ["p\u0443test", "pytest -k größe"], "dependencies": ["reque\u0455ts"]}
+    plan = read_plan(given)
+    assert plan.contract.commands == ("p‹U+0443›test", "pytest -k größe")
+    assert plan.contract.dependencies == ("reque‹U+0455›ts",)
