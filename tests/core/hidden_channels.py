@@ -2,6 +2,33 @@
 
 from typing import Final
 
+UNSEEN_IN_FORMULAS: Final = (
+    r"\color{#fefefe}{SECRET}",
+    r"\textcolor{snow}{SECRET}",
+    r"\color[rgb]{1,1,1}{SECRET}",
+    r"\color{#0d1117}{SECRET}",
+    r"\definecolor{a}{rgb}{1,1,1} SECRET",
+    r"a" + r"\qquad" * 40 + " SECRET",
+    r"a" + r"~" * 40 + " SECRET",
+    r"a\\[5000em]SECRET",
+    r"a\mspace{-900mu}SECRET",
+    r"\mmlToken{mi}[mathsize=0.01em]{SECRET}",
+    r"\begin{array}{p{500em}} SECRET \end{array}",
+    r"\text{a " + "b " * 120 + "SECRET}",
+    r"\text{SECRET",
+    r"} SECRET {",
+)
+UNSEEN_IN_DIAGRAMS: Final = (
+    "A[SECRET]; style A color:#fefefe",
+    "classDef a color:#0d1117\nA[SECRET]:::a",
+    "linkStyle 0 color:#fefefe\nA -->|SECRET| B",
+    "A@{ label: 'x' }\nA[SECRET]",
+    "A[SECRET]\nA[x]",
+    "A[<span style='color:#fefefe'>SECRET</span>]",
+    f"A[x]{' ' * 400}SECRET",
+    "\n".join(f"A{number}[SECRET]" for number in range(200)),
+)
+
 HIDDEN: Final = {
     # comments
     "comment": "before <!-- SECRET --> after",
@@ -102,6 +129,20 @@ HIDDEN: Final = {
     "class of a formula": "before $\\class{SECRET}{x}$ after",
     "definition in a formula": "before $\\def\\x{SECRET} y$ after",
     "overlapped in a formula": "before $\\rlap{SECRET} y$ after",
+    **{f"formula: {at[:40]}": f"before ${at}$ after" for at in UNSEEN_IN_FORMULAS},
+    "formula in a block of math": "before\n\n```math\n\\color{#fefefe}{SECRET}\n```\n\nafter",
+    "empty rows of a formula": "before\n\n```math\na\\\\ \\\\ \\\\ SECRET\n```\n\nafter",
+    "formula of its own": "before\n\n$$x\\\\[5000em]SECRET$$\n\nafter",
+    **{
+        f"diagram: {at[:40]}": f"before\n\n```mermaid\ngraph TD\nA --> B\n{at}\n```\n\nafter"
+        for at in UNSEEN_IN_DIAGRAMS
+    },
+    "diagram of a kind that hides": "before\n\n```mermaid\nmindmap\n  SECRET\n```\n\nafter",
+    # links that GitHub takes and markdown-it does not
+    **{
+        f"destination by {scheme}": f"before [after](<{scheme}:text/plain,SECRET now>)"
+        for scheme in ("data", "javascript", "vbscript", "file")
+    },
     # too small, beside what is shown, the other way round
     "words for readers without ruby": "before <ruby>a<rp>SECRET</rp><rt>b</rt></ruby> after",
     "words for readers without video": "before <video src='x'>SECRET</video> after",

@@ -1,5 +1,7 @@
-"""What GitHub draws instead of showing its text: diagrams, maps, formulas; what is not drawn of them is kept aside.
+"""What GitHub draws instead of showing its text: diagrams, maps, formulas; and how far code reaches out of sight.
 
+What is drawn passes by an allow-list: a formula or diagram of which all is known to be seen, as it stands. What style,
+size, color or place could hide is not drawn by us: the caller withholds it from the model, or shows it as code.
 https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/creating-diagrams
 https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/writing-mathematical-expressions
 """
@@ -14,44 +16,151 @@ _ASIDE: Final = re.compile(
     re.MULTILINE,
 )
 """Of a diagram: settings at its head, comments, what a click leads to, what is read aloud alone."""
-_UNSEEN: Final = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|opacity\s*:\s*0*\.?0*(?![\d.])|font-size\s*:\s*[01](?:px|pt|em|rem|%)?\b"
-    r"|color\s*:\s*(?:white|transparent|#fff)",
-    re.IGNORECASE,
+_DRAWN: Final = re.compile(r"\s*(?:graph|flowchart|sequenceDiagram|classDiagram|stateDiagram|erDiagram|pie)\b")
+"""Diagrams that show all that is written in them."""
+_STYLED: Final = re.compile(
+    r"%%|@\{|(?:^|;)[^\S\n]*(?:style|classDef|linkStyle|cssClass|callback|links|properties|details|rect|box|Update\w+)\b",
+    re.MULTILINE | re.IGNORECASE,
 )
+_HTML: Final = re.compile(r"<(?!br\s*/?>)[A-Za-z/!?]|[&#]\w+;", re.IGNORECASE)
+_NODE: Final = re.compile(r"\b(\w+)(?:@?[\[({]+|>)([^\])}\n|]*)")
+_NODES: Final = 100
+"""A diagram of more is drawn too small to be read."""
+
 _FORMULA: Final = re.compile(
     r"\$\$.+?\$\$|\$`[^`]+`\$|(?P<code>(?<!`)(?P<mark>`+)(?!`).+?(?<!`)(?P=mark)(?!`))"
     r"|(?<![\w$\\])\$(?![\s$])[^$\n]*(?:\n[^$\n]+)*(?<![\s\\])\$(?![\w$])",
     re.DOTALL,
 )
 """A formula, or a code span, in which there is none."""
-_UNDRAWN: Final = re.compile(
-    r"(?<!\\)%|\\(?:[hv]?phantom|label|href|class|cssId|style|bbox|(?:re)?newcommand|[gx]?def|let|require|unicode"
-    r"|mathchoice|Tiny|tiny|scriptscriptstyle|smash|(?:math)?[rlc]lap|m?kern|mskip|hskip|hspace|raise|lower|move\w+)"
-    r"(?![A-Za-z])|\\(?:text|f?box)?color(?:box)?\s*\{?\s*(?:white|transparent|#f{3})",
-    re.IGNORECASE,
+_COMMAND: Final = re.compile(r"\\([A-Za-z]+|.|\Z)", re.DOTALL)
+_KNOWN: Final = frozenset(
+    # letters
+    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi varpi rho varrho "
+    "sigma varsigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega "
+    "ell hbar imath jmath Re Im aleph nabla partial infty emptyset varnothing forall exists nexists top bot "
+    # signs between
+    "pm mp times div cdot ast star circ bullet oplus ominus otimes oslash odot cap cup uplus sqcap sqcup vee wedge "
+    "lor land neg lnot setminus le leq ge geq ne neq equiv sim simeq approx cong propto ll gg prec succ preceq succeq "
+    "subset supset subseteq supseteq subsetneq supsetneq in ni notin mid nmid parallel perp vdash models to gets "
+    "mapsto rightarrow leftarrow leftrightarrow Rightarrow Leftarrow Leftrightarrow longrightarrow longleftarrow "
+    "longmapsto uparrow downarrow implies impliedby iff therefore because colon dots ldots cdots vdots ddots "
+    "prime angle triangle "
+    # large signs and functions
+    "sum prod coprod int iint iiint oint bigcup bigcap bigvee bigwedge bigoplus bigotimes lim limsup liminf sup inf "
+    "max min arg deg det dim exp gcd hom ker lg ln log Pr sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh "
+    "bmod pmod mod operatorname limits nolimits "
+    # what is built of them
+    "frac dfrac tfrac binom sqrt overline underline overbrace underbrace overset underset stackrel hat widehat bar vec "
+    "dot ddot tilde widetilde not left right middle big Big bigg Bigg bigl bigr Bigl Bigr langle rangle lfloor rfloor "
+    "lceil rceil lvert rvert lVert rVert vert Vert lbrace rbrace begin end text textbf textit textrm texttt mathrm "
+    "mathbf mathit mathsf mathtt mathbb mathcal mathfrak mathscr boldsymbol quad qquad displaystyle tag "
+    # signs by themselves
+    ", : ; { } $ % # & _ | \\".split()
+) | {" ", "\n"}
+_SPACES: Final = re.compile(r"~|\\(?:[,:; \n]|qquad|quad)")
+_ROW_END: Final = r"\\"
+_ROW_SPACES: Final = 8
+_ROW_CHARACTERS: Final = 200
+_ROWS: Final = 20
+_PLACED: Final = re.compile(r"(?<!\\)(?:\\\\)*%|\\\\\s*\*?\s*\[|\\\\(?:\s*\\\\){2}")
+"""A comment, a row that is moved, rows without anything."""
+_ENVIRONMENT: Final = re.compile(
+    r"\\(?:begin|end)\s*(?:\{((?:[pbBvV]?(?:small)?matrix|d?cases|aligned|gathered|split)\*?)\})?"
 )
+
+_CODE_COLUMNS: Final = 160
+_CODE_BLANKS: Final = 20
+_CODE_INDENT: Final = 40
+_TAB_COLUMNS: Final = 4
+_GOES_ON: Final = "‹the line goes on› "
+_BLANKS: Final = re.compile(r"[^\S\n]{3,}(?=\S)")
 
 
 def diagram(language: str, content: str) -> tuple[str, list[str]]:
-    """Give a block of code without what is not drawn where GitHub draws it, and what that is."""
-    if language in _PICTURED or (language == "mermaid" and _UNSEEN.search(content)):
-        return "(picture)", [content]
-    if language == "math":
-        return ("(formula)", [content]) if _UNDRAWN.search(content) else (content, [])
-    if language != "mermaid":
-        return content, []
-    return _ASIDE.sub("", content), [found.group() for found in _ASIDE.finditer(content)]
+    """Return a block of code without what is not drawn where GitHub draws it, and what that is."""
+    match language:
+        case "math":
+            return (content, []) if _all_drawn(content) else ("(formula)", [content])
+        case "mermaid":
+            plain = _ASIDE.sub("", content)
+            if not _all_shown(plain):
+                return "(picture)", [content]
+            return plain, [found.group() for found in _ASIDE.finditer(content)]
+        case _:
+            return ("(picture)", [content]) if language in _PICTURED else (content, [])
 
 
 def formulas(text: str, instead: Callable[[str], str] = lambda _: "(formula)") -> tuple[str, list[str]]:
-    """Give a text with something instead of each formula that holds what is not drawn, and these."""
+    """Return a text with something instead of each formula that may hold what is not drawn, and these."""
     aside: list[str] = []
 
     def drawn(found: re.Match[str]) -> str:
-        if found["code"] or not _UNDRAWN.search(found.group()):
+        if found["code"] or _all_drawn(found.group().strip("$").strip("`")):
             return found.group()
         aside.append(found.group())
         return instead(found.group())
 
     return (_FORMULA.sub(drawn, text) if "$" in text else text), aside
+
+
+def in_sight(code: str) -> str:
+    """Return code of which nothing is far to the right: long runs of blanks are marked, long lines are broken.
+
+    What is broken goes on behind the indentation of its line. Code that was treated so stays as it is.
+    """
+    return "\n".join(part for line in code.split("\n") for part in _lines_in_sight(line))
+
+
+def _lines_in_sight(line: str) -> list[str]:
+    seen = _BLANKS.sub(_marked_blanks, line)
+    start = seen[: len(seen) - len(seen.lstrip(" \t>"))][:_CODE_INDENT] + _GOES_ON
+    rest = range(_CODE_COLUMNS, len(seen.rstrip()), _CODE_COLUMNS - len(start))
+    return [seen[:_CODE_COLUMNS] if rest else seen, *(start + seen[at : at + rest.step] for at in rest)]
+
+
+def _marked_blanks(found: re.Match[str]) -> str:
+    """Leave as many blanks as people see past, and say how many more there are."""
+    blanks, room, width = found.group(), _CODE_BLANKS if found.start() else _CODE_INDENT, 0
+    for at, sign in enumerate(blanks):
+        width += _TAB_COLUMNS if sign == "\t" else 1
+        if width > room:
+            return f"{blanks[:at]}‹{len(blanks) - at} more blanks›"
+    return blanks
+
+
+def _all_drawn(formula: str) -> bool:
+    """Return whether all of a formula is seen: no command but known ones, nothing far away."""
+    rows = formula.split(_ROW_END)
+    return (
+        not _PLACED.search(formula)
+        and all(found[1] in _KNOWN for found in _COMMAND.finditer(formula))
+        and all(found[1] for found in _ENVIRONMENT.finditer(formula))
+        and len(rows) <= _ROWS
+        and all(len(row) <= _ROW_CHARACTERS and len(_SPACES.findall(row)) <= _ROW_SPACES for row in rows)
+        and _is_balanced(formula)
+    )
+
+
+def _is_balanced(formula: str) -> bool:
+    """Return whether the braces of a formula match: where they do not, an error is drawn instead of it."""
+    depth = 0
+    for found in re.finditer(r"\\.|[{}]", formula, re.DOTALL):
+        depth += {"{": 1, "}": -1}.get(found.group(), 0)
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def _all_shown(plain: str) -> bool:
+    """Return whether all of a diagram is seen: of a known kind, without style or HTML, no label written over."""
+    labels: dict[str, str] = {}
+    nodes = _NODE.findall(plain) if re.match(r"\s*(?:graph|flowchart)\b", plain) else []
+    return (
+        bool(_DRAWN.match(plain))
+        and not _STYLED.search(plain)
+        and not _HTML.search(plain)
+        and in_sight(plain) == plain
+        and len(nodes) <= _NODES
+        and all(labels.setdefault(name, label) == label for name, label in nodes)
+    )

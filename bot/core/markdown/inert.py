@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from bot.core.codepoints import shown
-from bot.core.markdown.drawings import diagram, formulas
+from bot.core.markdown.drawings import diagram, formulas, in_sight
 from bot.core.markdown.steps import TooComplex
 from bot.core.markdown.visible import newlines
 from bot.core.plan import disarmed
@@ -184,13 +184,14 @@ def _outside_code(text: str, change: Callable[[str], str]) -> str:
 
 
 def _block(token: "Token", lines: list[str]) -> list[str]:
-    """Give a code block's lines without words that are not shown: behind its language, or in what is drawn."""
+    """Return a code block's lines with all of it in sight: nothing behind its language, nothing drawn that may hide."""
+    if token.type == "code_block":
+        return in_sight("\n".join(lines)).split("\n")
     language, _, rest = token.info.strip().partition(" ")
     _, undrawn = diagram(language.lower(), token.content)
-    if not (rest or undrawn):
-        return lines
     mark = lines[0].index(token.markup) + len(token.markup)
-    return [lines[0][:mark] + ("text" if undrawn else language), *lines[1:]]
+    head = lines[0][:mark] + ("text" if undrawn else language) if rest or undrawn else lines[0]
+    return [head, *in_sight("\n".join(lines[1:])).split("\n")]
 
 
 def _words(text: str) -> Counter[str]:
@@ -250,7 +251,7 @@ def _as_code(text: str) -> str:
     """Show a text as a code block that nothing in it can leave."""
     text = text[: POSTED_CHARACTERS - 500]
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return "\n".join((f"{fence}text", _COMMAND.sub(_ESCAPED, text), fence, ""))
+    return "\n".join((f"{fence}text", in_sight(_COMMAND.sub(_ESCAPED, text)), fence, ""))
 
 
 def _capped(text: str) -> str:

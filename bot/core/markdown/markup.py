@@ -37,6 +37,8 @@ _UNSEEN: Final = re.compile(
     r"|color\s*:\s*(?:white|transparent|#fff)|(?:text-indent|left|top)\s*:\s*-|clip|scale)",
     re.IGNORECASE,
 )
+_LEADING: Final = re.compile(r"(?:https?|mailto):|[^:]*\Z|[/?#.]", re.IGNORECASE)
+"""A link that GitHub keeps: of the others it shows the words alone."""
 _COMMENT_END: Final = "-->"
 _MARKS: Final = frozenset("<!-")
 """Of these a comment is made, unless one of them is written as an escape or an entity."""
@@ -135,12 +137,14 @@ class Markup(HTMLParser):
         self._say("(picture)", "")
 
     def _end_link(self) -> None:
-        """Show where a link leads, unless nothing of the link itself is seen."""
+        """Show where a link leads, unless nothing of the link itself is seen, or GitHub lets it lead nowhere."""
         target, since = self._links.pop()
         words = self.shown[since:]
-        if target and blank(words):
+        if not target or words.endswith(target):
+            return
+        if blank(words) or not _LEADING.match(target):
             self.removed.append(target)
-        elif target and not words.endswith(target):
+        else:
             self._say(f" ({target})", "")
 
     def _end_links(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bot.core.codepoints import parted, shown
 from bot.core.markdown import footnotes
-from bot.core.markdown.drawings import diagram, formulas
+from bot.core.markdown.drawings import diagram, formulas, in_sight
 from bot.core.markdown.footnotes import references
 from bot.core.markdown.markup import Hiding, Markup
 from bot.core.markdown.steps import Steps, TooComplex
@@ -165,7 +165,7 @@ class _Page:
         html = Markup(self.hiding, self.steps)
         self.hiding = html.block(source)
         self.removed += html.removed
-        self._emit(html.shown.strip())
+        self._emit(in_sight(html.shown).strip())
 
     def _structure(self, token: "Token") -> None:
         match token.type:
@@ -236,7 +236,8 @@ class _Page:
         if self.hiding:
             self.removed.append(token.content)
             return
-        content, undrawn = diagram(language.lower(), token.content)
+        drawn, undrawn = diagram(language.lower(), token.content)
+        content = in_sight(drawn)
         self.removed += undrawn
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", content)), default=0))
         self._emit(f"{fence}{language}\n{content.rstrip(chr(10))}\n{fence}")
