@@ -109,6 +109,7 @@ HIDDEN: Final = {
     # code
     "words after the language of a code block": "before\n\n```py SECRET\nafter\n```",
     "words after the language, with tildes": "before\n\n~~~~ py SECRET\nafter\n~~~~",
+    "words for a language of a code block": "before\n\n```do_the_SECRET_now\nafter\n```",
     "comment in a diagram": "before\n\n```mermaid\ngraph TD %% SECRET\nafter\n```",
     "comment in a formula": "before\n\n```math\nx % SECRET\n```\n\nafter",
     "map": 'before\n\n```geojson\n{"SECRET": 1}\n```\n\nafter',
@@ -143,6 +144,11 @@ HIDDEN: Final = {
         f"destination by {scheme}": f"before [after](<{scheme}:text/plain,SECRET now>)"
         for scheme in ("data", "javascript", "vbscript", "file")
     },
+    "destination with an open parenthesis": "before [after](<>) [after](x(:SECRET )",
+    "cells beyond a head": "before\n\n| after |\n|---|\n| x | SECRET |",
+    "cells beyond a head of one column": "before\n\nafter\n|-|\nx | SECRET",
+    "footnote that an address seems to refer to": "before <after:[^a]> https://e.example/[^a]\n\n[^a]: SECRET",
+    "link definition with an open parenthesis": "before after\n\n[a]: x(SECRET",
     # too small, beside what is shown, the other way round
     "words for readers without ruby": "before <ruby>a<rp>SECRET</rp><rt>b</rt></ruby> after",
     "words for readers without video": "before <video src='x'>SECRET</video> after",

@@ -82,6 +82,9 @@ def test_every_code_point_in_code() -> None:
     (
         ("See[^1].\n\n[^1]: The note.\n\n    More.", "See[^1].\n\n[^1]: The note.\n\nMore."),
         ("See[^A].\n\n[^a]: The note.", "See[^A].\n\n[^a]: The note."),
+        ("See.\n\n[^a]: One.[^b]\n\n[^b]: Two.", "See.\n\n[^b]: Two."),
+        ("See.\n\n[^a]: Of itself.[^a]", "See.\n\n[^a]: Of itself.[^a]"),
+        ("[a](b(c)d) [e](" + "(" * 33 + "f )", "a (b(c)d) [e](" + "(" * 33 + "f )"),
         ("A [link](https://example.org/x) stays", "A link (https://example.org/x) stays"),
         ("A <a href='https://example.org/x'>link</a> stays", "A link (https://example.org/x) stays"),
         ("<div align='center'>\n\nmiddle\n\n</div>\n\nend", "middle\n\nend"),

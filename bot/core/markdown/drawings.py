@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+_LANGUAGE: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+#.]{0,19}(?:-[A-Za-z0-9]{1,9})?)?")
+"""A language: one word, or two as in `objective-c`."""
 _PICTURED: Final = frozenset(("geojson", "topojson", "stl"))
 _ASIDE: Final = re.compile(
     r"\A\s*---\n(?s:.*?)\n---$|%%.*$|^[^\S\n]*(?:click|href|link|acc(?:Descr|Title))\b(?:\s*\{[^}]*\}?|.*$)",
@@ -75,6 +77,12 @@ _CODE_INDENT: Final = 40
 _TAB_COLUMNS: Final = 4
 _GOES_ON: Final = "‹the line goes on› "
 _BLANKS: Final = re.compile(r"[^\S\n]{3,}(?=\S)")
+
+
+def language_of(info: str) -> tuple[str, str]:
+    """Return the language that a code block names, in lower case, and what else stands there, which nobody sees."""
+    language, _, rest = info.strip().partition(" ")
+    return (language.lower(), rest) if _LANGUAGE.fullmatch(language) else ("", info.strip())
 
 
 def diagram(language: str, content: str) -> tuple[str, list[str]]:

@@ -5,17 +5,20 @@ https://docs.github.com/en/get-started/writing-on-github/getting-started-with-wr
 """
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
+    from markdown_it.token import Token
 
 OPEN: Final = "footnote_open"
 CLOSE: Final = "footnote_close"
 
 _DEFINITION: Final = re.compile(r"\[\^([^\s\[\]]{1,200})\]:[ \t]*")
 _REFERENCE: Final = re.compile(r"\[\^([^\s\[\]]{1,200})\]")
+_ADDRESS: Final = re.compile(r"(?:https?://|ftp://|www\.)\S+", re.IGNORECASE)
 _INDENT: Final = 4
 """Columns by which the further blocks of a footnote are indented."""
 
@@ -28,9 +31,16 @@ def with_footnotes(parser: "MarkdownIt") -> "MarkdownIt":
     return parser
 
 
-def references(text: str) -> set[str]:
-    """Give the labels of the footnotes that a text refers to."""
-    return {label.casefold() for label in _REFERENCE.findall(text)}
+def references(children: "Sequence[Token]") -> set[str]:
+    """Return the labels of the footnotes that a paragraph refers to; in an address there are none."""
+    text, in_address = "", False
+    for child in children:
+        if child.type == "link_open":
+            in_address = child.info == "auto"
+        elif child.type == "link_close":
+            in_address = False
+        text += child.content if child.type == "text" and not in_address else " "
+    return {label.casefold() for label in _REFERENCE.findall(_ADDRESS.sub(" ", text))}
 
 
 def _definition(state: "StateBlock", start: int, end: int, silent: bool) -> bool:

@@ -4,13 +4,18 @@ markdown-it-py takes time that grows with the square of some hostile texts, wher
 step of a parse is counted: a text that takes more steps than a multiple of its length is not read at all.
 """
 
+import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import unescapeAll
+from markdown_it.helpers import parseLinkDestination, parseLinkLabel, parseLinkTitle
 from markdown_it.parser_inline import ParserInline
 from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, table
+from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_inline import StateInline, html_inline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
@@ -22,6 +27,9 @@ _STEPS_OF_A_PARAGRAPH: Final = 4
 """Of a heading or a table's cell as well."""
 _DEPTH: Final = 100
 """Containers, and brackets, within each other."""
+_UNBALANCED: Final = re.compile(r"(?:\\[^\x00-\x20]|[^\x00-\x20\x7f])+")
+_ONE_COLUMN: Final = re.compile(r"(?=.*[|:])\|?\s*:?-+:?\s*\|?")
+_PARENTHESES: Final = 32
 _ANY_BLOCK: Final[RuleOptionsType] = {"alt": ["paragraph", "reference", "blockquote", "list"]}
 
 
@@ -49,9 +57,11 @@ class _Parser(MarkdownIt):
     def __init__(self) -> None:
         super().__init__("commonmark", {"html": True, "maxNesting": 1_000_000})
         self.inline = _Inline()
+        self.helpers = _Helpers  # type: ignore[assignment]  # a module's functions, found by their names
         self.configure("commonmark", options_update=self.options)
         self.enable(["table", "strikethrough"])
         with_footnotes(self)
+        self.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
         self.block.ruler.before("table", "steps", _count_block, _ANY_BLOCK)
         self.inline.ruler.before("text", "steps", _count_inline)
         self.inline.ruler.at("html_inline", _html_inline)
@@ -69,6 +79,34 @@ class _Parser(MarkdownIt):
         return link
 
 
+@dataclass(slots=True)
+class _Destination:
+    """Where a link leads, and where in the text that ends; not `ok` where there is none."""
+
+    ok: bool = False
+    pos: int = 0
+    str: str = ""
+
+
+def _destination(text: str, start: int, end: int) -> _Destination:
+    """Read where a link leads: as GitHub does, also with more opening parentheses than closing ones."""
+    known = parseLinkDestination(text, start, end)
+    if known.ok or text.startswith("<", start):
+        return _Destination(known.ok, known.pos, known.str)
+    found = _UNBALANCED.match(text, start, end)
+    if found is None or found.group().count("(") > _PARENTHESES:
+        return _Destination()
+    return _Destination(ok=True, pos=found.end(), str=unescapeAll(found.group()))
+
+
+class _Helpers:
+    """What reads the parts of a link."""
+
+    parseLinkLabel = staticmethod(parseLinkLabel)  # noqa: N815 - markdown-it's names
+    parseLinkTitle = staticmethod(parseLinkTitle)  # noqa: N815
+    parseLinkDestination = staticmethod(_destination)  # noqa: N815
+
+
 class _Inline(ParserInline):
     """Counts what looks ahead for the end of a link's words, and each paragraph."""
 
@@ -79,6 +117,38 @@ class _Inline(ParserInline):
     def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
         env["steps"].take(_STEPS_OF_A_PARAGRAPH)
         return super().parse(src, md, env, tokens)
+
+
+def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read a table; cells beyond its head, which nobody sees, are kept in the environment as `beyond`."""
+    found = table(state, start, end, silent) or _narrow_table(state, start, end, silent)
+    if found and not silent:
+        width = len(_cells(state, start + 1))
+        rows = (_cells(state, line) for line in range(start + 2, state.line))
+        state.env.setdefault("beyond", []).extend(" | ".join(row[width:]) for row in rows if len(row) > width)
+    return found
+
+
+def _narrow_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read a table of a single column, whose head needs no bar for cmark-gfm."""
+    head = _line(state, start)
+    if start + 1 >= end or not head or "|" in head or not _ONE_COLUMN.fullmatch(_line(state, start + 1)):
+        return False
+    source, at = state.src, state.eMarks[start]
+    state.src, state.eMarks[start] = f"{source[:at]}|{source[at + 1 :]}", at + 1  # the line's end stands for a bar
+    found = table(state, start, end, silent)
+    state.src, state.eMarks[start] = source, at
+    return found
+
+
+def _line(state: StateBlock, line: int) -> str:
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].strip()
+
+
+def _cells(state: StateBlock, line: int) -> list[str]:
+    """Return the cells of a row; the bars at its ends part none."""
+    cells = escapedSplit(_line(state, line))
+    return cells[not cells[0] : len(cells) - (not cells[-1])]
 
 
 def _count_block(state: StateBlock, _start: int, _end: int, _silent: bool) -> bool:

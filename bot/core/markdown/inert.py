@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from bot.core.codepoints import shown
-from bot.core.markdown.drawings import diagram, formulas, in_sight
+from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
 from bot.core.markdown.steps import TooComplex
 from bot.core.markdown.visible import newlines
 from bot.core.plan import disarmed
@@ -187,8 +187,8 @@ def _block(token: "Token", lines: list[str]) -> list[str]:
     """Return a code block's lines with all of it in sight: nothing behind its language, nothing drawn that may hide."""
     if token.type == "code_block":
         return in_sight("\n".join(lines)).split("\n")
-    language, _, rest = token.info.strip().partition(" ")
-    _, undrawn = diagram(language.lower(), token.content)
+    language, rest = language_of(token.info)
+    _, undrawn = diagram(language, token.content)
     mark = lines[0].index(token.markup) + len(token.markup)
     head = lines[0][:mark] + ("text" if undrawn else language) if rest or undrawn else lines[0]
     return [head, *in_sight("\n".join(lines[1:])).split("\n")]

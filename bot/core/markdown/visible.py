@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bot.core.codepoints import parted, shown
 from bot.core.markdown import footnotes
-from bot.core.markdown.drawings import diagram, formulas, in_sight
+from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
 from bot.core.markdown.footnotes import references
 from bot.core.markdown.markup import Hiding, Markup
 from bot.core.markdown.steps import Steps, TooComplex
@@ -135,6 +135,7 @@ class _Page:
         for token in parse(text, env, escapes="apart"):
             self._block(token)
         self._noted()
+        self.removed += env.get("beyond", [])
         definitions: dict[str, dict[str, str]] = env.get("references", {})
         self.removed += [f"[{label}]: {to['href']} {to['title']}".rstrip() for label, to in definitions.items()]
 
@@ -217,8 +218,7 @@ class _Page:
         self.hiding = html.inline(children)
         seen, undrawn = formulas(html.shown)
         self.removed += html.removed + undrawn
-        if not self.around:
-            self.refers |= references("".join(child.content if child.type == "text" else " " for child in children))
+        self.refers |= references(children)
         if self.row is not None:
             self.row.append(seen)
             return
@@ -230,13 +230,13 @@ class _Page:
                 self.commands.append(spoken)
 
     def _code(self, token: "Token") -> None:
-        language, _, rest = token.info.strip().partition(" ")
+        language, rest = language_of(token.info)
         if rest:
             self.removed.append(rest)
         if self.hiding:
             self.removed.append(token.content)
             return
-        drawn, undrawn = diagram(language.lower(), token.content)
+        drawn, undrawn = diagram(language, token.content)
         content = in_sight(drawn)
         self.removed += undrawn
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", content)), default=0))
