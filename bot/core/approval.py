@@ -50,6 +50,8 @@ class Reason(StrEnum):
     TEAM_UNKNOWN = "team_unknown"
     FOUR_EYES = "four_eyes"
     TOO_OLD = "too_old"
+    SAID_BEFORE = "said_before"
+    SAME_SECOND = "same_second"
     OTHER_PLAN = "other_plan"
     NO_DIGEST = "no_digest"
     COMMENT_EDITED = "comment_edited"
@@ -310,13 +312,20 @@ def _objection_to_word(plan: PlanDocument, snapshot: Snapshot, word: Candidate) 
     if word.edited:
         return Reason.COMMENT_EDITED
     if word.at <= snapshot.shown.since:
-        return Reason.TOO_OLD
+        return _untimely(word, snapshot.shown.since)
     if word.digest:
         exact = len(word.digest) >= SHORT_DIGEST and plan.digest.startswith(word.digest.lower())
         return None if exact else Reason.OTHER_PLAN
     if word.way is Way.COMMAND and snapshot.plans > 1 and word.opinion is Opinion.APPROVE:
         return Reason.NO_DIGEST
     return None
+
+
+def _untimely(word: Candidate, since: datetime) -> Reason:
+    """Return why a word that is not newer than the plan does not count; a comment cannot be removed and added again."""
+    if word.way is not Way.COMMAND:
+        return Reason.TOO_OLD
+    return Reason.SAME_SECOND if word.at == since else Reason.SAID_BEFORE
 
 
 def _is_unnamed(word: Candidate) -> bool:

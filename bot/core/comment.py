@@ -28,6 +28,8 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.TEAM_UNKNOWN: "GitHub does not tell me who is in the teams that may approve: I need members (read)",
         Reason.FOUR_EYES: "the requester cannot approve here: a second person must",
         Reason.TOO_OLD: "the reaction is older than the plan as it is shown now: remove it and add it again",
+        Reason.SAID_BEFORE: "the comment is older than the plan as it is shown now: say it again",
+        Reason.SAME_SECOND: "the comment was made in the same second as the plan as it is shown now: say it again",
         Reason.OTHER_PLAN: "the digest is that of another plan",
         Reason.NO_DIGEST: "this request has had several plans: name the digest",
         Reason.COMMENT_EDITED: "the comment was edited, so it does not count",
