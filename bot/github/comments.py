@@ -79,25 +79,30 @@ class Comments:
         """Show a text as the one comment of that kind and ask: looked up, made or mended, and read back."""
         clean = self.door.redactor.redacted(body).rstrip()
         text = f"{clean}\n\n{marker.make(kind, self.thread, ask, digest=digest, key=self.key)}"
-        there = await self.find(kind, ask) or await self._made(kind, ask, text)
+        there = await self.find(kind, ask, digest) or await self._made(kind, ask, text, digest=digest)
         if same(there.body, text):
             return there
         return await self.edit(there.id, text)
 
-    async def find(self, kind: str, ask: int) -> Posted | None:
-        """Look for our comment of that kind and ask, through all pages; of several the oldest."""
+    async def find(self, kind: str, ask: int, digest: str = "") -> Posted | None:
+        """Return our oldest comment of that kind, ask and digest ("" for any), or None; reads all pages.
+
+        A journal that begins anew counts its asks anew: without the digest, the comment of another plan would be
+        taken for this plan's.
+        """
         async for comment in self.door.pages(f"{self._path}/comments"):
-            if self.ours(comment, kind, ask):
+            if self.ours(comment, kind, ask, digest):
                 return _posted(comment)
         return None
 
-    def ours(self, comment: Json, kind: str, ask: int) -> bool:
-        """Tell whether a comment is the bot's own of that kind and ask, by its author and its marker (A4)."""
+    def ours(self, comment: Json, kind: str, ask: int, digest: str = "") -> bool:
+        """Tell whether a comment is the bot's own of that kind, ask and digest, by its author and its marker (A4)."""
         found = marker.parse(comment["body"] or "")
         return (
             found is not None
             and (comment["user"] or {}).get("id") == self.bot.id
             and (found.kind, found.thread, found.ask) == (kind, self.thread, ask)
+            and digest in {"", found.digest}
             and found.holds(self.key.mac)
         )
 
@@ -164,7 +169,7 @@ class Comments:
         review = await self.door.get(f"{self.address.path}/pulls/{self.thread}/reviews/{ident}")
         await self.door.mutate(_REACT, {"id": review["node_id"], "content": content})
 
-    async def _made(self, kind: str, ask: int, text: str) -> Posted:
+    async def _made(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
         """Make a comment; after a lost answer look for it, and raise when it is not to be seen (yet).
 
         Where another process was quicker by less than the fence can tell, its comment is the one: ours says so, and is
@@ -176,19 +181,19 @@ class Comments:
         except Unknown:
             for pause in _LOOK_AGAIN_SECONDS:
                 await self.door.clock.sleep(pause)
-                if found := await self.find(kind, ask):
+                if found := await self.find(kind, ask, digest):
                     return found
             raise
-        there = await self._listed(kind, ask, made)
+        there = await self._listed(kind, ask, made, digest=digest)
         if there.id < int(made["id"]):
             await self.supersede(str(made["node_id"]), f"The same stands in {there.url}: that comment counts.")
             return there
         return _checked(there, text)
 
-    async def _listed(self, kind: str, ask: int, made: Json) -> Posted:
+    async def _listed(self, kind: str, ask: int, made: Json, *, digest: str) -> Posted:
         """Read a new comment back from the list: what the next look-up missed there would be posted twice."""
         for pause in (*LAGS, 0.0):
-            if found := await self.find(kind, ask):
+            if found := await self.find(kind, ask, digest):
                 return found
             await self.door.clock.sleep(pause)
         return _posted(made)

@@ -174,6 +174,17 @@ async def test_a_plan_is_shown_once(ground: Ground) -> None:
     assert comment.text.body.count("- [ ]") == 1
 
 
+@pytest.mark.req("PR2", "PR5")
+async def test_a_plan_never_takes_the_comment_of_another(ground: Ground) -> None:
+    """A journal that began anew counts its asks anew: a plan of another digest gets a comment of its own."""
+    thread = ground.issue()
+    first = ground.plan(thread)
+    other = replace(first, markdown="Something else.")
+    shown = [(await ground.dialogue(thread).propose(plan, 1)).id for plan in (first, other, first, other)]
+    assert shown == [comment.node_id for comment in ground.comments(thread)] * 2
+    assert [comment.text.edits for comment in ground.comments(thread)] == [(), ()]
+
+
 @pytest.mark.req("PR2", "E1")
 async def test_a_lost_answer_makes_no_second_comment(ground: Ground) -> None:
     """GitHub sometimes fails after it has done what was asked."""
