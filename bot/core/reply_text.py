@@ -6,8 +6,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from bot.core.comment import code, mode_sign, some, todo_list
+from bot.core.approval import Reason, Verdict
+from bot.core.comment import REASONS, code, mode_sign, reasons, some, todo_list
 from bot.core.gate import Stage
+from bot.core.plan import PlanDocument
 
 NO_PLAN_WAITS: Final = "No plan waits for approval here."
 EDITED: Final = (
@@ -62,6 +64,16 @@ def stopped(login: str, mention: str) -> str:
 def closed(mention: str) -> str:
     """Say that work was stopped by closing its thread."""
     return f"Stopped, because the thread was closed. {_kept(mention)}"
+
+
+def withdrawn(plan: PlanDocument, verdict: Verdict, mention: str) -> str:
+    """Return what is said of approved work whose approval no longer stands: why, what is kept, what publishes it."""
+    why = reasons(verdict).replace(REASONS[Reason.NOBODY], "the approval was taken back")
+    return (
+        f"I stopped, because plan {plan.plan} ({plan.short_digest}) is no longer approved: {why}. Nothing of it was "
+        "published. The work so far is kept; a new approval of this plan "
+        f"(👍, or `{mention} approve {plan.short_digest}`) goes on from there and publishes it."
+    )
 
 
 def _kept(mention: str) -> str:

@@ -51,6 +51,18 @@ async def move_if_stopped(desk: Desk, record: Record) -> Done | None:
     return Done(Move.STOPPED, {"by": by, "owes": reply_text.stopped(", ".join(by), desk.orders.mention)})
 
 
+def move_to_withdraw(desk: Desk, record: Record, verdict: Verdict) -> Done:
+    """Return the move of approved work whose approval no longer stands; a plan that waits for people again says so.
+
+    A verdict that ends the plan is told by the move that comes of it, and a look-up that failed by nobody.
+    """
+    failed = any(finding.reason is Reason.LOOKUP_FAILED for finding in verdict.findings)
+    if verdict.outcome is not Outcome.PENDING or failed:
+        return Done(Move.WITHDRAWN)
+    owes = reply_text.withdrawn(record.plan, verdict, desk.orders.mention)
+    return Done(Move.WITHDRAWN, {"reasons": comment.reasons(verdict), "owes": owes})
+
+
 async def _explain(desk: Desk, record: Record, verdict: Verdict) -> None:
     """Say why the plan waits, again where that changed; by whoever journals first that it is at the thread (E4)."""
     if desk.orders.same_session:

@@ -16,7 +16,7 @@ from bot.core.names import CommitId, SessionId
 from bot.core.network import Network
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access
-from bot.workflow.approving import evaluate_live
+from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.commands import run_command
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.keeping import checkout, hold, keep
@@ -34,9 +34,9 @@ async def perform(desk: Desk, record: Record) -> Done | None:
 
     The approval is looked at again first: one that no longer stands is withdrawn, and nothing runs.
     """
-    _, proof = await evaluate_live(desk, record)
+    verdict, proof = await evaluate_live(desk, record)
     if proof is None:
-        return Done(Move.WITHDRAWN)
+        return move_to_withdraw(desk, record, verdict)
     if await _overtaken(desk, record):
         owes = desk.ended(Stage.STALE, comment.OVERTAKEN)
         return Done(Move.DRIFTED, {"detail": comment.OVERTAKEN, "owes": owes})

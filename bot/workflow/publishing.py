@@ -15,7 +15,7 @@ from bot.core.plan import PlanDocument, contract_tier, to_json
 from bot.core.pull import PullOrder
 from bot.core.transcript import Json
 from bot.ports import CommitOrder, Published
-from bot.workflow.approving import evaluate_live
+from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.desk import Desk, Done
 from bot.workflow.keeping import checkout
 from bot.workflow.ledger import fence, moved, note
@@ -31,9 +31,9 @@ async def perform(desk: Desk, record: Record) -> Done | None:
     """
     if (pushed := await _pushed(desk, record)) is not None:
         return await _handed_in(desk, record, pushed, _verdict(record))
-    _, proof = await evaluate_live(desk, record)
+    verdict, proof = await evaluate_live(desk, record)
     if proof is None:
-        return Done(Move.WITHDRAWN)
+        return move_to_withdraw(desk, record, verdict)
     if await moved(desk, record):
         return None
     order = _order(desk, record)

@@ -222,7 +222,7 @@ class Record:
     @property
     def explained(self) -> str:
         """Why the newest plan waits, as it was said last; "" where nothing was said."""
-        said = (entry for entry in reversed(self.entries) if entry.kind in {EXPLAINED, Move.PROPOSED})
+        said = (entry for entry in reversed(self.entries) if entry.kind in {EXPLAINED, Move.PROPOSED, Move.WITHDRAWN})
         return str(next((entry.body.get("reasons", "") for entry in said), ""))
 
     @property

@@ -45,6 +45,7 @@ from bot.core.reply_text import (
     so_far,
     status,
     stopped,
+    withdrawn,
 )
 
 PLAN: Final = PlanDocument(
@@ -175,8 +176,22 @@ def test_reason(reason: Reason) -> None:
 
 
 def test_what_to_do_about_an_old_reaction() -> None:
-    """A reaction that is too old is told how to count (product.md, Approval)."""
+    """A reaction that is too old is told how to count, and so is a comment (product.md, Approval)."""
     assert "remove it and add it again" in REASONS[Reason.TOO_OLD]
+    for reason in (Reason.SAID_BEFORE, Reason.SAME_SECOND):
+        assert REASONS[reason].startswith("the comment ")
+        assert REASONS[reason].endswith(": say it again")
+
+
+@pytest.mark.req("PR3")
+def test_withdrawn() -> None:
+    """Whoever took an approval back is told what stopped, what is kept, and what publishes it."""
+    by_ana = Verdict(Outcome.PENDING, (), (Finding(Reason.ROLE_TOO_LOW, ANA), Finding(Reason.NOBODY)))
+    assert withdrawn(PLAN, by_ana, "@bot") == (
+        f"I stopped, because plan 3 ({PLAN.short_digest}) is no longer approved: `@ana`: the role on this repository "
+        "is too low to approve; the approval was taken back. Nothing of it was published. The work so far is kept; a "
+        f"new approval of this plan (👍, or `@bot approve {PLAN.short_digest}`) goes on from there and publishes it."
+    )
 
 
 def test_unreadable() -> None:

@@ -153,18 +153,23 @@ async def test_kept_and_approved(story: Story, model: Model) -> None:
     assert "ship free" in story.file(branch, "CHANGELOG.md")
 
 
-@pytest.mark.req("A4")
+@pytest.mark.req("A4", "PR3")
 @pytest.mark.parametrize("step", (soak("w0"), "w2"))
 async def test_withdrawn(story: Story, model: Model, step: str) -> None:
-    """An approval that is taken back before the first push: nothing is pushed."""
+    """An approval that is taken back before the first push: nothing is pushed, and one comment says what to do."""
     await story.planned()
     story.reacts("maya", "+1")
     async with story.at_work(model.pause(step)):
         story.person("maya").unreact(story.plan, "+1")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
+    assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert story.nothing_done()
+    (said,) = story.said("tell") + story.said("waits")
+    assert "is no longer approved: the approval was taken back. Nothing of it was published." in said
+    asked = story.model.worked
     story.reacts("ada", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert story.model.worked == asked  # the work that was kept is published, not done again
     assert len(story.pulls()) == 1
 
 
@@ -177,6 +182,7 @@ async def test_rejected_at_work(story: Story, model: Model) -> None:
         story.reacts("ada", "-1")
     assert (await story.rests()).stage is Stage.REJECTED
     assert story.nothing_done()
+    assert story.said("tell") == ["The plan was rejected; nothing was changed."]
 
 
 async def test_a_no_stops(story: Story, model: Model) -> None:
