@@ -309,15 +309,37 @@ class Dialogue(Protocol):
     async def supersede(self, shown: str, why: str) -> None:
         """Mark a plan that was shown as outdated, with what replaced it."""
 
-    async def snapshot(self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "") -> Snapshot:
+    async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:
+        """Show above a plan that its work has begun; doing it twice changes nothing.
+
+        On return no word that is older counts any more, but for a snapshot that is told of this line. Raises Transient
+        where the plan is not shown any more.
+        """
+
+    async def snapshot(
+        self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "", begun: Sequence[str] = ()
+    ) -> Snapshot:
         """Take one live look at everything that decides about this plan (A1).
 
+        `begun` are the lines that the journal accounts for above the plan: any other edit makes what is older void.
         `onto` is the branch of the pull request that the plan adds to; "" where its work gets a branch of its own.
         `pushed` is the commit of the plan's own work, where that may be on the branch already: it is no drift.
         """
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         """Say why a verdict is not an approval; an edit where that was said before."""
+
+    async def ahead(self, position: int, ask: int) -> int:
+        """Return the number of the newest thing that the bot said after a journal of so many entries and asks.
+
+        0 for none. As it was when the turns were listed; numbers grow with time.
+        """
+
+    async def warn(self, number: int, text: str) -> datetime:
+        """Say once, for one number that `ahead` returned, that the journal was set back; return when that was said."""
+
+    def forget(self, number: int) -> None:
+        """Take nothing that was said up to that number for an answer to what is asked from now on."""
 
     async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:
         """Show what a session asks, and say where it is shown; `who` names those whose answer counts."""
@@ -352,6 +374,9 @@ class Pulls(Protocol):
 
     async def head(self, number: int) -> CommitId | None:
         """Give the head of a pull request that is open; None for one that is closed or merged."""
+
+    async def find(self, branch: str) -> int | None:
+        """Return the number of the newest pull request that the bot made of a branch, open or not; None for none."""
 
 
 class Signer(Protocol):

@@ -94,6 +94,21 @@ class Terminal:
     async def supersede(self, shown: str, why: str) -> None:
         """What was printed stays printed; the newer plan stands below it."""
 
+    async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:
+        """The story shows that the work begins."""
+
+    async def ahead(self, position: int, ask: int) -> int:  # noqa: ARG002 - the port's
+        """Nothing stays shown but what was printed."""
+        return 0
+
+    async def warn(self, number: int, text: str) -> datetime:  # noqa: ARG002 - the port's
+        """Print it."""
+        print(readable(text), file=self.out, flush=True)
+        return self.clock.now()
+
+    def forget(self, number: int) -> None:
+        """Nothing stays shown."""
+
     async def progress(self, text: str, ask: int) -> None:
         """The story shows it."""
 
@@ -108,6 +123,7 @@ class Terminal:
         *,
         onto: str = "",  # noqa: ARG002
         pushed: str = "",  # noqa: ARG002
+        begun: Sequence[str] = (),  # noqa: ARG002
     ) -> Snapshot:
         """Ask the person, once for each plan in each run of the program."""
         if self.answer is None or self.answer.digest != plan.digest:

@@ -6,7 +6,7 @@ What it answers to commands is in reply_text, what it asks in question_text, a p
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Final
@@ -246,6 +246,13 @@ def crew(rows: Sequence[Row]) -> str:
 def todo_list(todos: Sequence[tuple[str, str]]) -> str:
     """Render a todo list, each item with the sign of its status."""
     return "\n".join(f"- {BOXES[status]} {disarmed(content)}" for content, status in todos)
+
+
+def begun(by: Sequence[str], at: datetime) -> str:
+    """Return the line that stands above a plan once its work has begun: no two approvals have the same one (A4b)."""
+    who = ", ".join(code(login) for login in by[:NAMED]) + (f" and {len(by) - NAMED} more" if len(by) > NAMED else "")
+    when = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"**Approved** by {who} on {when}; the work has begun, and no earlier approval counts a second time."
 
 
 def superseded(plan: PlanDocument) -> str:

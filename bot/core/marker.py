@@ -13,6 +13,9 @@ from typing import Final
 from bot.core.names import ThreadNumber
 
 NO_DIGEST: Final = "-"
+_OF_ENTRIES: Final = frozenset({"tell"})
+_OF_ASKS: Final = frozenset({"plan", "progress", "question", "unsettled"})
+"""The kinds of comments whose number is that of an entry of the journal, and those whose number is that of an ask."""
 
 _LINE: Final = re.compile(
     r"<!-- plangate:1 ([a-z][a-z_-]{0,30}) (\d{1,19}) (\d{1,9}) ([0-9a-f]{64}|-) ([0-9a-f]{8}) ([0-9a-f]{32}) -->"
@@ -29,6 +32,13 @@ class Marker:
     digest: str
     key_id: str
     mac: str
+
+    def is_ahead(self, position: int, ask: int) -> bool:
+        """Return whether a journal with so many entries, and so many asks, is older than this comment (A4b).
+
+        What is told is numbered by its entry, which was journaled before; the rest by the ask that it belongs to.
+        """
+        return (self.kind in _OF_ENTRIES and self.ask > position) or (self.kind in _OF_ASKS and self.ask > ask)
 
     def holds(self, mac: Callable[[str], str]) -> bool:
         """Tell whether the MAC is that of the holder of the key."""

@@ -16,6 +16,8 @@ class PullOrder:
     labels: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
     """Logins of those to ask for a review; the pull request's own author is passed over."""
+    commit: str = ""
+    """The head of the branch: a pull request of that commit is this one, whatever became of its text since."""
 
 
 @dataclass(frozen=True, slots=True)

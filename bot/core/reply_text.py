@@ -66,6 +66,16 @@ def closed(mention: str) -> str:
     return f"Stopped, because the thread was closed. {_kept(mention)}"
 
 
+def rewound(ref: str, mention: str) -> str:
+    """Return what is said where the journal is older than what stands on the thread, and how to go on."""
+    return (
+        f"What I keep of this thread in `{ref}` is older than what I have said here: somebody who can push set that "
+        "ref back, or deleted it. I do nothing here until somebody who may approve says, after this comment, "
+        f"`{mention} retry`. Then I stop what was under way and plan again what I still know of; no approval that was "
+        "given before counts for that, and what was spent since is forgotten."
+    )
+
+
 def withdrawn(plan: PlanDocument, verdict: Verdict, mention: str) -> str:
     """Return what is said of approved work whose approval no longer stands: why, what is kept, what publishes it."""
     why = reasons(verdict).replace(REASONS[Reason.NOBODY], "the approval was taken back")

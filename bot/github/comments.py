@@ -63,7 +63,7 @@ class Posted:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Comments:
     """The bot's comments on one thread."""
 
@@ -74,6 +74,8 @@ class Comments:
     key: Key
     fence: Callable[[], Awaitable[None]] = open_field
     """Asked just before a comment is made; raises Conflict where another process has the thread by now (E4)."""
+    after: int = 0
+    """The comments up to this one belong to what a journal that was set back has forgotten: none is looked up."""
 
     async def put(self, kind: str, ask: int, body: str, *, digest: str = NO_DIGEST) -> Posted:
         """Show a text as the one comment of that kind and ask: looked up, made or mended, and read back."""
@@ -91,7 +93,7 @@ class Comments:
         taken for this plan's.
         """
         async for comment in self.door.pages(f"{self._path}/comments"):
-            if self.ours(comment, kind, ask, digest):
+            if int(comment["id"]) > self.after and self.ours(comment, kind, ask, digest):
                 return _posted(comment)
         return None
 
@@ -130,6 +132,22 @@ class Comments:
             await self.edit(int(found["fullDatabaseId"]), text)
         if not found["isMinimized"]:
             await self.minimise(node)
+
+    async def rewrite(self, node: str, text: str) -> None:
+        """Set the text of a comment with a box; its tick and its marker stay as they are.
+
+        Raises Conflict where another process has the thread by now, Transient where the comment is gone.
+        """
+        await self.fence()
+        found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
+        if not found:
+            raise Transient("the comment of the plan is gone", where=node, mend="look again")
+        if same(found["body"], text):
+            return
+        if ticked(found["body"]):
+            text = text.replace(BOX, BOX.replace("[ ]", "[x]"))
+        last = newlines(found["body"]).rstrip().rpartition("\n")[2]
+        await self.edit(int(found["fullDatabaseId"]), f"{text}\n\n{last}" if marker.parse(last) else text)
 
     async def fold(self, node: str) -> None:
         """Fold a comment as outdated, where it is still there."""

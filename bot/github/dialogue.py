@@ -1,15 +1,16 @@
 """The Dialogue port on a GitHub thread: joins what the room can read and write; decides nothing."""
 
 import asyncio
+import hashlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from bot.core import comment
+from bot.core import comment, marker
 from bot.core.actor import Actor, Role
 from bot.core.approval import Snapshot, Verdict
 from bot.core.errors import PlangateError
@@ -157,7 +158,16 @@ class GitHubDialogue:
         """Say on the plan comment what replaced it, and fold it as outdated."""
         await self.comments.supersede(shown, why)
 
-    async def snapshot(self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "") -> Snapshot:
+    async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:
+        """Show above the plan that its work has begun; whoever looked before cannot take an older word for a new one.
+
+        The edit is newer than those words, and an edit that no journal accounts for makes them void (A2, A4b).
+        """
+        await self.comments.rewrite(shown, self._begun(plan, line))
+
+    async def snapshot(
+        self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "", begun: Sequence[str] = ()
+    ) -> Snapshot:
         """Take one live look at everything that decides about this plan; a failed one is incomplete (A1, A3)."""
         looker = Looker(
             self._threads,
@@ -169,6 +179,7 @@ class GitHubDialogue:
             self.manners.approve_role,
             onto,
             pushed,
+            tuple(self._begun(plan, line) for line in begun),
         )
         return await looker.look(plan, shown)
 
@@ -176,6 +187,20 @@ class GitHubDialogue:
         """Say in one comment of the plan why it is not approved (A5)."""
         text = f"Plan {plan.plan} ({plan.short_digest}) waits: {comment.reasons(verdict)}."
         await self.comments.put("waits", plan.plan, text, digest=plan.digest)
+
+    async def ahead(self, position: int, ask: int) -> int:
+        """Return the id of the newest of our comments that is newer than the journal, 0 for none (A4b)."""
+        self._read = self._read or await self._threads.read(self.thread)
+        return max(self._ahead(self._read, position, ask), default=0)
+
+    async def warn(self, number: int, text: str) -> datetime:
+        """Say once for a comment that the journal is older than it."""
+        digest = hashlib.sha256(str(number).encode()).hexdigest()
+        return (await self.comments.put("ahead", 0, self._inert(text), digest=digest)).at
+
+    def forget(self, number: int) -> None:
+        """Look none of the comments up to that one up again."""
+        self.comments.after = number
 
     async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:
         """Show a question as one comment and give the comment's node id and page."""
@@ -219,12 +244,24 @@ class GitHubDialogue:
         finally:
             self._progress.drop()
 
+    def _ahead(self, thread: Thread, position: int, ask: int) -> Iterator[int]:
+        for said in thread.comments:
+            number = int(said.key.removeprefix("comment-"))
+            if said.actor.id != self.listener.bot.id or number <= self.comments.after:
+                continue
+            found = marker.parse(said.body)
+            if found and found.is_ahead(position, ask) and found.thread == self.thread and found.holds(self.key.mac):
+                yield number
+
     async def _fenced(self) -> None:
         await self.fence()
 
     def _plan(self, plan: PlanDocument) -> str:
         """Give the comment of a plan as it is posted, so that what is shown is compared with what was posted."""
         return self.door.redactor.redacted(plan_comment(plan, self.listener.mention))
+
+    def _begun(self, plan: PlanDocument, line: str) -> str:
+        return self.door.redactor.redacted(f"{line}\n\n{plan_comment(plan, self.listener.mention)}")
 
     def _question(self, asking: Asking, who: str) -> str:
         return self.door.redactor.redacted(question_text(asking, who))

@@ -1,12 +1,13 @@
 """What became of the plan comment: every edit that it ever had, explained by a tick or not (product.md, Approval); and
 who ever edited what others said.
 
-An edit is explained when the comment showed the posted text before and after it, the one box aside. The last edit that
-is not explained is when the plan, as it is shown now, began to be shown.
+An edit is explained when the comment showed the posted text before and after it, the one box aside, or what the bot
+made of that when the work began, as the journal accounts for it. The last edit that is not explained is when the plan,
+as it is shown now, began to be shown.
 https://docs.github.com/en/graphql/reference/objects#usercontentedit
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -89,15 +90,15 @@ async def _editors(door: Door, text: str, node: Json | None) -> AsyncIterator[in
         (node,) = (await door.graphql(_EDITORS, more, partial=True))["nodes"]
 
 
-def history(node: Json, posted: str) -> History:
-    """Read the edits of a comment that was posted with this text."""
-    wanted = unticked(posted)
+def history(node: Json, posted: str, begun: Sequence[str] = ()) -> History:
+    """Read the edits of a comment that was posted with this text, and that may show others of the bot's since."""
+    wanted = frozenset(map(unticked, (posted, *begun)))
     shown = versions(node, posted)
     unexplained = [
         after.at for before, after in pairwise(shown) if not (_shows(before, wanted) and _shows(after, wanted))
     ]
     since = max([time(node["createdAt"]), *unexplained])
-    return History(since, unticked(node["body"]) == wanted, _tick(shown))
+    return History(since, unticked(node["body"]) in wanted, _tick(shown))
 
 
 def versions(node: Json, posted: str) -> Sequence[Version]:
@@ -133,8 +134,8 @@ def _version(edit: Json) -> Version:
     return Version(time(edit["editedAt"]), actor(edit["editor"]), text)
 
 
-def _shows(version: Version, wanted: str) -> bool:
-    return version.text is not None and unticked(version.text) == wanted
+def _shows(version: Version, wanted: Collection[str]) -> bool:
+    return version.text is not None and unticked(version.text) in wanted
 
 
 def _tick(versions: Sequence[Version]) -> Tick | None:

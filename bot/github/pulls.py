@@ -29,7 +29,8 @@ class GitHubPulls:
     async def ensure(self, order: PullOrder) -> PullRequest:
         """Give the open pull request of the branch, made when there is none.
 
-        One that the bot made by the same order and that somebody closed since is given as it is, not made again.
+        One that the bot made by the same order, or of the same commit, and that somebody closed or merged since is
+        given as it is, not made again.
         """
         clean = self.door.redactor.redacted
         order = replace(order, title=clean(order.title), body=clean(order.body))
@@ -42,36 +43,50 @@ class GitHubPulls:
         pull = await self.door.get(f"{self.address.path}/pulls/{number}")
         return CommitId(str(pull["head"]["sha"])) if pull["state"] == "open" else None
 
+    async def find(self, branch: str) -> int | None:
+        """Return the number of the newest pull request that the bot made of a branch, open or not; None for none.
+
+        Nobody can delete a pull request, and deleting its branch does not change what it was made of.
+        https://docs.github.com/en/rest/pulls/pulls#list-pull-requests
+        """
+        mine = (pull for pull in await self._listed(branch) if (pull["user"] or {}).get("id") == self.bot.id)
+        return next((int(pull["number"]) for pull in mine), None)
+
     async def _ensured(self, order: PullOrder, body: str) -> Json:
         """Find or make the pull request, whatever is lost on the way."""
         for _ in range(_TRIES - 1):
             try:
-                return await self._find(order.branch, body) or await self._made(order, body)
+                return await self._find(order, body) or await self._made(order, body)
             except (Unknown, Unprocessable) as error:
                 if isinstance(error, Unprocessable) and not _may_pass(error):
                     raise
                 await self.door.clock.sleep(_WAIT_SECONDS)
                 if isinstance(error, Unknown):
-                    return await self._after(error, order.branch, body)
-        return await self._find(order.branch, body) or await self._made(order, body)
+                    return await self._after(error, order, body)
+        return await self._find(order, body) or await self._made(order, body)
 
-    async def _after(self, error: Unknown, branch: str, body: str) -> Json:
+    async def _after(self, error: Unknown, order: PullOrder, body: str) -> Json:
         """Look what came of a write whose answer was lost; it is not done again while nothing is seen of it."""
-        found = await self._find(branch, body)
+        found = await self._find(order, body)
         if found is None:
             raise error
         return found
 
-    async def _find(self, branch: str, body: str) -> Json | None:
-        """Look through all pull requests of the branch: the open one, else the one that was made with this body."""
+    async def _find(self, order: PullOrder, body: str) -> Json | None:
+        """Return the branch's open pull request, else the one that was made by this order, or None."""
+        ours = await self._listed(order.branch)
+        first = next((pull for pull in ours if pull["state"] == "open"), None)
+        return first or next((pull for pull in ours if self._is(pull, order, body)), None)
+
+    async def _listed(self, branch: str) -> list[Json]:
+        """Return all pull requests of a branch, the newest first."""
         query = {"head": f"{self.address.owner}:{branch}", "state": "all", "sort": "created", "direction": "desc"}
         pulls = [pull async for pull in self.door.pages(f"{self.address.path}/pulls", query)]
-        ours = [pull for pull in pulls if pull["head"]["ref"] == branch]
-        first = next((pull for pull in ours if pull["state"] == "open"), None)
-        return first or next((pull for pull in ours if self._is(pull, body)), None)
+        return [pull for pull in pulls if pull["head"]["ref"] == branch]
 
-    def _is(self, pull: Json, body: str) -> bool:
-        return (pull["user"] or {}).get("id") == self.bot.id and _plain(pull["body"]) == _plain(body)
+    def _is(self, pull: Json, order: PullOrder, body: str) -> bool:
+        same = _plain(pull["body"]) == _plain(body) or order.commit == pull["head"]["sha"]
+        return same and (pull["user"] or {}).get("id") == self.bot.id
 
     async def _made(self, order: PullOrder, body: str) -> Json:
         wanted = {"title": order.title, "head": order.branch, "base": order.base, "body": body, "draft": order.draft}

@@ -98,6 +98,8 @@ class Looker:
     """The branch of the pull request that the plan adds to; "" where its work gets a branch of its own."""
     pushed: str = ""
     """The commit of the plan's own work, where that may be on the branch already."""
+    begun: tuple[str, ...] = ()
+    """What else the journal accounts for that the comment may show: the same plan, whose work has begun (A4b)."""
 
     async def look(self, plan: PlanDocument, shown: str) -> Snapshot:
         """Take one look; never raises what GitHub does: then the snapshot is incomplete."""
@@ -120,7 +122,7 @@ class Looker:
             return Snapshot(
                 Shown(plan.expires, hidden=True), open=bool(subject) and not is_closed(subject), plans=plan.plan
             )
-        past = history(node, self.posted(plan))
+        past = history(node, self.posted(plan), self.begun)
         words = [*ticked(past), *[word async for word in self._votes(node, shown)]]
         words += await self._commands(plan, subject["comments"], time(node["createdAt"]))
         roles = self.roles()

@@ -81,5 +81,6 @@ async def evaluate_live(desk: Desk, record: Record) -> tuple[Verdict, ApprovedPl
 async def _live(desk: Desk, record: Record) -> Snapshot:
     """Take one live look, and add what the journal knows: for whom the plan was made, and how many there were."""
     pushed = record.pushing.commit if record.pushing else ""
-    live = await desk.dialogue.snapshot(record.plan, record.fact("shown"), onto=record.onto, pushed=pushed)
+    shown = record.fact("shown")
+    live = await desk.dialogue.snapshot(record.plan, shown, onto=record.onto, pushed=pushed, begun=record.begun)
     return replace(live, requesters=record.requesters, plans=record.plans)

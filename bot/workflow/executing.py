@@ -20,7 +20,7 @@ from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.commands import run_command
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.keeping import checkout, hold, keep
-from bot.workflow.naming import pull_number, thread_title
+from bot.workflow.naming import branch_name, pull_number, thread_title
 from bot.workflow.network import journaled
 from bot.workflow.preparing import hosts, prepare, tidy
 from bot.workflow.progress import row_of
@@ -32,7 +32,9 @@ from bot.workflow.waiting import deliver_reply, move_to_ask
 async def perform(desk: Desk, record: Record) -> Done | None:
     """Carry the approved plan out; an interrupted session goes on where it was.
 
-    The approval is looked at again first: one that no longer stands is withdrawn, and nothing runs.
+    The approval is looked at again first: one that no longer stands is withdrawn, and nothing runs. Then the plan's
+    comment says that the work has begun: whoever sets the journal back to before that cannot use the approval again,
+    because only a journal that holds the approval accounts for that edit (A4b).
     """
     verdict, proof = await evaluate_live(desk, record)
     if proof is None:
@@ -40,6 +42,11 @@ async def perform(desk: Desk, record: Record) -> Done | None:
     if await _overtaken(desk, record):
         owes = desk.ended(Stage.STALE, comment.OVERTAKEN)
         return Done(Move.DRIFTED, {"detail": comment.OVERTAKEN, "owes": owes})
+    if (number := await _made_before(desk, record)) is not None:
+        detail = f"pull request #{number} was made of it before"
+        owes = desk.ended(Stage.STALE, detail)
+        return Done(Move.DRIFTED, {"detail": detail, "apart": number, "owes": owes})
+    await desk.dialogue.begin(record.plan, record.fact("shown"), record.begun[-1])
     hold(desk, record)
     try:
         return await _done(desk, record) if await prepare(desk, record) else None
@@ -70,6 +77,16 @@ async def _overtaken(desk: Desk, record: Record) -> bool:
         return False
     pushed = {record.pushing.commit} if record.pushing else set[CommitId]()
     return await desk.pulls.head(number) not in {record.base, *pushed}
+
+
+async def _made_before(desk: Desk, record: Record) -> int | None:
+    """Return the pull request of a branch that only this work would make, and that was not done yet (A4b).
+
+    None for none. Only a journal that was set back does not know of it.
+    """
+    if desk.pulls is None or pull_number(desk, record) or record.executed:
+        return None
+    return await desk.pulls.find(branch_name(desk, record))
 
 
 def _opening(desk: Desk, record: Record) -> Opening:

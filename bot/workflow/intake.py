@@ -20,9 +20,11 @@ from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
 from bot.core.plan import Hidden
 from bot.core.transcript import Json
 from bot.core.turn import Sign, Turn
+from bot.workflow import rewinding
 from bot.workflow.asking import waits_for
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.ledger import append, defer, settle
+from bot.workflow.naming import beginning
 from bot.workflow.quota import over_quota
 from bot.workflow.record import HEARD, Record, renewed, taken
 from bot.workflow.rights import may_ask, may_command
@@ -39,8 +41,13 @@ WITH_IT: Final = timedelta(minutes=1)
 
 
 async def take_in(desk: Desk, record: Record) -> Record:
-    """Journal every new turn; at a terminal, where there is none and the thread was interrupted, go on from there."""
+    """Journal every new turn; at a terminal, where there is none and the thread was interrupted, go on from there.
+
+    Raises Unreadable where the journal was set back.
+    """
     turns = await desk.dialogue.turns(record.seen, record.heard_to)
+    record = await rewinding.checked(desk, record, turns)
+    turns = [turn for turn in turns if turn.key not in record.seen]
     waiting = [turn for turn in turns if turn.role is None]
     desk.unheard[:] = sorted({turn.actor.login for turn in waiting})
     left: list[Json] = []
@@ -166,18 +173,9 @@ async def _left(desk: Desk, record: Record, turn: Turn) -> Record:
 
 
 async def _start(desk: Desk, record: Record) -> tuple[Record, Json]:
-    """Say what a request begins on: the open pull request of the thread or its round, else the base, in a new round
-    (PR2)."""
-    start: Json = {"base": desk.place.base, "title": desk.place.title}
-    if desk.place.branch:
-        start["onto"] = desk.place.branch
-    published = record.published
-    if desk.pulls is None or published is None:
-        return record, start
-    head = await desk.pulls.head(published.body["pull_number"])
-    if head is not None:
-        return record, start | {"base": head, "onto": published.body["branch"]}
-    if Move.CLOSED in TRANSITIONS[record.stage]:
+    """Return what a request begins on; where the round's pull request is closed, that begins a new round (PR2)."""
+    start, is_over = await beginning(desk, record)
+    if is_over and Move.CLOSED in TRANSITIONS[record.stage]:
         record = await append(desk, record, Done(Move.CLOSED))
     return record, start
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from bot.agent.modes import Mode
 from bot.core.errors import Conflict
-from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, Event, Move, Stage, step
+from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, TRANSITIONS, Event, Move, Stage, step
 from bot.core.transcript import Json
 from bot.ports import Entry
 from bot.workflow.desk import Desk, Done, working_mode
@@ -55,6 +55,19 @@ async def append(desk: Desk, record: Record, done: Done) -> Record:
             if done.move in _OF_PLANNING and any(entry.kind == Move.NOTED for entry in later.entries[record.written :]):
                 return later  # something was added that the planner may not know: it is asked again
             record = later
+
+
+async def restart(desk: Desk, record: Record, done: Done) -> Record:
+    """Journal a request in whatever stage the thread is, and return the record after it.
+
+    What is under way is stopped by the same write. Raises Conflict when somebody else moved the thread.
+    """
+    before = [] if done.move in TRANSITIONS[record.stage] else [Move.STOPPED]
+    stopped, _ = step(record.thread, Event(Move.STOPPED)) if before else (record.thread, None)
+    after, _ = step(stopped, Event(done.move))
+    body = dict(done.facts) | ({"run": desk.orders.run} if desk.orders.run else {})
+    request = (str(done.move), body | _mode_change(desk, record, after.stage, body))
+    return await _write(desk, record, *((str(move), {}) for move in before), request)
 
 
 async def take_over(desk: Desk, record: Record) -> Record:

@@ -1,9 +1,28 @@
-"""Naming: what a branch, a commit and a pull request are called; the same journal always gives the same names."""
+"""Naming: what work begins on, and what its branch, commit and pull request are called.
+
+The same journal always gives the same names.
+"""
 
 from bot.core.gate import Move
 from bot.core.names import run_branch, thread_branch
+from bot.core.transcript import Json
 from bot.workflow.desk import Desk
 from bot.workflow.record import Record
+
+
+async def beginning(desk: Desk, record: Record) -> tuple[Json, bool]:
+    """Return what a request begins on: the thread's or its round's open pull request, else the base (PR2).
+
+    The second value is whether the round has a pull request that is closed.
+    """
+    start: Json = {"base": desk.place.base, "title": desk.place.title}
+    if desk.place.branch:
+        start["onto"] = desk.place.branch
+    published = record.published
+    if desk.pulls is None or published is None:
+        return start, False
+    head = await desk.pulls.head(published.body["pull_number"])
+    return (start, True) if head is None else (start | {"base": head, "onto": published.body["branch"]}, False)
 
 
 def thread_title(desk: Desk, record: Record) -> str:
@@ -23,7 +42,8 @@ def branch_name(desk: Desk, record: Record) -> str:
         return named
     if desk.pulls is None:
         return run_branch(thread_title(desk, record), place.thread)
-    return thread_branch(thread_title(desk, record), place.thread, record.thread.round)
+    name, apart = thread_branch(thread_title(desk, record), place.thread, record.thread.round), record.fact("apart")
+    return f"{name}-{apart}" if apart else name  # what a journal that was set back has forgotten keeps its branch
 
 
 def pull_number(desk: Desk, record: Record) -> int:

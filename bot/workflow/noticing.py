@@ -64,7 +64,7 @@ async def _answered(desk: Desk, record: Record, since: datetime | None, *, owes:
     """Say something once, where somebody approved since a moment, or since the plan is shown."""
     if any(entry.kind == NOTICED and entry.body["owes"] == owes for entry in record.entries):
         return record
-    live = await desk.dialogue.snapshot(record.plan, record.fact("shown"), onto=record.onto)
+    live = await desk.dialogue.snapshot(record.plan, record.fact("shown"), onto=record.onto, begun=record.begun)
     if hopeful(live, desk.policy, since or live.shown.since):
         record = await outcomes(desk, await note(desk, record, NOTICED, {"owes": owes}))
     return record

@@ -157,4 +157,5 @@ def _pull(desk: Desk, record: Record, made: Published, verdict: Verdict) -> Pull
         draft=orders.draft,
         labels=orders.labels,
         reviewers=approvers if orders.reviewers is None else orders.reviewers,
+        commit=made.commit,
     )

@@ -14,6 +14,9 @@ Everything here is computed from the entries; nothing is remembered elsewhere. B
 ``pushing`` a commit for a pull request's branch was approved, and is about to be pushed there (E3)
 ``spent``  what a session that goes on has cost since it was journaled last
 
+A journal that was set back, and goes on since an approver decided, names in `forgotten` the bot's last comment that it
+does not know of, and in `apart` what tells its branches from the ones that it does not know of (A4b).
+
 A move that changes the permission mode says so as `mode_change`, with who caused it (P8).
 
 An entry that owes the people a text carries it as `owes`; until it is told, it is a debt (PR3).
@@ -25,6 +28,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.core.actor import Actor
+from bot.core.comment import begun
 from bot.core.errors import Broken
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, WAITS_FOR_PEOPLE, Event, Move, Stage, Thread, step
 from bot.core.names import CommitId, Digest, SessionId
@@ -147,6 +151,18 @@ class Record:
         mine = (entry.body for entry in reversed(self.entries) if entry.kind == PUSHING)
         made = next((body["made"] for body in mine if body["digest"] == self.thread.digest), None)
         return made and Published(made["branch"], CommitId(made["commit"]), tuple(made["paths"]))
+
+    @property
+    def begun(self) -> tuple[str, ...]:
+        """What stands above the newest plan since its work began, for each of its approvals, oldest first (A4b)."""
+        approvals = (entry.body for entry in self.entries if entry.kind == Move.APPROVED)
+        mine = (body for body in approvals if body.get("digest") == self.thread.digest)
+        return tuple(begun(body["by"], datetime.fromisoformat(body["approved_at"])) for body in mine)
+
+    @property
+    def executed(self) -> bool:
+        """Whether the work of the newest plan was done once: then its pull request may be there."""
+        return any(entry.kind == Move.EXECUTED and entry.body["digest"] == self.thread.digest for entry in self.entries)
 
     @property
     def planning_session(self) -> SessionId:

@@ -15,6 +15,7 @@ from bot.core.command import Verb
 from bot.core.comment import (
     REASONS,
     amendment,
+    begun,
     code,
     contract,
     estimate,
@@ -42,6 +43,7 @@ from bot.core.reply_text import (
     how_to_stop,
     mode,
     quota,
+    rewound,
     so_far,
     status,
     stopped,
@@ -181,6 +183,25 @@ def test_what_to_do_about_an_old_reaction() -> None:
     for reason in (Reason.SAID_BEFORE, Reason.SAME_SECOND):
         assert REASONS[reason].startswith("the comment ")
         assert REASONS[reason].endswith(": say it again")
+
+
+@pytest.mark.req("A4b")
+def test_begun() -> None:
+    """Above a plan stands who approved it and when, to the second; of a crowd the first twenty."""
+    at = datetime(2026, 11, 20, 10, 5, 7, tzinfo=timezone(timedelta(hours=2)))
+    said = "**Approved** by `ana`, `ben` on 2026-11-20 08:05:07 UTC; the work has begun, and no earlier approval counts"
+    assert begun(["ana", "ben"], at) == f"{said} a second time."
+    assert " and 2 more on " in begun(["ana"] * 22, at)
+
+
+@pytest.mark.req("A4b")
+def test_rewound() -> None:
+    """A journal that was set back is named, with who decides, by which word, and what comes of it."""
+    said = rewound("refs/plangate/threads/8", "@bot")
+    assert said.startswith(
+        "What I keep of this thread in `refs/plangate/threads/8` is older than what I have said here:"
+    )
+    assert "until somebody who may approve says, after this comment, `@bot retry`." in said
 
 
 @pytest.mark.req("PR3")

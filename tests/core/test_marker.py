@@ -49,6 +49,23 @@ def test_other_lines_are_no_marker(text: str) -> None:
     assert marker.parse(text) is None
 
 
+@pytest.mark.req("A4b")
+@pytest.mark.parametrize(
+    ("kind", "number", "ahead"),
+    (
+        *(("tell", 9, False), ("tell", 10, True), ("tell", 0, False)),
+        *((kind, number, number == 4) for kind in ("plan", "progress", "question", "unsettled") for number in (3, 4)),
+        *(("waits", 99, False), ("ahead", 99, False), ("reply", 99, False)),
+    ),
+)
+def test_a_comment_that_a_journal_cannot_know(kind: str, number: int, ahead: bool) -> None:
+    """What is told has the number of its entry, what belongs to an ask that of the ask: a journal of nine entries and
+    three asks was before the tenth and the fourth."""
+    found = marker.parse(marker.make(kind, ThreadNumber(7), number, key=KEY))
+    assert found is not None
+    assert found.is_ahead(9, 3) is ahead
+
+
 def test_text_is_compared_without_its_marker() -> None:
     """Newlines of any kind and the hidden line make no difference."""
     assert marker.without(f"a\r\nb\r\n\r\n{LINE}\r\n") == marker.without("a\nb") == "a\nb"

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from bot.core.actor import Actor, ActorKind, Role
-from bot.core.approval import Candidate, Outcome, Policy, Shown, Snapshot, Way, against, prove
+from bot.core.approval import Candidate, Outcome, Policy, Shown, Snapshot, Verdict, Way, against, prove
+from bot.core.comment import begun
 from bot.core.gate import TRANSITIONS, Event, Move, Stage, Thread, step
 from bot.core.names import Digest
 from bot.core.plan import PlanDocument
@@ -61,6 +62,8 @@ class Comment:
     plan: PlanDocument
     versions: list[tuple[int, str, str]]
     reactions: dict[tuple[str, str], int] = field(default_factory=dict)
+    begun: list[str] = field(default_factory=list)
+    """What it showed, the box aside, each time that work began; the journal accounts for that."""
     folded: bool = False
     deleted: bool = False
     drifted: bool = False
@@ -237,10 +240,19 @@ class Bot:
             verdict, _ = prove(self.comment.plan, snapshot, self.policy, _time(self.now))
             if verdict.outcome in _ENDS:
                 self._move(_ENDS[verdict.outcome])
+            if verdict.outcome is Outcome.APPROVED:
+                self._begun(verdict)
         elif self.thread.stage is Stage.EXECUTING and (
             not snapshot.open or against(self.comment.plan, snapshot, self.policy)
         ):
             self._move(Move.STOPPED)
+
+    def _begun(self, verdict: Verdict) -> None:
+        """Work begins: its plan's comment says so, whatever it showed, with the box as it is."""
+        plan, (off, on) = self.comment, _BOX
+        line = begun([actor.login for actor in verdict.by], _time(self.now))
+        plan.begun.append(f"{line}\n\n{plan.versions[0][2]}")
+        plan.edit(self.now, "plangate", plan.begun[-1].replace(off, on) if on in plan.body else plan.begun[-1])
 
     def _approved(self) -> bool:
         _, proof = prove(self.comment.plan, self.snapshot(), self.policy, _time(self.now))
@@ -256,7 +268,7 @@ class Bot:
         if plan.deleted:
             gone = Shown(plan.plan.expires, hidden=True)
             return Snapshot(gone, open=not self.closed, requesters=requesters, plans=self.plans)
-        past = history(plan.node(), plan.versions[0][2])
+        past = history(plan.node(), plan.versions[0][2], plan.begun)
         votes = [
             Candidate(_ACTORS[who], Way.REACTION, VOTES[_CONTENT[emoji]], _time(at), None)
             for (who, emoji), at in plan.reactions.items()

@@ -266,6 +266,29 @@ async def test_markers_of_others_are_not_ours(ground: Ground) -> None:
     assert len(ground.comments(thread, ours=False)) == 3
 
 
+@pytest.mark.req("A4b")
+async def test_what_a_journal_cannot_know(ground: Ground) -> None:
+    """The newest of the bot's own comments that is ahead of a journal, beyond the newest hundred; no copy of a marker by
+    anybody else, none of another key, and none that was set aside. It is said once, and again for another one."""
+    thread = ground.issue()
+    await ground.dialogue(thread).tell("said", 8)
+    told = ground.comments(thread)[0]
+    await ground.dialogue(thread, secret=b"another").tell("said", 20)
+    ground.person("will").comment(HOME, thread, told.text.body)
+    for _ in range(101):
+        ground.github.world.person("rea").comment(HOME, thread, "noise")
+    dialogue = ground.dialogue(thread)
+    await dialogue.turns((), told.created_at)
+    assert [await dialogue.ahead(position, 1) for position in (7, 8)] == [told.id, 0]
+    assert await dialogue.warn(told.id, "Set back.") == await dialogue.warn(told.id, "Set back.")
+    dialogue.forget(told.id)
+    assert await dialogue.ahead(7, 1) == 0
+    await dialogue.tell("said anew", 8)
+    await dialogue.warn(told.id + 1, "Set back.")
+    said = [marker.without(comment.text.body) for comment in ground.comments(thread)]
+    assert said == ["said", "said", "Set back.", "said anew", "Set back."]
+
+
 @pytest.mark.req("X2")
 async def test_what_is_told_is_inert(ground: Ground) -> None:
     """A reply cannot mention, link or act."""

@@ -65,6 +65,21 @@ async def test_one_that_was_closed_is_not_made_again_by_the_same_order(ground: G
     assert (await port.ensure(other)).number != made.number
 
 
+@pytest.mark.req("A4b", "PR2")
+async def test_a_pull_request_is_not_made_of_one_commit_twice(ground: Ground) -> None:
+    """Whatever somebody made of its text, and though it is closed, it is known by its commit, and by its branch."""
+    port = pulls(ground)
+    assert await port.find(ORDER.branch) is None
+    head = ground.github.world.bare(ground.github.world.repository(HOME)).refs()[f"refs/heads/{ORDER.branch}"]
+    order = replace(ORDER, commit=head)
+    made = await port.ensure(order)
+    ground.person("ada").edit_issue(HOME, made.number, body="Nothing.")
+    ground.person("ada").close(HOME, made.number)
+    assert (await port.ensure(order)).number == made.number
+    assert await port.find(ORDER.branch) == made.number
+    assert await port.find("plangate/1-fix-r2") is None
+
+
 async def test_what_github_refuses_is_told(ground: Ground) -> None:
     """A branch without commits of its own cannot become a pull request."""
     port = pulls(ground)

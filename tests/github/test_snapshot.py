@@ -6,6 +6,8 @@ import pytest
 
 from bot.core.actor import Role
 from bot.core.approval import Opinion, Outcome, Policy, Reason, Snapshot, Verdict, Way, evaluate
+from bot.core.comment import begun
+from bot.core.errors import Transient
 from bot.core.names import ThreadNumber
 from bot.core.plan import PlanDocument
 from bot.github.dialogue import GitHubDialogue, Manners
@@ -30,13 +32,13 @@ class Shown:
     def comment(self) -> Any:
         return self.ground.comments(self.plan.thread)[0]
 
-    async def look(self) -> Snapshot:
+    async def look(self, *begun: str) -> Snapshot:
         self.ground.clock.advance(1)
-        return await self.dialogue.snapshot(self.plan, self.node)
+        return await self.dialogue.snapshot(self.plan, self.node, begun=begun)
 
-    async def verdict(self) -> Verdict:
+    async def verdict(self, *begun: str) -> Verdict:
         policy = Policy(bot=self.ground.bot.id)
-        return evaluate(self.plan, await self.look(), policy, self.ground.clock.now())
+        return evaluate(self.plan, await self.look(*begun), policy, self.ground.clock.now())
 
     async def reasons(self) -> list[Reason]:
         return [finding.reason for finding in (await self.verdict()).findings]
@@ -189,6 +191,44 @@ async def test_a_tick_that_changes_more_is_an_edit(ground: Ground) -> None:
     body = shown.comment.text.body.replace("- [ ]", "- [x]").replace("src/a.py", "src/b.py")
     ground.person("ada").edit_comment(shown.comment.id, body)
     assert await shown.reasons() == [Reason.PLAN_CHANGED]
+
+
+@pytest.mark.req("A4b")
+@pytest.mark.parametrize("way", ("reaction", "tick", "command"))
+async def test_an_approval_is_used_once(ground: Ground, way: str) -> None:
+    """Work that began says so on the plan. The journal that holds the approval accounts for that edit, and the approval
+    stands; a journal that was set back does not, and nothing that was said before counts for it."""
+    shown = await Shown.on(ground)
+    match way:
+        case "reaction":
+            ground.person("mia").react(shown.comment, "+1")
+        case "tick":
+            ground.person("mia").tick(shown.comment.id)
+        case _:
+            ground.person("mia").comment(HOME, shown.plan.thread, f"@plangate approve {shown.plan.short_digest}")
+    line = begun(["mia"], ground.clock.now())
+    ground.clock.advance(1)
+    for _ in range(2):
+        await shown.dialogue.begin(shown.plan, shown.node, line)
+    assert len(ground.asked("PATCH")) == 1
+    assert shown.comment.text.body.startswith(f"{line}\n\n## ⏸ plan mode: plan 1")
+    assert (await shown.verdict(line)).by[0].login == "mia"
+    assert (await shown.verdict(begun(["mia"], ground.clock.now()))).outcome is Outcome.PENDING
+    assert await shown.reasons() == [Reason.PLAN_CHANGED]
+    body = shown.comment.text.body
+    ground.person("will").edit_comment(shown.comment.id, body.removeprefix(f"{line}\n\n"))
+    untimely = Reason.SAID_BEFORE if way == "command" else Reason.TOO_OLD
+    assert await shown.reasons() == [untimely, Reason.NOBODY]
+    assert (await shown.verdict(line)).by[0].login == "mia"
+
+
+@pytest.mark.req("A4b")
+async def test_a_plan_that_is_gone_begins_no_work(ground: Ground) -> None:
+    """Where the comment was deleted between the verdict and the edit, it is looked at again."""
+    shown = await Shown.on(ground)
+    ground.person("will").delete_comment(shown.comment.id)
+    with pytest.raises(Transient):
+        await shown.dialogue.begin(shown.plan, shown.node, begun(["mia"], ground.clock.now()))
 
 
 @pytest.mark.req("A2")

@@ -1,0 +1,73 @@
+"""Rewinding: a journal that ends before what the bot has said is not gone on with before an approver decides (A4b).
+
+Whoever can push can set a thread's ref back to an older state, or delete it; every state of it is genuine. But the
+bot's comments stay, and each tells how long the journal was when it was made. Rules: what is on the thread was read
+before the journal is read again, so that a journal that is behind then was set back; nothing is journaled while it is,
+so that it never catches up; the decision is a comment that is newer than the notice, and each setting back needs its
+own; what was known is planned again, so that no approval of the past counts.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from bot.core import reply_text
+from bot.core.command import Command, Verb, parse
+from bot.core.errors import Unreadable
+from bot.core.gate import Move
+from bot.core.names import thread_ref
+from bot.core.transcript import Json
+from bot.core.turn import Sign, Turn
+from bot.workflow.desk import Desk, Done
+from bot.workflow.ledger import current, note, restart
+from bot.workflow.naming import beginning
+from bot.workflow.record import HEARD, Record, renewed, taken
+from bot.workflow.rights import may_approve
+
+PAUSES: Final = (0.0, 2.0, 6.0)
+"""Seconds before each further reading of a journal that seems to be behind: others may be writing to it."""
+
+
+async def checked(desk: Desk, record: Record, turns: Sequence[Turn]) -> Record:
+    """Return the thread's record, read again where it seemed to be behind what the bot has said.
+
+    Raises Unreadable where it is behind; then that was said, and no approver has decided yet.
+    """
+    if forgotten := int(record.fact("forgotten", "0")):
+        desk.dialogue.forget(forgotten)
+    number = await _ahead(desk, record)
+    for pause in PAUSES if number else ():
+        await desk.world.clock.sleep(pause)
+        record = await current(desk)
+        if not (number := await _ahead(desk, record)):
+            break
+    return await _decided(desk, record, turns, number) if number else record
+
+
+async def _ahead(desk: Desk, record: Record) -> int:
+    return await desk.dialogue.ahead(record.position, record.thread.ask)
+
+
+async def _decided(desk: Desk, record: Record, turns: Sequence[Turn], number: int) -> Record:
+    """Say what happened, and go on where an approver has decided since."""
+    since = await desk.dialogue.warn(number, reply_text.rewound(thread_ref(desk.place.thread), desk.orders.mention))
+    found = (turn for turn in turns if turn.at > since and _decides(desk, turn))
+    decision = None if desk.orders.refusal else next(found, None)
+    if decision is None:
+        raise Unreadable(
+            "the journal ends before what was said on the thread: it was set back, or deleted",
+            where=thread_ref(desk.place.thread),
+            mend="somebody who may approve has to say `retry` there",
+        )
+    await desk.dialogue.acknowledge(decision, Sign.SEEN)
+    desk.dialogue.forget(number)
+    facts: Json = {"forgotten": number, "apart": number}
+    if not record.has(Move.REQUESTED):  # all that was ever said is heard again
+        return await note(desk, record, HEARD, taken(decision) | facts)
+    start, _ = await beginning(desk, record)
+    return await restart(desk, record, Done(Move.REQUESTED, renewed(record, decision) | start | facts))
+
+
+def _decides(desk: Desk, turn: Turn) -> bool:
+    """Return whether a turn is `retry` of somebody who may approve, in a comment that nobody edited."""
+    said = parse(turn.text.split("\n", 1)[0], desk.orders.mention)
+    return isinstance(said, Command) and said.verb is Verb.RETRY and not turn.edited and may_approve(desk, turn)
