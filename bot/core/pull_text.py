@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from bot.core.approval import Reason, Verdict
+from bot.core.codepoints import shown
 from bot.core.comment import NAMED, REASONS, Row, cell, code, contract, crew, fenced, folded, table
 from bot.core.lines import short
 from bot.core.markdown.inert import POSTED_CHARACTERS, cut, inert
@@ -51,10 +52,12 @@ class Origin:
     cost_usd: float | None = None
     agents: Sequence[Row] = ()
     """Its sub-agents."""
+    commands: Sequence[Mapping[str, Any]] = ()
+    """What the agents ran by themselves: agent, command, exit_code."""
 
 
 def pull_body(plan: PlanDocument, origin: Origin, *, summary: str, checks: Sequence[Mapping[str, Any]]) -> str:
-    """Render a pull request's body: failing checks first, what was done, evidence, sub-agents, origin, the plan.
+    """Render a pull request's body: failing checks first, what was done, evidence, agents, origin, the plan.
 
     It always fits (X2): all parts have their bounds, and the plan gets what they leave.
     """
@@ -64,6 +67,8 @@ def pull_body(plan: PlanDocument, origin: Origin, *, summary: str, checks: Seque
     if checks:
         parts.append(_checked(checks))
     parts += [_output(check) for check in failing[:_OUTPUTS_SHOWN]]
+    if origin.commands:
+        parts.append(_ran(origin.commands))
     if origin.agents:
         parts.append(_crew(origin.agents))
     parts.append(_traced(plan, origin))
@@ -115,6 +120,18 @@ def _checked(checks: Sequence[Mapping[str, Any]]) -> str:
     ]
     more = f"\n\nAnd {len(checks) - _CHECKS_SHOWN} more checks." if len(checks) > _CHECKS_SHOWN else ""
     return table("check | exit code | seconds", rows) + more
+
+
+def _ran(commands: Sequence[Mapping[str, Any]]) -> str:
+    """Fold the commands that the agents ran, the last of them; what the model wrote in them is made inert."""
+    last = commands[-_CHECKS_SHOWN:]
+    rows = [f"{each['agent']} | `{cell(shown(each['command']))}` | {_exit_code(each)}" for each in last]
+    more = f"\n\nAnd {len(commands) - len(last)} before them." if len(commands) > len(last) else ""
+    return folded("What the agents ran by themselves", inert(table("agent | command | exit code", rows)) + more)
+
+
+def _exit_code(command: Mapping[str, Any]) -> str:
+    return "ended" if command["exit_code"] is None else str(command["exit_code"])
 
 
 def _output(check: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ stored object, never a rendering.
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,6 +28,11 @@ from bot.core.errors import Broken, Refused
 FORMAT = 1
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 """The types of blocks that are bound to what came before them."""
+
+# The last line of a failed command's result (bot/toolhost/shell.py).
+_ENDING: Final = re.compile(
+    r"(?:killed by \w+: )?exit code (\d{1,3})(?: \(.*\))?|[a-z].*: all of it was ended(?: \(.*\))?"
+)
 
 Json: TypeAlias = dict[str, Any]
 
@@ -144,6 +150,29 @@ def todos_of(said: Iterable[Json]) -> list[tuple[str, str]]:
             if call["id"] not in failed:
                 todos = [(todo["content"], todo["status"]) for todo in call["input"]["todos"]]
     return todos
+
+
+def commands_of(said: Iterable[Json]) -> list[tuple[str, int | None]]:
+    """Return the shell commands that a session ran, in order, with their exit codes; None for one that was ended.
+
+    Only what the toolhost reports counts: that a result is no error, or the line that it ends an error with. Calls that
+    were not run are left out.
+    """
+    found: list[tuple[str, int | None]] = []
+    for answer, results in pairwise(said):
+        calls = [call for call in tool_calls(answer) if call["name"] == "Bash"]
+        blocks = results["content"] if calls and isinstance(results["content"], list) else []
+        given = {block.get("tool_use_id"): block for block in blocks}
+        for call in calls:
+            block = given.get(call["id"])
+            if block is None or not isinstance(block["content"], str):
+                continue
+            ending = _ENDING.fullmatch(block["content"].rpartition("\n")[2])
+            if not block.get("is_error"):
+                found.append((call["input"]["command"], 0))
+            elif ending is not None:
+                found.append((call["input"]["command"], int(ending[1]) if ending[1] else None))
+    return found
 
 
 def text_of(message: Json) -> str:

@@ -1,16 +1,50 @@
-"""Runs commands that people chose, in the sandbox, and keeps what they showed as evidence."""
+"""Evidence: runs commands that people chose, in the sandbox, and lists those that agents ran by themselves."""
 
+import asyncio
+from contextlib import suppress
 from shlex import quote
 from typing import Final
 
-from bot.core.transcript import Json
+from bot.agent.subagents.resuming import subagents_of
+from bot.core.errors import PlangateError
+from bot.core.names import SessionId
+from bot.core.transcript import Json, Line, commands_of, said
 from bot.ports import Toolhost
 from bot.workflow.desk import Desk
 
 TAIL: Final = 2_000
 """Characters of a command's output that are kept."""
+MOST: Final = 50
+"""So many commands that agents ran are kept."""
 _ENDING: Final = 30.0
 """Seconds in which a command that ran out of time is ended."""
+
+
+async def commands_run(desk: Desk, session: SessionId) -> list[Json]:
+    """Return the commands that a session and its sub-agents ran as (agent, command, exit_code), redacted.
+
+    Taken from their transcripts. Those that only read are left out; of one command the last run counts, and of many
+    commands the last MOST.
+    """
+    from bot.agent.shell_policy import is_read_only
+
+    sessions = [("main", lines := await _lines(desk, session))]
+    sessions += [(agent, await _lines(desk, ident)) for agent, ident in subagents_of(lines)]
+    ran: dict[tuple[str, str], Json] = {}
+    for agent, each in sessions:
+        for command, code in commands_of(said(each)):
+            if not is_read_only(command):
+                ran.pop((agent, command), None)
+                shown = desk.redactor.redacted(command)[:TAIL]
+                ran[agent, command] = {"agent": agent, "command": shown, "exit_code": code}
+    return [*ran.values()][-MOST:]
+
+
+async def _lines(desk: Desk, session: SessionId) -> tuple[Line, ...]:
+    """Return the lines of a session; none where they cannot be read, because the work is done all the same."""
+    with suppress(PlangateError):
+        return await asyncio.to_thread(desk.world.transcripts.load, session)
+    return ()
 
 
 async def run_command(desk: Desk, host: Toolhost, command: str, *, below: str = "") -> Json:

@@ -17,7 +17,7 @@ from bot.core.network import Network
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access
 from bot.workflow.approving import evaluate_live, move_to_withdraw
-from bot.workflow.commands import run_command
+from bot.workflow.commands import commands_run, run_command
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.keeping import checkout, hold, keep
 from bot.workflow.naming import branch_name, pull_number, thread_title
@@ -67,6 +67,7 @@ async def _done(desk: Desk, record: Record) -> Done | None:
     await tidy(desk, record)
     agents = [asdict(row_of(agent)) for agent in session.sent.values()]
     facts = {"title": named, "summary": ended.text, "checks": checks, "model": session.frozen.model, "agents": agents}
+    facts["commands"] = await commands_run(desk, session.id)
     return Done(Move.EXECUTED, facts, record.plan.digest)
 
 

@@ -145,6 +145,7 @@ def _pull(desk: Desk, record: Record, made: Published, verdict: Verdict) -> Pull
         executed.get("model", ""),
         record.cost_usd if desk.world.ledger.priced else None,  # of the thread, whichever processes it took
         [comment.Row(**agent) for agent in executed.get("agents", ())],
+        executed.get("commands", ()),
     )
     summary = clean(inert(clean(executed["summary"])))
     body = pull_text.pull_body(record.plan, origin, summary=summary, checks=executed["checks"])

@@ -15,7 +15,6 @@ from bot.core.command import Verb
 from bot.core.comment import (
     REASONS,
     amendment,
-    begun,
     code,
     contract,
     estimate,
@@ -43,11 +42,9 @@ from bot.core.reply_text import (
     how_to_stop,
     mode,
     quota,
-    rewound,
     so_far,
     status,
     stopped,
-    withdrawn,
 )
 
 PLAN: Final = PlanDocument(
@@ -183,36 +180,6 @@ def test_what_to_do_about_an_old_reaction() -> None:
     for reason in (Reason.SAID_BEFORE, Reason.SAME_SECOND):
         assert REASONS[reason].startswith("the comment ")
         assert REASONS[reason].endswith(": say it again")
-
-
-@pytest.mark.req("A4b")
-def test_begun() -> None:
-    """Above a plan stands who approved it and when, to the second; of a crowd the first twenty."""
-    at = datetime(2026, 11, 20, 10, 5, 7, tzinfo=timezone(timedelta(hours=2)))
-    said = "**Approved** by `ana`, `ben` on 2026-11-20 08:05:07 UTC; the work has begun, and no earlier approval counts"
-    assert begun(["ana", "ben"], at) == f"{said} a second time."
-    assert " and 2 more on " in begun(["ana"] * 22, at)
-
-
-@pytest.mark.req("A4b")
-def test_rewound() -> None:
-    """A journal that was set back is named, with who decides, by which word, and what comes of it."""
-    said = rewound("refs/plangate/threads/8", "@bot")
-    assert said.startswith(
-        "What I keep of this thread in `refs/plangate/threads/8` is older than what I have said here:"
-    )
-    assert "until somebody who may approve says, after this comment, `@bot retry`." in said
-
-
-@pytest.mark.req("PR3")
-def test_withdrawn() -> None:
-    """Whoever took an approval back is told what stopped, what is kept, and what publishes it."""
-    by_ana = Verdict(Outcome.PENDING, (), (Finding(Reason.ROLE_TOO_LOW, ANA), Finding(Reason.NOBODY)))
-    assert withdrawn(PLAN, by_ana, "@bot") == (
-        f"I stopped, because plan 3 ({PLAN.short_digest}) is no longer approved: `@ana`: the role on this repository "
-        "is too low to approve; the approval was taken back. Nothing of it was published. The work so far is kept; a "
-        f"new approval of this plan (👍, or `@bot approve {PLAN.short_digest}`) goes on from there and publishes it."
-    )
 
 
 def test_unreadable() -> None:

@@ -9,7 +9,7 @@ import pytest
 from bot.agent.events import End
 from bot.core.actor import Actor
 from bot.core.approval import Finding, Outcome, Reason, Verdict
-from bot.core.comment import Row, brief, followed, progress, superseded
+from bot.core.comment import Row, begun, brief, followed, progress, superseded
 from bot.core.gate import Stage
 from bot.core.markdown.gfm import parse
 from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
@@ -17,6 +17,7 @@ from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.pull import PullRequest
 from bot.core.pull_text import Origin, published, pull_body
+from bot.core.reply_text import rewound, withdrawn
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(5),
@@ -103,6 +104,20 @@ def test_sub_agents() -> None:
     )
 
 
+@pytest.mark.req("PR6", "X2")
+def test_commands_of_agents() -> None:
+    """What the agents ran by themselves is folded, the last thirty, with exit codes; nothing in it acts."""
+    ran = [{"agent": "main", "command": f"make {n}", "exit_code": n} for n in range(31)]
+    nasty = {"agent": "code-1", "command": "echo '@ana | closes #3`\u202e", "exit_code": None}
+    text = pull_body(
+        PLAN, Origin(("will",), ALONE, APPROVED_AT, commands=[*ran, nasty]), summary="Done.", checks=[GOOD]
+    )
+    head = "<details><summary>What the agents ran by themselves</summary>\n\n| agent | command | exit code |\n"
+    assert f"{head}| ---|---|--- |\n| main | `make 2` | 2 |\n" in text
+    assert "| code-1 | `echo '@ana \\| closes #3'‹U+202E›` | ended |\n\nAnd 2 before them.\n\n</details>" in text
+    assert text.index("`ruff check`") < text.index("`make 2`") < text.index("Asked by")
+
+
 @pytest.mark.parametrize(
     ("reason", "said"),
     (
@@ -155,9 +170,12 @@ LONG: Final[dict[str, dict[str, Any]]] = {
     "plan": {"plan": replace(PLAN, markdown="Say `@a\nand @b`.\n" * 2_300)},
     "one line": {"plan": replace(PLAN, markdown="@octocat " * 4_400)},
     "sub-agents": {"agents": [Row("t" * 99, "@a " * 300, "failed: " + "closes #1 " * 99, 1, 2, 3, None)] * 40},
+    "agents' commands": {"commands": [{"agent": "main", "command": "@a #1 | " * 99, "exit_code": 1}] * 50},
     "astral": {"plan": replace(PLAN, markdown="🚀" * 39_000), "summary": "🚀" * 50_000},
 }
-LONG["all"] = LONG["summary in a fence"] | LONG["outputs"] | LONG["plan"] | LONG["sub-agents"]
+LONG["all"] = (
+    LONG["summary in a fence"] | LONG["outputs"] | LONG["plan"] | LONG["sub-agents"] | LONG["agents' commands"]
+)
 
 
 @pytest.mark.req("X2")
@@ -167,6 +185,7 @@ def test_long_pull_request(case: str) -> None:
     given: dict[str, Any] = {"summary": "Done.", "checks": [GOOD], "plan": PLAN, **LONG[case]}
     plan = replace(given["plan"], markdown=inert(given["plan"].markdown))
     origin = Origin(("w" * 39,) * 99, ALONE, APPROVED_AT, "m" * 999, 1.0, given.get("agents", ()))
+    origin = replace(origin, commands=given.get("commands", ()))
     text = pull_body(plan, origin, summary=inert(given["summary"]), checks=given["checks"])
     assert (len(text) <= POSTED_CHARACTERS, len(text.encode()) <= POSTED_BYTES) == (True, True)
     assert text.endswith("</details>\n\nCloses #8\n")
@@ -182,6 +201,36 @@ def test_many_checks() -> None:
     assert text.count("`ruff check`") == 29
     assert "`pytest -q` | 1 |" in text
     assert "And 11 more checks." in text
+
+
+@pytest.mark.req("A4b")
+def test_begun() -> None:
+    """Above a plan stands who approved it and when, to the second; of a crowd the first twenty."""
+    at = datetime(2026, 11, 20, 10, 5, 7, tzinfo=timezone(timedelta(hours=2)))
+    said = "**Approved** by `ana`, `ben` on 2026-11-20 08:05:07 UTC; the work has begun, and no earlier approval counts"
+    assert begun(["ana", "ben"], at) == f"{said} a second time."
+    assert " and 2 more on " in begun(["ana"] * 22, at)
+
+
+@pytest.mark.req("A4b")
+def test_rewound() -> None:
+    """A journal that was set back is named, with who decides, by which word, and what comes of it."""
+    said = rewound("refs/plangate/threads/8", "@bot")
+    assert said.startswith(
+        "What I keep of this thread in `refs/plangate/threads/8` is older than what I have said here:"
+    )
+    assert "until somebody who may approve says, after this comment, `@bot retry`." in said
+
+
+@pytest.mark.req("PR3")
+def test_withdrawn() -> None:
+    """Whoever took an approval back is told what stopped, what is kept, and what publishes it."""
+    by_ana = Verdict(Outcome.PENDING, (), (Finding(Reason.ROLE_TOO_LOW, ALONE.by[0]), Finding(Reason.NOBODY)))
+    assert withdrawn(PLAN, by_ana, "@bot") == (
+        f"I stopped, because plan 3 ({PLAN.short_digest}) is no longer approved: `@ana`: the role on this repository "
+        "is too low to approve; the approval was taken back. Nothing of it was published. The work so far is kept; a "
+        f"new approval of this plan (👍, or `@bot approve {PLAN.short_digest}`) goes on from there and publishes it."
+    )
 
 
 def test_one_sentence_each() -> None:

@@ -13,6 +13,7 @@ from bot.core.transcript import (
     Json,
     Line,
     LineKind,
+    commands_of,
     decode,
     messages,
     pending_calls,
@@ -224,6 +225,29 @@ def test_the_todo_list() -> None:
     said = [begin, assistant(wrote("1", "one")), result("1"), assistant(wrote("2", "two")), result("2", is_error=True)]
     assert todos_of([*said, assistant(wrote("3", "three"))]) == [("one", "pending")]
     assert todos_of([assistant(wrote("1", "one")), begin]) == [("one", "pending")]
+
+
+@pytest.mark.req("PR6")
+def test_commands_that_ran() -> None:
+    """Each with the exit code that the toolhost reports, whatever the command printed; what did not run is left out."""
+    results = {
+        "make": ("exit code 3", False),
+        "make test": ("exit code 0\nexit code 2", True),
+        "kill": ("killed by SIGKILL: exit code 137 (as the kernel does where more than 9 MB of memory are used)", True),
+        "sleep": ("timed out after 5 s: all of it was ended (timeout can be at most 600000 ms)", True),
+        "denied": ("Denied: a person must permit it.", True),
+        "stopped": ("Cancelled before it finished.", True),
+    }
+    calls = [{"type": "tool_use", "id": n, "name": "Bash", "input": {"command": n}} for n in (*results, "pending")]
+    blocks: list[dict[str, Any]] = [
+        {"type": "tool_result", "tool_use_id": n, "content": said, **({"is_error": True} if is_error else {})}
+        for n, (said, is_error) in results.items()
+    ]
+    read = {"type": "tool_use", "id": "r", "name": "Read", "input": {}}
+    blocks.append({"type": "tool_result", "tool_use_id": "r", "content": "exit code 1", "is_error": True})
+    begin = {"role": "user", "content": "Run `rm -rf /`."}
+    said = [begin, assistant(*calls, read), {"role": "user", "content": blocks}, assistant(*calls), begin]
+    assert commands_of(said) == [("make", 0), ("make test", 2), ("kill", 137), ("sleep", None)]
 
 
 @pytest.mark.req("M3")

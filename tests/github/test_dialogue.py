@@ -268,8 +268,8 @@ async def test_markers_of_others_are_not_ours(ground: Ground) -> None:
 
 @pytest.mark.req("A4b")
 async def test_what_a_journal_cannot_know(ground: Ground) -> None:
-    """The newest of the bot's own comments that is ahead of a journal, beyond the newest hundred; no copy of a marker by
-    anybody else, none of another key, and none that was set aside. It is said once, and again for another one."""
+    """The newest of the bot's own comments that is ahead of a journal, beyond the newest hundred; no copy of a marker
+    by anybody else, none of another key, and none that was set aside. It is said once, and again for another one."""
     thread = ground.issue()
     await ground.dialogue(thread).tell("said", 8)
     told = ground.comments(thread)[0]

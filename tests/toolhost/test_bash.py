@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.core.transcript import commands_of
 from tests.toolhost.client import Client
 from tests.toolhost.test_protocol import alive
 
@@ -46,6 +47,20 @@ def test_details(host: Client) -> None:
     details = host.bash("exit 9").details
     assert details["exit_code"] == 9
     assert 0 <= details["seconds"] < 60
+
+
+@pytest.mark.req("PR6")
+@pytest.mark.parametrize(
+    ("command", "code"),
+    (("echo exit code 7", 0), ("echo exit code 0; exit 3", 3), ("kill -9 $$", 137), ("cd /; false", 1)),
+)
+def test_a_transcript_tells_the_exit_code(host: Client, command: str, code: int) -> None:
+    """What a command's result says at its end is how it ended, whatever the command printed."""
+    got = host.bash(command)
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": command}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": got.text, "is_error": got.is_error}
+    said = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    assert commands_of(said) == [(command, code)]
 
 
 @pytest.mark.req("T4")

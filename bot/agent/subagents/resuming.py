@@ -96,6 +96,12 @@ def recalled(parent: Session, lines: Sequence[Line]) -> dict[AgentId, AgentChang
     return {agent: replace(row, cost_usd=world.ledger.of(agent).known_usd) for agent, row in rows.items()}
 
 
+def subagents_of(lines: Sequence[Line]) -> list[tuple[AgentId, SessionId]]:
+    """Return the agent and the session of each sub-agent that a saved parent sent, in the order of their beginnings."""
+    notes = (line.body for line in lines if line.kind is LineKind.NOTE and line.body.get("note") == BEGAN)
+    return [(AgentId(body["agent"]), SessionId(body["session"])) for body in notes]
+
+
 def in_flight(lines: Sequence[Line]) -> list[str]:
     """Name the sub-agents that had begun and not ended."""
     notes = [line.body for line in lines if line.kind is LineKind.NOTE]

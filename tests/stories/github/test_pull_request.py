@@ -7,10 +7,10 @@ import pytest
 from bot.core.gate import Stage
 from bot.inputs import action
 from bot.report import outputs
-from bot.testing.model.reply import Fault, Reply, say
+from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.sample import TITLE
 from bot.testing.story import NAMED
-from tests.stories.github.ground import HOME, Story
+from tests.stories.github.ground import FIX, HOME, Story
 
 pytestmark = pytest.mark.long
 
@@ -60,6 +60,19 @@ async def test_a_draft(story: Story) -> None:
     pull = story.pulls()[0].pull
     assert pull is not None
     assert (said.endswith("is there, as a draft."), pull.draft) == (True, True)
+
+
+@pytest.mark.req("PR6", "PR4")
+async def test_commands_of_the_agent(story: Story) -> None:
+    """What it ran by itself stands there with exit codes: the last run of each command, and nothing that only reads."""
+    secret = story.github.app.webhook_secret
+    ran = ("ls", "make nothing", f"touch /tmp/{secret}", "make nothing")
+    story.model.work = (*(call("Bash", command=line) for line in ran), *FIX)
+    await published(story, "")
+    (pull,) = story.pulls()
+    assert "| main | `make nothing` | 2 |\n" in pull.text.body
+    assert pull.text.body.count("| main | ") == 2
+    assert secret not in pull.text.body
 
 
 EVIL = "Closes #1, hi @will [skip ci]\u200b"

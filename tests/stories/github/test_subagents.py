@@ -17,6 +17,8 @@ class Sending(Model):
         if "You are a sub-agent" not in request.system:
             return super().__call__(request)
         self.heard.append(request)
+        if "Brief: build" in request.texts()[0] and not request.step:
+            return call("Bash", command="make nothing")
         return Fault.status(400) if "Brief: broken" in request.texts()[0] else say("I looked.")
 
 
@@ -61,6 +63,16 @@ async def test_where_a_stranger_has_a_say_those_that_look_are_restricted(
     story.says("will", "@plangate fix this")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert [request.effort for request in model.heard if "You are a sub-agent" in request.system] == [effort]
+
+
+@pytest.mark.req("PR6")
+async def test_what_each_ran(story: Story, model: Model) -> None:
+    """The pull request has the commands of a sub-agent with exit codes, under its name."""
+    model.work = (task("code", "build"), *FIX)
+    await story.planned()
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert "| code-1 | `make nothing` | 2 |\n" in story.pulls()[0].text.body
 
 
 @pytest.mark.req("S5", "S12", "PR3")
