@@ -78,7 +78,9 @@ def rewound(ref: str, mention: str) -> str:
 
 def withdrawn(plan: PlanDocument, verdict: Verdict, mention: str) -> str:
     """Return what is said of approved work whose approval no longer stands: why, what is kept, what publishes it."""
-    why = reasons(verdict).replace(REASONS[Reason.NOBODY], "the approval was taken back")
+    alone = all(finding.reason is Reason.NOBODY for finding in verdict.findings)
+    left = "the approval was taken back" if alone else "no approval that counts is left"
+    why = reasons(verdict).replace(REASONS[Reason.NOBODY], left)
     return (
         f"I stopped, because plan {plan.plan} ({plan.short_digest}) is no longer approved: {why}. Nothing of it was "
         "published. The work so far is kept; a new approval of this plan "

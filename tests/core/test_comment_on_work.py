@@ -228,9 +228,11 @@ def test_withdrawn() -> None:
     by_ana = Verdict(Outcome.PENDING, (), (Finding(Reason.ROLE_TOO_LOW, ALONE.by[0]), Finding(Reason.NOBODY)))
     assert withdrawn(PLAN, by_ana, "@bot") == (
         f"I stopped, because plan 3 ({PLAN.short_digest}) is no longer approved: `@ana`: the role on this repository "
-        "is too low to approve; the approval was taken back. Nothing of it was published. The work so far is kept; a "
-        f"new approval of this plan (👍, or `@bot approve {PLAN.short_digest}`) goes on from there and publishes it."
+        "is too low to approve; no approval that counts is left. Nothing of it was published. The work so far is kept; "
+        f"a new approval of this plan (👍, or `@bot approve {PLAN.short_digest}`) goes on from there and publishes it."
     )
+    alone = Verdict(Outcome.PENDING, (), (Finding(Reason.NOBODY),))
+    assert "is no longer approved: the approval was taken back. Nothing of it" in withdrawn(PLAN, alone, "@bot")
 
 
 def test_one_sentence_each() -> None:
