@@ -162,7 +162,7 @@ async def _received(service: Service, request: Request, body: bytes) -> tuple[in
     verify(service.secret.reveal(), body, headers)
     about = envelope(headers)
     facts: dict[str, Any] = {"guid": about.guid, "event": about.event}
-    wake = await taken_in(partial(parse, about.event, body))  # 25 MiB of JSON take a while
+    wake = await taken_in(partial(parse, about.event, body, is_form=about.is_form))  # 25 MiB of JSON take a while
     if wake is None or service.host.is_bot(wake.doer):  # what the bot does wakes nobody
         return 200, "not for us", facts
     facts |= {"action": wake.action, "thread": f"{wake.owner}/{wake.name}#{wake.thread}"}

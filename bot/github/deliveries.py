@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote_to_bytes
 
 from bot.core.errors import Refused
 from bot.core.names import RepositoryId, ThreadNumber
@@ -22,6 +23,10 @@ Headers = Iterable[tuple[str, str]]
 _SIGNATURE: Final = re.compile(r"sha256=([0-9a-f]{64})")
 _GUID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 _EVENT: Final = re.compile(r"[a-z0-9_]{1,64}")
+_FORM: Final = "application/x-www-form-urlencoded"
+_FIELDS: Final = 8
+"""Fields that a form may have; GitHub sends one."""
+_PIECES: Final = re.compile(rb"(?:[^%]|%.{0,2}){1,4096}", re.DOTALL)
 
 _REVIEWS: Final = frozenset("pull_request_review pull_request_review_comment pull_request_review_thread".split())
 _THREADS: Final = frozenset("issues issue_comment pull_request".split()) | _REVIEWS
@@ -46,6 +51,11 @@ class Envelope:
     event: str
     guid: str
     """The same for every redelivery of the same delivery."""
+    is_form: bool = False
+    """Whether the body is a form whose field `payload` holds the JSON, as hooks of repositories send by default.
+
+    https://docs.github.com/en/rest/repos/webhooks#create-a-repository-webhook
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +94,50 @@ def verify(secret: str, body: bytes, headers: Headers) -> None:
 
 
 def envelope(headers: Headers) -> Envelope:
-    """Read a delivery's event and guid; raises Malformed when one is missing, doubled or of another form."""
+    """Read a delivery's event, guid and content type.
+
+    Raises Malformed when event or guid is missing, or when one of the three is doubled or of another form.
+    """
     headers = tuple(headers)
     events, guids = _values(headers, "x-github-event"), _values(headers, "x-github-delivery")
     if len(events) != 1 or len(guids) != 1 or not _EVENT.fullmatch(events[0]) or not _GUID.fullmatch(guids[0]):
         raise Malformed("the delivery does not name its event and id")
-    return Envelope(events[0], guids[0])
+    types = [each.partition(";")[0].strip().lower() for each in _values(headers, "content-type")]
+    if len(types) > 1:
+        raise Malformed("the delivery names several content types")
+    return Envelope(events[0], guids[0], is_form=types == [_FORM])
 
 
-def parse(event: str, body: bytes) -> Wake | None:
-    """Say what a delivery means to us, or None when it means nothing; raises Malformed."""
+def parse(event: str, body: bytes, *, is_form: bool = False) -> Wake | None:
+    """Return what a delivery means to us, or None when it means nothing; `is_form` as the envelope says.
+
+    Raises Malformed.
+    """
     if event not in EVENTS:
         return None
     from pydantic import ValidationError
 
     from bot.github.payloads import Payload
 
+    text = _form_payload(body) if is_form else body
     try:
-        payload = Payload.model_validate_json(body)
+        payload = Payload.model_validate_json(text)
     except ValidationError as error:
         raise Malformed(f"the {event} delivery has another form: {error.errors()[0]['msg']}") from None
     return _wake(event, payload)
+
+
+def _form_payload(body: bytes) -> bytes:
+    """Return the value of the one field `payload` of a form; raises Malformed where there is none, or several.
+
+    urllib.parse.parse_qs would take 75 times the body's size in memory.
+    """
+    fields = [field.partition(b"=") for field in body.split(b"&", _FIELDS)]
+    found = [value for name, _, value in fields if unquote_to_bytes(name[:64]) == b"payload"]
+    if len(fields) > _FIELDS or len(found) != 1:
+        raise Malformed("the form does not have one field named payload")
+    pieces = (piece.group() for piece in _PIECES.finditer(found[0]))
+    return b"".join(unquote_to_bytes(piece.replace(b"+", b" ")) for piece in pieces)
 
 
 def _wake(event: str, payload: "Payload") -> Wake | None:

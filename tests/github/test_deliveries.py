@@ -2,7 +2,9 @@
 
 import json
 import os
+import tracemalloc
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -144,6 +146,70 @@ def test_other_forms_are_malformed(body: bytes) -> None:
     """A body that is not what GitHub documents is refused, however deep."""
     with pytest.raises(Malformed):
         parse("issues", body)
+
+
+def form(**fields: object) -> bytes:
+    return urlencode({name: json.dumps(value) for name, value in fields.items()}).encode()
+
+
+FACTS = BASE | {"issue": {"number": 7}, "comment": {"id": 1, "body": "50 % + a & b = ü"}}
+
+
+@pytest.mark.parametrize(
+    ("types", "is_form"),
+    (
+        ([], False),
+        (["application/json"], False),
+        (["application/x-www-form-urlencoded"], True),
+        (["Application/X-WWW-Form-URLEncoded; charset=utf-8"], True),
+        (["multipart/form-data; boundary=application/x-www-form-urlencoded"], False),
+    ),
+)
+def test_the_content_type_says_whether_the_body_is_a_form(types: list[str], is_form: bool) -> None:
+    """A repository's hook sends a form unless its owner chose JSON; parameters and case do not matter."""
+    headers = [("X-GitHub-Event", "issues"), ("X-GitHub-Delivery", "1")]
+    assert envelope([*headers, *(("Content-Type", each) for each in types)]).is_form is is_form
+
+
+def test_a_form_means_what_its_payload_means() -> None:
+    """The field `payload` holds the JSON; other fields do not count, and no other event is decoded at all."""
+    wake = parse("issue_comment", json.dumps(FACTS).encode())
+    assert wake is not None
+    assert parse("issue_comment", form(payload=FACTS), is_form=True) == wake
+    assert parse("issue_comment", form(other=1, payload=FACTS, last=2), is_form=True) == wake
+    assert parse("push", b"payload=1&payload=2", is_form=True) is None
+
+
+@pytest.mark.req("X4")
+@pytest.mark.parametrize(
+    "body",
+    (
+        b"",
+        json.dumps(FACTS).encode(),
+        form(other=FACTS),
+        form(payload=FACTS) + b"&" + form(payload=FACTS),
+        form(payload=FACTS) + b"&pay%6Coad=1",
+        form(payload=FACTS) + b"&a=1" * 8,
+        b"payload=%7B%22action%22:%FF%7D",
+    ),
+)
+def test_other_forms_of_a_form_are_malformed(body: bytes) -> None:
+    """No payload, several of them however spelled, too many fields, or text that is not UTF-8: refused."""
+    with pytest.raises(Malformed):
+        parse("issue_comment", body, is_form=True)
+
+
+@pytest.mark.req("X4")
+def test_a_form_is_read_in_little_memory() -> None:
+    """Decoding takes a few times the body's size, where every sign of it is escaped."""
+    body = b"payload=" + b"%22" * 400_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(Malformed):
+            parse("issues", body, is_form=True)
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(body)
+    finally:
+        tracemalloc.stop()
 
 
 def examples() -> list[tuple[str, bytes]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -60,6 +60,19 @@ def test_a_delivery_is_stored_and_a_second_one_told(base: str, tmp_path: Path) -
     (stored,) = Inbox(tmp_path / "inbox").waiting()
     assert stored.address is not None
     assert (stored.guid, stored.event, stored.address.number, stored.address.installation) == ("guid-1", "issues", 3, 7)
+
+
+@pytest.mark.req("W1")
+def test_a_delivery_may_be_a_form(base: str, tmp_path: Path) -> None:
+    """As hooks of repositories send it: signed over its raw bytes, not over the JSON in it."""
+    body = urlencode({"payload": payload(3).decode()}).encode()
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    signed_json = headers(body) | {"X-Hub-Signature-256": signature(payload(3))}
+    assert call(base, "POST", HOOK, body, (signed_json | kind).items()).status == 401
+    assert call(base, "POST", HOOK, body, (headers(body) | kind).items()).status == 202
+    twice = body + b"&" + body
+    assert call(base, "POST", HOOK, twice, (headers(twice, "twice") | kind).items()).status == 400
+    assert [each.address and each.address.number for each in Inbox(tmp_path / "inbox").waiting()] == [3]
 
 
 @pytest.mark.parametrize("event", ("ping", "star", "push"))

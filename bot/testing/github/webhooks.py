@@ -16,8 +16,8 @@ import time
 import uuid
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal
-from urllib.parse import urlsplit
+from typing import Final, Literal
+from urllib.parse import urlencode, urlsplit
 
 from bot.testing.github.credentials import reaches
 from bot.testing.github.entities import App, Event, Installation, Repository
@@ -29,6 +29,12 @@ TIMEOUT_SECONDS = 10.0
 """How long GitHub waits for a 2xx."""
 
 Mishap = Literal["drop", "double", "hold"]
+ContentType = Literal["json", "form"]
+"""How a hook's bodies are written; GitHub's own default is the form.
+
+https://docs.github.com/en/rest/repos/webhooks#create-a-repository-webhook
+"""
+_CONTENT_TYPES: Final = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,7 @@ class Hook:
     app: int | None = None
     repository: int | None = None
     events: tuple[str, ...] = ()
+    content_type: ContentType = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,7 @@ class Delivery:
         }
         return {
             "Accept": "*/*",
-            "Content-Type": "application/json",
+            "Content-Type": _CONTENT_TYPES[self.hook.content_type],
             "User-Agent": "GitHub-Hookshot/0000000",
             "X-GitHub-Delivery": self.guid,
             "X-GitHub-Event": self.event,
@@ -113,10 +120,18 @@ class Webhooks:
         self._send(self._delivery(hook, ping(self._site, app), name=("ping", None)))
         return hook
 
-    def hook_repository(self, repository: Repository, url: str, *, secret: str, events: tuple[str, ...]) -> Hook:
+    def hook_repository(
+        self,
+        repository: Repository,
+        url: str,
+        *,
+        secret: str,
+        events: tuple[str, ...],
+        content_type: ContentType = "json",
+    ) -> Hook:
         """Tell an address of some of a repository's events."""
         ident = self._world.small_id()
-        hook = Hook(ident, url, secret, repository=repository.id, events=events)
+        hook = Hook(ident, url, secret, repository=repository.id, events=events, content_type=content_type)
         self._hooks.append(hook)
         return hook
 
@@ -195,7 +210,7 @@ class Webhooks:
             hook=hook,
             event=name[0],
             action=name[1],
-            body=json.dumps(body, separators=(",", ":")).encode(),
+            body=_written(body, hook.content_type),
             delivered_at=self._world.now(),
             installation=installation.id if installation else None,
             repository=home.id if home else None,
@@ -233,6 +248,11 @@ class Webhooks:
                 self._deliveries[done.id] = done
                 self._under_way -= 1
                 self._idle.notify_all()
+
+
+def _written(body: Json, content_type: ContentType) -> bytes:
+    text = json.dumps(body, separators=(",", ":"))
+    return (urlencode({"payload": text}) if content_type == "form" else text).encode()
 
 
 def _post(delivery: Delivery) -> Delivery:
