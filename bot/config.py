@@ -145,6 +145,16 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """How much one process of the service does side by side."""
+
+    sessions: int = 4
+    """Sessions with the model, which may each take most of an hour."""
+    looks: int = 8
+    """Short looks at threads, which never wait behind sessions."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The operator's settings (interfaces.md, Environment)."""
 
@@ -162,6 +172,7 @@ class Settings:
     partial_clone_mb: int = PARTIAL_CLONE_MB
     """A repository that takes more on GitHub is fetched without contents of its past (security.md, G2)."""
     github: GitHubSettings = field(default_factory=GitHubSettings)
+    service: ServiceSettings = ServiceSettings()
     identity: Identity | None = None
     overrides: Overrides = Overrides()
     traces: str = ""
@@ -185,6 +196,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         network=Network.of(env),
         partial_clone_mb=_positive(env, "PLANGATE_PARTIAL_CLONE_MB") or PARTIAL_CLONE_MB,
         github=_github(env),
+        service=_service(env),
         identity=None if "ANTHROPIC_API_KEY" in env else _identity(env),
         traces=env.get("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
         trace_headers=Secret(env.get("OTEL_EXPORTER_OTLP_HEADERS", "")),
@@ -292,6 +304,14 @@ def _github(env: Mapping[str, str]) -> GitHubSettings:
         poll_seconds=_seconds(env, "PLANGATE_POLL_SECONDS", default.poll_seconds),
         reconcile_seconds=_seconds(env, "PLANGATE_RECONCILE_SECONDS", default.reconcile_seconds),
         write_pause=_seconds(env, "PLANGATE_WRITE_PAUSE_SECONDS", default.write_pause),
+    )
+
+
+def _service(env: Mapping[str, str]) -> ServiceSettings:
+    default = ServiceSettings()
+    return ServiceSettings(
+        _positive(env, "PLANGATE_SESSIONS") or default.sessions,
+        _positive(env, "PLANGATE_LOOKS") or default.looks,
     )
 
 

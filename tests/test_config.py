@@ -37,6 +37,8 @@ def test_each_variable_is_read() -> None:
             "PLANGATE_STATE_KEY": "state",
             "PLANGATE_MAX_OUTPUT_TOKENS": "32000",
             "PLANGATE_PARTIAL_CLONE_MB": "100",
+            "PLANGATE_SESSIONS": "2",
+            "PLANGATE_LOOKS": "20",
             "PLANGATE_EXTRA_BODY": '{"service_tier": "auto"}',
         }
     )
@@ -44,6 +46,8 @@ def test_each_variable_is_read() -> None:
     assert (given.base_url, given.data_dir) == ("http://127.0.0.1:1", Path("/data"))
     assert (given.output_cap, dict(given.extra_body)) == (32000, {"service_tier": "auto"})
     assert (given.partial_clone_mb, settings({}).partial_clone_mb) == (100, 256)
+    assert (given.service.sessions, given.service.looks) == (2, 20)
+    assert (settings({}).service.sessions, settings({}).service.looks) == (4, 8)
 
 
 def test_a_relative_data_directory_is_made_absolute() -> None:
@@ -58,6 +62,8 @@ def test_a_relative_data_directory_is_made_absolute() -> None:
         ("PLANGATE_MAX_OUTPUT_TOKENS", "0"),
         ("PLANGATE_MAX_OUTPUT_TOKENS", "-1"),
         ("PLANGATE_PARTIAL_CLONE_MB", "1.5"),
+        ("PLANGATE_SESSIONS", "0"),
+        ("PLANGATE_LOOKS", "all"),
         ("PLANGATE_STALL_SECONDS", "0"),
         ("PLANGATE_EXTRA_BODY", "{"),
         ("PLANGATE_EXTRA_BODY", "[]"),

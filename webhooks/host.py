@@ -1,6 +1,6 @@
 """What the service asks of the bot: to look at threads, and to say which threads want a look."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from bot.compose.address import ThreadAddress
@@ -10,8 +10,11 @@ from bot.workflow.record import Record
 class HostPort(Protocol):
     """The bot on GitHub; every method raises Transient, Refused or Broken, and may be cancelled at any time."""
 
-    async def look(self, address: ThreadAddress) -> Record:
-        """Carry a thread on until it rests; may take an hour."""
+    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> Record:
+        """Carry a thread on until it rests, or until `begin_session` returns False; may take an hour.
+
+        `begin_session` is called before each session with the model; where it returns False, a later look begins it.
+        """
 
     async def listen(self, address: ThreadAddress) -> Record:
         """Only take in what people said on a thread, and answer what can be answered at once."""

@@ -41,7 +41,8 @@ class Service:
         self.api_token = settings.github.api_token
         self.secret = settings.github.webhook_secret
         self.inbox = Inbox(settings.data_dir / "inbox")
-        self.worker = Worker(host, self.inbox) if worker else None
+        beside = settings.service
+        self.worker = Worker(host, self.inbox, looks=beside.looks, sessions=beside.sessions) if worker else None
         self.missed = Missed(reading, self.inbox, self.receive) if reading else None
         self.ticker = self._ticker(self.worker, settings) if self.worker else None
         self._model = model

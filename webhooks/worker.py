@@ -1,14 +1,16 @@
 """The worker: looks at threads that were woken, and lets go of a delivery only when a look has covered it.
 
-Rules: one look a thread at a time, and no more than `at_once` in all. A wake that comes while a look is under way is
-listened to at once, and means another look: order is never trusted, and a look covers what was stored before it
-began (W2). While a thread waits for its place it is listened to as well, so that nobody waits for the first sign (PR3).
+Rules: one look a thread at a time, and no more in all than there are slots. A wake that comes while a look is under way
+is listened to at once, and means another look: order is never trusted, and a look covers what was stored before it
+began (W2). While a thread waits for a look slot it is listened to as well, so that nobody waits for the first sign
+(PR3); of those, no more are listened to side by side than there are look slots.
 """
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -18,14 +20,14 @@ from tenacity.wait import wait_exponential
 from bot.clock import SystemClock
 from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
-from bot.config import Settings, redactor_for
+from bot.config import ServiceSettings, Settings, redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError, Transient
 from bot.logs import failure, say, setup
 from bot.ports import Clock
 from webhooks.deliveries import Delivery, Inbox
 from webhooks.host import HostPort
+from webhooks.slots import LookSlot, Slots
 
-AT_ONCE: Final = 4
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
 """Seconds between attempts."""
 CLOSING_SECONDS: Final = 5.0
@@ -34,6 +36,10 @@ SWEEP_ATTEMPTS: Final = 3
 
 PASSING: Final = (Transient, OSError)
 """What may be over by the next attempt: the service failed, the disk is full, the network is gone (D2)."""
+
+THREADS: Final = 8
+"""Threads for each slot: a request to GitHub, a lock or a file blocks one; Python itself would have 6 on 2 cores."""
+_DEFAULT: Final = ServiceSettings()
 
 _Key = tuple[int, int]
 _EVERY_THREAD: Final = (0, 0)  # GitHub numbers from 1
@@ -61,7 +67,8 @@ class Worker:
     host: HostPort
     inbox: Inbox
     clock: Clock = field(default_factory=SystemClock)
-    at_once: int = AT_ONCE
+    looks: int = _DEFAULT.looks
+    sessions: int = _DEFAULT.sessions
     attempts: int | None = None
     """How often a look is tried; None: until it succeeds."""
     exit_code: int = 0
@@ -69,10 +76,13 @@ class Worker:
     _threads: dict[_Key, _Thread] = field(init=False, default_factory=dict)
     _open: dict[_Key, ThreadAddress] = field(init=False, default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(init=False, default_factory=set)
-    _slots: asyncio.Semaphore = field(init=False)
+    _slots: Slots = field(init=False)
+    _early: asyncio.Semaphore = field(init=False)
+    """Listens to threads that wait for a look slot."""
 
     def __post_init__(self) -> None:
-        self._slots = asyncio.Semaphore(self.at_once)
+        self._slots = Slots(self.wake, self.looks, self.sessions)
+        self._early = asyncio.Semaphore(self.looks)
 
     @property
     def watched(self) -> tuple[ThreadAddress, ...]:
@@ -116,13 +126,16 @@ class Worker:
         *,
         rests: Callable[[ThreadAddress], bool] = lambda _: False,
     ) -> None:
-        """Wake every open thread but those that rest, which are watched; raises what the host raises."""
+        """Wake every open thread but those that rest, which are watched, and those that wait for a session slot.
+
+        Raises what the host raises.
+        """
         addresses = [address for address in await self.host.open_threads() if mine(address)]
         # A thread that is under way may have had no journal yet when the list was made.
         under_way = {key: thread.address for key, thread in self._threads.items() if thread.address is not None}
         self._open = under_way | {_key(address): address for address in addresses}
         for address in addresses:
-            if not rests(address):
+            if not rests(address) and not self._slots.is_queued(address):
                 self.wake(address)
 
     async def idle(self) -> None:
@@ -136,6 +149,8 @@ class Worker:
 
         Raises Misconfigured where another process works on the same inbox.
         """
+        threads = ThreadPoolExecutor(THREADS * (self.looks + self.sessions), "work")
+        asyncio.get_running_loop().set_default_executor(threads)
         with self.inbox.held():
             for delivery in await asyncio.to_thread(self.inbox.waiting):
                 self.deliver(delivery)
@@ -148,6 +163,7 @@ class Worker:
         try:
             yield
         finally:
+            self._slots.clear_queue()
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
@@ -194,14 +210,14 @@ class Worker:
         if thread.address is not None and thread.address.installation is None:
             installation = await self.host.installation(thread.address)
             self.wake(replace(thread.address, installation=installation))
-        async with self._place(thread):
+        async with self._slot(thread) as slot:
             thread.word.clear()
             thread.wanted, thread.covered = False, frozenset(thread.waiting)
             if thread.address is None:
                 await self.wake_all()
                 return {"open": len(self._open)}
-            async with self._listening(thread, thread.address):
-                record = await self.host.look(thread.address)
+            async with self._listening(thread, thread.address, nullcontext()):
+                record = await self.host.look(thread.address, slot.begin_session)
             return {"stage": record.stage, "position": record.position}
 
     async def _let_go(self, thread: _Thread) -> None:
@@ -213,23 +229,24 @@ class Worker:
             failure("inbox", error, outcome="not removed")
 
     @asynccontextmanager
-    async def _place(self, thread: _Thread) -> AsyncIterator[None]:
-        """Hold one of the places; whoever has to wait for it is listened to meanwhile."""
-        if self._slots.locked() and thread.address is not None:
-            thread.word.set()
-            async with self._listening(thread, thread.address):
-                await self._slots.acquire()
-        else:
-            await self._slots.acquire()
-        try:
-            yield
-        finally:
-            self._slots.release()
+    async def _slot(self, thread: _Thread) -> AsyncIterator[LookSlot]:
+        """Hold a slot for a look; whoever has to wait for it is listened to meanwhile."""
+        async with AsyncExitStack() as stack:
+            holding = stack.enter_async_context(self._slots.hold(thread.address))
+            if self._slots.are_full and thread.address is not None:
+                thread.word.set()
+                async with self._listening(thread, thread.address, self._early):
+                    slot = await holding
+            else:
+                slot = await holding
+            yield slot
 
     @asynccontextmanager
-    async def _listening(self, thread: _Thread, address: ThreadAddress) -> AsyncIterator[None]:
+    async def _listening(
+        self, thread: _Thread, address: ThreadAddress, within: AbstractAsyncContextManager[object]
+    ) -> AsyncIterator[None]:
         """Listen at every wake; at the end a listen that is under way may end, so that it meets no later look."""
-        listener = asyncio.create_task(self._listen(thread, address))
+        listener = asyncio.create_task(self._listen(thread, address, within))
         try:
             yield
             async with thread.ear:
@@ -238,10 +255,12 @@ class Worker:
             listener.cancel()
             await asyncio.wait([listener])
 
-    async def _listen(self, thread: _Thread, address: ThreadAddress) -> None:
+    async def _listen(
+        self, thread: _Thread, address: ThreadAddress, within: AbstractAsyncContextManager[object]
+    ) -> None:
         while True:
             await thread.word.wait()
-            async with thread.ear:
+            async with within, thread.ear:
                 thread.word.clear()
                 try:
                     await self.host.listen(address)
@@ -264,18 +283,18 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
 
     async def look() -> int:
         async with GitHubHost(settings, redactor=redactor) as host:
-            return await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo)
+            return await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo, settings.service)
 
     return asyncio.run(look())
 
 
-async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None) -> int:
+async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None, beside: ServiceSettings) -> int:
     """Look once at every delivery that waits and at every open thread; gives the exit code of the newest failure."""
 
     def mine(address: ThreadAddress) -> bool:
         return repo is None or f"{address.owner}/{address.name}".casefold() == repo.casefold()
 
-    worker = Worker(host, inbox, attempts=SWEEP_ATTEMPTS)
+    worker = Worker(host, inbox, looks=beside.looks, sessions=beside.sessions, attempts=SWEEP_ATTEMPTS)
     began = time.monotonic()
     async with worker.running():
         await worker.wake_all(mine)

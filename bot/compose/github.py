@@ -5,9 +5,9 @@ remembered here can be stale; what is kept between looks (tokens, what git last 
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
@@ -89,13 +89,16 @@ class GitHubHost:
         await self.connections.close()
         await self.model.close()
 
-    async def look(self, address: ThreadAddress) -> Record:
-        """Carry a thread on until it rests; a cancelled look is taken up by the next one."""
+    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True) -> Record:
+        """Carry a thread on until it rests; a cancelled look is taken up by the next one.
+
+        `begin_session` is called before each session with the model; where it returns False, a later look begins it.
+        """
         at = repository.Address(address.owner, address.name)
         head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
         began = self.clock.now()
         async with self.desk(address) as desk:
-            record = self._noted(address, await engine.look(desk))
+            record = self._noted(address, await engine.look(replace(desk, begin_session=begin_session)))
         self._resting.looked(address, record, began, head)
         return record
 

@@ -118,6 +118,17 @@ def how_to_stop(mention: str) -> str:
     return f"`{mention} stop` stops it."
 
 
+WAIT_OVER: Final = "The wait for a free session is over."
+
+
+def queued(mention: str) -> str:
+    """Say that a session waits for a free slot, and how to end the wait."""
+    return (
+        "**Waiting for a free session**: as many sessions are running as this service allows at once. "
+        f"Yours begins by itself. {how_to_stop(mention)}"
+    )
+
+
 def budget(dollars: str) -> str:
     """Say the new budget."""
     return f"The budget of this thread is now ${dollars}."

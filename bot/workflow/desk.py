@@ -111,6 +111,8 @@ class Desk:
     """Reads the project's own types of sub-agents, on the default branch: path -> text."""
     unheard: list[str] = field(default_factory=list)
     """Logins of those whose role could not be looked up at the last reading: what they said waits."""
+    begin_session: Callable[[], bool] = lambda: True
+    """Asked before each session with the model; where it returns False the look ends, and a later one begins it."""
     held: list[Record] = field(default_factory=list)
     """The thread as this look wrote it last, once it has taken it over; empty before."""
 

@@ -14,8 +14,19 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unreadable
-from bot.core.gate import AT_WORK, ON_ENTER, Effect, Move, Stage
-from bot.workflow import approving, asking, executing, intake, noticing, planning, proposing, publishing, telling
+from bot.core.gate import ON_ENTER, Effect, Move, Stage
+from bot.workflow import (
+    approving,
+    asking,
+    executing,
+    intake,
+    noticing,
+    planning,
+    proposing,
+    publishing,
+    queueing,
+    telling,
+)
 from bot.workflow.closing import book_stopped
 from bot.workflow.desk import Desk, Done
 from bot.workflow.ledger import append, current, settle, take_over
@@ -81,11 +92,7 @@ async def listen(desk: Desk) -> Record:
 
 async def _listened(desk: Desk) -> Record:
     record = await _heard(desk)
-    stop = None
-    if record.stage in AT_WORK:
-        stop = await approving.move_if_stopped(desk, record)
-    elif record.stage is Stage.PLANNING:
-        stop = await planning.move_if_stopped(desk, record)
+    stop = await queueing.move_if_stopped(desk, record)
     record = await (settle(desk, record) if stop is None else append(desk, record, stop))
     intake.all_heard(desk)
     return record
@@ -121,6 +128,8 @@ async def _carried_on(desk: Desk, record: Record) -> Record:
         before, record = record, after
         if after.thread == before.thread:
             break
+    if effect not in _SPENDING:
+        record = await queueing.end_wait(desk, record)
     return await noticing.void(desk, await telling.outcomes(desk, record))
 
 
@@ -129,8 +138,7 @@ async def _performed(desk: Desk, record: Record, effect: Effect) -> Done | None:
     ledger = desk.world.ledger
     before = ledger.cost_usd - ledger.carried
     try:
-        done = await move_if_spent(desk, record, session_of(desk, record)) if effect in _SPENDING else None
-        done = done or await VERBS[effect](desk, record)
+        done = await _answer(desk, record, effect)
     except Refused as error:
         if desk.orders.same_session and not isinstance(error, CanaryShown):
             raise  # a person at a terminal is told on the spot
@@ -144,3 +152,14 @@ async def _performed(desk: Desk, record: Record, effect: Effect) -> Done | None:
     if done.move is Move.PLANNED:
         facts["estimate"] = await estimated(desk, record, cost)
     return replace(done, facts=facts)
+
+
+async def _answer(desk: Desk, record: Record, effect: Effect) -> Done | None:
+    """Run the verb of an effect; one that runs a session needs a slot for it, and something left to spend."""
+    if effect not in _SPENDING:
+        return await VERBS[effect](desk, record)
+    if not desk.begin_session():
+        return await queueing.wait_for_session(desk, record)
+    record = await queueing.end_wait(desk, record)
+    spent = await move_if_spent(desk, record, session_of(desk, record))
+    return spent or await VERBS[effect](desk, record)

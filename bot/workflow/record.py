@@ -11,6 +11,7 @@ Everything here is computed from the entries; nothing is remembered elsewhere. B
 ``noticed`` somebody approved what cannot be approved, and is owed an answer
 ``taken``  a job took over what another had begun
 ``explained`` it was said why a plan waits
+``queued`` people were told that the session of an ask waits for a free slot; of ask 0, that the wait is over
 ``pushing`` a commit for a pull request's branch was approved, and is about to be pushed there (E3)
 ``spent``  what a session that goes on has cost since it was journaled last
 
@@ -50,6 +51,7 @@ TAKEN: Final = "taken"
 SPENT: Final = "spent"
 EXPLAINED: Final = "explained"
 PUSHING: Final = "pushing"
+QUEUED: Final = "queued"
 
 LEFT_BEHIND: Final = timedelta(minutes=2)
 """A reply that is owed for longer was left by a process that died."""
@@ -240,6 +242,11 @@ class Record:
         """Why the newest plan waits, as it was said last; "" where nothing was said."""
         said = (entry for entry in reversed(self.entries) if entry.kind in {EXPLAINED, Move.PROPOSED, Move.WITHDRAWN})
         return str(next((entry.body.get("reasons", "") for entry in said), ""))
+
+    @property
+    def waits_for_session(self) -> bool:
+        """Whether people were told that the session of the open ask waits for a free slot, and nothing since."""
+        return self.fact("queued") == str(self.thread.ask)
 
     @property
     def wishes(self) -> tuple[Entry, ...]:

@@ -17,7 +17,7 @@ from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.pull import PullRequest
 from bot.core.pull_text import Origin, published, pull_body
-from bot.core.reply_text import rewound, withdrawn
+from bot.core.reply_text import queued, rewound, withdrawn
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(5),
@@ -240,6 +240,14 @@ def test_one_sentence_each() -> None:
     assert superseded(PLAN) == f"Replaced by plan 3 ({PLAN.short_digest})."
     assert followed(PLAN) == f"Carried out; plan 3 ({PLAN.short_digest}) is about what was asked for next."
     assert brief("Fix it", PLAN) == ("Somebody asked:\n\nFix it\n\nThis plan was approved. Carry it out:\n\nRename it.")
+
+
+def test_a_session_that_waits() -> None:
+    """It says why, that nobody has to do anything, and how to end the wait."""
+    assert queued("@plangate") == (
+        "**Waiting for a free session**: as many sessions are running as this service allows at once. "
+        "Yours begins by itself. `@plangate stop` stops it."
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import http.client
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,6 +83,8 @@ class Host:
     opened: tuple[ThreadAddress, ...] = ()
     moved: Sequence[ThreadAddress] = ()
     resting: Sequence[ThreadAddress] = ()
+    sessions: Collection[int] = ()
+    """The threads whose looks run a session; one that finds no slot for it is a call `queued`."""
     bot: int = 99
     """The account that is the bot's own."""
     failures: list[Exception] = field(default_factory=list)
@@ -93,7 +95,9 @@ class Host:
     asked: list[tuple[ThreadAddress, ...]] = field(default_factory=list)
     _news: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
-    async def look(self, address: ThreadAddress) -> Record:
+    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> Record:
+        if address.number in self.sessions and not begin_session():
+            return await self._called("queued", address, hold=False)
         return await self._called("look", address, hold=self.hold)
 
     async def listen(self, address: ThreadAddress) -> Record:

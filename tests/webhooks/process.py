@@ -7,6 +7,7 @@ at once (`ends`), or waits in a thread, where no cancelling reaches it (`stuck`)
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bot.compose.address import ThreadAddress
@@ -28,7 +29,8 @@ class Told(Host):
 
     how = "ends"
 
-    async def look(self, address: ThreadAddress) -> Record:
+    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> Record:
+        assert begin_session()
         tell(f"began {address.number}")
         try:
             if self.how == "hangs":

@@ -48,16 +48,16 @@ async def test_deliveries_for_a_thread_that_waits_join(tmp_path: Path) -> None:
     host = Host(hold=True)
     service = Service(settings(tmp_path), host)
     async with service.running():
-        for number in range(1, 6):  # all places and one more
+        for number in range(1, 10):  # all look slots and one more
             await service.receive(delivery(number))
         await settle()
-        waiting = next(number for number in range(1, 6) if number not in host.numbers())
+        waiting = next(number for number in range(1, 10) if number not in host.numbers())
         assert await service.receive(delivery(waiting, "later")) is Outcome.JOINED
-        assert len(service.inbox.waiting()) == 5
+        assert len(service.inbox.waiting()) == 9
         looking = host.numbers()[0]
         assert await service.receive(delivery(looking, "during")) is Outcome.STORED
         assert await service.receive(delivery(looking, "too")) is Outcome.JOINED
-        assert len(service.inbox.waiting()) == 6
+        assert len(service.inbox.waiting()) == 10
 
 
 async def test_it_runs_until_a_signal(tmp_path: Path) -> None:

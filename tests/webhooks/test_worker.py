@@ -1,10 +1,12 @@
 """The worker: which look begins when, what it covers, and what becomes of failures."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
+from bot.config import ServiceSettings
 from bot.core.errors import Broken, Misconfigured, Refused, Transient
 from tests.webhooks.ground import HandClock, Host, delivery, settings, settle, thread
 from webhooks.deliveries import Inbox
@@ -120,7 +122,7 @@ async def test_a_failing_listen_costs_nothing(tmp_path: Path) -> None:
 async def test_no_more_looks_than_places_and_the_others_are_listened_to(tmp_path: Path) -> None:
     """Different threads run side by side up to the limit; who waits for a place gets its first sign meanwhile."""
     host = Host(hold=True)
-    work = worker(tmp_path, host, at_once=2)
+    work = worker(tmp_path, host, looks=2)
     for number in (1, 2, 3):
         work.wake(thread(number))
     await settle()
@@ -142,7 +144,7 @@ async def test_a_passing_failure_is_tried_again_later(tmp_path: Path) -> None:
     """Waits grow from one second to five minutes, the place is free meanwhile, and the delivery stays on disk."""
     host = Host()
     clock = HandClock()
-    work = Worker(host, Inbox(tmp_path), clock, at_once=1)
+    work = Worker(host, Inbox(tmp_path), clock, looks=1)
     host.failures += [*(Transient("away") for _ in range(10)), OSError(28, "No space left on device")]
     store(work, 1)
     waits = []
@@ -160,7 +162,7 @@ async def test_a_passing_failure_is_tried_again_later(tmp_path: Path) -> None:
 async def test_a_thread_that_waits_for_its_next_attempt_holds_no_place(tmp_path: Path) -> None:
     """One thread in trouble does not keep the others waiting."""
     host = Host(failures=[Transient("away")])
-    work = worker(tmp_path, host, at_once=1)
+    work = worker(tmp_path, host, looks=1)
     work.wake(thread(1))
     await settle()
     work.wake(thread(2))
@@ -187,7 +189,7 @@ async def test_a_failure_for_good_is_said_and_dropped(
 async def test_a_second_delivery_for_a_waiting_thread_is_covered(tmp_path: Path) -> None:
     """One on disk stands for it until the look begins, not after."""
     host = Host(hold=True)
-    work = worker(tmp_path, host, at_once=1)
+    work = worker(tmp_path, host, looks=1)
     work.wake(thread(9))
     await settle()
     assert not work.covers(thread(1))
@@ -206,7 +208,7 @@ async def test_a_second_delivery_for_a_waiting_thread_is_covered(tmp_path: Path)
 async def test_a_wake_without_a_delivery_covers_none(tmp_path: Path) -> None:
     """What is only in memory stands for no delivery: a crash would lose it."""
     host = Host(hold=True)
-    work = worker(tmp_path, host, at_once=1)
+    work = worker(tmp_path, host, looks=1)
     for number in (1, 2):
         work.wake(thread(number))
     await settle()
@@ -235,7 +237,7 @@ async def test_a_delivery_without_a_thread_wakes_every_open_thread(tmp_path: Pat
 async def test_at_the_end_looks_are_cancelled_and_their_deliveries_stay(tmp_path: Path) -> None:
     """The next worker takes them up, in the order in which they came."""
     host = Host(hold=True)
-    work = worker(tmp_path, host, at_once=1)
+    work = worker(tmp_path, host, looks=1)
     async with work.running():
         store(work, 1)
         store(work, 2)
@@ -250,6 +252,18 @@ async def test_at_the_end_looks_are_cancelled_and_their_deliveries_stay(tmp_path
     assert again.inbox.waiting() == ()
 
 
+async def test_sessions_that_block_threads_keep_no_look_waiting(tmp_path: Path) -> None:
+    """A session's clone, lock or request holds a thread for minutes; there are enough for everybody."""
+    answered = threading.Event()
+    async with worker(tmp_path, Host()).running():
+        hanging = [asyncio.ensure_future(asyncio.to_thread(answered.wait, 60)) for _ in range(64)]
+        try:
+            assert await asyncio.wait_for(asyncio.to_thread(int), 20) == 0
+        finally:
+            answered.set()
+            await asyncio.gather(*hanging)
+
+
 async def test_two_workers_on_one_inbox(tmp_path: Path) -> None:
     """The second is refused."""
     with pytest.raises(Misconfigured):
@@ -262,7 +276,7 @@ async def test_a_sweep_looks_once_at_what_waits_and_what_is_open(tmp_path: Path)
     inbox = Inbox(tmp_path)
     inbox.store(delivery(1))
     host = Host(opened=(thread(1), thread(2)))
-    assert await sweep_with(host, inbox, None) == 0
+    assert await sweep_with(host, inbox, None, ServiceSettings()) == 0
     assert set(host.numbers()) == {1, 2}
     assert inbox.waiting() == ()
 
@@ -270,9 +284,9 @@ async def test_a_sweep_looks_once_at_what_waits_and_what_is_open(tmp_path: Path)
 async def test_a_sweep_of_one_repository(tmp_path: Path) -> None:
     """Other repositories' threads are left alone; names are compared as GitHub does, without case."""
     host = Host(opened=(thread(1), thread(2)))
-    assert await sweep_with(host, Inbox(tmp_path), "octo/other") == 0
+    assert await sweep_with(host, Inbox(tmp_path), "octo/other", ServiceSettings()) == 0
     assert host.numbers() == []
-    assert await sweep_with(host, Inbox(tmp_path), "Octo/HELLO") == 0
+    assert await sweep_with(host, Inbox(tmp_path), "Octo/HELLO", ServiceSettings()) == 0
     assert host.numbers() == [1, 2]
 
 
@@ -280,7 +294,7 @@ async def test_a_sweep_of_one_repository(tmp_path: Path) -> None:
 async def test_a_sweep_that_fails_says_so(tmp_path: Path, error: Exception, code: int) -> None:
     """Its exit code is the failure's; the other threads are looked at all the same."""
     host = Host(opened=(thread(1), thread(2)), failures=[error])
-    assert await sweep_with(host, Inbox(tmp_path), None) == code
+    assert await sweep_with(host, Inbox(tmp_path), None, ServiceSettings()) == code
     assert host.numbers() == [1, 2]
 
 

@@ -14,7 +14,9 @@ from tests.webhooks.ground import HandClock, Host, delivery, settle, thread
 from webhooks.deliveries import Inbox
 from webhooks.worker import Worker
 
-PLACES = 2
+LOOKS, SESSIONS = 1, 1
+WITH_SESSION = (3, 4)
+"""The threads whose looks run sessions."""
 NUMBERS = st.integers(1, 4)
 STEPS = st.one_of(
     st.tuples(st.just("wake"), NUMBERS),
@@ -32,13 +34,13 @@ class Play:
     """One run of a worker, with what was asked of it and when: times are positions in the host's list of calls."""
 
     inbox: Inbox
-    host: Host = field(default_factory=lambda: Host(hold=True, hold_listens=True))
+    host: Host = field(default_factory=lambda: Host(hold=True, hold_listens=True, sessions=WITH_SESSION))
     clock: HandClock = field(default_factory=HandClock)
     asked: list[tuple[int, int]] = field(default_factory=list)
     stored: dict[str, int] = field(default_factory=dict)
 
     async def play(self, steps: list[tuple[str, int]]) -> None:
-        work = Worker(self.host, self.inbox, self.clock, at_once=PLACES)
+        work = Worker(self.host, self.inbox, self.clock, looks=LOOKS, sessions=SESSIONS)
         for what, number in steps:
             self.step(work, what, number)
             await settle(20)
@@ -82,13 +84,15 @@ class Play:
         for what in ("look", "listen"):
             under_way = [call.address.number for call in self.host.under_way(what)]
             assert len(under_way) == len(set(under_way))
-        assert len(self.host.under_way()) <= PLACES
+        sessions = [call for call in self.host.under_way() if call.address.number in WITH_SESSION]
+        assert len(sessions) <= SESSIONS
+        assert len(self.host.under_way()) - len(sessions) <= LOOKS
         waiting = {each.guid for each in self.inbox.waiting()}
         for guid, at in self.stored.items():
             if guid not in waiting:
                 number = int(guid.split("-")[1])
                 assert any(
-                    call.what == "look" and call.address.number == number and settled(call.end)
+                    call.what in {"look", "queued"} and call.address.number == number and settled(call.end)
                     for call in self.host.calls[at:]
                 ), f"{guid} was let go before a look covered it"
 
@@ -101,7 +105,8 @@ def settled(end: "asyncio.Future[None]") -> bool:
 @pytest.mark.req("W2", "E4")
 @given(st.lists(STEPS, max_size=25))
 def test_no_wake_is_missed_and_no_look_overlaps(steps: list[tuple[str, int]]) -> None:
-    """Each wake is followed by a look that began after it; a file goes only after one; at rest the inbox is empty."""
+    """Each wake is followed by a look that began after it, with its session; a file goes only after a look; no more
+    looks or sessions run than there are slots; at rest the inbox is empty."""
     with tempfile.TemporaryDirectory() as folder:
         play = Play(Inbox(Path(folder)))
 
@@ -117,11 +122,13 @@ def test_no_wake_is_missed_and_no_look_overlaps(steps: list[tuple[str, int]]) ->
 
 
 def test_the_laws_are_not_vacuous() -> None:
-    """The steps reach what the laws speak of: overlapping wakes, full places, listens, retries."""
+    """The steps reach what the laws speak of: overlapping wakes, full slots, listens, retries, queued sessions."""
     with tempfile.TemporaryDirectory() as folder:
         play = Play(Inbox(Path(folder)))
-        steps = [("deliver", 1), ("wake", 2), ("deliver", 3), ("deliver", 1), ("fail", 2), ("finish", 1), ("time", 1)]
-        asyncio.run(play.play(steps))
+        full = [("deliver", 1), ("wake", 2), ("deliver", 1), ("heard", 2), ("heard", 1), ("finish", 1)]
+        again = [("fail", 2), ("heard", 1), ("finish", 1), ("time", 1), ("finish", 2)]
+        asyncio.run(play.play([*full, *again, ("deliver", 3), ("wake", 4)]))
         assert play.host.numbers().count(1) == 2
         assert play.host.numbers().count(2) == 2
-        assert {1, 3} <= set(play.host.numbers("listen"))
+        assert play.host.numbers("queued") == [4]
+        assert {1, 2} <= set(play.host.numbers("listen"))

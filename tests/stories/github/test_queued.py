@@ -1,0 +1,149 @@
+"""A session that finds no free slot: the thread says so once, hears everything meanwhile, and goes on by itself."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bot.compose.github import GitHubHost
+from bot.core.gate import Stage
+from bot.core.reply_text import WAIT_OVER, queued
+from bot.workflow.record import QUEUED, Record
+from tests.stories.github.ground import HOME, PATIENCE, WISH, Model, Story
+from tests.stories.github.service import Served
+from tests.stories.ground import until
+from webhooks.deliveries import Inbox
+from webhooks.worker import Worker
+
+WAITS = queued("@plangate")
+
+
+async def looked(story: Story) -> Record:
+    """Look while every session slot is taken."""
+    story.records[1] = await story.host.look(story.address(), lambda: False)
+    return story.records[1]
+
+
+@pytest.mark.req("PR2", "PR3", "E3")
+async def test_a_thread_that_waits_for_a_session_says_so_once(story: Story) -> None:
+    """👀 and one comment, also when the process dies and another one finds the thread open; when the session begins,
+    that comment says so. Approved work waits in the same way, and shows in that comment how far it is."""
+    issue = story.opens("will")
+    await looked(story)
+    async with GitHubHost(story.host.settings, clock=story.clock) as other:
+        assert [address.number for address in await other.open_threads()] == [1]
+        record = await other.look(story.address(), lambda: False)
+        assert (record.stage, story.signs(issue), story.said("progress")) == (Stage.PLANNING, ["eyes"], [WAITS])
+        assert [entry.kind for entry in record.entries].count(QUEUED) == 1
+        assert story.model.heard == []
+        assert (await other.look(story.address())).stage is Stage.AWAITING_APPROVAL
+    assert story.said("progress") == [WAIT_OVER]
+    assert len(story.comments()) == 2
+    story.reacts("maya", "+1")
+    assert (await looked(story)).stage is Stage.EXECUTING
+    assert story.said("progress") == [WAIT_OVER, WAITS]
+    assert story.nothing_done()
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert story.said("progress")[1].startswith("**Executed**")
+    assert len(story.said("progress")) == 2
+
+
+@pytest.mark.req("PR3")
+async def test_commands_and_stops_do_not_wait(story: Story) -> None:
+    """A question is answered and a stop carried out while no session slot is free."""
+    story.opens("will")
+    await looked(story)
+    story.says("will", "@plangate status")
+    await looked(story)
+    assert story.said("tell") == ["This thread is at: planning. ⏸ plan mode on."]
+    story.says("will", "@plangate stop")
+    assert (await looked(story)).stage is Stage.STOPPED
+    assert "Stopped by will" in story.said("tell")[-1]
+    assert story.said("progress") == [WAIT_OVER]
+
+
+@pytest.mark.long
+async def test_closing_the_thread_ends_the_wait(story: Story) -> None:
+    """No comment says so to the bot: the thread itself is looked at."""
+    story.opens("will")
+    await looked(story)
+    story.person("will").close(HOME, 1)
+    assert (await looked(story)).stage is Stage.STOPPED
+    assert story.model.heard == []
+
+
+@pytest.mark.long
+async def test_a_rejection_ends_the_wait_of_approved_work(story: Story) -> None:
+    """As it stops work that runs."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    await looked(story)
+    story.reacts("ada", "-1")
+    assert (await looked(story)).stage is Stage.STOPPED
+    assert story.nothing_done()
+
+
+@pytest.mark.long
+@pytest.mark.req("PR3")
+async def test_each_waiting_thread_gets_its_session(story: Story, model: Model, tmp_path: Path) -> None:
+    """While the one session goes on, an approval is taken in, a question answered, a stop carried out; afterwards each
+    of the others gets its plan, and the approved one its pull request."""
+    await story.planned()
+    pause, before = model.pause("p0"), len(model.heard)
+    work = Worker(story.host, Inbox(tmp_path / "inbox"), looks=2, sessions=1)
+
+    def wake(*numbers: int) -> None:
+        for number in numbers:
+            work.wake(story.address(number))
+
+    async with work.running():
+        wake(story.opens("will").number)
+        await pause.reached()
+        wake(story.opens("will").number, story.opens("will").number)
+        await asyncio.to_thread(until, lambda: WAITS in story.said("progress", 3) + story.said("progress", 4), "a wait")
+        story.reacts("maya", "+1")
+        story.says("will", "@plangate status", 3)
+        story.says("will", "@plangate stop", 4)
+        wake(1, 3, 4)
+        await asyncio.to_thread(until, lambda: WAITS in story.said("progress", 1), "an approval")
+        await asyncio.to_thread(until, lambda: story.said("tell", 3) and story.said("tell", 4), "the answers")
+        assert len(model.heard) == before + 1
+        pause.go_on()
+        await asyncio.wait_for(work.idle(), PATIENCE)
+    assert "Stopped by will" in story.said("tell", 4)[0]
+    assert [len(story.plans(number)) for number in (2, 3, 4)] == [1, 1, 0]
+    assert len(story.pulls()) == 1
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.req("PR3")
+def test_twenty_mentions_are_heard_while_four_sessions_go_on(served: Served) -> None:
+    """The service as it runs for real: 👀 and one comment for each of them, and their commands are carried out."""
+    pause = served.model.pause("p0")
+    served.start()
+    served.hook()
+    for _ in range(4):
+        served.opens("will")
+    wait_until(lambda: len(served.model.heard) == 4, "four sessions")
+    later = [served.world.person("will").open_issue(HOME, f"Wish {n}", f"@plangate {WISH}") for n in range(20)]
+    wait_until(lambda: all(served.signs(issue) for issue in later), "a sign")
+    wait_until(lambda: all(served.said("progress", issue.number) for issue in later), "a wait")
+    served.says("will", "@plangate status", later[0].number)
+    served.says("will", "@plangate stop", later[1].number)
+    wait_until(lambda: all(served.said("tell", issue.number) for issue in later[:2]), "the answers")
+    wait_until(lambda: served.said("progress", later[1].number) == [WAIT_OVER], "the end of the wait")
+    del later[1]
+    assert all(served.said("progress", issue.number) == [WAITS] for issue in later)
+    assert len(served.model.heard) == 4
+    pause.go_on()
+
+
+def wait_until(reached: Callable[[], bool], what: str) -> None:
+    """Wait for a service with many threads, and look seldom: looking takes what it needs."""
+    end = time.monotonic() + 4 * PATIENCE
+    while not reached():
+        assert time.monotonic() < end, f"this never happened: {what}"
+        time.sleep(0.1)

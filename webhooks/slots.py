@@ -1,0 +1,133 @@
+"""Slots: how many short looks, and how many sessions with the model, run side by side in one process.
+
+A look begins with a look slot. Before it runs a session it trades that for a session slot, which it keeps to its end,
+so that looks never wait behind sessions. Where no session slot is free, the look ends and its thread is queued; nothing
+is held for it meanwhile. A slot that becomes free is promised to a queued thread, which is woken: the next of the
+installation that runs the fewest sessions. A promise that the woken look does not use goes to another thread.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from bot.compose.address import ThreadAddress
+
+Key = tuple[int, int]
+"""A thread: the ids of its repository and its number."""
+
+
+@dataclass(slots=True)
+class Slots:
+    """The slots of one process; all methods belong to one event loop."""
+
+    wake: Callable[[ThreadAddress], None]
+    looks: int
+    sessions: int
+    _free: asyncio.Semaphore = field(init=False)
+    """The look slots."""
+    _queue: dict[Key, ThreadAddress] = field(init=False, default_factory=dict)
+    _holders: dict[Key, int | None] = field(init=False, default_factory=dict)
+    """The threads that hold a session slot or have it promised, with their installations."""
+    _promised: set[Key] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._free = asyncio.Semaphore(self.looks)
+
+    @property
+    def are_full(self) -> bool:
+        """Whether a look that begins now has to wait for its slot."""
+        return self._free.locked()
+
+    def is_queued(self, address: ThreadAddress) -> bool:
+        """Return whether a thread waits for a session slot."""
+        return _key(address) in self._queue
+
+    def clear_queue(self) -> None:
+        """Promise nothing to anybody any more: the process ends."""
+        self._queue.clear()
+
+    @asynccontextmanager
+    async def hold(self, address: ThreadAddress | None) -> AsyncIterator["LookSlot"]:
+        """Hold a slot for one look at a thread; without an address for a look that runs no session."""
+        await self._free.acquire()
+        slot = LookSlot(self, address, was_promised=address is not None and _key(address) in self._promised)
+        try:
+            yield slot
+        except BaseException:
+            slot.end(failed=True)
+            raise
+        slot.end(failed=False)
+
+    def begin_session(self, address: ThreadAddress) -> bool:
+        """Trade a look slot for a session slot; where none is free, queue the thread and return False."""
+        key = _key(address)
+        if key not in self._promised and len(self._holders) >= self.sessions:
+            self._queue.setdefault(key, address)
+            return False
+        self._promised.discard(key)
+        self._holders[key] = address.installation
+        self._free.release()
+        return True
+
+    def end_session(self, address: ThreadAddress) -> None:
+        """Give a session slot back."""
+        self._withdraw(_key(address))
+
+    def end_look(self, address: ThreadAddress | None, *, leaves_queue: bool, keeps_promise: bool) -> None:
+        """Give a look slot back, and with it the thread's place in the queue, or the promise that it did not use."""
+        self._free.release()
+        if address is None:
+            return
+        key = _key(address)
+        if leaves_queue:
+            self._queue.pop(key, None)
+        if key in self._promised and not keeps_promise:
+            self._withdraw(key)
+
+    def _withdraw(self, key: Key) -> None:
+        self._promised.discard(key)
+        del self._holders[key]
+        self._promise()
+
+    def _promise(self) -> None:
+        while self._queue and len(self._holders) < self.sessions:
+            running = list(self._holders.values())
+            key = min(self._queue, key=lambda key: running.count(self._queue[key].installation))
+            address = self._queue.pop(key)
+            self._promised.add(key)
+            self._holders[key] = address.installation
+            self.wake(address)
+
+
+@dataclass(slots=True)
+class LookSlot:
+    """The slot of one look."""
+
+    slots: Slots
+    address: ThreadAddress | None
+    was_promised: bool
+    """Whether a session slot was promised to the thread when the look began."""
+    has_session: bool = False
+    _has_asked: bool = False
+
+    def begin_session(self) -> bool:
+        """Return whether the look may run a session now; where it may not, a later look of the thread can."""
+        if self.address is not None and not self.has_session:
+            self._has_asked = True
+            self.has_session = self.slots.begin_session(self.address)
+        return self.has_session
+
+    def end(self, *, failed: bool) -> None:
+        """Give the slot back; a look that failed is tried again later, and its thread is queued again then."""
+        if self.address is not None and self.has_session:
+            self.slots.end_session(self.address)
+            return
+        unused = failed or not self._has_asked
+        self.slots.end_look(
+            self.address, leaves_queue=unused, keeps_promise=not (failed or (unused and self.was_promised))
+        )
+
+
+def _key(address: ThreadAddress) -> Key:
+    return address.repository, address.number
