@@ -34,6 +34,8 @@ BACKLOG: Final = 1024
 DRAIN_SECONDS: Final = 2
 SHUTDOWN_SECONDS: Final = 9.0
 
+_FORWARDED: Final = frozenset({"forwarded", "via", "x-real-ip"})
+"""Headers that proxies add, beside those that begin with x-forwarded-."""
 _STATUS: Final = {Outcome.STORED: 202, Outcome.JOINED: 202, Outcome.DUPLICATE: 200, Outcome.NO_ROOM: 503}
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     202: {"description": "accepted: the delivery is on disk"},
@@ -132,14 +134,13 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
         return JSONResponse({"status": "ok"})
 
     @app.get("/readyz", responses={503: {"description": "deliveries cannot be stored"}})
-    async def readyz() -> JSONResponse:
-        """Answer 200 when deliveries can be stored; the body says more."""
-        state = await service.state()
-        return JSONResponse(dict(state), 200 if state["deliveries"] == "ok" else 503)
+    async def readyz(request: Request) -> JSONResponse:
+        """Answer 200 when deliveries can be stored; the body says more to those who may read /metrics."""
+        return await _readiness(service, request)
 
     @app.get("/metrics", responses={401: {"description": "a bearer token is needed"}})
     async def metrics(request: Request) -> PlainTextResponse:
-        """Count what sessions did, for Prometheus; away from this machine only with the API token."""
+        """Count what sessions did, for Prometheus: for the API token, or without one for this machine alone."""
         if not _may_read(service, request):
             return PlainTextResponse("a bearer token is needed\n", 401, {"www-authenticate": "Bearer"})
         return PlainTextResponse(service.counters.text(), media_type="text/plain; version=0.0.4")
@@ -147,13 +148,23 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
     return app
 
 
+async def _readiness(service: Service, request: Request) -> JSONResponse:
+    is_ready = await service.can_store()
+    details = await service.state() if _may_read(service, request) else {}
+    return JSONResponse({"status": "ready" if is_ready else "not ready", **details}, 200 if is_ready else 503)
+
+
 def _may_read(service: Service, request: Request) -> bool:
-    """Tell whether a caller is on this machine with no proxy before it, or has the token."""
-    near = request.client is not None and request.client.host in {"127.0.0.1", "::1"}
-    given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-    token = service.api_token.reveal().encode()
-    forwarded = {"forwarded", "x-forwarded-for"} & set(request.headers)
-    return (near and not forwarded) or (bool(token) and hmac.compare_digest(given, token))
+    """Return whether a caller has the API token; where none is set, whether it is a program of this machine.
+
+    A proxy of this machine that adds no header looks like such a program, whoever stands behind it: so only the token
+    counts once there is one.
+    """
+    if token := service.api_token.reveal().encode():
+        given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
+        return hmac.compare_digest(given, token)
+    is_near = request.client is not None and request.client.host in {"127.0.0.1", "::1"}
+    return is_near and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
 
 
 async def _received(service: Service, request: Request, body: bytes) -> tuple[int, str, dict[str, Any]]:

@@ -1,16 +1,15 @@
 """The service without its HTTP: joins inbox, worker and ticker, takes deliveries in, and says how it is."""
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from bot.core.errors import PlangateError, Transient
+from bot.core.errors import Transient
 from bot.logs import failure
 from bot.telemetry import Counters
 from webhooks.deliveries import Delivery, Inbox, taken_in
+from webhooks.health import Check
 from webhooks.host import HostPort
 from webhooks.missed import Missed, Outcome, Reading
 from webhooks.ticker import Ticker
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
 
 MODEL_SECONDS: Final = 60.0
 """How long an answer about the model is good: who asks for /readyz again and again costs no more than this."""
-MODEL_TIMEOUT: Final = 5.0
+STORAGE_SECONDS: Final = 5.0
+"""The same for storage: a probe writes and syncs a file. A delivery that is stored, or cannot be, says it at once."""
 
 
 class Service:
@@ -45,8 +45,8 @@ class Service:
         self.worker = Worker(host, self.inbox, looks=beside.looks, sessions=beside.sessions) if worker else None
         self.missed = Missed(reading, self.inbox, self.receive) if reading else None
         self.ticker = self._ticker(self.worker, settings) if self.worker else None
-        self._model = model
-        self._model_state = ("unknown", float("-inf"))
+        self._storage = Check("inbox", partial(taken_in, self.inbox.probe), STORAGE_SECONDS)
+        self._model = Check("model", model, MODEL_SECONDS) if model else None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -66,18 +66,25 @@ class Service:
             fresh = await taken_in(partial(self.inbox.store, delivery))
         except (OSError, Transient) as error:
             failure("inbox", error, guid=delivery.guid)
+            self._storage.learn(is_ok=False)
             return Outcome.NO_ROOM
+        if fresh:
+            self._storage.learn(is_ok=True)
         if fresh and self.worker:
             self.worker.deliver(delivery)
         return Outcome.STORED if fresh else Outcome.DUPLICATE
 
+    async def can_store(self) -> bool:
+        """Return whether deliveries can be stored, as of a few seconds ago."""
+        return await self._storage.state() == "ok"
+
     async def state(self) -> Mapping[str, object]:
-        """Say how storage, GitHub and the model are, each ok, failing or unknown; when everything on GitHub was last
+        """Return how storage, GitHub and the model are, each ok, failing or unknown; when everything on GitHub was last
         read, and how many threads do not rest."""
         return {
-            "deliveries": await self._storage(),
+            "deliveries": await self._storage.state(),
             "github": self.ticker.github if self.ticker else "unknown",
-            "model": await self._model_now(),
+            "model": await self._model.state() if self._model else "unknown",
             "reconciled": self.missed.read_at if self.missed else None,
             "busy": self.worker.busy if self.worker else 0,
         }
@@ -85,25 +92,3 @@ class Service:
     def _ticker(self, worker: Worker, settings: "Settings") -> Ticker:
         poll, pause = settings.github.poll_seconds, settings.github.reconcile_seconds
         return Ticker(self.host, worker, poll, missed=self.missed, missed_seconds=pause)
-
-    async def _storage(self) -> str:
-        try:
-            await taken_in(self.inbox.probe)
-        except (OSError, Transient) as error:
-            failure("inbox", error)
-            return "failing"
-        return "ok"
-
-    async def _model_now(self) -> str:
-        word, asked = self._model_state
-        if self._model is None or time.monotonic() - asked < MODEL_SECONDS:
-            return word
-        self._model_state = (word, time.monotonic())  # whoever asks meanwhile gets the answer of before
-        try:
-            await asyncio.wait_for(self._model(), MODEL_TIMEOUT)
-            word = "ok"
-        except (PlangateError, OSError) as error:
-            failure("model", error)
-            word = "failing"
-        self._model_state = (word, time.monotonic())
-        return word

@@ -235,22 +235,24 @@ def test_where_nothing_can_be_stored(tmp_path: Path) -> None:
         (tmp_path / "inbox").write_text("a file, not a folder")
         assert deliver(base, 1).status == 503
         ready = call(base, "GET", "/readyz")
-        assert (ready.status, ready.body["deliveries"]) == (503, "failing")
+        assert (ready.status, ready.body["status"], ready.body["deliveries"]) == (503, "not ready", "failing")
         assert call(base, "GET", "/healthz").status == 200
         (tmp_path / "inbox").unlink()
         assert deliver(base, 1).status == 202
         assert call(base, "GET", "/readyz").status == 200
 
 
-def test_readiness_says_more(base: str) -> None:
-    """Storage, GitHub and the model, in words of three kinds, and no detail for strangers."""
-    assert call(base, "GET", "/readyz").body == {
-        "deliveries": "ok",
-        "github": "unknown",
-        "model": "unknown",
-        "reconciled": None,
-        "busy": 0,
-    }
+def test_readiness_says_more_to_those_who_may_know(tmp_path: Path) -> None:
+    """Storage, GitHub and the model, in words of three kinds: on this machine, or for the token once there is one."""
+    service = Service(settings(tmp_path), Host(), worker=False)
+    details = {"deliveries": "ok", "github": "unknown", "model": "unknown", "reconciled": None, "busy": 0}
+    with hosted(application(service)) as base:
+        assert call(base, "GET", "/readyz").body == {"status": "ready", **details}
+        assert call(base, "GET", "/readyz", given=[("X-Forwarded-For", "10.0.0.9")]).body == {"status": "ready"}
+        service.api_token = Secret("t")
+        assert call(base, "GET", "/readyz").body == {"status": "ready"}
+        given = [("Authorization", "Bearer t")]
+        assert call(base, "GET", "/readyz", given=given).body == {"status": "ready", **details}
 
 
 @pytest.mark.parametrize(
@@ -293,8 +295,8 @@ def test_an_address_that_is_taken() -> None:
 
 
 @pytest.mark.req("O1", "O2")
-def test_metrics_are_for_this_machine_or_a_token(tmp_path: Path) -> None:
-    """Prometheus beside the service reads them; through a proxy, which anybody may stand behind, it needs the token."""
+def test_metrics_are_for_a_token_or_without_one_for_this_machine(tmp_path: Path) -> None:
+    """A token that is set is always needed: a proxy of this machine may not say that it is one."""
     service = Service(settings(tmp_path), Host(), worker=False)
     service.counters.add("sessions_total", end="answered")
     through, right, wrong = (
@@ -305,11 +307,13 @@ def test_metrics_are_for_this_machine_or_a_token(tmp_path: Path) -> None:
     with hosted(application(service)) as base:
         assert call(base, "GET", "/metrics").status == 200
         assert call(base, "GET", "/metrics", given=[through]).status == 401
-        assert call(base, "GET", "/metrics", given=[("X-Forwarded-For", "10.0.0.9")]).status == 401
+        assert call(base, "GET", "/metrics", given=[("Via", "1.1 proxy")]).status == 401
         assert call(base, "GET", "/metrics", given=[through, ("Authorization", "Bearer ")]).status == 401
         service.api_token = Secret("t")
-        assert call(base, "GET", "/metrics", given=[through, wrong]).status == 401
+        for given in ([], [wrong], [through, wrong], [("Authorization", "Bearer ")]):
+            assert call(base, "GET", "/metrics", given=given).status == 401
         assert call(base, "GET", "/metrics", given=[through, right]).status == 200
-        with urllib.request.urlopen(f"{base}/metrics", timeout=20) as answer:  # noqa: S310 - our own address
+        asking = urllib.request.Request(f"{base}/metrics", headers=dict([right]))  # noqa: S310 - our own address
+        with urllib.request.urlopen(asking, timeout=20) as answer:  # noqa: S310 - our own address
             text = answer.read().decode().splitlines()
     assert text == ["# TYPE plangate_sessions_total counter", 'plangate_sessions_total{end="answered"} 1']
