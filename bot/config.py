@@ -152,6 +152,8 @@ class ServiceSettings:
     """Sessions with the model, which may each take most of an hour."""
     looks: int = 8
     """Short looks at threads, which never wait behind sessions."""
+    connections_per_address: int = 64
+    """Connections that one other machine may hold open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +314,7 @@ def _service(env: Mapping[str, str]) -> ServiceSettings:
     return ServiceSettings(
         _positive(env, "PLANGATE_SESSIONS") or default.sessions,
         _positive(env, "PLANGATE_LOOKS") or default.looks,
+        _positive(env, "PLANGATE_CONNECTIONS_PER_ADDRESS") or default.connections_per_address,
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from bot.compose.parts import gate_of
-from bot.config import Secret, configuration, log_style, settings
+from bot.config import Secret, ServiceSettings, configuration, log_style, settings
 from bot.configuration import LARGEST, Configuration
 from bot.core.errors import Misconfigured
 
@@ -39,6 +39,7 @@ def test_each_variable_is_read() -> None:
             "PLANGATE_PARTIAL_CLONE_MB": "100",
             "PLANGATE_SESSIONS": "2",
             "PLANGATE_LOOKS": "20",
+            "PLANGATE_CONNECTIONS_PER_ADDRESS": "500",
             "PLANGATE_EXTRA_BODY": '{"service_tier": "auto"}',
         }
     )
@@ -46,8 +47,8 @@ def test_each_variable_is_read() -> None:
     assert (given.base_url, given.data_dir) == ("http://127.0.0.1:1", Path("/data"))
     assert (given.output_cap, dict(given.extra_body)) == (32000, {"service_tier": "auto"})
     assert (given.partial_clone_mb, settings({}).partial_clone_mb) == (100, 256)
-    assert (given.service.sessions, given.service.looks) == (2, 20)
-    assert (settings({}).service.sessions, settings({}).service.looks) == (4, 8)
+    assert given.service == ServiceSettings(sessions=2, looks=20, connections_per_address=500)
+    assert settings({}).service == ServiceSettings(sessions=4, looks=8, connections_per_address=64)
 
 
 def test_a_relative_data_directory_is_made_absolute() -> None:
@@ -64,6 +65,7 @@ def test_a_relative_data_directory_is_made_absolute() -> None:
         ("PLANGATE_PARTIAL_CLONE_MB", "1.5"),
         ("PLANGATE_SESSIONS", "0"),
         ("PLANGATE_LOOKS", "all"),
+        ("PLANGATE_CONNECTIONS_PER_ADDRESS", "none"),
         ("PLANGATE_STALL_SECONDS", "0"),
         ("PLANGATE_EXTRA_BODY", "{"),
         ("PLANGATE_EXTRA_BODY", "[]"),

@@ -25,12 +25,13 @@ from bot.config import Settings, redactor_for
 from bot.core.errors import Misconfigured
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
 from bot.logs import say, setup
+from webhooks.client_limits import ClientLimits, bounded_protocol
 from webhooks.deliveries import Delivery, taken_in
 from webhooks.missed import Outcome
 from webhooks.service import Service
 
-CONNECTIONS: Final = 500
-BACKLOG: Final = 1024
+BACKLOG: Final = 256
+"""Connections that are accepted at a time: with those that are open, fewer than a process may usually have (1,024)."""
 DRAIN_SECONDS: Final = 2
 SHUTDOWN_SECONDS: Final = 9.0
 
@@ -206,7 +207,8 @@ def serve(
             model = partial(try_model, settings)
             service = Service(settings, github, worker=worker, reading=Reconciler(github), model=model)
             service.counters = github.counters
-            await run(service, listener, stopping=cut.start)
+            limits = ClientLimits(per_address=settings.service.connections_per_address)
+            await run(service, listener, limits, stopping=cut.start)
 
     with listening(host, port) as listener:
         asyncio.run(through())
@@ -225,12 +227,14 @@ def cutter(seconds: float) -> threading.Timer:
     return timer
 
 
-async def run(service: Service, listener: socket.socket, *, stopping: Callable[[], None] = lambda: None) -> None:
+async def run(
+    service: Service, listener: socket.socket, limits: ClientLimits, *, stopping: Callable[[], None] = lambda: None
+) -> None:
     """Run a service and its HTTP on a listening socket until a signal comes, which is told once."""
     async with service.running():
         name = listener.getsockname()
         say("listening", host=name[0], port=name[1], worker=service.worker is not None)
-        await _Server(_config(application(service)), stopping).serve(sockets=[listener])
+        await _Server(_config(application(service), limits), stopping).serve(sockets=[listener])
         say("stopping")
 
 
@@ -255,17 +259,17 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _config(app: FastAPI) -> uvicorn.Config:
+def _config(app: FastAPI, limits: ClientLimits) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=bounded_protocol(limits),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=CONNECTIONS,
+        backlog=BACKLOG,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
 

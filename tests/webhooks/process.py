@@ -15,6 +15,7 @@ from bot.logs import setup
 from bot.workflow.record import Record
 from tests.webhooks.ground import Host, settings
 from webhooks.app import cutter, listening, run
+from webhooks.client_limits import ClientLimits
 from webhooks.service import Service
 
 
@@ -51,7 +52,7 @@ def main(folder: str, how: str, cut: str = "600") -> None:
     service = Service(settings(Path(folder)), host)
     with listening("127.0.0.1", 0) as listener:
         tell(listener.getsockname()[1])
-        asyncio.run(run(service, listener, stopping=cutter(float(cut)).start))
+        asyncio.run(run(service, listener, ClientLimits(), stopping=cutter(float(cut)).start))
     tell("down")
 
 

@@ -11,6 +11,7 @@ import pytest
 from bot.core.errors import Transient
 from tests.webhooks.ground import Host, deliver, delivery, settings, settle
 from webhooks.app import listening, run
+from webhooks.client_limits import ClientLimits
 from webhooks.missed import Outcome
 from webhooks.service import Service
 
@@ -66,7 +67,7 @@ async def test_it_runs_until_a_signal(tmp_path: Path) -> None:
     service = Service(settings(tmp_path), host)
     with listening("127.0.0.1", 0) as listener:
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        running = asyncio.create_task(run(service, listener, stopping=lambda: told.append(1)))
+        running = asyncio.create_task(run(service, listener, ClientLimits(), stopping=lambda: told.append(1)))
         assert (await asyncio.to_thread(deliver, base, 1)).status == 202
         await host.until(1)
         for _ in range(2):

@@ -1,0 +1,164 @@
+"""Slow clients: each is cut off, and none of them keeps a delivery out."""
+
+import asyncio
+import os
+import resource
+import select
+import signal
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.stories.ground import until
+from tests.webhooks.ground import Host, call, deliver, settings
+from webhooks.app import listening, run
+from webhooks.client_limits import ClientLimits, Clients
+from webhooks.service import Service
+
+HALF_HEAD = b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\n"
+HALF_BODY = HALF_HEAD + b"Content-Length: 100\r\n\r\nhalf"
+UNREAD_BODY = b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
+LATE_HEAD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /healthz HTTP/1.1\r\n"
+SHORT = ClientLimits(head_seconds=0.3, request_seconds=0.3)
+
+
+@asynccontextmanager
+async def serving(folder: Path, limits: ClientLimits) -> AsyncIterator[str]:
+    """Serve as `plangate serve` does."""
+    service = Service(settings(folder), Host(), worker=False)
+    with listening("127.0.0.1", 0) as listener:
+        serving = asyncio.create_task(run(service, listener, limits))
+        await asyncio.sleep(0)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await serving
+
+
+def connected(base: str, count: int, text: bytes) -> list[socket.socket]:
+    """Open connections that send no more than this."""
+    where = urlsplit(base)
+    made = [socket.create_connection((where.hostname or "", where.port or 0), timeout=20) for _ in range(count)]
+    for each in made:
+        with suppress(OSError):  # it may have been cut off by now
+            each.sendall(text)
+    return made
+
+
+def are_cut_off(clients: Sequence[socket.socket], *, within: float = 0.0) -> int:
+    """Count the connections that the server has closed, and wait for the first of them as long as is said."""
+    polling = select.poll()
+    for each in clients:
+        polling.register(each, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+    return len(polling.poll(within * 1000))
+
+
+@pytest.mark.req("W1a")
+@pytest.mark.parametrize("text", (b"", HALF_HEAD, HALF_BODY, UNREAD_BODY, LATE_HEAD))
+async def test_who_does_not_come_to_an_end_is_cut_off(tmp_path: Path, text: bytes) -> None:
+    """Wherever a client stops, and also where it goes on by a byte now and then."""
+    async with serving(tmp_path, SHORT) as base:
+        (client,) = await asyncio.to_thread(connected, base, 1, text)
+        with client, suppress(OSError):
+            for _ in range(200):
+                if await asyncio.to_thread(are_cut_off, [client], within=0.1):
+                    break
+                client.sendall(b"x" if text else b"")
+            else:
+                raise AssertionError("it is still open")
+        assert (await asyncio.to_thread(deliver, base, 1)).status == 202
+
+
+@pytest.mark.req("W1a")
+async def test_slow_clients_make_room(tmp_path: Path) -> None:
+    """With all places taken, the oldest that keep us waiting are cut off; a delivery is answered whole."""
+    limits = ClientLimits(head_seconds=60, request_seconds=60, connections=8)
+    async with serving(tmp_path, limits) as base:
+        clients = await asyncio.to_thread(connected, base, 4, HALF_HEAD)
+        clients += await asyncio.to_thread(connected, base, 4, HALF_BODY)
+        for number in range(1, 4):
+            clients += await asyncio.to_thread(connected, base, 8, HALF_BODY)
+            assert (await asyncio.to_thread(deliver, base, number, f"guid-{number}")).status == 202
+        assert await asyncio.to_thread(are_cut_off, clients[:24], within=20) == 24
+        assert are_cut_off(clients[24:]) <= 1
+        for each in clients:
+            each.close()
+
+
+@pytest.mark.long
+@pytest.mark.req("W1a")
+async def test_deliveries_come_through_two_thousand_slow_clients(tmp_path: Path) -> None:
+    """The service as it is set by default; none of them is there for long."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    async with serving(tmp_path, ClientLimits()) as base:
+        clients: list[socket.socket] = []
+        for number in range(1, 21):
+            clients += await asyncio.to_thread(connected, base, 100, HALF_HEAD if number % 2 else HALF_BODY)
+            assert (await asyncio.to_thread(deliver, base, number, f"guid-{number}")).status == 202
+            assert (await asyncio.to_thread(call, base, "GET", "/healthz")).status == 200
+        assert are_cut_off(clients) >= 1_500
+        await asyncio.to_thread(until, lambda: are_cut_off(clients) == 2_000, "all are cut off")
+        for each in clients:
+            each.close()
+
+
+@dataclass(eq=False)
+class Client:
+    """A connection from an address."""
+
+    client: tuple[str, int] | None
+    is_cut_off: bool = False
+
+    def cut_off(self) -> None:
+        self.is_cut_off = True
+
+
+def admitted(clients: Clients, host: str) -> Client:
+    made = Client((host, 1))
+    clients.admit(made)
+    return made
+
+
+@pytest.mark.req("W1a")
+@pytest.mark.parametrize(
+    ("one", "same", "another"),
+    (
+        ("192.0.2.1", "192.0.2.1", "192.0.2.2"),
+        ("2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1"),
+        ("::ffff:192.0.2.1", "192.0.2.1", "::ffff:192.0.2.2"),
+    ),
+)
+def test_one_address_has_its_share(one: str, same: str, another: str) -> None:
+    """Of its connections the one that keeps us waiting longest is cut off, and of no other address."""
+    clients = Clients(ClientLimits(per_address=2))
+    other = admitted(clients, another)
+    first, second, third = (admitted(clients, host) for host in (one, same, one))
+    assert [each.is_cut_off for each in (other, first, second, third)] == [False, True, False, False]
+    clients.mark(second, is_waiting=False)
+    fourth = admitted(clients, same)
+    assert [each.is_cut_off for each in (other, second, third, fourth)] == [False, False, True, False]
+    clients.forget(second)
+    assert not admitted(clients, one).is_cut_off
+
+
+@pytest.mark.parametrize("host", ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"))
+def test_this_machine_is_bounded_in_all_alone(host: str) -> None:
+    """Behind a proxy on it, every client has its address."""
+    clients = Clients(ClientLimits(per_address=1, connections=3))
+    made = [admitted(clients, host) for _ in range(4)]
+    assert [each.is_cut_off for each in made] == [True, False, False, False]
+
+
+def test_where_nobody_keeps_us_waiting_the_newest_goes() -> None:
+    """What is being answered is not cut off."""
+    clients = Clients(ClientLimits(per_address=1))
+    first = admitted(clients, "192.0.2.1")
+    clients.mark(first, is_waiting=False)
+    assert admitted(clients, "192.0.2.1").is_cut_off
+    assert not first.is_cut_off

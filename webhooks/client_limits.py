@@ -1,0 +1,151 @@
+"""Bounds what clients hold open: how long a request may take to come, and how many connections there are.
+
+Rules: who does not send a whole request head in time is cut off, and so is who does not send its body, or take its
+answer, in time. Where one connection more would be too many, the client that has kept us waiting longest makes room: a
+delivery is whole within one round trip, so slow clients never keep it out, whichever addresses they come from.
+
+Connections of one address are bounded as well, but not those of this machine: behind a proxy every client has its
+address. A proxy on another machine needs a larger bound; GitHub's deliveries come from a few addresses each.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
+from typing import ClassVar, Protocol
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """What clients may hold open."""
+
+    head_seconds: float = 10.0
+    """From the connection, or the last answer on it, to the end of the next request's head."""
+    request_seconds: float = 30.0
+    """From the end of the head to the end of the answer."""
+    connections: int = 500
+    per_address: int = 64
+
+
+class Client(Protocol):
+    """One connection, as the server holds it."""
+
+    @property
+    def client(self) -> tuple[str, int] | None:
+        """The address and port of its other end."""
+
+    def cut_off(self) -> None:
+        """Close it without a word, whatever is under way on it."""
+
+
+@dataclass(slots=True)
+class Clients:
+    """The connections of one server."""
+
+    limits: ClientLimits
+    _open: dict[Client, str] = field(init=False, default_factory=dict)
+    """Every connection, with whom it counts for; "" for this machine."""
+    _waiting: dict[Client, None] = field(init=False, default_factory=dict)
+    """Those that we wait for, the longest first."""
+
+    def admit(self, client: Client) -> None:
+        """Count a new connection; where it is one too many, cut off the client that keeps us waiting longest."""
+        site = _site(client.client[0] if client.client else "")
+        self._open[client] = site
+        self._waiting[client] = None
+        if site and sum(each == site for each in self._open.values()) > self.limits.per_address:
+            self._cut_off(site)
+        elif len(self._open) > self.limits.connections:
+            self._cut_off("")
+
+    def forget(self, client: Client) -> None:
+        """Count a connection no more."""
+        self._open.pop(client, None)
+        self._waiting.pop(client, None)
+
+    def mark(self, client: Client, *, is_waiting: bool) -> None:
+        """Note whether we wait for a client, or it for us."""
+        if is_waiting and client in self._open:
+            self._waiting.setdefault(client)
+        else:
+            self._waiting.pop(client, None)
+
+    def _cut_off(self, site: str) -> None:
+        """Cut off the slowest client, of one site where one is named; the newest connection is always among them."""
+        slowest = next(each for each in self._waiting if site in {"", self._open[each]})
+        self.forget(slowest)
+        slowest.cut_off()
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 of a client that has to come to an end of what it says."""
+
+    clients: ClassVar[Clients]
+    _timer: asyncio.TimerHandle | None = None
+    _timed: RequestResponseCycle | None = None
+    """The request that the timer is for; None for the head of the next one."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # always a stream
+        """Count the connection, and wait for its first request."""
+        super().connection_made(transport)
+        self._set_timer(self.clients.limits.head_seconds)
+        self.clients.admit(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count the connection no more."""
+        self._set_timer(None)
+        self.clients.forget(self)
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Handle what came, and note whom it leaves waiting."""
+        super().handle_events()
+        self._note()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._note()
+
+    def cut_off(self) -> None:
+        """Close the connection without a word, whatever is under way on it."""
+        self.transport.abort()
+
+    def _note(self) -> None:
+        """Begin another wait where the client came to another part of what it says."""
+        state, limits = self.conn.their_state, self.clients.limits
+        request = None if state is h11.IDLE else self.cycle
+        if request is not self._timed:
+            self._timed = request
+            self._set_timer(limits.head_seconds if request is None else limits.request_seconds)
+        self.clients.mark(self, is_waiting=state in {h11.IDLE, h11.SEND_BODY})
+
+    def _set_timer(self, seconds: float | None) -> None:
+        """Cut the client off after that time, and not after any time that was set before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self.cut_off)
+
+
+def bounded_protocol(limits: ClientLimits) -> type[BoundedProtocol]:
+    """Return the protocol of one server, whose connections are counted together."""
+    return type("ServerProtocol", (BoundedProtocol,), {"clients": Clients(limits)})
+
+
+def _site(host: str) -> str:
+    """Return whom a connection counts for: its address, or of IPv6 the first half, below which a client may choose
+    freely; "" for this machine.
+
+    https://www.rfc-editor.org/rfc/rfc4291#section-2.5.4
+    """
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return _site(str(address.ipv4_mapped))
+        host = f"{int(address) >> 64:x}::/64"
+    return "" if address.is_loopback else host
