@@ -2,6 +2,7 @@
 
 import json
 import queue
+import shutil
 import socket
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -23,6 +26,8 @@ PROGRAM: Final = Path(sys.executable).with_name("plangate")
 READY_SECONDS: Final = 30.0
 SCHEDULE_SECONDS: Final = 3.0
 """How often the simulated runner starts the scheduled sweep (GitHub's least is 5 minutes)."""
+LOOK_SECONDS: Final = 0.1
+"""How often is looked whether a job has ended."""
 EVENTS: Final = ("issues", "issue_comment", "pull_request_review", "pull_request_review_comment")
 
 Face = Callable[[SimulatedGitHub, Settings, Path], AbstractContextManager[None]]
@@ -39,7 +44,7 @@ def service(github: SimulatedGitHub, with_model: Settings, home: Path) -> Iterat
         "PLANGATE_POLL_SECONDS": "1",
     }
     with (home / "service.log").open("wb") as log:
-        process = subprocess.Popen([PROGRAM, "serve", "--port", str(port)], env=env, stdout=log, stderr=log)
+        process = subprocess.Popen(_bound("serve", "--port", str(port)), env=env, stdout=log, stderr=log)
         try:
             _until_it_listens(port, process)
             github.webhooks.hook_app(github.app, f"http://127.0.0.1:{port}/webhooks/github")
@@ -53,48 +58,76 @@ def service(github: SimulatedGitHub, with_model: Settings, home: Path) -> Iterat
 @contextmanager
 def action(github: SimulatedGitHub, with_model: Settings, home: Path) -> Iterator[None]:
     """Start one Action run for each event of the repository, and the scheduled sweep, one after another."""
-    events: queue.Queue[tuple[str, bytes] | None] = queue.Queue()
     repository = next(iter(github.world.repositories.values()))
-    runner = threading.Thread(target=_runs, args=(github, _environment(github, with_model, home), home, events))
-    runner.start()
+    runner = _Runner(github, _environment(github, with_model, home), home)
+    running = threading.Thread(target=runner.run)
+    running.start()
     try:
-        with received(lambda event, body: events.put((event, body))) as address:
+        with received(lambda event, body: runner.events.put((event, body))) as address:
             github.webhooks.hook_repository(repository, address, secret="", events=EVENTS)
             print(f"● One Action run for each event; their logs: {home / 'runs'}", flush=True)
             yield
     finally:
-        events.put(None)
-        runner.join()
+        runner.stop()
+        running.join()
 
 
-def _runs(
-    github: SimulatedGitHub, env: dict[str, str], home: Path, events: "queue.Queue[tuple[str, bytes] | None]"
-) -> None:
-    """Do what a runner does: a fresh job token and a fresh machine's folder for every run."""
-    repository = next(iter(github.world.repositories.values()))
-    (home / "runs").mkdir(parents=True)
-    for number in range(1, sys.maxsize):
-        try:
-            event = events.get(timeout=SCHEDULE_SECONDS)
-        except queue.Empty:
-            event = ("schedule", json.dumps({"schedule": "*/5 * * * *"}).encode())
-        if event is None:
-            return
-        folder = home / "runs" / f"{number:03d}-{event[0]}"
+@dataclass(slots=True)
+class _Runner:
+    """Does what a runner does: a fresh job token and a fresh machine's folder for every run."""
+
+    github: SimulatedGitHub
+    env: dict[str, str]
+    home: Path
+    events: "queue.Queue[tuple[str, bytes]]" = field(init=False, default_factory=queue.Queue)
+    _over: threading.Event = field(init=False, default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Start one job after another until `stop`, which ends the one that runs."""
+        (self.home / "runs").mkdir(parents=True)
+        for number in count(1):
+            try:
+                name, body = self.events.get(timeout=SCHEDULE_SECONDS)
+            except queue.Empty:
+                name, body = "schedule", json.dumps({"schedule": "*/5 * * * *"}).encode()
+            if self._over.is_set():
+                return
+            self._start(self.home / "runs" / f"{number:03d}-{name}", name, body)
+
+    def stop(self) -> None:
+        """Start no further job, and end the one that runs."""
+        self._over.set()
+        self.events.put(("", b""))
+
+    def _start(self, folder: Path, event: str, body: bytes) -> None:
         folder.mkdir()
-        (folder / "event.json").write_bytes(event[1])
-        job = env | {
-            "GITHUB_EVENT_NAME": event[0],
+        (folder / "event.json").write_bytes(body)
+        repository = next(iter(self.github.world.repositories.values()))
+        job = self.env | {
+            "GITHUB_EVENT_NAME": event,
             "GITHUB_EVENT_PATH": str(folder / "event.json"),
             "GITHUB_REPOSITORY": repository.full_name,
             "GITHUB_OUTPUT": str(folder / "outputs"),
             "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
-            "INPUT_GITHUB_TOKEN": job_token(github.world, repository).value,
-            "INPUT_ANTHROPIC_API_KEY": env["ANTHROPIC_API_KEY"],
+            "INPUT_GITHUB_TOKEN": job_token(self.github.world, repository).value,
+            "INPUT_ANTHROPIC_API_KEY": self.env["ANTHROPIC_API_KEY"],
             "PLANGATE_DATA_DIR": str(folder / "data"),
         }
         with (folder / "log").open("wb") as log:
-            subprocess.run([PROGRAM, "action"], env=job, stdout=log, stderr=log, check=False)
+            process = subprocess.Popen(_bound("action"), env=job, stdout=log, stderr=log)
+        while process.poll() is None:
+            if self._over.wait(LOOK_SECONDS):
+                process.terminate()
+                process.wait()
+
+
+def _bound(*arguments: str) -> list[str]:
+    """Return the command line of this program as a process that ends when this one dies, however that happens.
+
+    https://man7.org/linux/man-pages/man1/setpriv.1.html
+    """
+    tied = ["setpriv", "--pdeathsig", "TERM", "--"] if shutil.which("setpriv") else []
+    return [*tied, str(PROGRAM), *arguments]
 
 
 FACES: Final[Mapping[str, Face]] = MappingProxyType({"service": service, "action": action})

@@ -4,6 +4,7 @@ The model is the simulated one of bot/testing, over real HTTP, unless the real o
 and everything else are real.
 """
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,12 @@ LATENCY: Final = 0.15
 
 
 def play(demo: Demo) -> int:
-    """Play a demo and give 0 only if its result is there and the sample's tests pass."""
+    """Play a demo and give 0 only if its result is there and the sample's tests pass.
+
+    Whatever ends it, a SIGTERM or a closed terminal as Ctrl-C does, ends what it started.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     folder = demo.folder.absolute() if demo.folder else Path(tempfile.mkdtemp(prefix="plangate-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     with _model(folder, real=demo.real_model) as with_model:
