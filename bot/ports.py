@@ -115,6 +115,14 @@ class Checkout:
 
 
 @dataclass(frozen=True, slots=True)
+class Frozen:
+    """A copy of a checkout that no process of its session can change, and the git tree it would be published as."""
+
+    checkout: Checkout
+    tree: str
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """What the publisher made: a branch, its head, and the paths that changed."""
 
@@ -158,6 +166,12 @@ class Workspace(Protocol):
         A lasting one outlives its process for some hours: whoever asks by its name finds it as it was left.
         """
 
+    async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> Frozen:
+        """End every process that works on a checkout, then copy it, inside a sandbox, for verification (G3a).
+
+        `leftovers` as in a CommitOrder. Raises Refused for work that cannot be copied or may not be published.
+        """
+
     async def merge(self, fork: Checkout, into: Checkout) -> Merge:
         """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""
 
@@ -190,6 +204,11 @@ class CommitOrder:
     """``Name <address>`` for Co-authored-by; empty for none."""
     expected: CommitId | None = None
     """The head that the branch must have, which is also the base of the work; None for a branch that is not there."""
+    verified: str = ""
+    """The git tree that was verified: another one is refused (G3a); empty where nothing was verified."""
+    leftovers: Mapping[str, str] = field(default_factory=dict)
+    """What set-up commands left: path -> blob id, ``gone`` for a file they removed. It stays out of the commit where
+    the work did not change it since."""
 
 
 # --- memory ----------------------------------------------------------------------------------------------------

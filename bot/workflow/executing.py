@@ -1,28 +1,32 @@
 """Executing: does what was approved, in the sandbox, then runs the checks that the plan names.
 
-The checks run when nothing writes the work any more, and on a copy of it: what they write is not published.
+The checks run on a frozen copy of the work, which is journaled by its tree: what they write is not published, and
+publishing refuses another tree (G3a).
 """
 
 import secrets
 from dataclasses import asdict
+from pathlib import Path
 
 from bot.agent.events import End, Ended
 from bot.agent.light import title
 from bot.agent.plan_mode import approved, waiting
 from bot.agent.session import Session
 from bot.core import comment
+from bot.core.errors import Refused
 from bot.core.gate import Move, Stage
 from bot.core.names import CommitId, SessionId
 from bot.core.network import Network
 from bot.core.transcript import Json, pending_calls, text_of
-from bot.ports import Access
+from bot.ports import Access, Checkout
 from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.commands import commands_run, run_command
 from bot.workflow.desk import Desk, Done, working_mode
 from bot.workflow.keeping import checkout, hold, keep
+from bot.workflow.ledger import current
 from bot.workflow.naming import branch_name, pull_number, thread_title
 from bot.workflow.network import journaled
-from bot.workflow.preparing import hosts, prepare, tidy
+from bot.workflow.preparing import hosts, leftovers, prepare
 from bot.workflow.progress import row_of
 from bot.workflow.record import Record
 from bot.workflow.sessions import Opening, open_session, run_session
@@ -63,12 +67,13 @@ async def _done(desk: Desk, record: Record) -> Done | None:
         if ended.end is not End.ANSWERED:
             return _unfinished(desk, ended)
         named = await title(session.context.light, thread_title(desk, record), ended.text)
-    checks = await _checks(desk, record)
-    await tidy(desk, record)
+    verified = await _verify(desk, record)
+    if isinstance(verified, Done):
+        return verified
     agents = [asdict(row_of(agent)) for agent in session.sent.values()]
-    facts = {"title": named, "summary": ended.text, "checks": checks, "model": session.frozen.model, "agents": agents}
+    facts = {"title": named, "summary": ended.text, "model": session.frozen.model, "agents": agents}
     facts["commands"] = await commands_run(desk, session.id)
-    return Done(Move.EXECUTED, facts, record.plan.digest)
+    return Done(Move.EXECUTED, facts | verified, record.plan.digest)
 
 
 async def _overtaken(desk: Desk, record: Record) -> bool:
@@ -145,16 +150,24 @@ def _commands(desk: Desk, record: Record) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*record.plan.contract.commands, *desk.orders.verify)))
 
 
-async def _checks(desk: Desk, record: Record) -> list[Json]:
-    """Run the checks, one after the other, on a throw-away copy of the work."""
+async def _verify(desk: Desk, record: Record) -> Json | Done:
+    """Run the checks on a frozen copy of the work, and return what they showed, with the tree that they ran on."""
     commands = _commands(desk, record)
     if not commands:
-        return []
-    name = f"checks-{secrets.token_hex(4)}"
-    async with journaled(desk, record, SessionId(name)) as reaching:
-        copy = await desk.workspace.fork(await checkout(desk, record), name)
-        try:
-            host = await desk.workspace.open(copy, Access.WRITE, network=Network(hosts(desk, record), reaching.take))
-            return [await run_command(desk, host, line) for line in commands]
-        finally:
-            await desk.workspace.discard(copy)
+        return {"checks": []}
+    name, left = f"checks-{secrets.token_hex(4)}", leftovers(await current(desk))
+    try:
+        frozen = await desk.workspace.freeze(await checkout(desk, record), name, left)
+    except Refused as error:
+        return Done(Move.FAILED, {"detail": str(error), "owes": desk.ended(Stage.FAILED, str(error))})
+    try:
+        return {"checks": await _checks(desk, record, frozen.checkout, commands=commands), "tree": frozen.tree}
+    finally:
+        await desk.workspace.discard(frozen.checkout)
+
+
+async def _checks(desk: Desk, record: Record, copy: Checkout, *, commands: tuple[str, ...]) -> list[Json]:
+    """Run the checks, one after the other, in a sandbox of their own."""
+    async with journaled(desk, record, SessionId(Path(copy.path).parent.name)) as reaching:
+        host = await desk.workspace.open(copy, Access.WRITE, network=Network(hosts(desk, record), reaching.take))
+        return [await run_command(desk, host, line) for line in commands]

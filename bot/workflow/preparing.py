@@ -4,7 +4,7 @@ Rules
 - They run in a sandbox when a plan was approved, and reach the hosts that it and the configuration both name (N1a); the
   plan names those of the configuration by itself, so that whoever approves it sees them.
 - They run once in each checkout; what they leave is there for the session, its sub-agents and the checks.
-- What they leave that git does not ignore is no part of the work: where nothing else touched it, it is taken back.
+- What they leave that git does not ignore is no part of the work: where nothing else touched it, it is not published.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from bot.ports import Access, Checkout, Toolhost
 from bot.workflow.commands import run_command
 from bot.workflow.desk import Desk
 from bot.workflow.keeping import checkout, toolhost
-from bot.workflow.ledger import current, note
+from bot.workflow.ledger import note
 from bot.workflow.network import journaled
 from bot.workflow.record import PREPARED, Record
 from bot.workflow.sessions import wait_until_moved
@@ -35,11 +35,13 @@ SHOWN: Final = 500
 
 _MARK: Final = ".git/plangate-prepared"
 """Tells which commands a checkout had; whatever writes to it harms that checkout alone."""
-_NAME: Final = "git hash-object --no-filters --"
-_LEFT: Final = (
-    "git ls-files -z --modified --others --exclude-standard | sort -zu | xargs -0r sh -c "
-    f"""'for f; do printf "%s %s\\n" "$({_NAME} "$f" 2>/dev/null || echo gone)" "$f"; done' sh"""
-)
+_LEFT: Final = """git ls-files -z --modified --others --exclude-standard | sort -zu | xargs -0r sh -c '
+for f; do
+  if [ -L "$f" ]; then id=$(readlink -n -- "$f" | git hash-object --stdin)
+  else id=$(git hash-object --no-filters -- "$f" 2>/dev/null || echo gone)
+  fi
+  printf "%s %s\\n" "$id" "$f"
+done' sh"""
 _LINE: Final = re.compile(r"([0-9a-f]{40}|gone) (.+)")
 
 
@@ -68,19 +70,10 @@ async def prepare(desk: Desk, record: Record) -> bool:
         await asyncio.gather(working, watching, return_exceptions=True)
 
 
-async def tidy(desk: Desk, record: Record) -> None:
-    """Take back what the set-up commands left and nothing else touched; the work is what remains."""
-    done = _done(await current(desk)) if desk.orders.setup else None
-    if done is None or not done["left"]:
-        return
-    tree = await checkout(desk, record)
-    lines = [
-        f'[ "$({_NAME} {quote(path)} 2>/dev/null || echo gone)" != {was} ] || '
-        f"git checkout -q -- {quote(path)} 2>/dev/null || rm -f -- {quote(path)}"
-        for path, was in done["left"].items()
-    ]
-    async with toolhost(desk, tree, Access.WRITE) as host:
-        await host.call("Bash", {"command": "\n".join((f"cd {quote(tree.shown_as)}", *lines))})
+def leftovers(record: Record) -> dict[str, str]:
+    """Return what the set-up commands left that git does not ignore: path -> blob id, or ``gone``."""
+    done = _done(record)
+    return {} if done is None else done["left"]
 
 
 async def _prepared(desk: Desk, record: Record) -> None:

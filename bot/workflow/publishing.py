@@ -20,6 +20,7 @@ from bot.workflow.desk import Desk, Done
 from bot.workflow.keeping import checkout
 from bot.workflow.ledger import fence, moved, note
 from bot.workflow.naming import branch_name, pull_number, pull_title
+from bot.workflow.preparing import leftovers
 from bot.workflow.record import PUSHING, Record
 
 
@@ -132,6 +133,8 @@ def _order(desk: Desk, record: Record) -> CommitOrder:
         record.last(Move.REQUESTED).at.replace(microsecond=0),  # the same when the work is taken up again after a push
         pull_text.co_author(asked_by.id, asked_by.login) if desk.pulls is not None else "",
         expected,
+        executed.body.get("tree", ""),
+        leftovers(record),
     )
 
 

@@ -6,7 +6,7 @@ the base is copied into it, folder by folder from the top; git there decides wha
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +18,8 @@ from bot.workspace.tree import ENTRY_LIMIT, TREE_LIMIT, Content, Kind, Listed, U
 
 _RULES = frozenset({".gitignore", ".gitattributes"})
 _SHOWN = 20
+GONE = "gone"
+"""What leftovers say of a file that set-up commands removed."""
 
 # What git says of files that it does not store, whoever tries again.
 _NOT_TAKEN = ("Ignoring path", "failed to encode")
@@ -29,6 +31,8 @@ class Export:
 
     tree: UntrustedTree
     clone: Path
+    leftovers: Mapping[str, str] = field(default_factory=dict)
+    """What set-up commands left, as in a CommitOrder."""
     base: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Path -> mode and id of the base commit."""
     _folders: set[str] = field(default_factory=set)
@@ -133,7 +137,10 @@ class Export:
             yield from self.tree.content(list(group))
 
     def _take_one(self, path: str, content: Content) -> None:
-        """Take in one file or link."""
+        """Take in one file or link; what set-up commands left and nothing changed since counts as the base's."""
+        if content.oid and content.oid == self.leftovers.get(path):
+            self._seen |= {path} & self.base.keys()
+            return
         self._seen.add(path)
         if content.kind is Kind.LINK:
             self._links[path] = os.fsdecode(content.data or b"")
@@ -161,12 +168,21 @@ class Export:
         target.chmod(0o755 if content.kind is Kind.PROGRAM else 0o644)
 
     async def _weigh(self) -> None:
-        """Find large files that are not what the base has at their place; only one of the same size is read."""
+        """Find large files that are not what the base, or a set-up command, has put at their place."""
         for path, content in self._large.items():
-            kind, oid = self.base.get(path, ("", ""))
-            same = kind == content.kind and content.size == int((await run.git(self.clone, "cat-file", "-s", oid)).out)
-            if not (same and await asyncio.to_thread(self.tree.holds, path, oid, content.size)):
+            if not (await self._is_of_base(path, content) or await self._is_left_over(path, content)):
                 self._faults[path] = "it is larger than 50 MB"
+
+    async def _is_of_base(self, path: str, content: Content) -> bool:
+        """Check a large file against the base; it is read only where their sizes are the same."""
+        kind, oid = self.base.get(path, ("", ""))
+        same = kind == content.kind and content.size == int((await run.git(self.clone, "cat-file", "-s", oid)).out)
+        return same and await asyncio.to_thread(self.tree.holds, path, oid, content.size)
+
+    async def _is_left_over(self, path: str, content: Content) -> bool:
+        """Check a large file against what set-up commands left."""
+        oid, size = self.leftovers.get(path, ""), content.size
+        return bool(oid) and size <= TREE_LIMIT and await asyncio.to_thread(self.tree.holds, path, oid, size)
 
     def _judge(self) -> None:
         """Refuse what was found, all of it at once."""
@@ -192,7 +208,8 @@ class Export:
 
     def _deleted(self) -> list[str]:
         """List what the base has and the tree has no more; a submodule's commit stays."""
-        return [path for path, (mode, _) in self.base.items() if path not in self._seen and mode != Kind.MODULE]
+        kept = self._seen | {path for path, was in self.leftovers.items() if was == GONE}
+        return [path for path, (mode, _) in self.base.items() if path not in kept and mode != Kind.MODULE]
 
 
 def printable(path: str) -> str:

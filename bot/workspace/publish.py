@@ -3,6 +3,7 @@
 Rules
 - It works in a fresh clone and never runs git in the checkout; a person's work tree, index and HEAD stay untouched.
 - Nothing outside of the approved plan's scope is committed, and no secret (X3); of an amendment exactly its own tree.
+- Where the work was verified, exactly the tree that was verified is committed (G3a).
 - Author, date, branch and message are the harness's.
 - It pushes, by one compare-and-swap: what was looked through and hashed here is, bit for bit, what lands. A commit that
   the server is asked to make could only be compared once it stands on the branch, and cannot hold every file mode.
@@ -15,7 +16,7 @@ import logging
 import re
 import secrets
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -74,7 +75,7 @@ class Publisher:
         await self.mirror.ensure(checkout.base)
         async with self.place() as place:
             clone = place / "clone"
-            changes, tree = await self._export(clone, checkout, plan.document)
+            changes, tree = await self._export(clone, checkout, plan.document, order=order)
             await self.screen.check(clone, changes, order)
             commit = await asyncio.to_thread(_commit_tree, clone, checkout.base, tree, order)
             made = Published(order.branch, commit, tuple(sorted(change.path for change in changes)))
@@ -91,8 +92,8 @@ class Publisher:
         async with self.place() as place:
             clone = place / "clone"
             try:
-                await self._copied(clone, checkout)
-                tree = (await run.git(clone, "write-tree")).out.strip()
+                await self._copied(clone, checkout, {})
+                tree = (await _tree(clone)).encode()
                 asked = b"%b\n^%b\n" % (tree, checkout.base.encode())
                 pack = (await run.git(clone, "pack-objects", "--quiet", "--revs", "--stdout", stdin=asked)).out
             except Refused as error:
@@ -106,8 +107,14 @@ class Publisher:
         """List the paths that would be published, whatever their scope; raises Refused where none may be."""
         async with self.place() as place:
             clone = place / "clone"
-            await self._copied(clone, checkout)
+            await self._copied(clone, checkout, {})
             return tuple(sorted(change.path for change in await changes_of(clone, checkout.base)))
+
+    async def tree(self, checkout: Checkout, leftovers: Mapping[str, str]) -> str:
+        """Return the id of the git tree that would be published, whatever its scope; raises Refused if none may be."""
+        async with self.place() as place:
+            await self._copied(place / "clone", checkout, leftovers)
+            return await _tree(place / "clone")
 
     async def sweep(self) -> None:
         """Remove the clones that a killed process left."""
@@ -126,13 +133,18 @@ class Publisher:
             await _remove(place)
             lock.drop()
 
-    async def _export(self, clone: Path, checkout: Checkout, plan: PlanDocument) -> tuple[list[Change], str]:
-        """Bring the work into a fresh clone, and give what it changes, all in scope, and its tree, as approved."""
-        await self._copied(clone, checkout)
+    async def _export(
+        self, clone: Path, checkout: Checkout, plan: PlanDocument, *, order: CommitOrder
+    ) -> tuple[list[Change], str]:
+        """Bring the work into a fresh clone, and return what it changes and its tree, as verified and approved."""
+        await self._copied(clone, checkout, order.leftovers)
         changes = await changes_of(clone, checkout.base)
         if not changes:
             raise Refused("the work changed nothing", mend="say what should be different")
-        tree = (await run.git(clone, "write-tree")).out.decode().strip()
+        tree = await _tree(clone)
+        if order.verified not in {"", tree}:
+            where = f"tree {tree[:SHORT_DIGEST]}, verified was {order.verified[:SHORT_DIGEST]}"
+            raise Refused("the work changed after it was verified", where=where, mend="ask again")
         if plan.tree not in {"", tree}:
             where = f"tree {tree[:SHORT_DIGEST]}, approved was {plan.tree[:SHORT_DIGEST]}"
             raise Refused("the work is not what was approved: it has changed since", where=where, mend="ask again")
@@ -140,11 +152,11 @@ class Publisher:
         await asyncio.to_thread(_check_scope, paths, plan.contract, tree)
         return changes, tree
 
-    async def _copied(self, clone: Path, checkout: Checkout) -> None:
-        """Copy a tree into a fresh clone and its index."""
+    async def _copied(self, clone: Path, checkout: Checkout, leftovers: Mapping[str, str]) -> None:
+        """Copy a tree into a fresh clone and its index, without what set-up commands left."""
         start_repository(clone, self.mirror, head=checkout.base)
         await run.git(clone, "read-tree", checkout.base)
-        await Export(UntrustedTree(checkout.path), clone).run()
+        await Export(UntrustedTree(checkout.path), clone, leftovers).run()
 
     async def _push(self, clone: Path, commit: CommitId, order: CommitOrder) -> None:
         """Move the branch, if it is where the order expects it, or make it; one at this commit already stays.
@@ -169,6 +181,11 @@ class Publisher:
             settings={**({} if through else _NEGOTIATED), **await asyncio.to_thread(source.settings)},
             check=False,
         )
+
+
+async def _tree(clone: Path) -> str:
+    """Write the tree of a clone's index, and return its id."""
+    return (await run.git(clone, "write-tree")).out.decode().strip()
 
 
 async def _remove(place: Path) -> None:

@@ -1,6 +1,6 @@
 """The Workspace port on a git repository, here or on a server: mirror, checkouts, sandboxes and publisher, joined."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Announce, Checkout, CommitOrder, Merge, Published, Toolhost, ToolOutput
+from bot.ports import Access, Announce, Checkout, CommitOrder, Frozen, Merge, Published, Toolhost, ToolOutput
 from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
 from bot.workspace.egress.connected import SOCKET, connected, leading
@@ -106,6 +106,19 @@ class GitWorkspace:
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
         """Copy a checkout as it stands now into one of its own, inside a sandbox; or find a lasting one (S4)."""
         return await self.checkouts.fork(checkout, name, lasting=lasting)
+
+    async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> Frozen:
+        """End every sandbox of a checkout, then copy it; raises Refused for what cannot be copied or published (G3a).
+
+        What is verified is the copy: whatever runs there changes nothing of what is published.
+        """
+        await self._close(checkout)
+        copy = await self.checkouts.fork(checkout, name)
+        try:
+            return Frozen(copy, await self.publisher.tree(copy, leftovers))
+        except BaseException:
+            await self.checkouts.discard(copy)
+            raise
 
     async def merge(self, fork: Checkout, into: Checkout) -> Merge:
         """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""

@@ -20,7 +20,7 @@ from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Announce, Checkout, CommitOrder, Merge, Published, ToolOutput
+from bot.ports import Access, Announce, Checkout, CommitOrder, Frozen, Merge, Published, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
 from bot.testing.model.request import ModelRequest
 from tests.agent.ground import (
@@ -75,6 +75,9 @@ class DeskWorkspace:
             raise Broken("the disk is full")
         await asyncio.sleep(0)
         return Checkout(agent, checkout.shown_as, checkout.base)
+
+    async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> Frozen:
+        raise Broken(f"nothing is verified here: {checkout.path}, {name}, {leftovers}")
 
     async def merge(self, fork: Checkout, into: Checkout) -> Merge:
         self.log.append(f"merge {fork.path} into {into.path}")

@@ -41,6 +41,19 @@ def test_work_finds_what_was_set_up(meet: Meet) -> None:
     assert sorted(entry["left"]) == ["README.md", "left.txt"]
 
 
+@pytest.mark.req("G3a")
+def test_nothing_runs_after_the_checks(meet: Meet) -> None:
+    """A hook that the work planted finds no git to run it once the checks are over: what they saw is published."""
+    hook = "printf '#!/bin/sh\\necho late >> parcel/shipping.py\\n' > .git/hooks/post-checkout"
+    plant = call("Bash", command=f"mkdir -p .git/hooks; {hook}; chmod +x .git/hooks/post-checkout")
+    person, _ = meet(Script(work=(plant, FIX), commands=("! grep late parcel/shipping.py",)))
+    configured(person, "echo more >> README.md")
+    ended = person.run("--yes", "--json")
+    assert (ended.code, [check["exit_code"] for check in ended.result["checks"]]) == (0, [0]), ended.err
+    (branch,) = person.branches()
+    assert only_the_fix(person.diff(branch))
+
+
 @pytest.mark.long
 @pytest.mark.req("PR1")
 def test_nothing_is_set_up_before_a_plan_is_approved(meet: Meet) -> None:
