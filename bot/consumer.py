@@ -102,8 +102,11 @@ def _inside(project: Path, name: str) -> Path:
 
 
 def _read(project: Path, name: str) -> str:
+    path = _inside(project, name)
+    if path.exists() and not path.is_file():  # whoever opens a pipe waits for ever
+        raise Misconfigured("there is something else in its place", where=name, mend="remove it")
     try:
-        return _inside(project, name).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:

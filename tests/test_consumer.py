@@ -1,5 +1,6 @@
 """`plangate init` gives a project its workflow and configuration, and the doctor says what a workflow lacks."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,15 @@ def test_what_cannot_be_written_is_refused(project: Path, tmp_path: Path) -> Non
     (project / WORKFLOW).mkdir(parents=True)
     with pytest.raises(Misconfigured, match="something else in its place"):
         list(write(project))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", (WORKFLOW, PATH))
+def test_a_pipe_is_not_waited_for(project: Path, name: str) -> None:
+    """Neither `doctor` nor `init` opens what is no file: the doctor says which one it is."""
+    list(write(project))
+    (project / name).unlink()
+    os.mkfifo(project / name)
+    with pytest.raises(Misconfigured, match="something else in its place") as caught:
+        lacking(project)
+    assert caught.value.where == name

@@ -18,6 +18,7 @@ from bot.workspace.tree import ENTRY_LIMIT, TREE_LIMIT, Content, Kind, Listed, U
 
 _RULES = frozenset({".gitignore", ".gitattributes"})
 _SHOWN = 20
+EXPORT_SECONDS = 300.0
 GONE = "gone"
 """What leftovers say of a file that set-up commands removed."""
 
@@ -35,6 +36,8 @@ class Export:
     """What set-up commands left, as in a CommitOrder."""
     base: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Path -> mode and id of the base commit."""
+    seconds: float = EXPORT_SECONDS
+    """How long all of it may take: patterns of `.gitignore` can be written so that matching never ends."""
     _folders: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
     _changed: list[str] = field(default_factory=list)
@@ -46,6 +49,16 @@ class Export:
 
     async def run(self) -> None:
         """Bring the clone's index to what the tree holds; raises Refused and names what may not be published."""
+        try:
+            async with asyncio.timeout(self.seconds):
+                await self._run()
+        except TimeoutError as error:
+            raise Refused(
+                f"looking through the work took longer than {self.seconds:g} s",
+                mend="use fewer `**` in .gitignore and .gitattributes, and ignore what is built",
+            ) from error
+
+    async def _run(self) -> None:
         await self._read_base()
         level = [""]
         while level:

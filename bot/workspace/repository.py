@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bot.core.errors import Misconfigured, PlangateError
+from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, is_commit
-from bot.workspace import run, sandbox
+from bot.workspace import hazards, run, sandbox
 from bot.workspace.sandbox import Mount, Profile
 
 _SETTINGS = {
@@ -24,6 +24,10 @@ _SETTINGS = {
     "receive.denyCurrentBranch": "refuse",
     "receive.fsckObjects": "false",
 }
+LOOK_SECONDS: Final = 120.0
+"""How long git may take to tell what a repository is at."""
+_PROMPT_SECONDS: Final = 1.0
+"""After this time the reason is looked for."""
 _POINTER_LIMIT = 4096
 _SHA1_LENGTH: Final = 40
 
@@ -151,8 +155,7 @@ def _git_dir(candidate: Path) -> Path | None:
 def _follow(origin: Path, pointer: Path, prefix: str) -> Path | None:
     """Follow a file that holds the path of a folder (gitrepository-layout(5): gitfile, commondir)."""
     try:
-        with pointer.open("rb") as file:
-            text = file.read(_POINTER_LIMIT).decode()
+        text = _text(pointer).decode()
     except (OSError, UnicodeDecodeError):
         return None
     target = Path(os.path.realpath(origin / text.removeprefix(prefix).strip()))
@@ -162,12 +165,18 @@ def _follow(origin: Path, pointer: Path, prefix: str) -> Path | None:
 def _borrowed(objects: Path) -> tuple[Path, ...]:
     """List the object folders that a repository borrows from; only what looks like one (gitrepository-layout(5))."""
     try:
-        with (objects / "info" / "alternates").open("rb") as file:
-            lines = file.read(_POINTER_LIMIT).decode(errors="replace").splitlines()
+        lines = _text(objects / "info" / "alternates").decode(errors="replace").splitlines()
     except OSError:
         return ()
     found = (Path(os.path.realpath(objects / line)) for line in lines if line and not line.startswith(("#", '"')))
     return tuple(path for path in found if path.name == "objects" and (path / "pack").is_dir())
+
+
+def _text(path: Path) -> bytes:
+    """Read the beginning of a file; a pipe is empty rather than waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:
+        return file.read(_POINTER_LIMIT) or b""
 
 
 def _profile(place: Place, *, writable: bool, tree: bool) -> Profile:
@@ -184,9 +193,11 @@ def _profile(place: Place, *, writable: bool, tree: bool) -> Profile:
 
 async def _look(place: Place, *, unsafe: bool) -> tuple[str, str, int]:
     """Ask git for the commit, the branch and the number of files that differ."""
+    await asyncio.to_thread(hazards.check_git_directory, *{place.git_dir, place.common_dir})
     if place.bare:
         names = ["for-each-ref", "--format=%(HEAD) %(objectname) %(refname:short)", "refs/heads"]
         return _bare((await _ask(place, names, unsafe=unsafe)).out)
+    await _check_size(place, unsafe=unsafe)
     status = ["status", "--porcelain=v2", "--branch", "-z", "--ignore-submodules=all", "--no-renames"]
     answer = await _ask(place, status, unsafe=unsafe, check=False)
     if answer.code == 0:
@@ -199,9 +210,32 @@ async def _look(place: Place, *, unsafe: bool) -> tuple[str, str, int]:
     return head[0], head[1].removeprefix("refs/heads/") if head[1] != "HEAD" else "", differing
 
 
+async def _check_size(place: Place, *, unsafe: bool) -> None:
+    """Raise Refused for a HEAD of so many files and folders that no git command should walk it."""
+    counting = await run.confined(_profile(place, writable=False, tree=True), hazards.COUNT, unsafe=unsafe)
+    if counting.code == 0 and hazards.is_too_large(counting.out):
+        what = f"the repository is too large: HEAD holds more than {hazards.ENTRY_LIMIT:,} files and folders"
+        raise Refused(what, where=str(place.top), mend="take them out of the repository")
+
+
 async def _ask(place: Place, arguments: list[str], *, unsafe: bool, check: bool = True) -> run.Answer:
-    """Run git in the repository, in a sandbox; raises Misconfigured when it fails and `check` is set."""
-    answer = await run.confined(_profile(place, writable=False, tree=True), ["git", *arguments], unsafe=unsafe)
+    """Run git in the repository, in a sandbox; raises Misconfigured when it fails and `check` is set.
+
+    It does so too where git does not answer: a slow one is looked after, one that waits for a pipe is ended.
+    """
+    profile = _profile(place, writable=False, tree=True)
+    asking = asyncio.ensure_future(run.confined(profile, ["git", *arguments], unsafe=unsafe))
+    try:
+        if not (await asyncio.wait([asking], timeout=_PROMPT_SECONDS))[0]:
+            await asyncio.to_thread(hazards.check_work_tree, place.top)
+        async with asyncio.timeout(LOOK_SECONDS):
+            answer = await asking
+    except TimeoutError as error:
+        what = f"git {arguments[0]} took longer than {LOOK_SECONDS:.0f} s"
+        raise Misconfigured(what, where=str(place.top), mend="run it by hand and mend what holds it up") from error
+    finally:
+        asking.cancel()
+        await asyncio.wait([asking])
     if check and answer.code != 0:
         raise _unreadable(place, answer.error)
     return answer

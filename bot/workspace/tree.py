@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 
 from bot.core.errors import Refused
@@ -70,9 +71,10 @@ class UntrustedTree:
         self._root = root
 
     def folder(self, path: str) -> list[Listed]:
-        """List one folder, sorted by name; the repository's own .git at the top is left out."""
+        """List one folder, sorted by name, of at most one name beyond ENTRY_LIMIT; .git at the top is left out."""
         with self._opened(path) as descriptor, os.scandir(descriptor) as entries:
-            names = [(entry.name, _what(entry)) for entry in entries if path or entry.name != ".git"]
+            found = islice(entries, ENTRY_LIMIT + 1)
+            names = [(entry.name, _what(entry)) for entry in found if path or entry.name != ".git"]
         return [Listed(f"{path}/{name}" if path else name, what) for name, what in sorted(names)]
 
     def content(self, paths: list[Listed]) -> Iterator[tuple[str, Content]]:

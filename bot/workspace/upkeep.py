@@ -22,6 +22,8 @@ COMMIT_LIMIT: Final = 10_000_000_000
 """Bytes of all files of one commit."""
 PATH_LIMIT: Final = 3000
 """Bytes of a path: Linux takes 4096, of which the folder of checkouts needs some."""
+NAME_LIMIT: Final = 255
+"""Bytes of one name (limits.h, NAME_MAX)."""
 PACKS: Final = 20
 """With fewer packs than these a mirror is not packed again."""
 MIRROR_SECONDS: Final = 90 * 24 * 3600.0
@@ -77,11 +79,14 @@ def throw_away(mirror: Path) -> None:
 
 
 async def weigh(mirror: Path, commit: CommitId) -> None:
-    """Raise Refused for a commit whose files no disk should hold: a few kilobytes of trees can name a million files."""
+    """Raise Refused for a commit whose files no disk should hold: a few kilobytes of trees can name a million files.
+
+    Folders are listed as well (``-t``), so that the listing of those that hold no file is bounded too.
+    """
     try:
-        out = (await run.git(mirror, "ls-tree", "-r", "-l", "-z", commit)).out
+        out = (await run.git(mirror, "ls-tree", "-r", "-t", "-l", "-z", commit)).out
     except Refused as error:
-        raise _too_large("it holds more than half a million files", commit) from error
+        raise _too_large("it holds more than half a million files and folders", commit) from error
     total = 0
     for record in out.split(b"\0")[:-1]:
         about, _, path = record.partition(b"\t")
@@ -89,6 +94,8 @@ async def weigh(mirror: Path, commit: CommitId) -> None:
         total += int(size) if size.isdigit() else 0
         if len(path) > PATH_LIMIT:
             raise _too_large("its folders lie too deep", commit)
+        if len(path) > NAME_LIMIT and max(map(len, path.split(b"/"))) > NAME_LIMIT:
+            raise _too_large(f"a name in it is longer than {NAME_LIMIT} bytes", commit)
     if total > COMMIT_LIMIT:
         raise _too_large(f"it holds more than {COMMIT_LIMIT:,} bytes", commit)
 

@@ -147,6 +147,21 @@ for level in 1 2 3 4 5 6 7 8; do tree=$( ({level}) | git mktree); done
 
 
 @HISTORY.refuses("a commit of this repository is too large")
+def bomb_of_folders(trap: Trap) -> str:
+    """The same with nothing at the bottom: a listing of files alone never comes to one."""
+    level = r"for n in 0 1 2 3 4 5 6 7 8 9; do printf '040000 tree %s\td%s\n' $tree $n; done"
+    return f"""tree=$(git mktree < /dev/null)
+for level in 1 2 3 4 5 6 7 8 9; do tree=$( ({level}) | git mktree); done
+{entry("040000", "tree", "bomb", "$tree")}"""
+
+
+@HISTORY.refuses("a commit of this repository is too large: a name in it is longer than 255 bytes")
+def long_name(trap: Trap) -> str:
+    """A name that no file system takes."""
+    return entry("100644", "blob", "n" * 300, "$(git rev-parse HEAD:src/a.py)")
+
+
+@HISTORY.refuses("a commit of this repository is too large")
 def bomb_of_files(trap: Trap) -> str:
     """A hundred names of one file that is small when it is packed, and 20 GB on disk."""
     listed = r"for n in $(seq 100); do printf '100644 blob %s\tf%s\n' $blob $n; done"
