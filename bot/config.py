@@ -45,6 +45,7 @@ _SECRETS = {
 }
 
 
+_SIGNING_KEY: Final = "PLANGATE_SIGNING_KEY_PATH"
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
@@ -171,6 +172,8 @@ class Settings:
     """An answer of which no byte comes for so long is given up (M7)."""
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     network: Network = Network()
+    signing_key: Path | None = None
+    """An OpenSSH private key that signs commits; None for no signature."""
     partial_clone_mb: int = PARTIAL_CLONE_MB
     """A repository that takes more on GitHub is fetched without contents of its past (security.md, G2)."""
     github: GitHubSettings = field(default_factory=GitHubSettings)
@@ -196,6 +199,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         stall_seconds=_positive(env, "PLANGATE_STALL_SECONDS"),
         extra_body=_object(env, "PLANGATE_EXTRA_BODY"),
         network=Network.of(env),
+        signing_key=Path(env[_SIGNING_KEY]).expanduser().absolute() if _SIGNING_KEY in env else None,
         partial_clone_mb=_positive(env, "PLANGATE_PARTIAL_CLONE_MB") or PARTIAL_CLONE_MB,
         github=_github(env),
         service=_service(env),
@@ -236,6 +240,8 @@ def redactor_for(settings: Settings | None = None, environ: Mapping[str, str] | 
     around += [(value, "model key") for value in _keys_of_headers(env.get("ANTHROPIC_CUSTOM_HEADERS", ""))]
     with suppress(Misconfigured, UnicodeDecodeError):  # said where it is needed
         around.append((_private_key(env), "App key"))
+    with suppress(OSError, UnicodeDecodeError, KeyError):
+        around.append((Path(env[_SIGNING_KEY]).expanduser().read_text(encoding="utf-8"), "signing key"))
     return Redactor(tuple(dict.fromkeys((*(_secrets(settings) if settings else ()), *around))))
 
 

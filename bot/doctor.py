@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bot.compose.checkup import check_github
-from bot.compose.local import try_model, try_sandbox
+from bot.compose.local import try_model, try_sandbox, try_signing
 from bot.config import Settings, settings
 from bot.consumer import WORKFLOW, lacking
 from bot.core.errors import Misconfigured, NoSandbox, PlangateError
@@ -55,6 +55,7 @@ def findings(given: Settings, *, fix: bool = False) -> Iterator[Finding]:
     yield _sandbox()
     yield _data_dir(given)
     yield _model(given)
+    yield from _signing(given)
     yield from _github(given, fix=fix)
     yield from _project(Path())
 
@@ -92,6 +93,18 @@ def _model(given: Settings) -> Finding:
         cure = error.mend or "check the key and ANTHROPIC_BASE_URL"
         return Finding(False, f"model: {error.what}", cure, error.exit_code)
     return Finding(True, f"model: {name} answers")
+
+
+def _signing(given: Settings) -> Iterator[Finding]:
+    """Look at the key that signs commits; nothing where none is set."""
+    if given.signing_key is None:
+        return
+    try:
+        asyncio.run(try_signing(given))
+    except PlangateError as error:
+        yield Finding(False, f"signing key: {error.what}", error.mend, error.exit_code)
+        return
+    yield Finding(True, f"signing key: {given.signing_key}")
 
 
 def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:

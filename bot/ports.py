@@ -422,3 +422,5 @@ class Place:
     """What pull requests go to; empty where there are none."""
     branch: str = ""
     """The branch of a pull request that is worked on in place; empty for an issue."""
+    host: str = "github.com"
+    """The server's name, as in addresses of commits."""

@@ -40,6 +40,7 @@ def test_each_variable_is_read() -> None:
             "PLANGATE_SESSIONS": "2",
             "PLANGATE_LOOKS": "20",
             "PLANGATE_CONNECTIONS_PER_ADDRESS": "500",
+            "PLANGATE_SIGNING_KEY_PATH": "/keys/bot",
             "PLANGATE_EXTRA_BODY": '{"service_tier": "auto"}',
         }
     )
@@ -49,6 +50,7 @@ def test_each_variable_is_read() -> None:
     assert (given.partial_clone_mb, settings({}).partial_clone_mb) == (100, 256)
     assert given.service == ServiceSettings(sessions=2, looks=20, connections_per_address=500)
     assert settings({}).service == ServiceSettings(sessions=4, looks=8, connections_per_address=64)
+    assert (given.signing_key, settings({}).signing_key) == (Path("/keys/bot"), None)
 
 
 def test_a_relative_data_directory_is_made_absolute() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.config import settings
-from bot.doctor import findings
+from bot.doctor import _signing, findings
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
@@ -72,6 +72,18 @@ def test_a_data_directory_that_cannot_be_made_is_a_finding(tmp_path: Path, base_
     assert [(finding.what.split(":")[0], "PLANGATE_DATA_DIR" in finding.cure) for finding in bad] == [
         ("data directory", True)
     ]
+
+
+def test_a_signing_key_that_cannot_sign_is_a_finding(tmp_path: Path) -> None:
+    """A good one is named; the cure of a bad one says how to make one."""
+    key = tmp_path / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    data = {"PLANGATE_DATA_DIR": str(tmp_path / "data")}
+    (good,) = _signing(settings({**data, "PLANGATE_SIGNING_KEY_PATH": str(key)}))
+    assert (good.good, good.what) == (True, f"signing key: {key}")
+    (bad,) = _signing(settings({**data, "PLANGATE_SIGNING_KEY_PATH": f"{key}.gone"}))
+    assert (bad.good, "ssh-keygen -t ed25519" in bad.cure) == (False, True)
+    assert list(_signing(settings(data))) == []
 
 
 @pytest.mark.long

@@ -59,6 +59,12 @@ def test_every_secret_of_settings_and_environment_is_known(tmp_path: Path) -> No
     clean = redactor_for(given, {"PLANGATE_PRIVATE_KEY_PATH": str(tmp_path / "key.pem"), "GH_TOKEN": KEY}).redacted
     assert not [word for word in (*words, KEY) if clean(word).count("[redacted: ") != 1 or word[3:] in clean(word)]
     assert redactor_for(environ={"PLANGATE_PRIVATE_KEY_PATH": "/nonexistent"}).values == ()
+    (tmp_path / "id").write_text(
+        f"-----BEGIN OPENSSH PRIVATE KEY-----\n{'q7Zr' * 16}\n-----END OPENSSH PRIVATE KEY-----\n"
+    )
+    signing = redactor_for(environ={"PLANGATE_SIGNING_KEY_PATH": str(tmp_path / "id")}).redacted
+    assert signing(f"a {'q7Zr' * 16} b") == "a [redacted: signing key] b"
+    assert redactor_for(environ={"PLANGATE_SIGNING_KEY_PATH": "/nonexistent"}).redacted("a b") == "a b"
 
 
 @pytest.mark.req("PR4")

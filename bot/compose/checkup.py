@@ -1,5 +1,7 @@
 """What `plangate doctor` learns of GitHub: who the bot is there, and what it may do against what it needs."""
 
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +15,7 @@ from bot.github.door import Door
 from bot.github.turns import LABEL
 
 REPOSITORIES: Final = 50
-"""In so many repositories at most the label is looked for."""
+"""In so many repositories at most the label is looked for, and rules are asked for."""
 SCOPE: Final = "repo"
 """The scope without which a classic token can do nothing here; docs/tokens.md lists all."""
 USEFUL_SCOPES: Final = {
@@ -23,6 +25,13 @@ USEFUL_SCOPES: Final = {
 _SHOWN: Final = 5
 _LABEL_SAYS: Final = "Calls Plangate: it posts a plan, and waits for approval"
 UNASSIGNABLE: Final = f"nobody can assign it to an issue: a mention or the label {LABEL} calls it"
+BRANCH: Final = "plangate/doctor"
+"""A branch such as work gets."""
+_SIGN: Final = "set PLANGATE_SIGNING_KEY_PATH to an SSH key that is a signing key of the account"
+_BYPASS: Final = (
+    "let the App bypass its ruleset, or leave plangate/** out of it, or use an account of its own with "
+    "PLANGATE_GITHUB_TOKEN and PLANGATE_SIGNING_KEY_PATH"
+)
 _LEVELS: Final = ("none", "read", "write", "admin")
 _OWN_ACCOUNT: Final = (
     "make an account for the bot alone and set PLANGATE_GITHUB_TOKEN to a token of it: the bot never hears what its "
@@ -56,6 +65,8 @@ async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checke
     found = await (_app(connections.app()) if github.as_app else _account(connections.poller(None)))
     if not any(each.cure and not each.optional for each in found):
         found += await _label(connections, fix=fix)
+        found += [_signatures(settings, at) async for at in _signed(connections)]
+    await connections.close()
     return (*found, _webhook_secret(github))
 
 
@@ -152,6 +163,31 @@ async def _label(connections: Connections, *, fix: bool) -> list[Checked]:
         shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else "")
         return [Checked(f"GitHub: no label {LABEL} in {shown}", cure, optional=True)]
     return [Checked(f"GitHub: the label {LABEL} is there")]
+
+
+async def _signed(connections: Connections) -> AsyncIterator[repository.Address]:
+    """Yield the repositories that want signed commits, among the first that are served."""
+    looked_at = 0
+    with suppress(Refused):  # a job's own token may not list repositories
+        async for installation, _, at in connections.repositories(()):
+            if looked_at == REPOSITORIES:
+                return
+            looked_at += 1
+            if await repository.wants_signatures(connections.poller(installation), at, BRANCH):
+                yield at
+
+
+def _signatures(settings: Settings, at: repository.Address) -> Checked:
+    """Describe how commits get signed there: by a key of the account, which an App cannot have.
+
+    https://docs.github.com/en/authentication/managing-commit-signature-verification/about-commit-signature-verification
+    """
+    what = f"GitHub: {at.owner}/{at.name} wants signed commits"
+    if settings.github.as_app:
+        return Checked(f"{what}, and an App has no signing key", _BYPASS)
+    if settings.signing_key is None:
+        return Checked(what, _SIGN)
+    return Checked(f"{what}: they are signed")
 
 
 def _webhook_secret(github: GitHubSettings) -> Checked:

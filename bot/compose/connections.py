@@ -4,10 +4,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from bot.config import Settings
+from bot.config import GitHubSettings, Settings
 from bot.core.actor import Actor
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import RepositoryId
@@ -30,6 +30,8 @@ WATCHING: Final = {"actions": "read", "metadata": "read"}
 """What a token that asks whether a run of Actions has ended may do."""
 JOB_LOGIN: Final = "github-actions[bot]"
 """Whom the token of a job of GitHub Actions speaks as."""
+JOB_ID: Final = 41898282
+"""The number of that account on github.com: https://api.github.com/users/github-actions[bot]"""
 POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
 """What the one token that polls an installation may do."""
 BELONGING: Final = {"members": "read"}
@@ -185,7 +187,9 @@ class Connections:
         """Say who the bot is; asked once."""
         if self._bot is None:
             as_app = self.settings.github.as_app
-            self._bot = await (repository.app_bot(self.app(), door) if as_app else repository.token_bot(door))
+            found = await (repository.app_bot(self.app(), door) if as_app else repository.token_bot(door))
+            public = self.settings.github.server_url == GitHubSettings().server_url
+            self._bot = replace(found, id=JOB_ID) if public and found.login == JOB_LOGIN else found
         return self._bot
 
     def may_push_workflows(self, bot: Actor) -> bool:

@@ -15,9 +15,11 @@ from bot.compose.parts import (
     agents_of,
     chosen_of,
     collector_of,
+    committer_of,
     described,
     environment_at,
     gate_of,
+    host_of,
     key_of,
     orders_of,
     passage_of,
@@ -43,6 +45,7 @@ from bot.telemetry import Counters, Telemetry
 from bot.workflow.desk import Desk, Orders
 from bot.workflow.ledger import fence
 from bot.workspace.mirror import Mirror, mirrors
+from bot.workspace.publish import Publishing
 from bot.workspace.remote import RemoteRepository
 from bot.workspace.screening import Screen
 from bot.workspace.workspace import GitWorkspace
@@ -78,9 +81,10 @@ class Desks:
         keys, mistake = await self.configuration(reached.door, reached.at, facts.default_branch)
         if facts.head is None:
             mistake = "the repository has no commit yet (push one)"
-        screen, passage = Screen(self.redactor, tuple(keys.secrets.examples)), passage_of(self.settings)
-        source = await self._source(reached)
-        workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), screen, passage=passage)
+        committer = committer_of(self.settings, await self.connections.bot(reached.door))
+        rules = Publishing(Screen(self.redactor, tuple(keys.secrets.examples)), committer)
+        source, passage = await self._source(reached), passage_of(self.settings)
+        workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), rules, passage=passage)
         try:
             with laid(self.settings.data_dir) as alarm:
                 for value, kind in alarm.named:
@@ -133,10 +137,11 @@ class Desks:
         workflows = self.connections.may_push_workflows(bot)
         orders = replace(self._orders(keys), refusal=mistake, workflows=workflows, run=self.run)
         world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
+        host = host_of(self.settings)
         name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as
         job = described(keys, folder=folder, repository=name, clock=self.clock)
         desk = Desk(
-            Place(facts.id, dialogue.thread, subject.title, base, facts.default_branch, branch=subject.branch),
+            Place(facts.id, dialogue.thread, subject.title, base, facts.default_branch, subject.branch, host),
             partial(environment_at, job, partial(_read, reached.door, reached.at, facts.default_branch)),
             GitJournal(reached.refs, facts.id, key=key_of(self.settings), clock=self.clock, beside=beside),
             dialogue,

@@ -17,6 +17,7 @@ from bot.compose.parts import (
     agents_of,
     chosen_of,
     collector_of,
+    committer_of,
     described,
     environment_at,
     gate_of,
@@ -48,7 +49,9 @@ from bot.workflow.desk import Desk
 from bot.workflow.engine import look
 from bot.workflow.record import replayed
 from bot.workspace import sandbox
+from bot.workspace.commit import check_key
 from bot.workspace.mirror import Mirror, mirrors
+from bot.workspace.publish import Publishing
 from bot.workspace.repository import LocalRepository
 from bot.workspace.screening import Screen
 from bot.workspace.workspace import GitWorkspace
@@ -166,6 +169,12 @@ async def try_model(settings: Settings) -> str:
         await model.close()
 
 
+async def try_signing(settings: Settings) -> None:
+    """Check the key that signs commits; raises Misconfigured with the cure."""
+    if settings.signing_key is not None:
+        await check_key(settings.signing_key)
+
+
 def _warmed(model: "AnthropicModel") -> None:
     """Import the library and make the client beside other preparations; what is wrong shows at the first request."""
     gc.disable()  # imported objects stay: letting the collector scan them, time and again, costs a sixth of the import
@@ -204,11 +213,11 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
         alarm=alarm,
         web=web_of(keys, local.settings),
     )
-    screen, passage = Screen(redactor, tuple(keys.secrets.examples)), passage_of(local.settings)
-    workspace = GitWorkspace.on(local.source, local.settings.data_dir, sandbox_limits_of(keys), screen, passage=passage)
+    rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(local.settings))
+    passage = passage_of(local.settings)
+    workspace = GitWorkspace.on(local.source, local.settings.data_dir, sandbox_limits_of(keys), rules, passage=passage)
     place = Place(local.number, thread, options.prompt, local.source.head)
-    story = Story(out, redactor)
-    policy = Policy(role=Role.READ, high_needs=1)
+    story, policy = Story(out, redactor), Policy(role=Role.READ, high_needs=1)
     shown_as = workspace.checkouts.shown_as
     job = described(keys, folder=shown_as, repository=Path(shown_as).name, clock=clock)
     ports = (partial(environment_at, job, local.read), journal, dialogue, workspace)

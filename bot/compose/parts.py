@@ -18,7 +18,7 @@ from bot.agent.tools.registry import ALL, READING_WEB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.clock import SystemClock
 from bot.config import Identity, Settings
-from bot.core.actor import Role
+from bot.core.actor import Actor, Role
 from bot.core.approval import Policy
 from bot.core.errors import Misconfigured
 from bot.core.hosts import open_to_writes
@@ -27,6 +27,7 @@ from bot.ports import Clock, Model, Web
 from bot.store.keys import StateKey, key_file
 from bot.telemetry import Collector
 from bot.workflow.desk import Orders
+from bot.workspace.commit import Committer
 from bot.workspace.egress.passage import Passage
 from bot.workspace.mirror import Mirror
 from bot.workspace.workspace import SandboxLimits
@@ -220,6 +221,18 @@ def sandbox_limits_of(keys: "Configuration") -> SandboxLimits:
     """Give what a configuration lets one sandbox use."""
     sandbox = keys.sandbox
     return SandboxLimits(sandbox.memory_mb, sandbox.minutes * 60, mounts=tuple(sandbox.mounts))
+
+
+def host_of(settings: Settings) -> str:
+    """Return the name of the GitHub server."""
+    return urlsplit(settings.github.server_url).hostname or "github.com"
+
+
+def committer_of(settings: Settings, bot: Actor | None = None) -> Committer:
+    """Return who commits: the bot's account on GitHub, so that commits are attributed to it, or nobody's."""
+    if bot is None:
+        return Committer(key=settings.signing_key)
+    return Committer(bot.login, bot.noreply(host_of(settings)), settings.signing_key)
 
 
 def policy_of(keys: "Configuration", bot: int) -> Policy:

@@ -35,6 +35,13 @@ class Actor:
     login: str
     kind: ActorKind = ActorKind.USER
 
+    def noreply(self, host: str) -> str:
+        """Return the address by which a GitHub server attributes commits to this account, without its real one.
+
+        https://docs.github.com/en/account-and-profile/reference/email-addresses-reference
+        """
+        return f"{self.id}+{self.login}@users.noreply.{host}"
+
     def among(self, people: Collection[str | int]) -> bool:
         """Tell whether a configuration names this account: by its numeric id, or by its login in any case.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict
 from bot.core.codepoints import shown
 from bot.core.comment import NAMED, REASONS, Row, cell, code, contract, crew, fenced, folded, table
@@ -30,12 +31,9 @@ def commit_message(title: str, plan: PlanDocument, summary: str) -> str:
     return f"{short(title, _SUBJECT_ROOM)}\n\n{summary.strip()}\n\nPlangate-Plan: {plan.digest}\n"
 
 
-def co_author(number: int, login: str) -> str:
-    """Name a GitHub account as a commit's co-author, by the address that hides the real one.
-
-    https://docs.github.com/en/account-and-profile/reference/email-addresses-reference
-    """
-    return f"{login} <{number}+{login}@users.noreply.github.com>"
+def co_author(actor: Actor, host: str) -> str:
+    """Name an account of a GitHub server as a commit's co-author, by the address that hides the real one."""
+    return f"{actor.login} <{actor.noreply(host)}>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,15 @@ async def installation(app: Door, address: Address) -> int:
     return int((await app.get(f"{address.path}/installation"))["id"])
 
 
+async def wants_signatures(door: Door, address: Address, branch: str) -> bool:
+    """Return whether rules want the commits of a branch signed; it need not exist.
+
+    https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
+    """
+    rules = door.pages(f"{address.path}/rules/branches/{quote(branch, safe='')}")
+    return "required_signatures" in [str(rule["type"]) async for rule in rules]
+
+
 async def token_bot(door: Door) -> Actor:
     """Give the account of a token: a person's kind, or that of an Actions job, which may not ask for /user.
 

@@ -131,7 +131,7 @@ def _order(desk: Desk, record: Record) -> CommitOrder:
         branch_name(desk, record),
         message,
         record.last(Move.REQUESTED).at.replace(microsecond=0),  # the same when the work is taken up again after a push
-        pull_text.co_author(asked_by.id, asked_by.login) if desk.pulls is not None else "",
+        pull_text.co_author(asked_by, desk.place.host) if desk.pulls is not None else "",
         expected,
         executed.body.get("tree", ""),
         leftovers(record),

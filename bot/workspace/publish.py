@@ -4,11 +4,10 @@ Rules
 - It works in a fresh clone and never runs git in the checkout; a person's work tree, index and HEAD stay untouched.
 - Nothing outside of the approved plan's scope is committed, and no secret (X3); of an amendment exactly its own tree.
 - Where the work was verified, exactly the tree that was verified is committed (G3a).
-- Author, date, branch and message are the harness's.
+- Author, date, branch and message are the harness's (commit.py).
 - It pushes, by one compare-and-swap: what was looked through and hashed here is, bit for bit, what lands. A commit that
   the server is asked to make could only be compared once it stands on the branch, and cannot hold every file mode.
 - The same order gives the same commit; a branch that holds something else is a Conflict, never overwritten.
-- GitPython is used here alone, in a clone of this program's making, without an argument that others shape.
 """
 
 import asyncio
@@ -19,7 +18,6 @@ import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC
 from pathlib import Path
 from typing import Final
 
@@ -30,14 +28,13 @@ from bot.core.plan import Contract, PlanDocument
 from bot.ports import Announce, Checkout, CommitOrder, Published
 from bot.workspace import litter, run
 from bot.workspace.checkout import start_repository
+from bot.workspace.commit import Committer, commit_tree
 from bot.workspace.export import Export, printable
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.remote import refusal
 from bot.workspace.screening import Change, Screen, changes_of
 from bot.workspace.tree import UntrustedTree
-
-AUTHOR: Final = ("Plangate", "plangate@users.noreply.github.com")
 
 KEPT_LIMIT: Final = 32 << 20
 """Bytes of work that are kept in a thread's ref, which only ever grows."""
@@ -56,13 +53,21 @@ _OVERTAKEN = ("stale info", "fetch first", "non-fast-forward", "but expected", "
 
 
 @dataclass(frozen=True, slots=True)
+class Publishing:
+    """What is set for everything that is published."""
+
+    screen: Screen = field(default_factory=Screen)
+    committer: Committer = Committer()
+
+
+@dataclass(frozen=True, slots=True)
 class Publisher:
     """Publishes to the repository that a mirror is of."""
 
     folder: Path
     """Where fresh clones are made; each is removed afterwards."""
     mirror: Mirror
-    screen: Screen = field(default_factory=Screen)
+    rules: Publishing = field(default_factory=Publishing)
 
     async def publish(
         self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder, *, before: Announce | None = None
@@ -76,8 +81,8 @@ class Publisher:
         async with self.place() as place:
             clone = place / "clone"
             changes, tree = await self._export(clone, checkout, plan.document, order=order)
-            await self.screen.check(clone, changes, order)
-            commit = await asyncio.to_thread(_commit_tree, clone, checkout.base, tree, order)
+            await self.rules.screen.check(clone, changes, order)
+            commit = await commit_tree(clone, tree, checkout.base, order, committer=self.rules.committer)
             made = Published(order.branch, commit, tuple(sorted(change.path for change in changes)))
             if before is not None:
                 await before(made)
@@ -217,27 +222,6 @@ def _check_scope(paths: tuple[str, ...], contract: Contract, tree: str) -> None:
         raise Refused("no plan can name these files", where=", ".join(odd[:_SHOWN]), mend="leave them as they were")
     if outside:
         raise OutOfScope(outside, tree)
-
-
-def _commit_tree(clone: Path, base: CommitId, tree: str, order: CommitOrder) -> CommitId:
-    """Write the commit object; each of its parts follows from the order, so that the same order gives the same id."""
-    from git import Actor, Commit, Repo, Tree
-
-    trailer = f"\n\nCo-authored-by: {order.requester}" if order.requester else ""
-    message = "\n".join(order.message.replace("\r\n", "\n").strip().splitlines()) + trailer + "\n"
-    author, at = Actor(*AUTHOR), order.at.astimezone(UTC).replace(microsecond=0)
-    with Repo(clone) as repo:
-        commit = Commit.create_from_tree(
-            repo,
-            Tree(repo, bytes.fromhex(tree)),
-            message,
-            parent_commits=[Commit(repo, bytes.fromhex(base))],
-            author=author,
-            committer=author,
-            author_date=at,
-            commit_date=at,
-        )
-        return CommitId(commit.hexsha)
 
 
 def _said(answer: run.Answer) -> str:

@@ -35,6 +35,7 @@ _REFUSALS = (
     ("error: 403", "the token may not do this", "give it contents: write on this repository"),
     ("not found", "the server shows no such repository", "check its name and what the token may read"),
     ("refusing to allow", "the token may not do this", "push these files by hand, or leave them as they were"),
+    ("verified signatures", "the repository's rules want signed commits", "sign them, as docs/settings.md says"),
     ("hook declined", "the repository's rules refuse this branch", "allow branches of this name"),
     ("push declined", "the repository's rules refuse this branch", "allow branches of this name"),
 )

@@ -16,9 +16,8 @@ from bot.workspace.checkout import Checkouts
 from bot.workspace.egress.connected import SOCKET, connected, leading
 from bot.workspace.egress.passage import Passage
 from bot.workspace.mirror import Mirror, mirrors
-from bot.workspace.publish import Publisher
+from bot.workspace.publish import Publisher, Publishing
 from bot.workspace.sandbox import Mount, Profile
-from bot.workspace.screening import Screen
 from bot.workspace.source import Source
 from bot.workspace.toolhost import SandboxedToolhost, program
 
@@ -69,7 +68,7 @@ class GitWorkspace:
         source: Source,
         data: Path,
         limits: SandboxLimits | None = None,
-        screen: Screen | None = None,
+        publishing: Publishing | None = None,
         *,
         passage: Passage | None = None,
     ) -> "GitWorkspace":
@@ -79,7 +78,7 @@ class GitWorkspace:
         mirror = Mirror.of(source, mirrors(folder))
         shown_as = sandbox.shown_path(source.folder, (str(mirror.path), *bounds.mounts))
         checkouts = Checkouts(folder / "checkouts", mirror, shown_as, source.unsafe)
-        publisher = Publisher(folder / "publishing", mirror, screen or Screen())
+        publisher = Publisher(folder / "publishing", mirror, publishing or Publishing())
         return cls(source, mirror, checkouts, publisher, bounds, passage or Passage())
 
     async def checkout(

@@ -167,6 +167,36 @@ async def test_a_persons_own_account(github: SimulatedGitHub) -> None:
     assert "never hears" in found[0].cure
 
 
+def signing(github: SimulatedGitHub, key: Path | None = None, **credentials: str) -> Settings:
+    """The settings of an account or App that serves a repository whose rules want signed commits."""
+    github.world.change_repository(HOME, signed=True)
+    given = GitHubSettings(github.api_url, github.graphql_url, github.server_url, webhook_secret=Secret("h00k"))
+    known = {name: Secret(text) if name != "app_id" else text for name, text in credentials.items()}
+    return Settings(github=replace(given, **known), signing_key=key)  # type: ignore[arg-type]  # by name
+
+
+@pytest.mark.req("G3")
+async def test_rules_that_want_signed_commits(github: SimulatedGitHub, tmp_path: Path) -> None:
+    """An account needs a signing key and is told so; with one that is what signs."""
+    github.world.set_role(HOME, "acme-bot", "write")
+    token = credentials.personal_token(github.world, "acme-bot").value
+    (told,) = (each for each in await check_github(signing(github, token=token)) if each.cure)
+    assert told.what == "GitHub: acme/pocket wants signed commits"
+    assert "PLANGATE_SIGNING_KEY_PATH" in told.cure
+    found = await check_github(signing(github, tmp_path / "key", token=token))
+    assert [each.what for each in found if "signed" in each.what] == [f"{told.what}: they are signed"]
+
+
+@pytest.mark.req("G3")
+async def test_an_app_cannot_sign(github: SimulatedGitHub, tmp_path: Path) -> None:
+    """GitHub takes no signing key of an App: the cure is another one."""
+    credentials.install(github.world, github.app, "acme")
+    app = {"app_id": str(github.app.id), "private_key": github.app.pem}
+    (told,) = (each for each in await check_github(signing(github, tmp_path / "key", **app)) if each.cure)
+    assert told.what == "GitHub: acme/pocket wants signed commits, and an App has no signing key"
+    assert "let the App bypass its ruleset" in told.cure
+
+
 async def test_credentials_that_github_does_not_take(github: SimulatedGitHub) -> None:
     """A wrong token and a text that is no key are told as what they are."""
     with pytest.raises(Refused, match="refused the token"):

@@ -1,12 +1,14 @@
 """The ways to GitHub of one process: what they leave behind."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bot.compose.connections import Connections
 from bot.compose.github import GitHubHost
+from bot.compose.parts import committer_of
 from bot.config import GitHubSettings, Secret, Settings
 from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadNumber
@@ -16,6 +18,7 @@ from bot.testing.github.credentials import job_token
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
+from bot.workspace.commit import Committer
 from tests.stories.github.clocks import QuickClock
 from tests.stories.github.ground import HOME, settings, settle
 
@@ -81,3 +84,24 @@ async def test_a_token_that_reaches_nothing_is_told(tmp_path: Path) -> None:
         async with GitHubHost(Settings(data_dir=tmp_path, github=reached, api_key=Secret("x")), clock=clock) as host:
             with pytest.raises(Refused):
                 await host.open_threads()
+
+
+@pytest.mark.req("G3")
+async def test_whose_commits_are(tmp_path: Path) -> None:
+    """An App's and a job's are attributed to their accounts, by the server's own addresses of them."""
+    clock = QuickClock()
+    with SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
+        settle(github.world, github)
+        app, own = settings(github, "", tmp_path / "data"), GitHubSettings().server_url
+        public, inside = (
+            replace(app, github=replace(app.github, server_url=url)) for url in (own, "https://ghe.example.org:8443")
+        )
+        ways = Connections(app, clock)
+        bot = await ways.bot((await ways.reach(*await ways.find(Address(*HOME.split("/"))))).door)
+        assert committer_of(public, bot) == Committer(bot.login, f"{bot.id}+plangate[bot]@users.noreply.github.com")
+        assert committer_of(inside, bot).address == f"{bot.id}+plangate[bot]@users.noreply.ghe.example.org"
+        token = Secret(job_token(github.world, github.world.repository(HOME)).value)
+        job = replace(public, github=replace(public.github, app_id="", token=token))
+        ways = Connections(job, clock)
+        bot = await ways.bot(ways.poller(None))
+        assert committer_of(job, bot).address == "41898282+github-actions[bot]@users.noreply.github.com"

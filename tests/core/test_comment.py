@@ -373,7 +373,7 @@ def test_what_holds_a_plan_up() -> None:
         f"Plan 3 ({PLAN.short_digest}) waits: I cannot work here: x is wrong. Mend it, and the approval counts."
     )
     assert refused("x is wrong") == "I cannot work here: x is wrong. Mend it and ask again."
-    assert co_author(7, "ana") == "ana <7+ana@users.noreply.github.com>"
+    assert co_author(Actor(7, "ana"), "ghe.example.org") == "ana <7+ana@users.noreply.ghe.example.org>"
 
 
 @pytest.mark.parametrize(("per_day", "times"), ((1, "once"), (20, "20 times")))

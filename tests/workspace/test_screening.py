@@ -7,6 +7,7 @@ import pytest
 
 from bot.core.errors import SecretAdded
 from bot.core.secrets.redaction import Redactor
+from bot.workspace.publish import Publishing
 from bot.workspace.repository import LocalRepository
 from bot.workspace.screening import AT_ONCE, Screen
 from bot.workspace.workspace import GitWorkspace
@@ -20,7 +21,9 @@ SCREEN = Screen(Redactor(((KEY, "model key"),)), examples=("tests/data/**",))
 @pytest.fixture
 async def workspace(repository: Repository, tmp_path: Path) -> GitWorkspace:
     """A workspace whose publisher knows one key."""
-    return GitWorkspace.on(await LocalRepository.open(repository.path), tmp_path / "screened", screen=SCREEN)
+    return GitWorkspace.on(
+        await LocalRepository.open(repository.path), tmp_path / "screened", publishing=Publishing(SCREEN)
+    )
 
 
 async def stopped(workspace: GitWorkspace, repository: Repository, work: Work) -> SecretAdded:

@@ -102,6 +102,8 @@ class Repository:
     push_protection: bool = False
     """Whether pushes are searched for secrets."""
     """Branches that only admins may push to."""
+    signed: bool = False
+    """Whether a ruleset wants signed commits on every branch; whose signature it is, pushes are not asked."""
     former: str = ""
     """The "owner/name" that it had before it was renamed: GraphQL follows it, git is redirected."""
 

@@ -36,6 +36,12 @@ while read -r old new ref; do
       exit 1
     fi
   fi
+  for commit in $(test -n "$SIGNED" && git rev-list "$new" --not --all); do
+    git cat-file commit "$commit" | sed '/^$/q' | grep -q '^gpgsig ' && continue
+    printf '%s\\n' "error: GH013: Repository rule violations found for $ref." '' >&2
+    printf '%s\\n' '- Commits must have verified signatures.' '  Found 1 violation:' '' "  $commit" >&2
+    exit 1
+  done
   test -z "$NO_WORKFLOWS" && continue
   file=$(git log --format= --name-only "$new" --not --all -- .github/workflows | head -n 1)
   test -z "$file" && continue
@@ -147,6 +153,7 @@ def _environment(world: World, caller: Caller, repository: Repository, path: str
         "PROTECTED": "" if admin else " ".join(f"refs/heads/{name}" for name in sorted(repository.protected)),
         "PUSH_PROTECTION": PUSH_PROTECTION if repository.push_protection else "",
         "SECRETS": SECRETS,
+        "SIGNED": "yes" if repository.signed else "",
         "NO_WORKFLOWS": "" if free else "a GitHub App" if limited else "a Personal Access Token",
         "MISSING": "`workflows` permission" if limited else "`workflow` scope",
     }

@@ -98,6 +98,14 @@ def test_a_push_is_searched_for_secrets(ground: Ground, tmp_path: Path) -> None:
     assert git(work, "push", "origin", "HEAD:refs/heads/topic").returncode == 0
 
 
+def test_a_rule_that_wants_signatures(ground: Ground, tmp_path: Path) -> None:
+    """GH013, as GitHub says it, for a commit that has none."""
+    ground.github.world.change_repository(NAME, signed=True)
+    said = pushed(cloned(ground, tmp_path, ground.token), "one.txt", "refs/heads/topic").stderr
+    assert "GH013: Repository rule violations found for refs/heads/topic." in said
+    assert "- Commits must have verified signatures." in said
+
+
 def test_a_token_without_contents_reads_nothing(ground: Ground, tmp_path: Path) -> None:
     """The permission is needed for a clone as well."""
     token = installation_token(ground.github.world, ground.installation, permissions={"issues": "write"}).value

@@ -137,6 +137,14 @@ def code(tour: Tour) -> None:
     tour.go("GET", f"{HOME}/commits/{{ref}}/check-runs", ref="topic")
 
 
+def rules(tour: Tour) -> None:
+    world = tour.ground.github.world
+    assert tour.go("GET", f"{HOME}/rules/branches/{{branch}}", branch="topic") == []
+    world.change_repository(NAME, signed=True)
+    assert len(tour.go("GET", f"{HOME}/rules/branches/{{branch}}", branch="not/there")) == 1
+    world.change_repository(NAME, signed=False)
+
+
 def actions(tour: Tour) -> None:
     world = tour.ground.github.world
     run = world.start_run(NAME, "schedule")
@@ -178,7 +186,7 @@ def pulls(tour: Tour) -> None:
 def test_every_answer_has_githubs_shape(ground: Ground) -> None:
     """A walk through all endpoints: nothing that GitHub's description has anything against, and no row left out."""
     tour = Tour(ground)
-    for part in (accounts, hooks, threads, code, actions, pulls):
+    for part in (accounts, hooks, threads, code, rules, actions, pulls):
         part(tour)
     # There, and there alone, the description wants an account to be a user and an enterprise at once.
     assert [error for error in tour.errors if not error.startswith("GET /app/installations: 0/account:")] == []

@@ -70,12 +70,23 @@ def is_collaborator(call: Call) -> Answer:
     return Answer(status=204)
 
 
+def branch_rules(call: Call) -> Answer:
+    """List the rules that apply to a branch, whether it is there or not.
+
+    https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
+    """
+    home = call.repository
+    ruleset = {"ruleset_source_type": "Repository", "ruleset_source": home.full_name, "ruleset_id": home.id}
+    return Answer([{"type": "required_signatures", **ruleset}] if home.signed else [])
+
+
 def _collaborator(call: Call, user: int, role: Role) -> Json:
     return {**call.site.user(user), "permissions": rights_of(role), "role_name": role.value}
 
 
 ENDPOINTS = (
     Endpoint("GET", REPOSITORY, get_repository),
+    Endpoint("GET", f"{REPOSITORY}/rules/branches/{{branch:path}}", branch_rules),
     Endpoint("GET", "/repositories/{repository_id:int}", repository_by_id),
     Endpoint("GET", "/user/repos", own_repositories, by="person"),
     Endpoint("GET", f"{REPOSITORY}/collaborators", collaborators, role=Role.WRITE, by="token"),

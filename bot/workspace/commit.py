@@ -1,0 +1,96 @@
+"""Writes the commit that is published, and signs it where the operator has a key for that.
+
+Rules
+- Every part follows from the order and the committer, so that the same order gives the same commit (E3). That is why
+  only keys are taken whose signatures are always the same: Ed25519 and RSA.
+- GitPython is used here alone, in a clone of this program's making, without an argument that others shape.
+- A signature is the one that git itself makes with ``gpg.format=ssh`` (git-config(1)): ``ssh-keygen -Y sign`` over the
+  commit, in the namespace ``git``. ssh-keygen alone reads the key, beside the trusted clone; no sandbox is shown it.
+"""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
+from typing import Final
+
+from bot.core.errors import Misconfigured
+from bot.core.names import CommitId
+from bot.ports import CommitOrder
+from bot.workspace import run
+
+KEY_VARIABLE: Final = "PLANGATE_SIGNING_KEY_PATH"
+_DETERMINISTIC: Final = (b"ssh-ed25519 ", b"ssh-rsa ")
+_NO_PASSPHRASE: Final = ("-P", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """Author and committer of what is published, and the SSH key that signs it; None for no signature."""
+
+    name: str = "Plangate"
+    address: str = "plangate@users.noreply.github.com"
+    key: Path | None = None
+
+
+async def commit_tree(clone: Path, tree: str, base: CommitId, order: CommitOrder, *, committer: Committer) -> CommitId:
+    """Write the commit of a tree into a trusted clone; raises Misconfigured where it cannot be signed."""
+    commit = await asyncio.to_thread(_unsigned, clone, tree, base, order, committer=committer)
+    return commit if committer.key is None else await _signed(clone, commit, committer.key)
+
+
+async def check_key(key: Path) -> None:
+    """Raise Misconfigured for a key that cannot sign: unreadable, with a passphrase, or of another kind."""
+    public = await _keygen("-y", *_NO_PASSPHRASE, "-f", str(key))
+    if not public.startswith(_DETERMINISTIC):
+        kind = public.split(b" ")[0].decode(errors="replace")[:40]
+        raise Misconfigured(f"commits cannot be signed by a key of the kind {kind}", where=KEY_VARIABLE, mend=_MEND)
+
+
+_MEND: Final = "name a private key that `ssh-keygen -t ed25519 -N ''` made, readable by this user alone"
+
+
+def _unsigned(clone: Path, tree: str, base: CommitId, order: CommitOrder, *, committer: Committer) -> CommitId:
+    from git import Actor, Commit, Repo, Tree
+
+    trailer = f"\n\nCo-authored-by: {order.requester}" if order.requester else ""
+    message = "\n".join(order.message.replace("\r\n", "\n").strip().splitlines()) + trailer + "\n"
+    author, at = Actor(committer.name, committer.address), order.at.astimezone(UTC).replace(microsecond=0)
+    with Repo(clone) as repo:
+        commit = Commit.create_from_tree(
+            repo,
+            Tree(repo, bytes.fromhex(tree)),
+            message,
+            parent_commits=[Commit(repo, bytes.fromhex(base))],
+            author=author,
+            committer=author,
+            author_date=at,
+            commit_date=at,
+        )
+        return CommitId(commit.hexsha)
+
+
+async def _signed(clone: Path, commit: CommitId, key: Path) -> CommitId:
+    """Write a commit once more with a signature over it, at the end of its headers (git-commit-tree, gpgsig)."""
+    await check_key(key)
+    content = (await run.git(clone, "cat-file", "commit", commit)).out
+    signature = await _keygen("-Y", "sign", "-n", "git", "-f", str(key), stdin=content)
+    headers, _, message = content.partition(b"\n\n")
+    signed = b"%b\ngpgsig %b\n\n%b" % (headers, signature.strip().replace(b"\n", b"\n "), message)
+    written = await run.git(clone, "hash-object", "-t", "commit", "-w", "--stdin", stdin=signed)
+    return CommitId(written.out.decode().strip())
+
+
+async def _keygen(*arguments: str, stdin: bytes = b"") -> bytes:
+    """Run ssh-keygen, which asks nobody for a passphrase; raises Misconfigured with what it says."""
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LANG": "C.UTF-8"}
+    try:
+        answer = await run.execute(["ssh-keygen", *arguments], Path("/"), environment=environment, stdin=stdin)
+    except FileNotFoundError:
+        mend = "install it: apt-get install openssh-client"
+        raise Misconfigured("ssh-keygen is missing: commits cannot be signed", where=KEY_VARIABLE, mend=mend) from None
+    if answer.code != 0:
+        said = " ".join(answer.error.split())[-300:]
+        raise Misconfigured(f"commits cannot be signed: {said}", where=KEY_VARIABLE, mend=_MEND)
+    return answer.out
