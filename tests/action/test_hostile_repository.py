@@ -23,6 +23,8 @@ jobs:
           for name in PYTHONPATH PYTHONHOME PYTHONUSERBASE; do echo "$name=$EVIL" >> "$GITHUB_ENV"; done
           echo "PYTHONSTARTUP=$EVIL/sitecustomize.py" >> "$GITHUB_ENV"
           echo "BASH_ENV=$EVIL/evil.sh" >> "$GITHUB_ENV"
+          echo "LD_AUDIT=$EVIL/evil.so" >> "$GITHUB_ENV"
+          echo "LD_LIBRARY_PATH=$EVIL/lib" >> "$GITHUB_ENV"
           echo "GIT_CONFIG_GLOBAL=$EVIL/gitconfig" >> "$GITHUB_ENV"
           echo "UV_CONFIG_FILE=$EVIL/uv.toml" >> "$GITHUB_ENV"
       - uses: plangate/plangate@v1
@@ -51,6 +53,8 @@ def marks(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(mark)
     (repository / "evil.sh").write_text(f"touch {marks}/bash\n")
+    (repository / "lib").mkdir()
+    (repository / "lib" / "libc.so.6").write_text("whoever loads this does not start")
     (repository / "gitconfig").write_text(f"[core]\n\tfsmonitor = touch {marks}/git\n")
     (repository / "uv.toml").write_text('index-url = "http://127.0.0.1:9/evil"\n')
     (repository / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "sitecustomize"\n')

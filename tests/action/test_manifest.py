@@ -1,5 +1,6 @@
 """action.yml and the workflows: what the vendor's schemas and the auditor say, and that inputs and program agree."""
 
+import os
 import re
 import subprocess
 import sys
@@ -74,6 +75,20 @@ def test_the_program_starts_isolated() -> None:
     assert script[0] == 'unset "${!PYTHON@}" "${!GIT_@}"'
     assert script[-2] == 'cd "$PLANGATE_HOME"'
     assert script[-1].startswith('exec "$PLANGATE_HOME/venv/bin/python" -I "$PLANGATE_HOME/venv/bin/plangate"')
+
+
+@pytest.mark.req("PR4")
+@pytest.mark.parametrize("step", (0, 1), ids=("set up", "work"))
+def test_no_earlier_step_chooses_libraries(step: int, tmp_path: Path) -> None:
+    """What a step wrote to GITHUB_ENV makes neither the shell nor what it starts load anything of theirs."""
+    for name in ("libc.so.6", "evil.so", "evil.sh"):
+        (tmp_path / name).write_text("exit 9")
+    theirs = {"LD_PRELOAD": "evil.so", "LD_AUDIT": "evil.so", "BASH_ENV": "evil.sh", "LD_LIBRARY_PATH": ""}
+    hostile = {name: f"{tmp_path}/{value}" for name, value in theirs.items()}
+    environment = {"PATH": os.environ["PATH"], **hostile, **loaded(ACTION)["runs"]["steps"][step]["env"]}
+    command = ["bash", "-c", "env true"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("path", (CONSUMER, OWN), ids=["consumer", "own"])
