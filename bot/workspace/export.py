@@ -19,6 +19,8 @@ from bot.workspace.tree import ENTRY_LIMIT, TREE_LIMIT, Content, Kind, Listed, U
 _RULES = frozenset({".gitignore", ".gitattributes"})
 _SHOWN = 20
 EXPORT_SECONDS = 300.0
+LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
+"""How a pointer begins: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md"""
 GONE = "gone"
 """What leftovers say of a file that set-up commands removed."""
 
@@ -43,6 +45,8 @@ class Export:
     _changed: list[str] = field(default_factory=list)
     _links: dict[str, str] = field(default_factory=dict)
     _faults: dict[str, str] = field(default_factory=dict)
+    _pointers: dict[str, str] = field(default_factory=dict)
+    """Changed paths that hold a pointer of Git LFS -> its blob id."""
     _large: dict[str, Content] = field(default_factory=dict)
     _bytes: int = 0
     _entries: int = 0
@@ -65,9 +69,29 @@ class Export:
             level = await self._level(level)
         await self._weigh()
         self._judge()
+        await self._refuse_lfs()
         # What is gone goes first: a folder may stand where a file was.
         await self._update(self._deleted(), "--force-remove")
         await self._update(self._changed, "--add", "--replace")
+        await self._refuse_lfs()
+
+    async def _refuse_lfs(self) -> None:
+        """Raise Refused for changed files that the index's attributes give to Git LFS: they would be plain blobs.
+
+        A pointer that the base holds has its object on the server; it may be moved.
+        """
+        held = {oid for _, oid in self.base.values()} if self._pointers else set()
+        paths = [path for path in self._changed if path not in self._links and self._pointers.get(path) not in held]
+        stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        out = (await run.git(self.clone, "check-attr", "--cached", "-z", "--stdin", "filter", stdin=stdin)).out
+        fields = os.fsdecode(out).split("\0")
+        stored = [printable(path) for path, value in zip(fields[::3], fields[2::3], strict=False) if value == "lfs"]
+        if stored:
+            raise Refused(
+                "these files are kept by Git LFS, to which nothing is uploaded from here",
+                where=", ".join(sorted(stored)[:_SHOWN]),
+                mend="leave them as they were, and change them by hand",
+            )
 
     async def _update(self, paths: list[str], *options: str) -> None:
         """Bring some paths of the clone's index up to its work tree."""
@@ -163,6 +187,8 @@ class Export:
         if self.base.get(path) == (content.kind, content.oid):
             return
         self._changed.append(path)
+        if content.data.startswith(LFS_POINTER):
+            self._pointers[path] = content.oid
         self._bytes += len(content.data)
         if self._bytes > TREE_LIMIT:
             raise Refused("the work is larger than 1 GB", mend="add what is built to .gitignore")
