@@ -78,6 +78,10 @@ async def test_approved(story: Story, way: str) -> None:
     assert pull.pull is not None
     assert pull.pull.head_ref == branch
     assert "total >= FREE_FROM" in story.file(branch)
+    people = story.world.bare(story.world.repository(HOME)).text("log", "-1", "--format=%ae %ce%n%(trailers)", branch)
+    address, will = f"{story.bot}+plangate[bot]@users.noreply.127.0.0.1", story.world.user("will")
+    assert people.split("\n")[0] == f"{address} {address}"
+    assert f"Co-authored-by: will <{will.id}+will@users.noreply.127.0.0.1>" in people
     assert "Asked by `will`. Approved by `maya` as plan 1 (" in pull.text.body
     assert " UTC. Model: `claude-opus-5-5`. Cost: $" in pull.text.body
     assert pull.text.body.rstrip().endswith("Closes #1")
