@@ -76,6 +76,7 @@ def threads(tour: Tour) -> None:
     issue, comment = f"{HOME}/issues/{{issue_number}}", f"{HOME}/issues/comments/{{comment_id}}"
     tour.go("POST", f"{HOME}/labels", {"name": "plangate"})
     tour.go("GET", f"{HOME}/labels")
+    tour.go("GET", f"{HOME}/labels/{{name}}", name="plangate")
     tour.go("POST", f"{HOME}/issues", {"title": "Broken", "body": "Please", "labels": ["bug"], "assignees": ["alice"]})
     at: dict[str, Any] = {"issue_number": 1}
     tour.go("GET", f"{HOME}/issues", query="?state=all&labels=bug&since=2020-01-01T00:00:00Z")
