@@ -60,6 +60,7 @@ ORDINARY: Final = {
     "quote": "> > > a\n",
     "numbers": "[[1,2],[3,4]],\n",
     "links": "[a](b) ",
+    "links that never end": "![](",
     "log": "[INFO] 12:00 [main] started\n",
     "code": "`a` ``b`` < c && d > e\n",
     "HTML": "<p align='center'><b>a</b><br></p>\n",

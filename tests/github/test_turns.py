@@ -77,7 +77,7 @@ async def test_marks_that_cannot_be_seen_do_not_stop_the_rest() -> None:
 
 async def test_a_text_that_takes_long_holds_up_nothing_else() -> None:
     """While Markdown of a stranger's making is read, whatever else the process does goes on."""
-    said = Said("comment-1", Actor(3, "tom"), "[" * 8_000 + " @plangate", AT)
+    said = Said("comment-1", Actor(3, "tom"), "a\n" * 16_000 + "@plangate", AT)
     looks = 0
 
     async def look() -> None:

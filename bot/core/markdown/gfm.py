@@ -27,7 +27,7 @@ _STEPS_OF_A_PARAGRAPH: Final = 4
 """Of a heading or a table's cell as well."""
 _DEPTH: Final = 100
 """Containers, and brackets, within each other."""
-_UNBALANCED: Final = re.compile(r"(?:\\[^\x00-\x20]|[^\x00-\x20\x7f])+")
+_ENDING: Final = re.compile(r"\\[!-/:-@\[-`{-~]|[()\x00-\x20\x7f]")
 _ONE_COLUMN: Final = re.compile(r"(?=.*[|:])\|?\s*:?-+:?\s*\|?")
 _PARENTHESES: Final = 32
 _ANY_BLOCK: Final[RuleOptionsType] = {"alt": ["paragraph", "reference", "blockquote", "list"]}
@@ -90,13 +90,19 @@ class _Destination:
 
 def _destination(text: str, start: int, end: int) -> _Destination:
     """Read where a link leads: as GitHub does, also with more opening parentheses than closing ones."""
-    known = parseLinkDestination(text, start, end)
-    if known.ok or text.startswith("<", start):
+    if text.startswith("<", start):
+        known = parseLinkDestination(text, start, end)
         return _Destination(known.ok, known.pos, known.str)
-    found = _UNBALANCED.match(text, start, end)
-    if found is None or found.group().count("(") > _PARENTHESES:
-        return _Destination()
-    return _Destination(ok=True, pos=found.end(), str=unescapeAll(found.group()))
+    depth = 0
+    for found in _ENDING.finditer(text, start, end):
+        sign = found.group()
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if depth > _PARENTHESES:
+            return _Destination()
+        if depth < 0 or sign.isspace() or not sign.isprintable():
+            end = found.start()
+            break
+    return _Destination(ok=end > start, pos=end, str=unescapeAll(text[start:end]))
 
 
 class _Helpers:
