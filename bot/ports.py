@@ -13,7 +13,7 @@ from bot.core.names import CommitId, RepositoryId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, Page, Reached
 from bot.core.plan import PlanDocument
 from bot.core.pull import PullOrder, PullRequest
-from bot.core.question import Asking, Look
+from bot.core.question import Asking, Look, Who
 from bot.core.transcript import Json, Line
 from bot.core.turn import Sign, Turn
 
@@ -298,11 +298,21 @@ class Dialogue(Protocol):
     failed raises Transient; it never counts as absent.
     """
 
-    async def turns(self, seen: Collection[str], heard_to: datetime | None = None) -> Sequence[Turn]:
-        """List the turns whose keys were not seen, oldest first, back to a time to which all were (None: all turns)."""
+    async def turns(
+        self, seen: Collection[str], heard_to: datetime | None = None, *, may_act: Callable[[Turn], bool]
+    ) -> Sequence[Turn]:
+        """List the turns whose keys were not seen, oldest first, back to a time to which all were (None: as far back as
+        is read at once).
+
+        `may_act` is asked about each turn before its text is read, with the role that was looked up. The text of a turn
+        stays empty where the role is not known or does not let its author act.
+        """
 
     async def context(self) -> str:
-        """Give what was said on the thread as quoted, attributed, untrusted text; "" where there is nothing."""
+        """Return what was said on the thread as quoted, attributed, untrusted text; "" where there is nothing.
+
+        What does not fit is left out unread. Reading it takes time: ask once for a session.
+        """
 
     async def hidden(self, turn: Turn) -> Sequence[str]:
         """Give the fragments that the quoted thread was rid of because nobody sees them, but for the turn's own."""
@@ -363,8 +373,11 @@ class Dialogue(Protocol):
     async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:
         """Show what a session asks, and say where it is shown; `who` names those whose answer counts."""
 
-    async def answers(self, asking: Asking, shown: str, *, who: str) -> Look:
-        """Take one live look at everything that can be an answer; a failed one is incomplete."""
+    async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Who], bool]) -> Look:
+        """Take one live look at everything that can be an answer; a failed one is incomplete.
+
+        `may` is asked about each person before their words are read: those of whom it does not hold are left out.
+        """
 
     async def unsettled(self, text: str, ask: int) -> None:
         """Say once why what looks like an answer is none; an edit where that was said before."""

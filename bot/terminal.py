@@ -6,7 +6,7 @@ Nothing that comes from the model or the repository reaches the terminal with si
 
 import signal
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TextIO
@@ -59,7 +59,13 @@ class Terminal:
     def __post_init__(self) -> None:
         self.started = self.clock.now()
 
-    async def turns(self, seen: Collection[str], heard_to: datetime | None = None) -> Sequence[Turn]:  # noqa: ARG002 - the port's
+    async def turns(
+        self,
+        seen: Collection[str],
+        heard_to: datetime | None = None,  # noqa: ARG002 - the port's
+        *,
+        may_act: Callable[[Turn], bool],  # noqa: ARG002
+    ) -> Sequence[Turn]:
         """Give the one turn that the command line carries, unless it was taken in before."""
         return [] if TERMINAL in seen else [Turn(TERMINAL, PERSON, self.prompt, self.started)]
 
@@ -142,7 +148,14 @@ class Terminal:
         """The question is printed where it is answered."""
         return Proposed(f"{TERMINAL}-{ask}")
 
-    async def answers(self, asking: Asking, shown: str, *, who: str) -> Look:  # noqa: ARG002 - the port's
+    async def answers(
+        self,
+        asking: Asking,
+        shown: str,  # noqa: ARG002 - the port's
+        *,
+        who: str,  # noqa: ARG002
+        may: Callable[[Who], bool],  # noqa: ARG002
+    ) -> Look:
         """Put the questions to the person, one after the other; without a terminal nobody answers."""
         if not self.attended:
             return Look()

@@ -99,9 +99,9 @@ async def test_the_word_is_bound_to_the_plan_that_was_shown() -> None:
 async def test_the_command_line_is_one_turn() -> None:
     """The prompt is taken in once, however often the program is started."""
     there = terminal()
-    (turn,) = await there.turns(frozenset())
+    (turn,) = await there.turns(frozenset(), may_act=lambda _: True)
     assert (turn.key, turn.text) == (TERMINAL, "Fix it.")
-    assert list(await there.turns(frozenset({TERMINAL}))) == []
+    assert list(await there.turns(frozenset({TERMINAL}), may_act=lambda _: True)) == []
 
 
 ESCAPES = "\x1b[2J\x1b[8mhidden\x9b1A\r\x08\u202eback"

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ from bot.github import repository
 from bot.github.dialogue import GitHubDialogue, Manners
 from bot.github.door import Door
 from bot.github.pulls import GitHubPulls
+from bot.github.readings import Readings
 from bot.ports import Clock, Place
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Desks:
-    """Makes desks; nothing that is read for one is remembered for the next, so that nothing can be stale."""
+    """Makes desks. Of what is read for one only what texts say is remembered for the next, so nothing can be stale."""
 
     settings: Settings
     clock: Clock
@@ -67,6 +68,7 @@ class Desks:
     counters: Counters
     connections: Connections
     model: "AnthropicModel"
+    readings: Readings = field(default_factory=Readings, init=False)
 
     @asynccontextmanager
     async def open(self, address: ThreadAddress) -> AsyncIterator[Desk]:
@@ -117,6 +119,7 @@ class Desks:
             signer=MarkerSigner(key_of(self.settings), facts.id),
             keys=self._manners(keys),
             base=facts.default_branch,
+            readings=self.readings,
         )
         made.told, made.members = address.told, self.connections.members(address.installation)
         return made

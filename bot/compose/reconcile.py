@@ -188,7 +188,7 @@ class _Reading:
         async for each in news.fresh(self._door, repository, since):
             number = each.thread.number
             heard = self.host.heard(repository.id, number)
-            keys = await asyncio.to_thread(each.may_speak, listener, since, heard)  # Markdown of anybody's making
+            keys = each.may_speak(listener, since, heard)
             if keys:
                 at = repository.address
                 self.tally.found += 1

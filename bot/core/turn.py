@@ -35,6 +35,8 @@ class Turn:
     """Whether the words may be somebody else's: they were edited or their title renamed, or a label points at them."""
     mark: bool = False
     """Whether nothing was said: the label was set, or the bot assigned."""
+    aside: bool = False
+    """Whether it is no turn after all: journaled, so that it is not judged again, and nothing more comes of it."""
     strangers: bool = False
     """Whether the planner reads words of people on the thread who have no rights here."""
     hands: tuple[int, ...] = ()

@@ -5,7 +5,7 @@ What could not be read makes the look incomplete, never empty (A3). Nothing is d
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -15,13 +15,14 @@ from bot.core import marker
 from bot.core.actor import Actor
 from bot.core.command import Command, Mistaken, parse
 from bot.core.errors import PlangateError
-from bot.core.markdown.visible import command_lines, mentions, visible, without_mention
+from bot.core.markdown.visible import without_mention
 from bot.core.names import ThreadNumber
 from bot.core.question import Edit, Look, Who, Words
 from bot.github.door import Json
 from bot.github.edits import EDITS, versions
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
+from bot.github.readings import Readings
 from bot.github.threads import COMMENTS, Said, Threads, is_closed, older, read_comments
 from bot.github.turns import Listener
 
@@ -55,6 +56,9 @@ class Seeker:
     listener: Listener
     roles: Roles
     """The roles of this one look."""
+    readings: Readings
+    may: Callable[[Who], bool]
+    """Whose words can be the answer: nobody else's are read."""
 
     async def look(self, number: ThreadNumber, shown: str, posted: str, boxes: int) -> Look:
         """Take one look at the question that was posted with this text; never raises what GitHub does."""
@@ -73,11 +77,13 @@ class Seeker:
         node = data["node"]
         if not node or actor(node["author"]).id != self.listener.bot.id:
             return Look(open=not is_closed(subject), gone=True, ticked=None)
-        spoken = await self._spoken(number, subject["comments"], time(node["createdAt"]))
+        newer = await self._newer(number, subject["comments"], time(node["createdAt"]))
         edits = list(_edits(node, posted, boxes))
-        people = {said.actor for said in spoken} | {by for by, *_ in edits}
+        people = {said.actor for said in newer} | {by for by, *_ in edits}
         await self.roles.foresee(people)
         known = {who: Who(who, await self.roles.of(who), bool(await self.roles.listed(who))) for who in people}
+        theirs = [said for said in newer if self.may(known[said.actor])]
+        spoken = await asyncio.to_thread(lambda: [said for said in theirs if self._can_answer(said)])
         return Look(
             tuple(Edit(known[by], at, before, after) for by, at, before, after in edits),
             tuple(self._words(known[said.actor], said) for said in spoken),
@@ -86,31 +92,27 @@ class Seeker:
             complete=all(who.role is not None for who in known.values()),
         )
 
-    async def _spoken(self, number: ThreadNumber, connection: Json, posted: datetime) -> Sequence[Said]:
-        """Give what people said since the question was posted, and what can be meant as its answer."""
+    async def _newer(self, number: ThreadNumber, connection: Json, posted: datetime) -> Sequence[Said]:
+        """Return what people said since the question was posted."""
         comments, cursor = read_comments(connection), older(connection)
         while cursor and comments and comments[0].at > posted:
             earlier, cursor = await self.threads.before(number, cursor)
             comments = (*earlier, *comments)
-        newer = [said for said in comments if said.at > posted]
-        return await asyncio.to_thread(lambda: [said for said in newer if self._can_answer(said)])
+        return [said for said in comments if said.at > posted and self.listener.hears(said.actor)]
 
     def _can_answer(self, said: Said) -> bool:
         """Tell whether a comment is speech to everybody or to the bot, and no command."""
-        if not self.listener.hears(said.actor):
-            return False
-        text = self._own(said)
-        to_us = mentions(said.body, self.listener.mention)
-        commands = (parse(line, self.listener.mention) for line in command_lines(said.body))
+        text, reading = self._own(said), self.readings.read(said.body, self.listener.mention)
+        commands = (parse(line, self.listener.mention) for line in reading.lines)
         meant = any(isinstance(it, Command) or (isinstance(it, Mistaken) and it.nearest) for it in commands)
-        return bool(text) and not meant and (to_us or _TO_SOMEBODY.match(text) is None)
+        return bool(text) and not meant and (reading.speaks or _TO_SOMEBODY.match(text) is None)
 
     def _words(self, who: Who, said: Said) -> Words:
         return Words(said.key, who, said.at, self._own(said), said.edited)
 
     def _own(self, said: Said) -> str:
         """Give a comment's words as people see them, without what it quotes: that may be somebody else's."""
-        lines = visible(said.body).text.split("\n")
+        lines = self.readings.read(said.body, self.listener.mention).shown.text.split("\n")
         own = "\n".join(line for line in lines if not line.lstrip().startswith(">"))
         return without_mention(own, self.listener.mention).strip()
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -18,20 +19,22 @@ from bot.core.markdown.inert import inert
 from bot.core.marker import Key
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.plan import PlanDocument
-from bot.core.question import Asking, Look
+from bot.core.question import Asking, Look, Who
 from bot.core.question_text import question_text
 from bot.core.turn import Sign, Turn
 from bot.github.answers import Seeker
 from bot.github.comments import BOX, Comments, open_field
+from bot.github.context import Context
 from bot.github.door import Door
 from bot.github.permissions import Roles
 from bot.github.progress import Progress
 from bot.github.quota import asked_before
+from bot.github.readings import Readings
 from bot.github.replies import Replies
 from bot.github.repository import Address
 from bot.github.snapshot import Looker
-from bot.github.threads import Thread, Threads, context, hidden
-from bot.github.turns import Listener, strangers, turns
+from bot.github.threads import Thread, Threads
+from bot.github.turns import Listener, TurnReader, strangers
 from bot.ports import Proposed, Signer
 
 _log: Final = logging.getLogger(__name__)
@@ -72,6 +75,7 @@ class GitHubDialogue:
     listener: Listener
     key: Key
     base: str
+    readings: Readings
     manners: Manners = Manners()
     members: Door | None = None
     """What asks who belongs to a team; None for the same door."""
@@ -91,11 +95,20 @@ class GitHubDialogue:
 
     @classmethod
     def on(  # noqa: PLR0913 - each part has its name where they are joined
-        cls, door: Door, address: Address, thread: ThreadNumber, *, bot: Actor, signer: Signer, keys: Manners, base: str
+        cls,
+        door: Door,
+        address: Address,
+        thread: ThreadNumber,
+        *,
+        bot: Actor,
+        signer: Signer,
+        keys: Manners,
+        base: str,
+        readings: Readings,
     ) -> Self:
         """Give the dialogue of one thread, held by the bot of that account."""
         listener = Listener(bot, keys.mention, keys.bots)
-        return cls(door, address, thread, listener, Key(signer.key_id, signer.mac), base, keys)
+        return cls(door, address, thread, listener, Key(signer.key_id, signer.mac), base, readings, keys)
 
     async def subject(self) -> Subject:
         """Say what the thread is about now, once it shows what was told of; raises Missing."""
@@ -104,27 +117,32 @@ class GitHubDialogue:
             return Subject(self._read.title)
         return Subject(self._read.title, self._read.head, self._read.head_branch)
 
-    async def turns(self, seen: Collection[str], heard_to: datetime | None = None) -> Sequence[Turn]:
+    async def turns(
+        self, seen: Collection[str], heard_to: datetime | None = None, *, may_act: Callable[[Turn], bool]
+    ) -> Sequence[Turn]:
         """List the turns whose keys were not seen, oldest first, by one query and a role for each author."""
         self._read = await self._threads.back_to(await self._threads.read(self.thread), seen, heard_to)
         roles = self._roles()
-        found = await turns(self._read, seen, self.listener, roles)
-        read = found and self.manners.untrusted_context and await strangers(self._read, self.listener, roles)
-        return [replace(turn, strangers=True) for turn in found] if read else found
+        found = await TurnReader(self.listener, roles, self.readings, may_act).turns(self._read, seen)
+        if not self.manners.untrusted_context or all(turn.aside for turn in found):
+            return found
+        beside = await strangers(self._read, self.listener, roles)
+        return [replace(turn, strangers=beside and not turn.aside) for turn in found]
 
     async def context(self) -> str:
         """Quote what was said on the thread, as it was when its turns were read."""
         if not self.manners.untrusted_context:
             return ""
         self._read = self._read or await self._threads.read(self.thread)
-        return await asyncio.to_thread(context, self._read)  # Markdown of anybody's making
+        return await asyncio.to_thread(self._context(self._read).text)  # Markdown of anybody's making
 
     async def hidden(self, turn: Turn) -> Sequence[str]:
-        """Give the fragments of the quoted thread that nobody sees, but for the turn's own."""
+        """Return the fragments of the quoted thread that nobody sees, but for the turn's own."""
         if not self.manners.untrusted_context:
             return ()
         self._read = self._read or await self._threads.read(self.thread)
-        return await asyncio.to_thread(hidden, self._read, self.listener.bot, "issue" if turn.mark else turn.key)
+        quoted, own = self._context(self._read), "issue" if turn.mark else turn.key
+        return await asyncio.to_thread(partial(quoted.removed, self.listener.bot, but=own))
 
     async def closed_since(self, moment: datetime) -> bool:
         """Tell whether the thread was closed after a moment, as it was when its turns were read."""
@@ -134,7 +152,7 @@ class GitHubDialogue:
     async def asked_before(self, turn: Turn) -> Collection[str]:
         """Name what the turn's author asked before it on the same day, on all threads of the repository."""
         try:
-            found = asked_before(self.door, self.address, self.listener, turn)
+            found = asked_before(self.door, self.address, self.listener, turn, readings=self.readings)
             return {f"{thread}/{key}" async for thread, key in found}
         except PlangateError as error:
             _log.warning("who asked how often cannot be counted: %s", error)
@@ -176,6 +194,7 @@ class GitHubDialogue:
             self.base,
             self._roles,
             self._plan,
+            self.readings,
             self.manners.approve_role,
             onto,
             pushed,
@@ -208,9 +227,9 @@ class GitHubDialogue:
         posted = await self.comments.put("question", ask, self._question(asking, who))
         return Proposed(posted.node, posted.url, posted.at)
 
-    async def answers(self, asking: Asking, shown: str, *, who: str) -> Look:
+    async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Who], bool]) -> Look:
         """Take one live look at its boxes, their edits, and what was said since; a failed one is incomplete."""
-        seeker = Seeker(self._threads, self.listener, self._roles())
+        seeker = Seeker(self._threads, self.listener, self._roles(), self.readings, may)
         return await seeker.look(self.thread, shown, self._question(asking, who), asking.boxes)
 
     async def unsettled(self, text: str, ask: int) -> None:
@@ -270,6 +289,9 @@ class GitHubDialogue:
         """Make a text harmless, without secrets before and after: what splits one is taken out in between."""
         clean = self.door.redactor.redacted
         return clean(inert(clean(text), {urlsplit(self.manners.server_url).netloc} - {""}))
+
+    def _context(self, thread: Thread) -> Context:
+        return Context(thread, self.readings, self.listener.mention)
 
     def _roles(self) -> Roles:
         manners = self.manners

@@ -95,10 +95,10 @@ class Fresh:
     at: datetime
 
     def may_speak(self, listener: Listener, since: datetime, heard: frozenset[str]) -> frozenset[str]:
-        """Give the keys of what speaks to the bot here and was not heard; nothing where nobody does."""
+        """Return the keys of what may speak to the bot here and was not heard; its letters alone are looked at."""
         thread = self.thread
-        fresh = (said for said in thread.everything() if said.key not in heard and listener.hears(said.actor))
-        keys = {said.key for said in fresh if listener.addressed(thread, said)}
+        new = (said for said in thread.everything() if {said.key, said.version}.isdisjoint(heard))
+        keys = {it.key for it in new if listener.hears(it.actor) and listener.may_be_addressed(thread, it)}
         if self._crowded(since) or ("issue" not in keys and self._marked(listener)):
             keys.add(f"{MOVED}{self.at:%Y%m%dT%H%M%S}")  # which of it is new cannot be told from here
         return frozenset(keys)

@@ -42,6 +42,7 @@ class Roles:
     barred: bool = field(default=False, init=False)
     """Whether GitHub refused to tell who belongs to a team: asked again it refuses again."""
     _known: dict[int, Role | None] = field(default_factory=dict)
+    _listed: dict[int, bool | None] = field(default_factory=dict, init=False)
 
     async def of(self, actor: Actor) -> Role | None:
         """Give an account's role; None when the look-up failed or told of another account (A2). Never raises."""
@@ -55,8 +56,10 @@ class Roles:
         """Tell whether an account is named, itself or by a team; None when that look-up failed."""
         if actor.among(self.users):
             return True
-        answers = [await self.member(team, actor) for team in self.teams]
-        return True if True in answers else None if None in answers else False
+        if actor.id not in self._listed:
+            answers = [await self.member(team, actor) for team in self.teams]
+            self._listed[actor.id] = True if True in answers else None if None in answers else False
+        return self._listed[actor.id]
 
     async def who_may(self, least: Role) -> frozenset[int] | None:
         """Give the numeric ids of all who have that role, a higher one, or are named; None where not known.
@@ -77,15 +80,16 @@ class Roles:
         return ids | may
 
     async def foresee(self, actors: Collection[Actor]) -> None:
-        """Spare a look-up for each of many strangers: who is no collaborator has no role that could decide."""
+        """Spare a look-up for each of many strangers: who is no collaborator, or can only read, may do nothing here."""
         if len(actors) <= FEW:
             return
         try:
             path = f"{self.address.path}/collaborators"
-            there = {person.get("id") async for person in self.door.pages(path)}
+            there = {person.get("id"): _named(person) async for person in self.door.pages(path)}
         except PlangateError:
             return
-        self._known |= {actor.id: Role.NONE for actor in actors if actor.id not in there}
+        roles = {actor.id: there.get(actor.id, Role.NONE) for actor in actors}
+        self._known |= {who: role for who, role in roles.items() if role < Role.TRIAGE}
 
     async def _look_up(self, actor: Actor) -> Role | None:
         try:

@@ -9,14 +9,13 @@ from datetime import datetime
 from typing import Final
 
 from bot.core.command import Command, Mistaken, Verb, parse
-from bot.core.markdown.visible import command_lines
 from bot.core.names import RepositoryId
 from bot.core.turn import Turn
 from bot.github.door import Door
 from bot.github.errors import Missing
 from bot.github.news import Fresh, Moved, fresh
+from bot.github.readings import Reading, Readings
 from bot.github.repository import Address
-from bot.github.threads import Said
 from bot.github.turns import Listener
 
 # https://docs.github.com/en/graphql/reference/objects#repository
@@ -25,14 +24,18 @@ _REPOSITORY: Final = (
 )
 
 
-async def asked_before(door: Door, address: Address, listener: Listener, turn: Turn) -> AsyncIterator[tuple[int, str]]:
+async def asked_before(
+    door: Door, address: Address, listener: Listener, turn: Turn, *, readings: Readings
+) -> AsyncIterator[tuple[int, str]]:
     """Yield thread and key of each request that the turn's author made before it on the same day."""
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
     async for each in _moved(door, address, day, turn.at):
         for said in each.thread.everything():
             mine = said.actor.id == turn.actor.id and day <= said.at
             earlier = (said.at, said.key) < (turn.at, turn.key)
-            if mine and earlier and listener.addressed(each.thread, said) and is_request(said, listener.mention):
+            if not (mine and earlier and listener.is_addressed(each.thread, said, readings)):
+                continue
+            if is_request(readings.read(said.body, listener.mention), listener.mention):
                 yield int(each.thread.number), said.key
 
 
@@ -46,9 +49,9 @@ async def _moved(door: Door, address: Address, since: datetime, until: datetime)
         yield each
 
 
-def is_request(said: Said, mention: str) -> bool:
+def is_request(reading: Reading, mention: str) -> bool:
     """Tell whether something that speaks to the bot asks for work: no command does, but one to revise."""
-    lines = (parse(line, mention) for line in command_lines(said.body))
+    lines = (parse(line, mention) for line in reading.lines)
     first = next((line for line in lines if line is not None), None)
     match first:
         case Command(verb):

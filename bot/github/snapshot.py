@@ -4,7 +4,8 @@ What could not be read makes the snapshot incomplete, never empty (A3). Nothing 
 https://docs.github.com/en/graphql/reference/objects#issuecomment
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -14,7 +15,7 @@ from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Candidate, Opinion, Shown, Snapshot, Way
 from bot.core.command import Command, Verb, parse
 from bot.core.errors import PlangateError
-from bot.core.markdown.visible import command_lines, may_name
+from bot.core.markdown.visible import may_name
 from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
@@ -23,7 +24,9 @@ from bot.github.edits import EDITS, History, history
 from bot.github.owners import owning
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
+from bot.github.readings import Readings
 from bot.github.threads import COMMENTS, Said, Threads, is_closed, older, read_comments
+from bot.github.turns import SHORT
 
 FILES_LIMIT: Final = 300
 """The compare API lists no more files (https://docs.github.com/en/rest/commits/commits#compare-two-commits)."""
@@ -92,6 +95,7 @@ class Looker:
     """Makes the roles of one look."""
     posted: Callable[[PlanDocument], str]
     """Renders the comment that was posted for a plan."""
+    readings: Readings
     approve: Role = Role.MAINTAIN
     """The role that may approve: where a plan needs two, it is asked whether there are two."""
     onto: str = ""
@@ -123,17 +127,22 @@ class Looker:
                 Shown(plan.expires, hidden=True), open=bool(subject) and not is_closed(subject), plans=plan.plan
             )
         past = history(node, self.posted(plan), self.begun)
-        words = [*ticked(past), *[word async for word in self._votes(node, shown)]]
-        words += await self._commands(plan, subject["comments"], time(node["createdAt"]))
+        votes = [*ticked(past), *[word async for word in self._votes(node, shown)]]
+        commented = await self._commented(plan, subject["comments"], time(node["createdAt"]))
         roles = self.roles()
-        candidates, known = await _with_roles(words, roles, self.approve)
+        actors = {word.actor for word in votes} | {said.actor for said in commented}
+        people = await _looked_up(actors, roles, self.approve)
+        words = [*votes, *await asyncio.to_thread(self._commands, commented, people)]
+        candidates = tuple(
+            replace(word, role=people[word.actor].role, listed=people[word.actor].listed) for word in words
+        )
         return Snapshot(
             shown=Shown(past.since, past.intact, node["isMinimized"]),
             candidates=candidates,
             open=not is_closed(subject),
             locked=subject["locked"],
             drifted=await self._drifted(plan, _base(repository)),
-            complete=known,
+            complete=all(people[word.actor].is_known(barred=roles.barred) for word in words),
             plans=plan.plan,
             approvers=await roles.who_may(self.approve) if plan.tier == Tier.HIGH else None,
             owners=await self._owners(plan, candidates, roles),
@@ -164,14 +173,29 @@ class Looker:
                 after = {"plan": shown, "content": vote, "after": page["pageInfo"]["endCursor"]}
                 page = (await self._door.graphql(_MORE, after))["node"]["reactions"]
 
-    async def _commands(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[Candidate]:
-        """Give what comments that are not older than the plan say of it, back to its posting."""
+    async def _commented(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[Said]:
+        """Return the comments that are not older than the plan and may say yes or no to it, by their letters alone."""
         comments, cursor = read_comments(connection), older(connection)
         while cursor and comments and comments[0].at >= posted:
             earlier, cursor = await self.threads.before(plan.thread, cursor)
             comments = (*earlier, *comments)
         newer = [said for said in comments if said.at >= posted and said.actor.id != self.bot.id]
-        return [word for said in newer for word in decisions(said, self.mention)]
+        return [said for said in newer if may_name(said.body, self.mention) and _may_decide(said.body)]
+
+    def _commands(self, comments: Sequence[Said], people: Mapping[Actor, "_Person"]) -> list[Candidate]:
+        """Return what comments say of the plan.
+
+        Who may not decide is only to be told so: none of their text is parsed, and a command is found where it begins a
+        line of a short one.
+        """
+        found: list[Candidate] = []
+        for said in comments:
+            if people[said.actor].may_decide(self.approve):
+                lines: Sequence[str] = self.readings.read(said.body, self.mention).lines
+            else:
+                lines = said.body.splitlines() if len(said.body) <= SHORT else ()
+            found += decisions(said, lines, self.mention)
+        return found
 
     async def _drifted(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
         """List the files of the plan's scope that others changed on the branch since its base; renamed, both names."""
@@ -213,9 +237,8 @@ def _is_merged(subject: Json | None, branch: str) -> bool:
     return subject is not None and bool(subject.get("merged")) and subject["headRefName"] == branch
 
 
-def decisions(said: Said, mention: str) -> list[Candidate]:
-    """Give the commands of one comment that say yes or no; roles are still to be looked up."""
-    lines = command_lines(said.body) if may_name(said.body, mention) else ()
+def decisions(said: Said, lines: Sequence[str], mention: str) -> list[Candidate]:
+    """Return the commands among the lines of one comment that say yes or no; roles are still to be looked up."""
     commands = [parse(line, mention) for line in lines]
     return [
         Candidate(
@@ -237,21 +260,36 @@ def ticked(past: History) -> list[Candidate]:
     return [Candidate(past.tick.by, Way.TICK, Opinion.APPROVE, past.tick.at, None)] if past.tick else []
 
 
-async def _with_roles(words: list[Candidate], roles: Roles, least: Role) -> tuple[tuple[Candidate, ...], bool]:
-    """Look up who may; tells beside it whether every look-up that can succeed did.
+def _may_decide(text: str) -> bool:
+    """Tell from its letters alone whether a text can hold a command that says yes or no."""
+    return any(may_name(text, verb) for verb in _COMMANDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Person:
+    """What was looked up about somebody in one snapshot."""
+
+    role: Role | None = Role.NONE
+    listed: bool | None = False
+
+    def may_decide(self, least: Role) -> bool:
+        """Tell whether somebody may say yes or no, as far as that is known."""
+        return self.role is None or self.role >= least or self.listed is not False
+
+    def is_known(self, *, barred: bool) -> bool:
+        """Tell whether every look-up that can succeed did."""
+        return self.role is not None and (self.listed is not None or barred)
+
+
+async def _looked_up(actors: Collection[Actor], roles: Roles, least: Role) -> dict[Actor, _Person]:
+    """Look up who may.
 
     Where the role suffices it does not matter who belongs to which team, nor whether that can be looked up.
     """
-    people = {word.actor for word in words if word.actor.kind not in _NO_ROLES}
+    people = {who for who in actors if who.kind not in _NO_ROLES}
     await roles.foresee(people)
-    known: dict[Actor, tuple[Role | None, bool | None]] = {}
+    known = dict.fromkeys(actors, _Person())
     for who in people:
         role = await roles.of(who)
-        known[who] = role, False if (role or Role.NONE) >= least else await roles.listed(who)
-    made = [
-        replace(word, role=role, listed=listed)
-        for word in words
-        for role, listed in (known.get(word.actor, (Role.NONE, False)),)
-    ]
-    complete = all(role is not None and (listed is not None or roles.barred) for role, listed in known.values())
-    return tuple(made), complete
+        known[who] = _Person(role, False if (role or Role.NONE) >= least else await roles.listed(who))
+    return known

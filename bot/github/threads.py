@@ -11,15 +11,15 @@ from typing import Any, Final
 
 from bot.core.actor import Actor
 from bot.core.errors import Refused
-from bot.core.markdown.visible import visible, visible_title
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.github.door import LAGS, PAGE, Door, Json
 from bot.github.errors import Missing, TooMuch
 from bot.github.people import WHO, actor, time
 from bot.github.repository import Address
 
-CONTEXT_LIMIT: Final = 30_000
-"""Characters of what others said that a planner is shown."""
+CATCH_UP: Final = 500
+"""How many of the newest comments, and of the reviews, are read of a thread of which nothing was heard yet, in whole
+pages. Elsewhere all pages since the cursor are read: GitHub lets nobody add to 2,500 comments."""
 
 SMALLEST_PAGE: Final = 6
 """Of so many at least GitHub is asked at once."""
@@ -118,6 +118,8 @@ class Said:
     body: str
     at: datetime
     edited: bool = False
+    edited_at: datetime | None = None
+    """When one of its texts was edited last."""
     notes: tuple[tuple[str, str], ...] = ()
     """The comments of a review: the place of each, and what it says."""
     editors: tuple[Actor, ...] = ()
@@ -128,6 +130,11 @@ class Said:
     """The global id of a review."""
     more: str = ""
     """The cursor of a review's further comments; empty when all are here."""
+
+    @property
+    def version(self) -> str:
+        """What names it as it is now: another edit makes another version."""
+        return f"{self.key}@{self.edited_at.isoformat() if self.edited_at else ''}"
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -161,6 +168,8 @@ class Thread:
     head: CommitId | None = None
     """The head of a pull request whose branch is in this repository; None once it is merged, as nobody adds to that."""
     head_branch: str = ""
+    further: frozenset[str] = frozenset()
+    """The keys of what took further pages to read: once it was judged, none is needed for it again."""
     moved: bool = False
     """Whether anything happened to it after it was opened."""
     closed_at: datetime | None = None
@@ -225,17 +234,24 @@ class Threads:
             await self.door.clock.sleep(1.0)
 
     async def back_to(self, thread: Thread, seen: Collection[str], heard_to: datetime | None) -> Thread:
-        """Read on to the past until a time to which everything was heard (None: to the beginning), and all comments of
-        the reviews that were not seen."""
-        while thread.older and _reaches(thread.comments, heard_to):
+        """Read on to the past until a time to which everything was heard (None: to the newest CATCH_UP), and all
+        comments of the reviews that were not seen."""
+        first = thread
+        while thread.older and _reaches(thread.comments, heard_to) and (heard_to or len(thread.comments) < CATCH_UP):
             comments, cursor = await self.before(thread.number, thread.older)
             thread = replace(thread, comments=(*comments, *thread.comments), older=cursor)
-        while thread.older_reviews and _reaches(thread.reviews, heard_to):
+        while (
+            thread.older_reviews and _reaches(thread.reviews, heard_to) and (heard_to or len(thread.reviews) < CATCH_UP)
+        ):
             variables = {**self._variables, "number": thread.number, "before": thread.older_reviews}
             page = (await self._ask(_OLDER_REVIEWS, variables))["repository"]["pullRequest"]["reviews"]
             thread = replace(thread, reviews=(*_reviews(page), *thread.reviews), older_reviews=older(page))
-        new = {said for said in thread.reviews if said.key not in seen and _reaches([said], heard_to)}
-        return replace(thread, reviews=tuple([await self._whole(it) if it in new else it for it in thread.reviews]))
+        new = {it.key for it in thread.reviews if {it.key, it.version}.isdisjoint(seen) and _reaches([it], heard_to)}
+        further = {said.key for said in thread.reviews if said.key in new and said.more}
+        if (thread.older, thread.older_reviews) != (first.older, first.older_reviews):
+            further.add(thread.everything()[-1].key)
+        whole = [await self._whole(said) if said.key in new else said for said in thread.reviews]
+        return replace(thread, reviews=tuple(whole), further=frozenset(further))
 
     async def _whole(self, review: Said) -> Said:
         """Read the further comments of a review."""
@@ -249,33 +265,6 @@ class Threads:
         variables = {**self._variables, "number": number, "before": cursor}
         found = (await self._ask(_OLDER, variables))["repository"]["issueOrPullRequest"]["comments"]
         return read_comments(found), older(found)
-
-
-def context(thread: Thread, limit: int = CONTEXT_LIMIT) -> str:
-    """Quote what was said on a thread, attributed, as people see it; the newest is kept where it is too long."""
-    kept: list[str] = []
-    room = limit
-    for said in reversed(thread.everything()):
-        entry = _quoted(said)
-        if len(entry) > room:
-            kept.append("> (What was said before is left out.)")
-            break
-        kept.append(entry)
-        room -= len(entry) + 2
-    return "\n\n".join([f"> Title: {visible_title(thread.title).text}", *reversed(kept)])
-
-
-def hidden(thread: Thread, bot: Actor, but: str) -> tuple[str, ...]:
-    """Give what nobody sees of all that others than the bot said, and of the title, but for one thing by its key."""
-    others = [said for said in thread.everything() if said.actor.id != bot.id and said.key != but]
-    title = visible_title(thread.title).removed if thread.opened in others else ()
-    return (*title, *(fragment for said in others for part in said.parts for fragment in visible(part).removed))
-
-
-def _quoted(said: Said) -> str:
-    body = "\n\n".join(visible(part).text for part in said.parts)
-    head = f"@{said.actor.login} at {said.at:%Y-%m-%d %H:%M} UTC{', edited' if said.edited else ''}:"
-    return "\n".join(f"> {line}".rstrip() for line in (head, *body.split("\n")))
 
 
 def read_thread(repository: RepositoryId, node: Json) -> Thread:
@@ -312,7 +301,9 @@ def read_comments(connection: Json) -> tuple[Said, ...]:
 def _said(key: str, node: Json) -> Said:
     """Read one text with its author."""
     who, at = actor(node["author"]), time(node["createdAt"])
-    return Said(key, who, node["body"], at, _edited(node), editors=_editors(node), changed=_changed(node))
+    edited_at, editors, changed = _edited_at(node), _editors(node), _changed(node)
+    edited = edited_at is not None
+    return Said(key, who, node["body"], at, edited, edited_at, editors=editors, changed=changed)
 
 
 def is_closed(subject: Json) -> bool:
@@ -350,7 +341,8 @@ def _with_notes(review: Said, connection: Json) -> Said:
     page = connection.get("pageInfo") or {"hasNextPage": False}
     return replace(
         review,
-        edited=review.edited or any(map(_edited, comments)),
+        edited=review.edited or any(map(_edited_at, comments)),
+        edited_at=max((at for at in (review.edited_at, *map(_edited_at, comments)) if at), default=None),
         notes=(*review.notes, *((_place(comment), comment["body"]) for comment in comments)),
         editors=(*review.editors, *_editors(*comments)),
         changed=(*review.changed, *_changed(*comments)),
@@ -367,9 +359,9 @@ def _editors(*nodes: Json) -> tuple[Actor, ...]:
     return tuple(actor(node["editor"]) for node in nodes if node.get("editor"))
 
 
-def _edited(node: Any) -> bool:
-    return node["lastEditedAt"] is not None
+def _edited_at(node: Any) -> datetime | None:
+    return time(node["lastEditedAt"]) if node["lastEditedAt"] else None
 
 
 def _changed(*nodes: Json) -> tuple[str, ...]:
-    return tuple(node["id"] for node in nodes if _edited(node))
+    return tuple(node["id"] for node in nodes if _edited_at(node))

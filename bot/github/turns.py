@@ -2,25 +2,30 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.command import parse
 from bot.core.errors import Refused
-from bot.core.markdown.visible import command_lines, mentions, visible, visible_title, without_mention
+from bot.core.markdown.visible import may_name, visible_title, without_mention
 from bot.core.turn import Turn
 from bot.github.door import Door, Json
 from bot.github.edits import editors
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
+from bot.github.readings import Reading, Readings
 from bot.github.repository import Address
 from bot.github.threads import Said, Thread
 
 LABEL: Final = "plangate"
 MARKS: Final = ("label-", "assigned-")
 """What the keys of turns begin with that nobody wrote."""
+SHORT: Final = 1_000
+"""Characters of a text whose author may not act that are still parsed, for a sign; a longer text gets none."""
+GLIMPSES: Final = 5
+"""How many such texts are parsed at one look, and may get a sign: each sign takes a second (E2), and others wait."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -39,32 +44,108 @@ class Listener:
             return False
         return actor.kind is ActorKind.USER or (actor.kind is ActorKind.BOT and actor.id in self.bots)
 
-    def addressed(self, thread: Thread, said: Said) -> bool:
+    def may_be_addressed(self, thread: Thread, said: Said) -> bool:
+        """Tell from its letters alone, in linear time, whether something that was said can speak to the bot."""
+        return self._is_reviewed(thread, said) or any(may_name(text, self.mention) for text in said.words)
+
+    def is_addressed(self, thread: Thread, said: Said, readings: Readings) -> bool:
         """Tell whether something that was said speaks to the bot."""
-        if any(mentions(text, self.mention) for text in said.words):
+        if self._is_reviewed(thread, said):
             return True
+        return any(may_name(text, self.mention) and readings.read(text, self.mention).speaks for text in said.words)
+
+    def _is_reviewed(self, thread: Thread, said: Said) -> bool:
+        """Tell whether it is a review of the bot's own pull request, which speaks to the bot whatever it says."""
         return said in thread.reviews and thread.opened.actor.id == self.bot.id
 
 
-async def turns(thread: Thread, seen: Collection[str], listener: Listener, roles: Roles) -> tuple[Turn, ...]:
-    """Give the turns of a thread that were not seen, oldest first, each with its author's role looked up."""
-    found = await asyncio.to_thread(_spoken, thread, frozenset(seen), listener)
-    if _marked(thread, listener) or (thread.moved and any(turn.key == "issue" for turn in found)):
-        events = [event async for event in _events(roles.door, roles.address, thread.number)]
-        found += _marks(thread, seen, listener, events)
+@dataclass(frozen=True, slots=True)
+class TurnReader:
+    """Reads the turns of threads. Who said something is looked up first; what they said is parsed only if they may act.
+
+    Of everybody else nothing can come but a sign, for which a few short texts are parsed. A text that is no turn comes
+    back `aside`, under a key of its present version, so that whoever journals it never has it judged again.
+    """
+
+    listener: Listener
+    roles: Roles
+    """The roles of this one look."""
+    readings: Readings
+    may_act: Callable[[Turn], bool]
+    """Whether the author of a turn that is not read yet may say anything at all here."""
+
+    async def turns(self, thread: Thread, seen: Collection[str]) -> tuple[Turn, ...]:
+        """Return the turns of a thread that were not seen, oldest first, each with its author's role looked up."""
+        said = {it.key: it for it in thread.everything() if {it.key, it.version}.isdisjoint(seen)}
+        found, renamers = await self._found(thread, seen, said)
+        await self.roles.foresee({turn.actor for turn in found})
+        known = [await self._with_role(turn) for turn in found]
+        read = await asyncio.to_thread(lambda: list(self._read(thread, known)))
+        theirs = [turn for turn in read if not turn.aside and self.may_act(turn)]
+        whose = {turn.key: turn for turn in await _edited(self.roles.door, thread, theirs)}
+        read = [_renamed(whose.get(turn.key, turn), renamers) for turn in read]
+        keys = {turn.key for turn in read} | {turn.key.partition("@")[0] for turn in read}
+        further = [_aside(_unread(it), it) for it in said.values() if it.key in thread.further - keys]
+        return tuple(sorted((*read, *further), key=lambda turn: turn.at))
+
+    async def _found(
+        self, thread: Thread, seen: Collection[str], said: Mapping[str, Said]
+    ) -> tuple[list[Turn], frozenset[int]]:
+        """Find what may be a turn, not read yet; and who renamed the thread, where that matters."""
+        listener = self.listener
+        heard = [it for it in said.values() if listener.hears(it.actor) and listener.may_be_addressed(thread, it)]
+        found = [_unread(it) for it in heard]
+        if not _marked(thread, listener) and not (thread.moved and any(turn.key == "issue" for turn in found)):
+            return found, frozenset()
+        events = [event async for event in _events(self.roles.door, self.roles.address, thread.number)]
         renamers = {rest_actor(event["actor"]).id for event in events if event["event"] == "renamed"}
-        found = [_renamed(turn, renamers) for turn in found]
-    found = await _edited(roles.door, thread, found)
-    known = [
-        replace(turn, role=await roles.of(turn.actor), listed=bool(await roles.listed(turn.actor))) for turn in found
-    ]
-    return tuple(sorted(known, key=lambda turn: turn.at))
+        return [*found, *_marks(thread, seen, listener, events)], frozenset(renamers)
 
+    async def _with_role(self, turn: Turn) -> Turn:
+        listed = bool(await self.roles.listed(turn.actor))
+        return replace(turn, role=await self.roles.of(turn.actor), listed=listed)
 
-def _spoken(thread: Thread, seen: frozenset[str], listener: Listener) -> list[Turn]:
-    """Read what speaks to the bot and was not seen; it may take seconds."""
-    fresh = (said for said in thread.everything() if said.key not in seen and listener.hears(said.actor))
-    return [_turn(thread, said, listener.mention) for said in fresh if listener.addressed(thread, said)]
+    def _read(self, thread: Thread, found: Collection[Turn]) -> Iterator[Turn]:
+        """Read what was said by people who may act; it may take seconds. Whose role is unknown waits, unread."""
+        said, glimpses = {it.key: it for it in thread.everything()}, 0
+        for turn in found:
+            if turn.role is None or (turn.mark and not self.may_act(turn)):
+                yield turn
+            elif turn.mark:
+                yield self._read_mark(thread, turn)
+            elif self.may_act(turn):
+                addressed = self.listener.is_addressed(thread, said[turn.key], self.readings)
+                yield self._turn(thread, said[turn.key], turn) if addressed else _aside(turn, said[turn.key])
+            else:
+                short = glimpses < GLIMPSES and sum(map(len, said[turn.key].words)) <= SHORT
+                glimpses += short
+                addressed = short and self.listener.is_addressed(thread, said[turn.key], self.readings)
+                yield turn if addressed else _aside(turn, said[turn.key])
+
+    def _turn(self, thread: Thread, said: Said, turn: Turn) -> Turn:
+        """Read a turn as people see it. A command keeps its line, mention and all, as its first line."""
+        mention = self.listener.mention
+        shows = [self._reading(part).shown for part in said.parts]
+        text = "\n\n".join(without_mention(part.text, mention) for part in shows).strip()
+        lines = (line for body in said.words for line in self._reading(body).lines)
+        command = next((line for line in lines if parse(line, mention) is not None), "")
+        if command:
+            rest = [line for line in text.split("\n") if line.strip() != without_mention(command, mention)]
+            text = "\n".join((command, *rest)).strip()
+        if said.key == "issue":
+            shows.insert(0, visible_title(thread.title))
+            text = _titled(shows[0].text, text)
+        hidden = tuple(fragment for part in shows for fragment in part.removed)
+        return replace(turn, text=text, hidden=hidden)
+
+    def _read_mark(self, thread: Thread, turn: Turn) -> Turn:
+        """Read what the label, or the bot's assignment, asks for: what the issue says."""
+        title, shows = visible_title(thread.title), self._reading(thread.opened.body).shown
+        text = _titled(title.text, without_mention(shows.text, self.listener.mention))
+        return replace(turn, text=text, hidden=(*title.removed, *shows.removed))
+
+    def _reading(self, text: str) -> Reading:
+        return self.readings.read(text, self.listener.mention)
 
 
 async def strangers(thread: Thread, listener: Listener, roles: Roles) -> bool:
@@ -76,23 +157,15 @@ async def strangers(thread: Thread, listener: Listener, roles: Roles) -> bool:
     return False
 
 
-def _turn(thread: Thread, said: Said, mention: str) -> Turn:
-    """Read a turn as people see it. A command keeps its line, mention and all, as its first line."""
-    shows = [visible(part) for part in said.parts]
-    text = "\n\n".join(without_mention(part.text, mention) for part in shows).strip()
-    lines = (line for body in said.words for line in command_lines(body))
-    command = next((line for line in lines if parse(line, mention) is not None), "")
-    if command:
-        rest = [line for line in text.split("\n") if line.strip() != without_mention(command, mention)]
-        text = "\n".join((command, *rest)).strip()
-    if said.key == "issue":
-        shows.insert(0, visible_title(thread.title))
-        text = _titled(shows[0].text, text)
-    hidden = tuple(fragment for part in shows for fragment in part.removed)
+def _unread(said: Said) -> Turn:
+    """Return what somebody said without its text; an edited one may be in somebody else's words."""
     hands = _hands(said, said.actor)
-    return Turn(
-        said.key, said.actor, text, said.at, edited=said.edited, foreign=said.edited, hands=hands, hidden=hidden
-    )
+    return Turn(said.key, said.actor, "", said.at, edited=said.edited, foreign=said.edited, hands=hands)
+
+
+def _aside(turn: Turn, said: Said) -> Turn:
+    """Return what is no turn, under the key of its present version: an edit can make a turn of it."""
+    return replace(turn, key=said.version, aside=True, foreign=False, hands=())
 
 
 def _hands(said: Said, who: Actor) -> tuple[int, ...]:
@@ -136,22 +209,19 @@ def _marked(thread: Thread, listener: Listener) -> frozenset[str]:
 
 
 def _marks(thread: Thread, seen: Collection[str], listener: Listener, events: Iterable[Json]) -> Iterator[Turn]:
-    """Give the label, or the bot's assignment, as a turn of who set it; the newest of each."""
+    """Give the label, or the bot's assignment, as a turn of who set it, not read yet; the newest of each."""
     wanted, newest = _marked(thread, listener), dict[str, Json]()
     for event in events:
         kind = event["event"]
         if kind in wanted and _about_us(event, listener.bot):
             newest[kind] = event
-    title, shows = visible_title(thread.title), visible(thread.opened.body)
-    text, hidden = _titled(title.text, without_mention(shows.text, listener.mention)), (*title.removed, *shows.removed)
     for kind, event in newest.items():
         who = rest_actor(event.get("assigner") or event["actor"])
         key = f"{'label' if kind == 'labeled' else kind}-{event['id']}"
         if listener.hears(who) and key not in seen:
             foreign = thread.opened.edited or thread.opened.actor.id != who.id
             at, edited, hands = time(event["created_at"]), thread.opened.edited, _hands(thread.opened, who)
-            said = Turn(key, who, text, at, edited=edited, foreign=foreign, hands=hands, hidden=hidden)
-            yield replace(said, mark=True)
+            yield Turn(key, who, "", at, edited=edited, foreign=foreign, hands=hands, mark=True)
 
 
 async def _events(door: Door, address: Address, number: int) -> AsyncIterator[Json]:

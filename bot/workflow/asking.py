@@ -31,14 +31,15 @@ async def perform(desk: Desk, record: Record) -> Done | None:
         return Done(Move.EXPIRED, {"owes": question_text.unanswered(desk.orders.expires_days, desk.orders.mention)})
     asking = record.asking
     shown = record.question or await _shown(desk, record)
-    look = await desk.dialogue.answers(asking, shown.body["question"], who=_who(record))
+    rules = _rules(desk, record)
+    look = await desk.dialogue.answers(asking, shown.body["question"], who=_who(record), may=rules.may)
     if not look.complete:
         raise Transient("not everything that can be an answer could be read", where="question", mend="look again")
     if not look.open:
         return Done(Move.STOPPED, {"owes": closed(desk.orders.mention)})
     if look.gone:
         await _shown(desk, record)
-    reply, findings = settle(asking, look, _rules(desk, record))
+    reply, findings = settle(asking, look, rules)
     if reply is not None:
         return await _taken(desk, record, reply)
     if findings:

@@ -1,15 +1,17 @@
 """Intake: takes in what people said since the journal's last turn, and carries on what was interrupted.
 
-Rules (product.md, Turns): who may not ask gets a sign and nothing more, and after some of a day not even that; every
-accepted turn is acknowledged at once; a command is one line of a comment that nobody ever edited; a turn that comes
-while the bot works is noted, and kept for afterwards where the work was approved. No turn is dropped: one whose
-author's role cannot be looked up keeps nobody else waiting, and is asked for again; what was heard meanwhile says since
-when it waits, so that it is read again however much was said after it.
+Rules (product.md, Turns): whoever may act is heard first; who may not ask gets a sign and nothing more, and after some
+of a day not even that; every accepted turn is acknowledged at once; a command is one line of a comment that nobody ever
+edited; a turn that comes while the bot works is noted, and kept for afterwards where the work was approved. No turn is
+dropped: one whose author's role cannot be looked up keeps nobody else waiting, and is asked for again; what was heard
+meanwhile says since when it waits, so that it is read again however much was said after it. What turned out to be no
+turn is journaled as well, so that no later look parses it again.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from bot.agent.modes import Mode, following
@@ -27,7 +29,7 @@ from bot.workflow.ledger import append, defer, settle
 from bot.workflow.naming import beginning
 from bot.workflow.quota import over_quota
 from bot.workflow.record import HEARD, Record, renewed, taken
-from bot.workflow.rights import may_ask, may_command
+from bot.workflow.rights import may_act, may_ask, may_command
 
 _UNDER_WAY: Final = frozenset(ON_ENTER)
 """Stages in which there is something to stop."""
@@ -45,22 +47,24 @@ async def take_in(desk: Desk, record: Record) -> Record:
 
     Raises Unreadable where the journal was set back.
     """
-    turns = await desk.dialogue.turns(record.seen, record.heard_to)
+    turns = await desk.dialogue.turns(record.seen, record.heard_to, may_act=partial(may_act, desk, record))
     record = await rewinding.checked(desk, record, turns)
     turns = [turn for turn in turns if turn.key not in record.seen]
     waiting = [turn for turn in turns if turn.role is None]
     desk.unheard[:] = sorted({turn.actor.login for turn in waiting})
-    left: list[Json] = []
+    passed, refused = list[Turn](), list[Turn]()
     for turn in turns:
-        told = replace(turn, waits=_since(record, waiting))
-        if turn.mark and _asked_already(record, turn):
-            left.append(taken(told))
+        if turn.aside or (turn.mark and _asked_already(record, turn)):
+            passed.append(turn)
         elif turn.role is not None and not _may_speak(desk, record, turn):
-            left.append(await _refused(desk, record, told, left))
+            refused.append(turn)  # nobody who may speak waits until the signs are put
         elif turn.role is not None:
-            record, left = defer(desk, record, HEARD, *left), []
-            record = await _take(desk, record, told)
+            record = await _take(desk, record, replace(turn, waits=_since(record, waiting)))
             waiting += [turn] if turn.key not in record.seen else []
+    since = _since(record, waiting)
+    left = [taken(replace(turn, waits=since)) for turn in passed]
+    for turn in refused:
+        left.append(await _refused(desk, record, replace(turn, waits=since), left))
     record = defer(desk, record, HEARD, *left)
     if desk.orders.same_session and not turns and record.stage in _INTERRUPTED:
         record = await append(desk, record, Done(_again(record)))

@@ -5,6 +5,7 @@ comment is folded and says so. And so it is while the configuration is broken, b
 """
 
 from datetime import datetime
+from functools import partial
 
 from bot.core import comment
 from bot.core.approval import hopeful
@@ -54,7 +55,8 @@ async def unreadable(desk: Desk) -> None:
     """Tell, once, who asks on a thread of which no record can be read; nothing of what was decided there counts."""
     if desk.pulls is None:
         return
-    asked = [turn for turn in await desk.dialogue.turns(()) if may_ask(desk, turn)]
+    turns = await desk.dialogue.turns((), may_act=partial(may_ask, desk))
+    asked = [turn for turn in turns if may_ask(desk, turn) and not turn.aside]
     if asked:
         await desk.dialogue.acknowledge(asked[-1], Sign.SEEN)
         await desk.dialogue.tell(comment.unreadable(thread_ref(desk.place.thread)), 0)  # entries count from 1

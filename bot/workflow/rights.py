@@ -22,6 +22,11 @@ def may_approve(desk: Desk, turn: Turn) -> bool:
     return desk.policy.may_decide(turn.actor, turn.role, listed=turn.listed)
 
 
+def may_act(desk: Desk, record: Record, turn: Turn) -> bool:
+    """Tell whether somebody may say anything at all here; asked before a word of theirs is read."""
+    return any(may_command(desk, record, turn, verb) for verb in (Verb.REVISE, Verb.APPROVE, Verb.STOP))
+
+
 def may_command(desk: Desk, record: Record, turn: Turn, verb: Verb) -> bool:
     """Tell whether somebody may give a command."""
     match verb:

@@ -62,7 +62,7 @@ SPOKEN = (in_the_body, in_a_comment, by_an_edit, by_label, by_assignment, in_a_r
 @pytest.mark.parametrize("spoken", SPOKEN)
 async def test_what_speaks_to_the_bot_is_found(ground: Ground, spoken: Callable[[Ground], str]) -> None:
     """Each way of speaking to it, told by no webhook; threads on which nobody does are not."""
-    ground.person("rita").comment(HOME, ground.person("rita").open_issue(HOME, "Quiet").number, "`@plangate` is code.")
+    ground.person("rita").comment(HOME, ground.person("rita").open_issue(HOME, "Quiet").number, "Who does it?")
     ground.github.world.issues.clear()
     key = spoken(ground)
     ground.person("rita").open_issue(HOME, "Quiet", "Nobody is asked.")
@@ -74,13 +74,15 @@ async def test_what_speaks_to_the_bot_is_found(ground: Ground, spoken: Callable[
 
 @pytest.mark.req("W3")
 async def test_what_others_are_told_is_not_found(ground: Ground) -> None:
-    """The bot's own words, another bot's, and those that no visible text speaks wake nobody."""
+    """The bot's own words and another bot's wake nobody. Where the bot is only named, the look decides."""
     ground.person("plangate[bot]").open_issue(HOME, "Title", ASKS)
     ground.github.world.add_user("other[bot]", "Bot")
     ground.person("other[bot]").comment(HOME, 1, ASKS)
-    ground.person("will").comment(HOME, 1, "<!-- @plangate hidden --> `@plangate` code")
     tally = await ground.read()
     assert (tally.moved, ground.taken) == (1, [])
+    ground.person("will").comment(HOME, 1, "<!-- @plangate hidden --> `@plangate` code")
+    await ground.read()
+    assert ground.numbers == [1]
 
 
 @pytest.mark.req("W3")

@@ -8,6 +8,7 @@ from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Candidate, Outcome, Policy, Shown, Snapshot, Verdict, Way, against, prove
 from bot.core.comment import begun
 from bot.core.gate import TRANSITIONS, Event, Move, Stage, Thread, step
+from bot.core.markdown.visible import command_lines
 from bot.core.names import Digest
 from bot.core.plan import PlanDocument
 from bot.github.dialogue import plan_comment
@@ -276,7 +277,11 @@ class Bot:
         ]
         posted = _time(plan.versions[0][0])
         said = [said for said in self.said if said.at >= posted and said.actor.id != BOT]
-        words = [*ticked(past), *votes, *(word for each in said for word in decisions(each, MENTION))]
+        words = [
+            *ticked(past),
+            *votes,
+            *(word for each in said for word in decisions(each, command_lines(each.body), MENTION)),
+        ]
         roles = {word.actor.login: _ROLES[self.roles.get(word.actor.login, "none")] for word in words}
         return Snapshot(
             Shown(past.since, past.intact, plan.folded),

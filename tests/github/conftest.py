@@ -1,9 +1,9 @@
 """One thread on the simulated GitHub, with people of every role, and the bot's dialogue on it."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,13 @@ import pytest
 from bot.core.actor import Actor, ActorKind
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
+from bot.core.turn import Turn
 from bot.github.dialogue import GitHubDialogue, Manners
 from bot.github.door import Door
+from bot.github.readings import Readings
 from bot.github.repository import Address
 from bot.github.tokens import AppJwt, AppTokens
+from bot.ports import Dialogue
 from bot.testing.github import credentials
 from bot.testing.github.clock import TurnedClock
 from bot.testing.github.server import SimulatedGitHub
@@ -47,6 +50,7 @@ class Ground:
     app: Door = field(init=False)
     door: Door = field(init=False)
     address: Address = Address("acme", "pocket")
+    readings: Readings = field(default_factory=Readings)
 
     def __post_init__(self) -> None:
         world = self.github.world
@@ -88,7 +92,16 @@ class Ground:
     def dialogue(self, thread: ThreadNumber, manners: Manners | None = None, secret: bytes = b"key") -> GitHubDialogue:
         self.clock.advance(1)
         signer, keys = Signed(secret), manners or Manners()
-        return GitHubDialogue.on(self.door, self.address, thread, bot=self.bot, signer=signer, keys=keys, base="main")
+        return GitHubDialogue.on(
+            self.door,
+            self.address,
+            thread,
+            bot=self.bot,
+            signer=signer,
+            keys=keys,
+            base="main",
+            readings=self.readings,
+        )
 
     def plan(self, thread: ThreadNumber, **other: Any) -> PlanDocument:
         plan = PlanDocument(
@@ -112,6 +125,14 @@ class Ground:
     def asked(self, start: str = "") -> list[str]:
         """List the requests, such as ``POST /repos/...``, that begin so."""
         return [logged.name for logged in self.github.requests if logged.name.startswith(start)]
+
+
+async def turns_of(
+    dialogue: Dialogue, seen: Collection[str] = (), heard_to: datetime | None = None
+) -> tuple[Turn, ...]:
+    """List the turns of a thread on which everybody may act, without what turned out to be none."""
+    found = await dialogue.turns(seen, heard_to, may_act=lambda _: True)
+    return tuple(turn for turn in found if not turn.aside)
 
 
 @pytest.fixture

@@ -16,24 +16,26 @@ from bot.github.dialogue import Manners
 from bot.github.poll import GONE, fingerprints
 from bot.ports import Dialogue, Proposed
 from bot.testing.github.changes import LineNote
-from tests.github.conftest import HOME, Ground
+from tests.github.conftest import HOME, Ground, turns_of
 
 
 async def test_an_issue_that_mentions_the_bot_is_a_turn(ground: Ground) -> None:
     """Its key, author, role, visible text without the mention, and what was hidden in it."""
     dialogue: Dialogue = ground.dialogue(ground.issue("please @plangate fix it <!-- secretly -->"))
-    (turn,) = await dialogue.turns(())
+    (turn,) = await turns_of(dialogue)
     assert (turn.key, turn.actor.login, turn.role, turn.edited) == ("issue", "will", Role.WRITE, False)
     assert turn.text == "# Fix *it*\n\nplease fix it"
     assert turn.hidden == ("<!-- secretly -->",)
 
 
 async def test_a_thread_without_a_mention_has_no_turn(ground: Ground) -> None:
-    """What does not speak to the bot is context, and costs no look-up of roles."""
+    """What does not name the bot is context, and costs no look-up of roles; a quotation of its name is no turn."""
     thread = ground.issue("fix it")
-    ground.person("rea").comment(HOME, thread, "> @plangate\n\nI agree")
-    assert await ground.dialogue(thread).turns(()) == ()
+    ground.person("rea").comment(HOME, thread, "I agree")
+    assert await turns_of(ground.dialogue(thread)) == ()
     assert not [asked for asked in ground.asked("GET") if "permission" in asked]
+    ground.person("rea").comment(HOME, thread, "> @plangate\n\nI agree")
+    assert await turns_of(ground.dialogue(thread)) == ()
 
 
 async def test_comments_are_turns_in_order_and_once(ground: Ground) -> None:
@@ -41,19 +43,19 @@ async def test_comments_are_turns_in_order_and_once(ground: Ground) -> None:
     thread = ground.issue()
     first = ground.person("mia").comment(HOME, thread, "@plangate and the docs")
     second = ground.person("rea").comment(HOME, thread, "/plangate approve")
-    turns = await ground.dialogue(thread).turns({"issue"})
+    turns = await turns_of(ground.dialogue(thread), {"issue"})
     assert [(turn.key, turn.text, turn.role) for turn in turns] == [
         (f"comment-{first.id}", "and the docs", Role.MAINTAIN),
         (f"comment-{second.id}", "/plangate approve", Role.READ),
     ]
-    assert await ground.dialogue(thread).turns({turn.key for turn in turns} | {"issue"}) == ()
+    assert await turns_of(ground.dialogue(thread), {turn.key for turn in turns} | {"issue"}) == ()
 
 
 async def test_a_command_keeps_its_line(ground: Ground) -> None:
     """The first line of a turn that is a command is the command, mention and all; the rest follows."""
     thread = ground.issue("nothing")
     ground.person("mia").comment(HOME, thread, "@plangate revise smaller steps\n\nOne file at a time.")
-    (turn,) = await ground.dialogue(thread).turns(())
+    (turn,) = await turns_of(ground.dialogue(thread), ())
     assert turn.text == "@plangate revise smaller steps\n\nOne file at a time."
 
 
@@ -65,8 +67,8 @@ async def test_bots_and_the_bot_itself_are_not_heard(ground: Ground) -> None:
     thread = ground.issue("nothing")
     ground.person("helper[bot]").comment(HOME, thread, "@plangate do it")
     await ground.dialogue(thread).tell("I am @plangate and /plangate stop", 1)
-    assert await ground.dialogue(thread).turns(()) == ()
-    listed = await ground.dialogue(thread, Manners(bots=frozenset({other.id}))).turns(())
+    assert await turns_of(ground.dialogue(thread), ()) == ()
+    listed = await turns_of(ground.dialogue(thread, Manners(bots=frozenset({other.id}))), ())
     assert [turn.actor.id for turn in listed] == [other.id]
 
 
@@ -77,12 +79,12 @@ async def test_turns_are_found_beyond_the_newest_page(ground: Ground) -> None:
     ground.person("mia").comment(HOME, thread, "@plangate do it")
     for _ in range(110):
         ground.github.world.person("rea").comment(HOME, thread, "noise")
-    (turn,) = await ground.dialogue(thread).turns(())
+    (turn,) = await turns_of(ground.dialogue(thread), ())
     status = ground.person("mia").comment(HOME, thread, "@plangate status")
     seen = {f"comment-{status.id}"}
-    assert [each.key for each in await ground.dialogue(thread).turns(seen, turn.at)] == [turn.key]
+    assert [each.key for each in await turns_of(ground.dialogue(thread), seen, turn.at)] == [turn.key]
     asked = len(ground.asked("POST /graphql"))
-    assert await ground.dialogue(thread).turns(seen, status.created_at) == ()
+    assert await turns_of(ground.dialogue(thread), seen, status.created_at) == ()
     assert len(ground.asked("POST /graphql")) == asked + 1
 
 
@@ -92,14 +94,14 @@ async def test_turns_are_found_beyond_the_newest_reviews(ground: Ground) -> None
     pull = ground.person("will").open_pull(HOME, "Topic", head="topic")
     notes = [LineNote("src/a.py", 1, f"note {n}") for n in range(100)]
     ground.person("mia").review(HOME, pull.number, "See.", notes=[*notes, LineNote("src/a.py", 1, "@plangate tidy up")])
-    (turn,) = await ground.dialogue(pull.number).turns(())
+    (turn,) = await turns_of(ground.dialogue(pull.number), ())
     assert "tidy up" in turn.text
     for _ in range(101):
         ground.github.world.person("rea").review(HOME, pull.number, "noise")
-    (again,) = await ground.dialogue(pull.number).turns((), turn.at)
+    (again,) = await turns_of(ground.dialogue(pull.number), (), turn.at)
     assert (again.key, again.text) == (turn.key, turn.text)
     asked = len(ground.asked("POST /graphql"))
-    assert await ground.dialogue(pull.number).turns({turn.key}, ground.clock.now()) == ()
+    assert await turns_of(ground.dialogue(pull.number), {turn.key}, ground.clock.now()) == ()
     assert len(ground.asked("POST /graphql")) == asked + 1
 
 
@@ -108,7 +110,7 @@ async def test_a_review_is_one_turn(ground: Ground) -> None:
     ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="topic")
     pull = ground.person("will").open_pull(HOME, "Topic", head="topic")
     review = ground.person("mia").review(HOME, pull.number, "@plangate please tidy up")
-    turns = await ground.dialogue(pull.number).turns(())
+    turns = await turns_of(ground.dialogue(pull.number), ())
     assert [(turn.key, turn.text) for turn in turns] == [(f"review-{review.id}", "please tidy up")]
 
 
@@ -126,7 +128,8 @@ async def test_context_is_quoted_and_attributed(ground: Ground) -> None:
     text = await ground.dialogue(thread).context()
     assert len(text) < 31_000
     assert "39 x" in text
-    assert "the body" not in text
+    assert " 0 x" not in text
+    assert "(What does not fit is left out here.)" in text
     assert await ground.dialogue(thread, Manners(untrusted_context=False)).context() == ""
 
 
@@ -138,7 +141,7 @@ async def test_what_the_context_hides_is_told(ground: Ground) -> None:
     ground.person("rea").comment(HOME, thread, "an opinion <!-- of rea -->")
     ground.person("mia").comment(HOME, thread, "@plangate do it <!-- of mia -->")
     dialogue = ground.dialogue(thread)
-    (turn,) = await dialogue.turns(())
+    (turn,) = await turns_of(dialogue)
     assert turn.hidden == ("<!-- of mia -->",)
     assert await dialogue.hidden(turn) == ("‹U+E0041›‹U+E0042›", "<!-- of will -->", "<!-- of rea -->")
     assert await dialogue.hidden(replace(turn, mark=True)) == ("<!-- of rea -->", "<!-- of mia -->")
@@ -151,7 +154,7 @@ async def test_a_sign_is_put_once(ground: Ground, sign: Sign, content: str) -> N
     thread = ground.issue()
     said = ground.person("mia").comment(HOME, thread, "@plangate more")
     dialogue = ground.dialogue(thread)
-    for turn in (*await dialogue.turns(()), *await dialogue.turns(())):
+    for turn in (*await turns_of(dialogue), *await turns_of(dialogue)):
         await dialogue.acknowledge(turn, sign)
     world = ground.github.world
     for node in (world.issue(HOME, thread).node_id, said.node_id):
@@ -278,7 +281,7 @@ async def test_what_a_journal_cannot_know(ground: Ground) -> None:
     for _ in range(101):
         ground.github.world.person("rea").comment(HOME, thread, "noise")
     dialogue = ground.dialogue(thread)
-    await dialogue.turns((), told.created_at)
+    await dialogue.turns((), told.created_at, may_act=lambda _: True)
     assert [await dialogue.ahead(position, 1) for position in (7, 8)] == [told.id, 0]
     assert await dialogue.warn(told.id, "Set back.") == await dialogue.warn(told.id, "Set back.")
     dialogue.forget(told.id)

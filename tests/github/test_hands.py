@@ -4,14 +4,14 @@ import pytest
 
 from bot.core.names import ThreadNumber
 from bot.core.turn import Turn
-from tests.github.conftest import HOME, Ground
+from tests.github.conftest import HOME, Ground, turns_of
 
 pytestmark = pytest.mark.req("A1", "A4a")
 
 
 async def heard(ground: Ground, thread: ThreadNumber) -> Turn:
     """Give the one turn of a thread."""
-    (turn,) = await ground.dialogue(thread).turns(())
+    (turn,) = await turns_of(ground.dialogue(thread), ())
     return turn
 
 
@@ -39,7 +39,7 @@ async def test_an_edit_before_the_last(ground: Ground) -> None:
     comment = ground.person("will").comment(HOME, thread, "@plangate and the docs")
     ground.person("ada").edit_comment(comment.id, "@plangate and the tests")
     ground.person("will").edit_comment(comment.id, "@plangate and the tests.")
-    issue, said = await ground.dialogue(thread).turns(())
+    issue, said = await turns_of(ground.dialogue(thread), ())
     assert (named(ground, issue), named(ground, said)) == (["mia"], ["ada"])
     assert issue.foreign
     assert said.foreign
@@ -60,9 +60,9 @@ async def test_a_title_that_others_wrote(ground: Ground) -> None:
     ground.person("mia").edit_issue(HOME, thread, title="Fix it, and drop the licence check")
     ground.person("will").edit_issue(HOME, thread, title="Fix it and drop the licence check")
     ground.person("tom").label(HOME, thread, "plangate")
-    issue, label = await ground.dialogue(thread).turns(())
+    issue, label = await turns_of(ground.dialogue(thread), ())
     assert (named(ground, issue), issue.foreign, issue.edited) == (["mia"], True, False)
     assert (named(ground, label), label.foreign) == (["mia", "will"], True)
     comment = ground.person("will").comment(HOME, thread, "@plangate go")
-    (said,) = await ground.dialogue(thread).turns({issue.key, label.key})
+    (said,) = await turns_of(ground.dialogue(thread), {issue.key, label.key})
     assert (said.key, said.hands, said.foreign) == (f"comment-{comment.id}", (), False)

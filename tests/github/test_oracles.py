@@ -24,7 +24,7 @@ from bot.github.reach import granted, owned
 from bot.github.repository import app_bot, file, installation, repository
 from bot.github.tokens import AppTokens, StaticToken
 from bot.testing.github import credentials
-from tests.github.conftest import HOME, Ground
+from tests.github.conftest import HOME, Ground, turns_of
 
 
 def oracle(name: str) -> Path | None:
@@ -81,7 +81,7 @@ async def conversation(ground: Ground) -> None:
     await file(door, at, "README.md", "main")
     thread = ground.issue()
     dialogue, plan = ground.dialogue(thread), ground.plan(thread, tier="high")
-    for turn in await dialogue.turns(()):
+    for turn in await turns_of(dialogue):
         await dialogue.acknowledge(turn, Sign.SEEN)
     shown = (await dialogue.propose(plan, 1)).id
     ground.person("mia").react(ground.comments(thread)[0], "+1")

@@ -8,11 +8,15 @@ import pytest
 
 from bot.core.actor import Actor
 from bot.core.names import RepositoryId, ThreadNumber
+from bot.core.turn import Turn
+from bot.github.context import Context
+from bot.github.door import Door
 from bot.github.news import Fresh
 from bot.github.permissions import Roles
+from bot.github.readings import Readings
 from bot.github.repository import Address
-from bot.github.threads import Said, Thread, context
-from bot.github.turns import Listener, turns
+from bot.github.threads import Said, Thread
+from bot.github.turns import Listener, TurnReader
 from tests.core.hidden_channels import SPELLED
 from tests.core.test_hidden import INVISIBLE
 from tests.github.script import Reply, scripted
@@ -41,6 +45,16 @@ ASSIGNED = {
 ROLE = Reply(200, {"permission": "read", "role_name": "triage", "user": {"id": 3, "login": "tom"}})
 
 
+async def turns_in(thread: Thread, door: Door) -> tuple[Turn, ...]:
+    """List the turns of a thread on which everybody may act."""
+    roles = Roles(door, Address("acme", "pocket"))
+    return await TurnReader(Listener(BOT), roles, Readings(), lambda _: True).turns(thread, ())
+
+
+def context(thread: Thread) -> str:
+    return Context(thread, Readings(), "@plangate").text()
+
+
 @pytest.mark.parametrize(
     ("thread", "keys"),
     (
@@ -54,7 +68,7 @@ ROLE = Reply(200, {"permission": "read", "role_name": "triage", "user": {"id": 3
 async def test_marks_are_turns_of_who_set_them(thread: Thread, keys: list[str]) -> None:
     """The label and the assignment ask for what the issue says, while they are there, on issues."""
     with scripted(Reply(200, [LABELED, OTHER, ASSIGNED]), ROLE) as (door, _, _):
-        found = await turns(thread, (), Listener(BOT), Roles(door, Address("acme", "pocket")))
+        found = await turns_in(thread, door)
     assert [turn.key for turn in found] == keys
     assert {(turn.actor.id, turn.text) for turn in found} <= {(3, "# Title\n\nfix the bug")}
 
@@ -66,12 +80,22 @@ def test_a_mark_may_be_new_where_the_issue_was_heard() -> None:
     assert found == [{"issue"}, {"moved-20260101T000000"}]
 
 
+def test_what_only_names_the_bot_wakes_it_once() -> None:
+    """A look tells whether it speaks to the bot; what was judged is read again where it was edited since."""
+    said = Said("comment-1", Actor(5, "rea"), "`@plangate` is code", AT)
+    thread = replace(THREAD, labels=frozenset(), assignees=frozenset(), comments=(said,))
+    edited = replace(thread, comments=(replace(said, edited=True, edited_at=AT),))
+    found = [Fresh(each, AT).may_speak(Listener(BOT), AT, frozenset({said.version})) for each in (thread, edited)]
+    found.append(Fresh(thread, AT).may_speak(Listener(BOT), AT, frozenset()))
+    assert found == [set(), {said.key}, {said.key}]
+
+
 async def test_marks_that_cannot_be_seen_do_not_stop_the_rest() -> None:
     """Where the events cannot be read, what was said is still heard."""
     said = Said("comment-1", Actor(3, "tom"), "@plangate go", AT)
     with scripted(ROLE, Reply(404, {"message": "Not Found"}), ROLE) as (door, script, _):
         script.replies = [Reply(404, {"message": "Not Found"}), ROLE]
-        found = await turns(replace(THREAD, comments=(said,)), (), Listener(BOT), Roles(door, Address("a", "b")))
+        found = await turns_in(replace(THREAD, comments=(said,)), door)
     assert [turn.key for turn in found] == ["comment-1"]
 
 
@@ -88,12 +112,7 @@ async def test_a_text_that_takes_long_holds_up_nothing_else() -> None:
 
     with scripted(ROLE, ROLE) as (door, _, _):
         looking = asyncio.create_task(look())
-        found = await turns(
-            replace(THREAD, comments=(said,), labels=frozenset(), assignees=frozenset()),
-            (),
-            Listener(BOT),
-            Roles(door, Address("a", "b")),
-        )
+        found = await turns_in(replace(THREAD, comments=(said,), labels=frozenset(), assignees=frozenset()), door)
         looking.cancel()
     assert [turn.key for turn in found] == ["comment-1"]
     assert looks > 5
@@ -104,10 +123,10 @@ async def test_a_text_that_takes_long_holds_up_nothing_else() -> None:
 async def test_nothing_is_hidden_in_a_title(name: str) -> None:
     """Words that a title spells with what nobody sees are neither in a turn nor in the context, in no form; the turn
     tells of them, whether somebody spoke or set the label."""
-    opened = replace(OPENED, body="@plangate fix the bug")
+    opened = replace(OPENED, actor=Actor(3, "tom"), body="@plangate fix the bug")
     thread = replace(THREAD, title=f"Title {SPELLED[name]} \u2028\u2029 after", opened=opened, assignees=frozenset())
     with scripted(Reply(200, [LABELED]), ROLE, ROLE) as (door, _, _):
-        found = await turns(thread, (), Listener(BOT), Roles(door, Address("acme", "pocket")))
+        found = await turns_in(thread, door)
     assert [turn.key for turn in found] == ["issue", "label-11"]
     for text in (*(turn.text for turn in found), context(thread)):
         assert [sign for sign in text if ord(sign) in INVISIBLE or ord(sign) > 0xEFFFF] in ([], ["\u200c"])

@@ -1,0 +1,63 @@
+"""The quoted thread: what a planner is shown of what others said, and what was removed from it.
+
+Anybody can write on a thread, so what fits is decided by the size of the sources before any of them is parsed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core.actor import Actor
+from bot.core.markdown.visible import visible_title
+from bot.github.readings import Readings
+from bot.github.threads import Said, Thread
+
+CONTEXT_LIMIT: Final = 30_000
+"""Characters of what others said that a planner is shown, and that are parsed for it."""
+LEFT_OUT: Final = "> (What does not fit is left out here.)"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The quotation of one thread for a bot of that name."""
+
+    thread: Thread
+    readings: Readings
+    mention: str
+    limit: int = CONTEXT_LIMIT
+
+    def text(self) -> str:
+        """Quote what was said, attributed, as people see it; the newest is kept where not all fits."""
+        entries = [entry or LEFT_OUT for _, entry in self._entries()]
+        kept = [entry for at, entry in enumerate(entries) if entry != LEFT_OUT or entries[at - 1 : at] != [LEFT_OUT]]
+        return "\n\n".join([f"> Title: {visible_title(self.thread.title).text}", *kept])
+
+    def removed(self, bot: Actor, *, but: str) -> tuple[str, ...]:
+        """Return what nobody sees of what is quoted of others than the bot, but for one thing by its key."""
+        quoted = [said for said, entry in self._entries() if entry]
+        others = [said for said in quoted if said.actor.id != bot.id and said.key != but]
+        about = self.thread.opened.actor.id != bot.id and but != self.thread.opened.key
+        title = visible_title(self.thread.title).removed if about else ()
+        return (*title, *(fragment for said in others for part in said.parts for fragment in self._removed(part)))
+
+    def _entries(self) -> list[tuple[Said, str]]:
+        """Return everything that was said, oldest first, each with its quotation ("" where that does not fit)."""
+        return list(self._newest_first())[::-1]
+
+    def _newest_first(self) -> Iterator[tuple[Said, str]]:
+        room = self.limit
+        for said in reversed(self.thread.everything()):
+            source = sum(map(len, said.parts))
+            entry = self._quoted(said) if source <= room else ""
+            fits = len(entry) <= room
+            if entry:  # what was parsed in vain took room as well
+                room -= max(source, len(entry) if fits else 0) + 2
+            yield said, entry if fits else ""
+
+    def _quoted(self, said: Said) -> str:
+        body = "\n\n".join(self.readings.read(part, self.mention).shown.text for part in said.parts)
+        head = f"@{said.actor.login} at {said.at:%Y-%m-%d %H:%M} UTC{', edited' if said.edited else ''}:"
+        return "\n".join(f"> {line}".rstrip() for line in (head, *body.split("\n")))
+
+    def _removed(self, part: str) -> tuple[str, ...]:
+        return self.readings.read(part, self.mention).shown.removed

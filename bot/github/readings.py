@@ -1,0 +1,67 @@
+"""What was parsed of people's Markdown, remembered for as long as the process lives.
+
+Parsing is the one part of a look whose cost depends on what somebody wrote, so a text is parsed once however often its
+thread is looked at. The key is a digest of the text itself: an edit within the second of another one, which
+`lastEditedAt` cannot tell apart, is a new text all the same.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from threading import Lock
+from typing import Final
+
+from bot.core.markdown.visible import Visible, command_lines, mentions, visible
+
+REMEMBERED: Final = 4_000_000
+"""Characters that all remembered readings hold at most."""
+_OVERHEAD: Final = 500
+"""What a reading without any text counts as."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a text shows, whether it speaks to the bot, and which of its lines may be commands."""
+
+    shown: Visible
+    speaks: bool
+    lines: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """What it counts as among the remembered characters."""
+        return _OVERHEAD + sum(map(len, (self.shown.text, *self.shown.removed, *self.lines)))
+
+
+@dataclass(slots=True)
+class Readings:
+    """The readings of one process, the least recently used forgotten first; several threads may ask at once."""
+
+    limit: int = REMEMBERED
+    parsed: int = field(default=0, init=False)
+    """How many texts were parsed so far."""
+    size: int = field(default=0, init=False)
+    """How many characters the remembered readings count as."""
+    _known: OrderedDict[bytes, Reading] = field(default_factory=OrderedDict, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+
+    def read(self, text: str, mention: str) -> Reading:
+        """Return the reading of a text for a bot of that name; it is parsed where it is not remembered."""
+        key = blake2b(f"{mention}\n{text}".encode(errors="surrogatepass"), digest_size=32).digest()
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        made = Reading(visible(text), mentions(text, mention), command_lines(text))
+        with self._lock:
+            self._remember(key, made)
+        return made
+
+    def _remember(self, key: bytes, made: Reading) -> None:
+        self.parsed += 1
+        if key not in self._known:
+            self._known[key] = made
+            self.size += made.size
+        while self.size > self.limit:
+            _, forgotten = self._known.popitem(last=False)
+            self.size -= forgotten.size

@@ -1,0 +1,173 @@
+"""What a look costs beside what strangers wrote: their texts are not parsed, and nobody's is parsed twice."""
+
+from collections.abc import Collection
+from typing import Final
+
+import pytest
+
+from bot.core.actor import Role
+from bot.core.approval import Way
+from bot.core.names import ThreadNumber, ToolUseId
+from bot.core.question import Who, permission
+from bot.core.turn import Turn
+from bot.github.readings import Readings
+from bot.github.threads import CATCH_UP
+from bot.github.turns import GLIMPSES, SHORT
+from tests.github.conftest import HOME, Ground
+
+LONG: Final = "@plangate approve 000000000000\n\n" + "[" * 65_000
+"""What takes a parser seconds or minutes."""
+
+
+def may_act(turn: Turn) -> bool:
+    return (turn.role or Role.NONE) >= Role.WRITE
+
+
+class Looks:
+    """A thread with one maintainer beside many strangers, and what each look at it costs."""
+
+    def __init__(self, ground: Ground, strangers: int = 20) -> None:
+        self.ground, self.thread = ground, ground.issue("nothing", by="rea")
+        for number in range(strangers):
+            ground.github.world.add_user(f"stranger-{number}")
+            self.says(f"stranger-{number}", f"{LONG}{number}")
+
+    def says(self, login: str, body: str) -> str:
+        return f"comment-{self.ground.person(login).comment(HOME, self.thread, body).id}"
+
+    async def turns(self, seen: Collection[str] = ()) -> tuple[Turn, ...]:
+        return tuple(await self.ground.dialogue(self.thread).turns(seen, may_act=may_act))
+
+    def parsed(self) -> int:
+        """How many texts this process has parsed since it was asked last; afterwards it is a new one."""
+        before, self.ground.readings = self.ground.readings, Readings()
+        return before.parsed
+
+    def asked(self) -> int:
+        """How many requests GitHub was asked in all."""
+        return len(self.ground.asked())
+
+
+@pytest.fixture
+def looks(ground: Ground) -> Looks:
+    return Looks(ground)
+
+
+@pytest.mark.req("X1")
+async def test_whose_role_does_not_let_them_act_is_not_parsed(looks: Looks) -> None:
+    """What a maintainer says is the one text that is parsed, and who everybody is takes a few requests."""
+    key, before = looks.says("mia", "@plangate stop"), looks.asked()
+    found = await looks.turns()
+    assert [(turn.key, turn.text) for turn in found if not turn.aside] == [(key, "@plangate stop")]
+    assert [turn.text for turn in found if turn.aside] == [""] * 20
+    assert (looks.parsed(), looks.asked() - before) == (1, 5)
+
+
+@pytest.mark.req("X1")
+async def test_what_was_judged_costs_nothing_again(looks: Looks) -> None:
+    """With the journal's keys another process parses nothing and looks nobody up, also of people who may act."""
+    looks.says("will", f"I see `@plangate` say {'x' * SHORT}")
+    seen = {turn.key for turn in await looks.turns()}
+    looks.parsed()
+    before = looks.asked()
+    assert await looks.turns(seen) == ()
+    assert (looks.parsed(), looks.asked() - before) == (0, 1)
+
+
+async def test_an_edit_is_judged_again(looks: Looks) -> None:
+    """What was no turn becomes one by an edit, and by each further edit is judged anew."""
+    key = looks.says("will", "`@plangate` is code")
+    seen = {turn.key for turn in await looks.turns()}
+    assert f"{key}@" in seen
+    looks.ground.person("will").edit_comment(int(key.rpartition("-")[2]), "@plangate do it")
+    (turn,) = await looks.turns(seen)
+    assert (turn.key, turn.text, turn.edited, turn.aside) == (key, "do it", True, False)
+
+
+async def test_a_few_short_texts_get_a_sign(looks: Looks) -> None:
+    """Of strangers' short texts some are parsed at one look, for a sign; all others, and the long ones, get none."""
+    looks.ground.person("rea").comment(HOME, looks.thread, "`@plangate` is code")
+    keys = [looks.says("rea", f"@plangate please {number}") for number in range(GLIMPSES)]
+    found = await looks.turns()
+    assert [turn.key for turn in found if not turn.aside] == keys[:-1]
+    assert looks.parsed() == GLIMPSES
+
+
+async def test_whose_role_is_unknown_waits_unread(looks: Looks) -> None:
+    """While a role cannot be looked up nothing is parsed."""
+    key = looks.says("mia", LONG)
+    looks.ground.github.faults.fail("GET */collaborators*", 500, times=99)
+    found = await looks.turns()
+    assert {(turn.role, turn.text, turn.aside) for turn in found} == {(None, "", False)}
+    assert (key in {turn.key for turn in found}, looks.parsed()) == (True, 0)
+
+
+@pytest.mark.req("A1")
+async def test_commands_of_who_may_not_decide_are_not_parsed(looks: Looks) -> None:
+    """A snapshot parses what approvers say; a stranger's short command is found without that, so that they are told."""
+    plan, dialogue = looks.ground.plan(looks.thread), looks.ground.dialogue(looks.thread)
+    shown = (await dialogue.propose(plan, 1)).id
+    for login in ("rea", "stranger-1", "stranger-2"):
+        looks.says(login, LONG)
+    looks.says("rea", "Hm.\n\n@plangate approve")
+    looks.says("mia", f"@plangate approve {plan.short_digest}")
+    looks.says("ada", "I would not approve what `@plangate` says")
+    snapshot = await dialogue.snapshot(plan, shown)
+    assert [(word.actor.login, word.role, word.way) for word in snapshot.candidates] == [
+        ("rea", Role.READ, Way.COMMAND),
+        ("mia", Role.MAINTAIN, Way.COMMAND),
+    ]
+    assert (snapshot.complete, looks.parsed()) == (True, 2)
+
+
+@pytest.mark.req("A3")
+async def test_words_of_who_may_not_answer_are_not_parsed(looks: Looks) -> None:
+    """A look for answers reads those who may give one, and at the next look of the process nobody again."""
+    asking, dialogue = permission(ToolUseId("t"), "Bash", "ls", "a rule asks"), looks.ground.dialogue(looks.thread)
+    shown = (await dialogue.ask(asking, 4, who="approvers")).id
+
+    def may(who: Who) -> bool:
+        return (who.role or Role.NONE) >= Role.MAINTAIN
+
+    for login in ("rea", "stranger-1", "will"):
+        looks.says(login, LONG)
+    looks.says("mia", "allow")
+    for _ in range(2):
+        look = await dialogue.answers(asking, shown, who="approvers", may=may)
+        assert [words.text for words in look.words] == ["allow"]
+    assert looks.parsed() == 1
+
+
+async def test_a_quotation_is_bounded_before_it_is_parsed(looks: Looks) -> None:
+    """Texts that are too long are left out unread, and push nothing out that is shorter and older."""
+    looks.says("mia", "A thought <!-- hidden -->")
+    key, dialogue = looks.says("will", "@plangate do it"), looks.ground.dialogue(looks.thread)
+    turn = Turn(key, looks.ground.bot, "do it", looks.ground.clock.now())
+    text = await dialogue.context()
+    assert ("nothing" in text, "A thought" in text, text.count("left out here")) == (True, True, 1)
+    assert await dialogue.hidden(turn) == ("<!-- hidden -->",)
+    assert looks.parsed() == 3
+
+
+async def test_a_thread_that_was_never_heard_is_read_some_pages_back(ground: Ground) -> None:
+    """What is older is not asked for; what takes further pages is journaled, so that the next look reads one."""
+    thread = ThreadNumber(ground.issue("nothing"))
+    for _ in range(CATCH_UP + 101):
+        ground.person("rea").comment(HOME, thread, "noise")
+    asked = len(ground.asked("POST /graphql"))
+    (last,) = await ground.dialogue(thread).turns((), may_act=may_act)
+    assert (last.aside, len(ground.asked("POST /graphql")) - asked) == (True, CATCH_UP // 100)
+    asked = len(ground.asked("POST /graphql"))
+    assert await ground.dialogue(thread).turns({last.key}, last.at, may_act=may_act) == ()
+    assert len(ground.asked("POST /graphql")) - asked == 1
+
+
+def test_remembered_readings_are_bounded() -> None:
+    """A text is parsed once while it is remembered; the least recently used is forgotten first."""
+    readings = Readings(limit=5_000)
+    for text in ("a" * 1_000, "b" * 1_000, "a" * 1_000, "c" * 1_000, "a" * 1_000):
+        assert readings.read(text, "@plangate").shown.text == text
+    assert (readings.parsed, readings.size) == (3, 5_000)
+    readings.read("b" * 1_000, "@plangate")
+    assert readings.parsed == 4
+    assert readings.read("@bot go", "@bot").speaks != readings.read("@bot go", "@plangate").speaks
