@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -11,9 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.toolhost.forks import ROOT, Fork
+
 START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from bot.toolhost.main import main; main()"
 PROGRAM = (sys.executable, "-I", "-S", "-c", START)
+
+
+def _started(prefix: Sequence[str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([*prefix, *PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +35,16 @@ class Got:
 
 
 class Client:
-    """Speaks to one toolhost; answers are taken by id, whatever their order."""
+    """Speaks to one toolhost; answers are taken by id, whatever their order.
 
-    def __init__(self, root: Path, prefix: Sequence[str] = (), **config: Any) -> None:
+    With the socket of a fork server the toolhost is a fork, else the whole program.
+    """
+
+    def __init__(
+        self, root: Path, prefix: Sequence[str] = (), *, server: socket.socket | None = None, **config: Any
+    ) -> None:
         self.root = root
-        self.process = subprocess.Popen([*prefix, *PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = _started(prefix) if prefix or server is None else Fork(server)
         self._ids = itertools.count(1)
         self._arrived = threading.Condition()
         self._answers: dict[int | None, Got] = {}

@@ -1,11 +1,13 @@
 """A checkout, and toolhosts on it."""
 
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.toolhost import forks
 from tests.toolhost.client import Client
 
 
@@ -16,13 +18,20 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "checkout"
 
 
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[socket.socket | None]:
+    """What toolhosts are forked from, which saves each the start of an interpreter; None: each is the whole program."""
+    with forks.fork_server() as server:
+        yield server
+
+
 @pytest.fixture
-def open_host(root: Path) -> Iterator[Callable[..., Client]]:
+def open_host(root: Path, fork_server: socket.socket | None) -> Iterator[Callable[..., Client]]:
     """Start toolhosts on the checkout, or another; all are ended afterwards."""
     clients = []
 
     def start(where: Path = root, prefix: Sequence[str] = (), **config: Any) -> Client:
-        clients.append(Client(where, prefix, **config))
+        clients.append(Client(where, prefix, server=fork_server, **config))
         return clients[-1]
 
     yield start

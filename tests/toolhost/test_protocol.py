@@ -12,6 +12,11 @@ import pytest
 from tests.toolhost.client import Client
 
 
+@pytest.fixture
+def fork_server() -> None:
+    """The whole program, from its start on."""
+
+
 def alive(pid: int) -> bool:
     """Tell whether a process runs."""
     try:
