@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Final
+from functools import lru_cache, partial
+from typing import Any, Final
 
 from bot.core.errors import Misconfigured
 from bot.core.names import RepositoryId
@@ -48,10 +48,13 @@ class AppJwt:
         """Give a fresh JWT: RS256, issued a minute back for clocks that differ, 9 minutes long (GitHub allows 10)."""
         import jwt
 
+        def signed() -> str:
+            return jwt.encode(claims, _signing_key(self.private_key()), algorithm="RS256")
+
         now = self.clock.now()
         claims = {"iat": int((now - _BACK).timestamp()), "exp": int((now + _JWT_LIFE).timestamp()), "iss": self.app}
         try:
-            return await asyncio.to_thread(jwt.encode, claims, self.private_key(), algorithm="RS256")
+            return await asyncio.to_thread(signed)
         except (ValueError, TypeError, AttributeError, jwt.PyJWTError):  # AttributeError: a public key
             mend = "set PLANGATE_PRIVATE_KEY to the PEM file that GitHub gave"
             raise Misconfigured("the App's private key cannot be read", mend=mend) from None
@@ -59,6 +62,14 @@ class AppJwt:
     def refused(self, token: str) -> bool:  # noqa: ARG002 - the port's
         """A fresh one would be refused as well."""
         return False
+
+
+@lru_cache(maxsize=2)
+def _signing_key(pem: str) -> Any:
+    """Load a private key, once: checking its numbers takes far longer than signing with it does."""
+    from jwt.algorithms import RSAAlgorithm
+
+    return RSAAlgorithm(RSAAlgorithm.SHA256).prepare_key(pem)
 
 
 @dataclass(frozen=True, slots=True)

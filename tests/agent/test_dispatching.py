@@ -309,6 +309,7 @@ def test_schemas_are_small_sorted_and_strict() -> None:
     assert "'default'" not in text
     assert "'null'" not in text
     assert made == schemas(by_name(reversed(ALL)))
+    assert made[0]["input_schema"] is schemas(by_name(ALL))[0]["input_schema"]  # each is made once a process
 
 
 def test_a_choice_of_types_stays_a_choice() -> None:
