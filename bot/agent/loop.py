@@ -288,7 +288,8 @@ def _nudge(session: Session, completed: Completed) -> bool:
         session.commit(replace(completed, message=without_last_thinking(completed.message)), _user(CUT))
     else:
         session.drop(completed)
-        session.add(_user(CUT_CALL if calls else CUT if cut else EMPTY))
+        if not unresolved(session.history):  # no text may follow a paused answer: it goes back as it is
+            session.add(_user(CUT_CALL if calls else CUT if cut else EMPTY))
     return True
 
 

@@ -164,14 +164,16 @@ async def test_a_stop_in_the_middle_of_an_input_means_what_it_says(
 
 
 @pytest.mark.req("M10")
-async def test_a_paused_turn_goes_on_with_the_same_content(room: Open) -> None:
+@pytest.mark.parametrize("between", ((), (stop("end_turn"),)), ids=["", "after an empty answer"])
+async def test_a_paused_turn_goes_on_with_the_same_content(room: Open, between: tuple[Reply, ...]) -> None:
     """pause_turn: the content goes back unchanged, without a word of ours behind it."""
     server = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
     paused = Reply(verbatim(server).blocks, stop_reason="pause_turn")
-    r = room(sequence(paused, say("Found.")))
+    r = room(sequence(paused, *between, say("Found.")))
     session = r.session()
     events = await drive(session)
-    assert r.api.requests[1].body["messages"][-1] == {"role": "assistant", "content": [server]}
+    for request in r.api.requests[1:]:
+        assert request.body["messages"][-1] == {"role": "assistant", "content": [server]}
     assert ended(events).end is End.ANSWERED
     assert r.api.refusals == ()
 
