@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli import main
+from tests import forks
 
 PROGRAM = Path(sys.executable).with_name("plangate")
 COMMANDS = {"run", "serve", "sweep", "demo", "replay", "doctor", "init", "schema", "version"}
@@ -28,11 +29,9 @@ HEAVY = (
 
 
 def program(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run the console script with nobody at its standard input."""
+    """Run the command line in a process of its own, with nobody at its standard input."""
     env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **variables}
-    return subprocess.run(
-        [str(PROGRAM), *arguments], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    return forks.plangate().run(*arguments, env=env)
 
 
 def test_every_command_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +176,8 @@ def test_a_look_at_a_thread_collects_its_litter() -> None:
 @pytest.mark.long
 def test_a_terminal_that_lacks_a_sign_is_no_end() -> None:
     """Where the encoding of the output has no ⏸ or ✓, something else is shown, and the command goes on."""
-    done = program("doctor", PYTHONIOENCODING="ascii", PLANGATE_DATA_DIR="/nonexistent/plangate")
+    variables = {"PYTHONIOENCODING": "ascii", "PLANGATE_DATA_DIR": "/nonexistent/plangate", "PATH": os.environ["PATH"]}
+    done = subprocess.run([str(PROGRAM), "doctor"], env=variables, capture_output=True, text=True, check=False)
     assert "? bwrap: " in done.stdout
     assert "Traceback" not in done.stderr
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +13,7 @@ from bot.doctor import _signing, findings
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
-
-PROGRAM = Path(sys.executable).with_name("plangate")
+from tests import forks
 
 
 @pytest.fixture
@@ -26,7 +24,7 @@ def base_url() -> Iterator[str]:
 
 def doctor(folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8", **variables}
-    return subprocess.run([str(PROGRAM), "doctor"], env=env, capture_output=True, text=True, check=False)
+    return forks.plangate().run("doctor", env=env)
 
 
 def test_all_is_well(tmp_path: Path, base_url: str) -> None:

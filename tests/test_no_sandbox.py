@@ -1,7 +1,6 @@
 """A machine that can hold no sandbox: every shell refuses with exit code 6 and says how to get one (D1)."""
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +8,8 @@ from typing import Any, Final
 import pytest
 
 from bot.testing.sample import make
-from tests.stories.ground import PROGRAM, bare
+from tests import forks
+from tests.stories.ground import bare
 
 BLOCKED: Final = "bwrap: No permissions to create a new namespace"
 MISSING_CURE: Final = "apt-get install bubblewrap"
@@ -66,15 +66,7 @@ def test_refused(shell: tuple[str, ...], blocked: bool, tmp_path: Path) -> None:
         "PATH": programs(tmp_path / "bin", blocked=blocked),
         **({} if shell == ("doctor",) else KEYS),
     }
-    done = subprocess.run(
-        [str(PROGRAM), *shell],
-        env=bare(tmp_path) | variables,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = forks.plangate().run(*shell, env=bare(tmp_path) | variables, cwd=tmp_path)
     assert done.returncode == 6, done.stdout + done.stderr
     cure = BLOCKED_CURE if blocked else MISSING_CURE
     assert cure in (done.stdout if shell == ("doctor",) else done.stderr)
@@ -85,12 +77,5 @@ def test_who_takes_deliveries_in_needs_none(tmp_path: Path) -> None:
     """A service without a worker runs nothing: it gets past the sandbox, here to the secret that is missing."""
     (tmp_path / "bin").mkdir()
     variables = {"PATH": programs(tmp_path / "bin", blocked=False), "PLANGATE_GITHUB_TOKEN": "test"}
-    done = subprocess.run(
-        [str(PROGRAM), "serve", "--no-worker"],
-        env=bare(tmp_path) | variables,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = forks.plangate().run("serve", "--no-worker", env=bare(tmp_path) | variables)
     assert (done.returncode, "PLANGATE_WEBHOOK_SECRET" in done.stderr) == (2, True)

@@ -11,14 +11,14 @@ import pytest
 from bot.config import GitHubSettings, Identity, Secret, Settings, redactor_for
 from bot.core.secrets.redaction import Redactor
 from bot.outlet import outlet, redirected, unredacted
+from tests import forks
 
 KEY = "sk-ant-api03-" + "Zx9Qw7Lm3Tk5Vb1N" * 5
-PROGRAM = Path(sys.executable).with_name("plangate")
 
 
 def program(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **variables}
-    return subprocess.run([str(PROGRAM), *arguments], env=env, capture_output=True, text=True, check=False)
+    return forks.plangate().run(*arguments, env=env)
 
 
 def test_lines_pass_and_secrets_do_not(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 """What the stories stand on: a person with a repository and a terminal, a scripted model, and the real console script.
 
-Nothing of the program is replaced: it runs as a process of its own, on real git, sandbox and HTTP.
+Nothing of the program is replaced: it runs as a process of its own (most often a fork), on real git, sandbox and HTTP.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from bot.testing.model.request import ModelRequest
 from bot.testing.model.server import ScriptedModel
 from bot.testing.sample import make
 from bot.testing.story import NAMED
+from tests import forks
 
 PROGRAM: Final = Path(sys.executable).with_name("plangate")
 PROMPT: Final = "Ship orders of exactly 50 for free."
@@ -95,16 +96,7 @@ class Person:
 
     def call(self, *arguments: str) -> Ended:
         """Run any command of the console script to its end."""
-        done = subprocess.run(
-            [str(PROGRAM), *arguments],
-            env=self.environment(),
-            cwd=self.home,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = forks.plangate().run(*arguments, env=self.environment(), cwd=self.home, timeout=PATIENCE)
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def git(self, *arguments: str) -> str:

@@ -17,6 +17,7 @@ import pytest
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several
 from bot.testing.model.request import ModelRequest
 from bot.testing.model.server import ScriptedModel
+from tests import forks
 from tests.stories.conftest import Meet
 from tests.stories.ground import FIX, FIXED, PATIENCE, Person, Script, approved, only_the_fix, processes, state, until
 
@@ -177,16 +178,15 @@ def test_kill_9_at_any_time(meet: Meet, seed: int) -> None:
     _whole(person, model, before)
 
 
-def _started(person: Person) -> "subprocess.Popen[bytes]":
+def _started(person: Person) -> forks.Fork:
     """Start the command with its screen in a file."""
     with (person.home / "screen").open("wb") as screen:
-        return subprocess.Popen(
-            person.command("--yes"),
+        return forks.plangate().start(
+            *person.command("--yes")[1:],
             env=person.environment(),
             cwd=person.home,
-            stdin=subprocess.DEVNULL,
-            stdout=screen,
-            stderr=subprocess.STDOUT,
+            stdout=screen.fileno(),
+            stderr=screen.fileno(),
         )
 
 

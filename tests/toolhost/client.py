@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -12,14 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.toolhost.forks import ROOT, Fork
+from tests import forks
 
-START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from bot.toolhost.main import main; main()"
+START = f"import sys; sys.path.insert(0, {str(forks.ROOT)!r}); from bot.toolhost.main import main; main()"
 PROGRAM = (sys.executable, "-I", "-S", "-c", START)
-
-
-def _started(prefix: Sequence[str]) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([*prefix, *PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +32,20 @@ class Got:
 class Client:
     """Speaks to one toolhost; answers are taken by id, whatever their order.
 
-    With the socket of a fork server the toolhost is a fork, else the whole program.
+    A fork of a process that has loaded the program, unless the whole program is wanted or something runs it.
     """
 
-    def __init__(
-        self, root: Path, prefix: Sequence[str] = (), *, server: socket.socket | None = None, **config: Any
-    ) -> None:
+    def __init__(self, root: Path, prefix: Sequence[str] = (), *, whole: bool = False, **config: Any) -> None:
         self.root = root
-        self.process = _started(prefix) if prefix or server is None else Fork(server)
+        (source, stdin), (stdout, target) = os.pipe(), os.pipe()
+        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+        self.process: forks.Fork | subprocess.Popen[bytes]
+        if whole or prefix:
+            self.process = subprocess.Popen([*prefix, *PROGRAM], stdin=source, stdout=target)
+        else:
+            self.process = forks.toolhost().start(stdin=source, stdout=target, stderr=2)
+        os.close(source)
+        os.close(target)
         self._ids = itertools.count(1)
         self._arrived = threading.Condition()
         self._answers: dict[int | None, Got] = {}
@@ -52,15 +53,13 @@ class Client:
         self.unexpected: list[bytes] = []
         env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
         self.send({"root": str(root), "writable": True, "memory_mb": 0, "seconds": 30, "rg": "rg", "env": env} | config)
-        assert self.process.stdout
-        self.ready: dict[str, Any] = json.loads(self.process.stdout.readline())
+        self.ready: dict[str, Any] = json.loads(self.stdout.readline())
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def send(self, message: dict[str, Any] | bytes) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
-        self.process.stdin.flush()
+        self.stdin.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
+        self.stdin.flush()
 
     def start(self, operation: str, **arguments: Any) -> int:
         """Send a request; names of options such as ``-A`` come in a dict named `options`."""
@@ -96,18 +95,15 @@ class Client:
 
     def close(self) -> int:
         """Close the pipe and give the exit code."""
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.close()
+        self.stdin.close()
         code = self.process.wait(20)
         if hasattr(self, "_reader"):
             self._reader.join(20)
-        self.process.stdout.close()
+        self.stdout.close()
         return code
 
     def _read(self) -> None:
-        assert self.process.stdout
-        for line in self.process.stdout:
+        for line in self.stdout:
             message = json.loads(line)
             with self._arrived:
                 match message:

@@ -1,13 +1,11 @@
 """A checkout, and toolhosts on it."""
 
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.toolhost import forks
 from tests.toolhost.client import Client
 
 
@@ -18,20 +16,19 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "checkout"
 
 
-@pytest.fixture(scope="session")
-def fork_server() -> Iterator[socket.socket | None]:
-    """What toolhosts are forked from, which saves each the start of an interpreter; None: each is the whole program."""
-    with forks.fork_server() as server:
-        yield server
+@pytest.fixture
+def whole() -> bool:
+    """Whether a toolhost is the whole program from its start on, not a fork of a process that has loaded it."""
+    return False
 
 
 @pytest.fixture
-def open_host(root: Path, fork_server: socket.socket | None) -> Iterator[Callable[..., Client]]:
+def open_host(root: Path, whole: bool) -> Iterator[Callable[..., Client]]:
     """Start toolhosts on the checkout, or another; all are ended afterwards."""
     clients = []
 
     def start(where: Path = root, prefix: Sequence[str] = (), **config: Any) -> Client:
-        clients.append(Client(where, prefix, server=fork_server, **config))
+        clients.append(Client(where, prefix, whole=whole, **config))
         return clients[-1]
 
     yield start

@@ -13,8 +13,8 @@ from tests.toolhost.client import Client
 
 
 @pytest.fixture
-def fork_server() -> None:
-    """The whole program, from its start on."""
+def whole() -> bool:
+    return True
 
 
 def alive(pid: int) -> bool:

@@ -1,47 +1,45 @@
 """The service as a process: killed, stopped and started again."""
 
+import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
+from tests import forks
 from tests.webhooks.ground import call, deliver, delivery
 from webhooks.deliveries import Inbox
-
-ROOT = Path(__file__).parents[2]
 
 
 class Process:
     """A service in a process of its own."""
 
-    def __init__(self, popen: "subprocess.Popen[str]") -> None:
-        self.popen = popen
+    def __init__(self, fork: forks.Fork, lines: TextIO) -> None:
+        self.fork = fork
+        self.lines = lines
         self.base = f"http://127.0.0.1:{self.line()}"
 
     def line(self) -> str:
-        assert self.popen.stdout is not None
-        return self.popen.stdout.readline().strip()
+        return self.lines.readline().strip()
 
     def end(self, number: int) -> int:
-        self.popen.send_signal(number)
-        return self.popen.wait(timeout=30)
+        self.fork.send_signal(number)
+        return self.fork.wait(timeout=30)
 
 
 @contextmanager
 def started(folder: Path, how: str, cut: str = "600") -> Iterator[Process]:
-    command = [sys.executable, "-m", "tests.webhooks.process", str(folder), how, cut]
-    with (folder / "log").open("ab") as log:
-        popen = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
-    with popen:
+    said, written = os.pipe()
+    with (folder / "log").open("ab") as log, os.fdopen(said) as lines:
+        fork = forks.service().start(str(folder), how, cut, stdout=written, stderr=log.fileno())
+        os.close(written)
         try:
-            process = Process(popen)
-            yield process
+            yield Process(fork, lines)
         finally:
-            popen.kill()
+            fork.kill()
 
 
 @pytest.mark.req("W2", "E3")

@@ -6,7 +6,6 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,8 +22,9 @@ from bot.testing.github.credentials import job_token
 from bot.testing.github.world import ACTIONS_BOT
 from bot.testing.host import received
 from bot.workflow.record import Record, replayed
+from tests import forks
 from tests.stories.github.ground import HOME, PATIENCE, Hub, Model
-from tests.stories.ground import PROGRAM, bare, processes, until
+from tests.stories.ground import bare, processes, until
 
 EVENTS: Final = ("issues", "issue_comment")
 KEY: Final = "key-of-the-stories"
@@ -36,7 +36,7 @@ SCHEDULE: Final[Event] = ("schedule", json.dumps({"schedule": "*/10 * * * *"}).e
 class Run:
     """One job: its process, in a session of its own, and the folder that dies with it."""
 
-    process: "subprocess.Popen[bytes]"
+    process: forks.Fork
     folder: Path
     number: int
     """GitHub's number of the run."""
@@ -135,13 +135,12 @@ class Runs(Hub):
         number = self.world.start_run(HOME, event[0]).id
         (folder / "event.json").write_bytes(event[1])
         with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-I", str(PROGRAM), "action"],
+            process = forks.plangate().start(
+                "action",
                 env=self._environment(event[0], folder, number) | variables,
                 cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=log.fileno(),
+                stderr=log.fileno(),
                 start_new_session=True,
             )
         self.every.append(Run(process, folder, number))

@@ -3,14 +3,14 @@
 import json
 import signal
 import socket
-import subprocess
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests import forks
 from tests.stories.github.ground import Hub, Model
-from tests.stories.ground import PROGRAM, bare, until
+from tests.stories.ground import bare, until
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class Served(Hub):
     base_url: str
     home: Path
     port: int = field(init=False)
-    process: "subprocess.Popen[bytes] | None" = None
+    process: forks.Fork | None = None
 
     def __post_init__(self) -> None:
         with socket.socket() as probe:
@@ -32,9 +32,8 @@ class Served(Hub):
         """Start the service, and return when it answers."""
         self.home.mkdir(parents=True, exist_ok=True)
         with (self.home / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [str(PROGRAM), "serve", "--port", str(self.port)], env=self.environment(), stdout=log, stderr=log
-            )
+            command, written = ("serve", "--port", str(self.port)), log.fileno()
+            self.process = forks.plangate().start(*command, env=self.environment(), stdout=written, stderr=written)
         until(lambda: self.state() is not None, "the service answers")
 
     def hook(self) -> None:
