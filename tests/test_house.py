@@ -184,3 +184,22 @@ def test_tests_patch_nothing() -> None:
 
 def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_every_cited_requirement_resolves() -> None:
+    """An id in brackets, in a docstring, or in a mark leads to one line of the requirements page, and only to one."""
+    listed = re.findall(
+        r"^- \*\*([A-Z]{1,2}\d+[a-z]?)\*\* ", (ROOT / "docs/design/requirements.md").read_text(), re.MULTILINE
+    )
+    assert len(set(listed)) == len(listed)
+    family = "|".join(sorted({re.sub(r"\d+[a-z]?$", "", one) for one in listed}, key=len, reverse=True))
+    cited = {
+        one
+        for path in [*SOURCES, *(ROOT / "tests").rglob("*.py"), ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for group in re.findall(
+            rf"\(((?:{family})\d+[a-z]?(?:, (?:{family})\d+[a-z]?)*)\)|req\(([^)]*)\)", path.read_text()
+        )
+        for one in re.findall(rf"\b(?:{family})\d+[a-z]?\b", " ".join(group))
+    }
+    assert cited - set(listed) == set()
+    assert len(cited) > 80
