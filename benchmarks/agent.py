@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.testing.host import hosted
+from bot.testing.host import host_application
 from bot.testing.model.reply import call, say
 from bot.testing.model.routes import application
 from bot.testing.model.server import ScriptedModel
@@ -79,9 +79,9 @@ def measure(command, origin, steps):
         timed, repo = Timed(application(model)), Path(data) / "repo"
         shutil.copytree(origin, repo, symlinks=True)
         command = [part.format(repo=repo, prompt=PROMPT) for part in command]
-        with hosted(timed) as address:
+        with host_application(timed) as address:
             env = os.environ | {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "none"}
-            began, ended, code, cpu, peak, said = _launched(command, env | {"PLANGATE_DATA_DIR": f"{data}/data"})
+            began, ended, code, cpu, peak, said = _run_timed(command, env | {"PLANGATE_DATA_DIR": f"{data}/data"})
         if code or len(timed.spans) != steps + 1:
             sys.exit(f"{command[0]} failed ({len(timed.spans)} of {steps + 1} requests): {said[-2000:]}")
         gaps = [later[0] - earlier[1] for earlier, later in zip(timed.spans, timed.spans[1:], strict=False)]
@@ -100,7 +100,7 @@ def measure(command, origin, steps):
         }
 
 
-def _launched(command, env):
+def _run_timed(command, env):
     """Run a command: when it began and ended, its exit code, CPU seconds, peak memory in MB, and standard error."""
     reading, writing = os.pipe()
     launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(writing), *command]
@@ -121,7 +121,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         commands = _commands(given.others)
         for steps in given.steps:
-            repo = _cloned(given.repo, Path(folder) / str(steps), roomy=steps >= DEFAULT_STEPS)
+            repo = _clone(given.repo, Path(folder) / str(steps), roomy=steps >= DEFAULT_STEPS)
             figures = {name: [] for name in commands}
             for turn in range(given.runs):
                 for name, command in commands.items():
@@ -130,7 +130,7 @@ def main():
             _print(figures, f"{steps} steps, medians of {given.runs} interleaved runs")
 
 
-def _cloned(origin, repo, *, roomy):
+def _clone(origin, repo, *, roomy):
     """Clone a repository; commit a configuration that leaves room for a long session, where that is needed."""
     subprocess.run(["git", "clone", "--quiet", "--no-local", origin, repo], check=True)
     if not roomy:

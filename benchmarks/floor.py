@@ -58,7 +58,7 @@ def run_tool(folder, name, given):
     return (done.stdout + done.stderr)[:30_000] or "(nothing)"
 
 
-def marked(messages):
+def with_cache_marks(messages):
     """Mark the last two user turns for the cache, on a copy."""
     out = list(messages)
     for index in [i for i, message in enumerate(out) if message["role"] == "user"][-2:]:
@@ -74,7 +74,7 @@ def main(folder, prompt):
     system = [{"type": "text", "text": "You are a coding agent.", "cache_control": MARK}]
     while True:
         with client.messages.stream(
-            model="claude-opus-5-5", max_tokens=32_000, system=system, tools=TOOLS, messages=marked(messages)
+            model="claude-opus-5-5", max_tokens=32_000, system=system, tools=TOOLS, messages=with_cache_marks(messages)
         ) as stream:
             answer = stream.get_final_message()
         messages.append({"role": "assistant", "content": [block.to_dict() for block in answer.content]})

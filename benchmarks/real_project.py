@@ -104,7 +104,7 @@ def main() -> int:
     """Play it, print the figures, and give 0 only if all holds that is claimed above."""
     with tempfile.TemporaryDirectory(prefix="plangate-real-") as kept:
         folder = Path(kept).resolve()
-        before, after = (_unpacked(folder, version) for version in SOURCES)
+        before, after = (_download(folder, version) for version in SOURCES)
         changes = _changes(before, after)
         _commit(before)
         untouched = _person(before)
@@ -121,7 +121,7 @@ def main() -> int:
     return 0
 
 
-def _unpacked(folder: Path, version: str) -> Path:
+def _download(folder: Path, version: str) -> Path:
     """Download one version and unpack it; whatever does not have the pinned hash is refused."""
     wanted = folder / f"{version}.txt"
     wanted.write_text(f"{NAME}=={version} --hash=sha256:{SOURCES[version]}\n")

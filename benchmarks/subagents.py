@@ -16,22 +16,22 @@ from itertools import pairwise
 from pathlib import Path
 
 from bot.agent.events import RequestStarted
-from bot.agent.frozen import Frozen
+from bot.agent.frozen import RequestPrefix
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.model.client import AnthropicModel
 from bot.agent.modes import Mode
-from bot.agent.permissions import Gate
-from bot.agent.prompts import Environment, first_message, system
-from bot.agent.scheduler import merged
+from bot.agent.permissions import PermissionGate
+from bot.agent.prompts import Environment, first_message, system_blocks
+from bot.agent.scheduler import merge_generators
 from bot.agent.session import Session
-from bot.agent.subagents.crew import Crew, Size
+from bot.agent.subagents.crew import SubagentCounts, SubagentManager
 from bot.agent.subagents.kinds import TYPES
-from bot.agent.subagents.making import Post
+from bot.agent.subagents.making import ParentContext
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
-from bot.agent.tools.tool import Context
-from bot.agent.world import World
+from bot.agent.tools.tool import ToolContext
+from bot.agent.world import SessionResources
 from bot.clock import SystemClock
 from bot.core.names import AgentId, SessionId
 from bot.ports import Access
@@ -75,7 +75,7 @@ def serve(agents, latency, pipe):
 
 
 @contextmanager
-def served(given):
+def serve_model(given):
     """Give the address of a model in a process of its own."""
     pipe, inner = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(given.agents, given.latency, inner))
@@ -90,20 +90,20 @@ def served(given):
 
 async def measure(given):
     """Run the fan-out cold, then warm, in one session, and give (seconds, dollars) of each."""
-    with served(given) as address, tempfile.TemporaryDirectory() as data:
+    with serve_model(given) as address, tempfile.TemporaryDirectory() as data:
         clock = SystemClock()
         model = AnthropicModel(clock, "none", address)
         source = await LocalRepository.open(sample.make(Path(data) / "shop"))
         workspace = GitWorkspace.on(source, Path(data) / "data")
         tree = await workspace.checkout("main", source.head)
-        world = World(model, MemoryTranscripts(), clock, Gate(), Ledger())
+        world = SessionResources(model, MemoryTranscripts(), clock, PermissionGate(), Ledger())
         tools = by_name((*ALL, task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())))
         environment = Environment(tree.shown_as, "Linux", "2026-11-21", "shop", source.head[:12], MEMORY, "CLAUDE.md")
-        context = Context(await workspace.open(tree, Access.READ), tree.shown_as, Mode.PLAN)
-        frozen = Frozen("main", "claude-opus-5-5", system("main"), schemas(tools))
+        context = ToolContext(await workspace.open(tree, Access.READ), tree.shown_as, Mode.PLAN)
+        frozen = RequestPrefix("main", "claude-opus-5-5", system_blocks("main"), schemas(tools))
         session = Session(SessionId("bench"), AgentId("main"), frozen, world, tools, context)
-        post = Post(session, workspace, tree, environment, "claude-sonnet-5-5")
-        context.delegate = Crew(post, Size(given.at_once, 2 * given.agents)).delegate
+        post = ParentContext(session, workspace, tree, environment, "claude-sonnet-5-5")
+        context.delegate = SubagentManager(post, SubagentCounts(given.at_once, 2 * given.agents)).delegate
         session.begin(first_message(environment, "Look around."))
         await asyncio.to_thread(model.warm)
         marks = [(time.monotonic(), 0.0)]
@@ -115,7 +115,7 @@ async def measure(given):
     return [(later[0] - earlier[0], later[1] - earlier[1]) for earlier, later in pairwise(marks)]
 
 
-async def scheduled(agents, at_once):
+async def time_scheduler(agents, at_once):
     """Give the time that the scheduler takes for agents of one second, beside the ideal schedule."""
 
     async def one():
@@ -123,7 +123,7 @@ async def scheduled(agents, at_once):
         yield 1
 
     began = time.monotonic()
-    async for _ in merged([one() for _ in range(agents)], at_once=at_once):
+    async for _ in merge_generators([one() for _ in range(agents)], at_once=at_once):
         pass
     return (time.monotonic() - began) / -(-agents // at_once)
 
@@ -142,7 +142,7 @@ def main():
         whole = seconds + given.latency  # a span ends before the parent's last answer
         print(f"{name}: {whole:.2f} s of {ideal:.1f} s ({whole / ideal:.2f}), ${dollars:.3f}")
     for at_once in (given.agents, 3):
-        print(f"scheduler at {at_once}: {asyncio.run(scheduled(given.agents, at_once)):.3f} of the ideal")
+        print(f"scheduler at {at_once}: {asyncio.run(time_scheduler(given.agents, at_once)):.3f} of the ideal")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ FILES, CHANGES, ROUNDS = 5000, 10, 7
 _figures: dict[str, list[tuple[float, float]]] = {}
 
 
-def _made(top: Path) -> Path:
+def _make_repository(top: Path) -> Path:
     """Make a repository of many small files."""
     for number in range(FILES):
         path = top / f"d{number % 100}" / f"e{number % 7}" / f"f{number}.py"
@@ -44,7 +44,7 @@ def _cpu() -> float:
 
 
 @asynccontextmanager
-async def _timed(what: str) -> AsyncIterator[None]:
+async def _time_step(what: str) -> AsyncIterator[None]:
     """Take the time of one step."""
     clock, cpu = time.perf_counter(), _cpu()
     yield
@@ -53,19 +53,19 @@ async def _timed(what: str) -> AsyncIterator[None]:
 
 async def _measure(folder: Path) -> None:
     """Check out and publish a few times."""
-    source = await LocalRepository.open(_made(folder / "repo"))
+    source = await LocalRepository.open(_make_repository(folder / "repo"))
     workspace = GitWorkspace.on(source, folder / "data")
-    async with _timed("first checkout, with the fetch"):
+    async with _time_step("first checkout, with the fetch"):
         await workspace.checkout("first", source.head)
     done = []  # thrown away at the end: some file systems are slow to make files where others were just removed
     for number in range(ROUNDS):
-        async with _timed("another checkout"):
+        async with _time_step("another checkout"):
             checkout = await workspace.checkout(f"c{number}", source.head)
         for change in range(CHANGES):
             (Path(checkout.path) / "d1" / f"new{change}.py").write_text(f"{number} {change}\n")
-        async with _timed("publishing ten files"):
+        async with _time_step("publishing ten files"):
             await workspace.publish(approved(source.head), checkout, order(branch=f"b{number}"))
-        async with _timed("copying for a sub-agent"):
+        async with _time_step("copying for a sub-agent"):
             fork = await workspace.fork(checkout, f"fork{number}")
         done += [fork, checkout]
     for each in done:

@@ -44,13 +44,13 @@ class Host(Protocol):
     async def listen(self, address: ThreadAddress) -> Record:
         """Only take in what people said."""
 
-    async def left(self, address: ThreadAddress, run: str) -> bool:
+    async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
         """Tell whether the job of that run, which was at a thread, must be gone."""
 
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
         """List every thread that is not at rest for good."""
 
-    async def changed(self, addresses: tuple[ThreadAddress, ...]) -> tuple[ThreadAddress, ...]:
+    async def changed_threads(self, addresses: tuple[ThreadAddress, ...]) -> tuple[ThreadAddress, ...]:
         """Tell whose plan comment got reactions or edits since the last call."""
 
 
@@ -111,14 +111,14 @@ def thread_in(given: ActionSettings) -> tuple[int, str]:
 async def play(job: Job, address: ThreadAddress | None) -> int:
     """Look at the event's thread, then sweep; write outputs and summary; give the exit code."""
     began = job.clock.now()
-    seen = [(address, await _carried(job, address))] if address is not None else []
+    seen = [(address, await _advance_thread(job, address))] if address is not None else []
     if not (job.given.only_listen or job.given.dry_run):
         seen += [pair async for pair in _swept(job, address)]
     for at, record in seen:
         job.runner.summary(summary(job.given, at, record), job.given.summary)
         job.runner.say(f"plangate: #{at.number} is at: {record.stage}")
     job.runner.outputs(outputs(job.given, *(seen[0] if seen else (None, None))), job.given.output)
-    failures = [at.number for at, record in seen if _failed(record, began)]
+    failures = [at.number for at, record in seen if _failed_in_this_run(record, began)]
     for number in failures:
         job.runner.error(f"the work on #{number} failed; the thread says why")
     if failures:
@@ -126,24 +126,26 @@ async def play(job: Job, address: ThreadAddress | None) -> int:
     return FAILED if failures else 0
 
 
-async def _carried(job: Job, address: ThreadAddress) -> Record:
+async def _advance_thread(job: Job, address: ThreadAddress) -> Record:
     """Carry the event's thread on as far as this job may, and wait for its approval as long as it was told to."""
     if job.given.only_listen:
         return await job.host.listen(address)
     if job.given.dry_run:
         record = await job.host.listen(address)
-        return await _looked(job, address) if record.stage in {Stage.PLANNING, Stage.PROPOSING} else record
-    record = await _looked(job, address)
+        return (
+            await _look_again_on_conflict(job, address) if record.stage in {Stage.PLANNING, Stage.PROPOSING} else record
+        )
+    record = await _look_again_on_conflict(job, address)
     until, polls = job.clock.monotonic() + job.given.wait_minutes * 60, 0
     while record.stage in WAITS_FOR_PEOPLE and job.clock.monotonic() < until:
         await job.clock.sleep(job.given.settings.github.poll_seconds)
         polls += 1
-        if await job.host.changed((address,)) or polls % POLLS_A_LOOK == 0:
-            record = await _looked(job, address)
+        if await job.host.changed_threads((address,)) or polls % POLLS_A_LOOK == 0:
+            record = await _look_again_on_conflict(job, address)
     return record
 
 
-async def _looked(job: Job, address: ThreadAddress) -> Record:
+async def _look_again_on_conflict(job: Job, address: ThreadAddress) -> Record:
     """Look at a thread; a job that only listened may have written first, so a conflict is a reason to look again."""
     for seconds in range(1, TRIES):
         try:
@@ -187,9 +189,9 @@ async def _nobodys(job: Job, address: ThreadAddress, record: Record) -> bool:
     if record.stage in WAITS_FOR_PEOPLE or record.void:
         return True
     left_over = record.stage in ON_ENTER or record.owed(job.clock.now()) or record.takes_kept
-    return bool(left_over) and (record.run == job.given.run or await job.host.left(address, record.run))
+    return bool(left_over) and (record.run == job.given.run or await job.host.is_abandoned(address, record.run))
 
 
-def _failed(record: Record, began: datetime) -> bool:
+def _failed_in_this_run(record: Record, began: datetime) -> bool:
     """Tell whether a thread failed in this run: an older failure was told in its own."""
     return record.stage is Stage.FAILED and record.last(Move.FAILED).at >= began

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
 from bot.config import redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError
-from bot.outlet import redirected, unredacted
+from bot.outlet import redirect_output, unredacted_stream
 
 if TYPE_CHECKING:
     from bot.compose.run import Run
@@ -39,11 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Nothing is written to standard output or error that holds a secret, tracebacks included (PR4).
     """
-    with redirected(redactor_for()):
-        return _performed(_parsed(sys.argv[1:] if argv is None else argv))
+    with redirect_output(redactor_for()):
+        return _run_command(_parse_arguments(sys.argv[1:] if argv is None else argv))
 
 
-def _performed(arguments: argparse.Namespace) -> int:
+def _run_command(arguments: argparse.Namespace) -> int:
     try:
         return int(_COMMANDS[arguments.command](arguments))
     except BrokenPipeError:
@@ -52,7 +52,7 @@ def _performed(arguments: argparse.Namespace) -> int:
         print("plangate: nobody reads the output any more; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
     except (PlangateError, OSError) as error:
-        told = error if isinstance(error, PlangateError) else _denied(error)
+        told = error if isinstance(error, PlangateError) else _describe_os_error(error)
         if arguments.debug:
             traceback.print_exc()
         else:
@@ -66,7 +66,7 @@ def _performed(arguments: argparse.Namespace) -> int:
         return INTERRUPTED
 
 
-def _denied(error: OSError) -> Misconfigured:
+def _describe_os_error(error: OSError) -> Misconfigured:
     """Say what this machine did not give: room, a folder that can be written to, a program."""
     where = str(error.filename or "")
     missing = isinstance(error, FileNotFoundError) and where and "/" not in where
@@ -83,7 +83,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(Misconfigured.exit_code, f"plangate: {' '.join(message.split())}: see {self.prog} --help\n")
 
 
-def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+def _parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     if list(argv) == ["action"]:  # what action.yml starts; nobody types it, so help and mistakes do not name it
         return argparse.Namespace(command="action", debug=False)
     return _parser().parse_args(argv)
@@ -168,7 +168,7 @@ def _port(text: str) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from bot.compose.local import RunOptions, run_local
     from bot.config import settings
-    from bot.core.codepoints import shown as readable
+    from bot.core.codepoints import with_visible_codepoints as readable
     from bot.summary import lines
 
     if arguments.repo is None:
@@ -188,7 +188,7 @@ def _run(arguments: argparse.Namespace) -> int:
     out, began = _story(arguments), time.monotonic()
     made = asyncio.run(run_local(options, settings(), out))
     print(readable("\n".join(lines(made))), file=out)
-    return _ended(arguments, made, time.monotonic() - began)
+    return _print_result(arguments, made, time.monotonic() - began)
 
 
 def _look(arguments: argparse.Namespace) -> int:
@@ -210,7 +210,7 @@ def _look(arguments: argparse.Namespace) -> int:
     if made.story.steps:
         print(cost(made), file=out)
     print(f"{arguments.thread}: {made.record.stage}", file=out)
-    return _ended(arguments, made, time.monotonic() - began)
+    return _print_result(arguments, made, time.monotonic() - began)
 
 
 def _log_what_goes_wrong() -> None:
@@ -226,7 +226,7 @@ def _story(arguments: argparse.Namespace) -> TextIO:
     return sys.stderr if arguments.json else sys.stdout
 
 
-def _ended(arguments: argparse.Namespace, made: "Run", seconds: float) -> int:
+def _print_result(arguments: argparse.Namespace, made: "Run", seconds: float) -> int:
     """Print the object of --json, or why it was no success; give the exit code."""
     from bot.summary import exit_code, result
 
@@ -306,7 +306,7 @@ def _init(arguments: argparse.Namespace) -> int:
 def _action(_: argparse.Namespace) -> int:
     from bot.action import run
 
-    return run(unredacted(sys.stdout))
+    return run(unredacted_stream(sys.stdout))
 
 
 def _schema(_: argparse.Namespace) -> int:

@@ -42,7 +42,7 @@ def _host(text: str) -> str:
 Host = Annotated[str, AfterValidator(_host)]
 
 
-def _named(text: str) -> str:
+def _parse_account(text: str) -> str:
     """Take an account or a team with or without the @ that people write before it."""
     return text.removeprefix("@")
 
@@ -53,15 +53,15 @@ _LOGIN: Final = r"^@?[A-Za-z0-9][A-Za-z0-9_-]*(\[bot\])?$"
 def _account(value: object) -> str | int:
     """Take a login, or the numeric id of an account, which stays its own whatever it is called."""
     if isinstance(value, str) and re.fullmatch(_LOGIN, value):
-        return _named(value)
+        return _parse_account(value)
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return int(value)
     raise ValueError("must be a login, or the numeric id of an account")
 
 
 Account = Annotated[str | int, PlainValidator(_account)]
-Login = Annotated[str, Field(pattern=_LOGIN), AfterValidator(_named)]
-Team = Annotated[str, Field(pattern=r"^@?[A-Za-z0-9][\w-]*/[\w.-]+$"), AfterValidator(_named)]
+Login = Annotated[str, Field(pattern=_LOGIN), AfterValidator(_parse_account)]
+Team = Annotated[str, Field(pattern=r"^@?[A-Za-z0-9][\w-]*/[\w.-]+$"), AfterValidator(_parse_account)]
 """``organisation/team``."""
 
 Glob = Annotated[str, Field(pattern=r"^[^!\s]([^\n]*\S)?$")]
@@ -216,7 +216,7 @@ def parse(text: str, where: str) -> Configuration:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
-    _bounded(text, where)
+    _check_bounds(text, where)
     try:
         value = YAML(typ="rt").load(text)
     except (YAMLError, ValueError) as error:  # ValueError: a value that its form or tag calls a number or a date
@@ -228,7 +228,7 @@ def parse(text: str, where: str) -> Configuration:
         raise _mistake(first["type"], first["msg"], first["loc"], value=value, where=where) from error
 
 
-def _bounded(text: str, where: str) -> None:
+def _check_bounds(text: str, where: str) -> None:
     """Refuse what is too large, too deep, or refers to itself, before anything is built from it."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError

@@ -46,11 +46,11 @@ def write(project: Path) -> Iterator[str]:
     if not (project / ".git").exists():
         raise Misconfigured("not the top of a git repository", where=str(project), mend="name one: plangate init DIR")
     settings = configuration(_read(project, PATH))
-    for name, text in ((WORKFLOW, shipped(settings.mention)), (PATH, _SETTINGS)):
-        yield f"wrote {name}" if _written(project, name, text) else f"kept {name}: it is there already"
+    for name, text in ((WORKFLOW, workflow_text(settings.mention)), (PATH, _SETTINGS)):
+        yield f"wrote {name}" if _write_new_file(project, name, text) else f"kept {name}: it is there already"
 
 
-def shipped(mention: str = "@plangate") -> str:
+def workflow_text(mention: str = "@plangate") -> str:
     """Give the workflow that comes with this version, for a bot of that name."""
     text = files("bot").joinpath("consumer.yml").read_text(encoding="utf-8")
     name = mention.removeprefix("@").replace("'", "''")
@@ -76,7 +76,7 @@ def lacking(project: Path) -> tuple[str, ...] | None:
         said = " ".join(str(error).split())
         raise Misconfigured(f"not YAML: {said}", where=WORKFLOW, mend="correct it") from error
     mention = configuration(_read(project, PATH)).mention
-    return tuple(_missing(reader.load(shipped(mention)), theirs, ""))
+    return tuple(_missing(reader.load(workflow_text(mention)), theirs, ""))
 
 
 def _missing(ours: Any, theirs: Any, at: str) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _read(project: Path, name: str) -> str:
         raise Misconfigured(f"cannot be read: {error}", where=name, mend="make it a text file of yours") from error
 
 
-def _written(project: Path, name: str, text: str) -> bool:
+def _write_new_file(project: Path, name: str, text: str) -> bool:
     """Write a file unless it is there; tells whether it was written."""
     path = _inside(project, name)
     try:

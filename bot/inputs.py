@@ -69,9 +69,9 @@ def action(environ: Mapping[str, str] | None = None) -> ActionSettings:
     given = {name: env.get(f"INPUT_{name.upper()}", "").strip() for name in INPUTS}
     return ActionSettings(
         settings=_of_inputs(settings(env), given, env),
-        event=_needed(env, "GITHUB_EVENT_NAME"),
-        event_path=Path(_needed(env, "GITHUB_EVENT_PATH")),
-        repository=_needed(env, "GITHUB_REPOSITORY"),
+        event=_required(env, "GITHUB_EVENT_NAME"),
+        event_path=Path(_required(env, "GITHUB_EVENT_PATH")),
+        repository=_required(env, "GITHUB_REPOSITORY"),
         wait_minutes=_amount(given, "approval_wait_minutes") or 0.0,
         dry_run=_flag(given["dry_run"], "dry_run"),
         run=env.get("GITHUB_RUN_ID", "").strip(),
@@ -138,7 +138,7 @@ def _identity(given: Mapping[str, str], env: Mapping[str, str]) -> Identity | No
     return Identity(rule, organization, account, url, Secret(token), workspace_id=given["anthropic_workspace_id"])
 
 
-def _needed(env: Mapping[str, str], name: str) -> str:
+def _required(env: Mapping[str, str], name: str) -> str:
     if name not in env:
         raise Misconfigured("not set", where=name, mend="run this in a job of GitHub Actions")
     return env[name]

@@ -35,13 +35,13 @@ class LineFormatter(logging.Formatter):
         facts = {name: self._clean(value) for name, value in facts.items()}
         if self._as_json:
             return json.dumps(facts)
-        head = " ".join(_shown(facts.pop(name)) for name in ("at", "level", "what"))
-        return " ".join((head, *(f"{name}={_shown(value)}" for name, value in facts.items())))
+        head = " ".join(_format_value(facts.pop(name)) for name in ("at", "level", "what"))
+        return " ".join((head, *(f"{name}={_format_value(value)}" for name, value in facts.items())))
 
     def _clean(self, value: object) -> object:
         if isinstance(value, bool | int | float) or value is None:
             return value
-        return self._redactor.redacted(str(value))[:LONGEST_VALUE]
+        return self._redactor.redact(str(value))[:LONGEST_VALUE]
 
 
 class Writes(Protocol):
@@ -91,6 +91,6 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
     return fields
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = str(value)
     return text if text and text.isprintable() and not set(text) & set(' "=') else json.dumps(text)

@@ -22,7 +22,7 @@ class Outlet(TextIOBase):
 
     def write(self, text: str) -> int:
         """Hand a text on without its secrets; gives the length of what was asked to be written."""
-        self.raw.write(self._redactor.redacted(text))
+        self.raw.write(self._redactor.redact(text))
         return len(text)
 
     def flush(self) -> None:
@@ -52,7 +52,7 @@ def outlet(out: TextIO, redactor: Redactor) -> TextIO:
     return cast(TextIO, Outlet(out, redactor))
 
 
-def unredacted(out: TextIO) -> TextIO:
+def unredacted_stream(out: TextIO) -> TextIO:
     """Give the stream itself: for the runner's masks, which name what the log must never show."""
     while isinstance(out, Outlet):
         out = out.raw
@@ -60,7 +60,7 @@ def unredacted(out: TextIO) -> TextIO:
 
 
 @contextmanager
-def redirected(redactor: Redactor) -> Iterator[None]:
+def redirect_output(redactor: Redactor) -> Iterator[None]:
     """Put standard output and error behind an outlet; what a stream's encoding lacks is shown as ``?``."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -8,16 +8,36 @@ from typing import Any, Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
 from bot.core.bounds import UNBOUND, Bounds
-from bot.core.exchange import Abilities, Began, Completed, Delta, ModelEvent, ModelRequest, Notice, Replay, Usage
+from bot.core.exchange import (
+    Abilities,
+    AnswerCompleted,
+    AnswerStarted,
+    Delta,
+    ModelEvent,
+    ModelRequest,
+    Notice,
+    Replay,
+    Usage,
+)
 from bot.core.names import CommitId, RepositoryId, SessionId, ThreadNumber
-from bot.core.network import NO_NETWORK, Network, Page, Reached
+from bot.core.network import NO_NETWORK, Network, NetworkDecision, Page
 from bot.core.plan import PlanDocument
 from bot.core.pull import PullOrder, PullRequest
-from bot.core.question import Asking, Look, Who
+from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.transcript import Json, Line
-from bot.core.turn import Sign, Turn
+from bot.core.turn import Acknowledgment, Turn
 
-__all__ = ["Abilities", "Began", "Completed", "Delta", "ModelEvent", "ModelRequest", "Notice", "Replay", "Usage"]
+__all__ = [
+    "Abilities",
+    "AnswerCompleted",
+    "AnswerStarted",
+    "Delta",
+    "ModelEvent",
+    "ModelRequest",
+    "Notice",
+    "Replay",
+    "Usage",
+]
 """What passes through a port and is said elsewhere; all else is here."""
 
 
@@ -96,7 +116,7 @@ class Toolhost(Protocol):
 class Web(Protocol):
     """The pages of the hosts that a configuration lists (N1)."""
 
-    async def fetch(self, url: str, listener: Callable[[Reached], None]) -> Page:
+    async def fetch(self, url: str, listener: Callable[[NetworkDecision], None]) -> Page:
         """Fetch one page as text; raises Refused for what may not or cannot be read, Transient when nobody answers."""
 
 
@@ -123,7 +143,7 @@ class Frozen:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PushedWork:
     """What the publisher made: a branch, its head, and the paths that changed."""
 
     branch: str
@@ -131,12 +151,12 @@ class Published:
     paths: tuple[str, ...]
 
 
-Announce = Callable[[Published], Awaitable[None]]
+BeforePush = Callable[[PushedWork], Awaitable[None]]
 """Is told what is about to be pushed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class MergeResult:
     """What came of merging a sub-agent's checkout back: merged paths, and conflicts with their side of the change."""
 
     merged: tuple[str, ...]
@@ -157,7 +177,7 @@ class Workspace(Protocol):
     async def keep(self, checkout: Checkout) -> bytes:
         """Give what changed in a checkout as data that makes it again elsewhere; b"" where nothing can be kept."""
 
-    async def changed(self, checkout: Checkout) -> tuple[str, ...]:
+    async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:
         """List the paths that changed in a checkout since its base; raises Refused for what may not be published."""
 
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
@@ -172,7 +192,7 @@ class Workspace(Protocol):
         `leftovers` as in a CommitOrder. Raises Refused for work that cannot be copied or may not be published.
         """
 
-    async def merge(self, fork: Checkout, into: Checkout) -> Merge:
+    async def merge(self, fork: Checkout, into: Checkout) -> MergeResult:
         """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""
 
     async def open(
@@ -181,8 +201,8 @@ class Workspace(Protocol):
         """Start a toolhost on a checkout, within bounds; raises NoSandbox where none can be had (D1)."""
 
     async def publish(
-        self, plan: ApprovedPlan, checkout: Checkout, commit: "CommitOrder", *, before: "Announce | None" = None
-    ) -> Published:
+        self, plan: ApprovedPlan, checkout: Checkout, commit: "CommitOrder", *, before: "BeforePush | None" = None
+    ) -> PushedWork:
         """Export the tree into a fresh clone, check scope, commit and push; the same order gives the same commit.
 
         `before` is told what is about to be pushed, and nothing is where it raises. Raises Refused for what may not be
@@ -230,7 +250,7 @@ class Journal(Protocol):
     async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         """Read all entries, checked (chain, MAC, place); one that is not raises Unreadable, and is never empty."""
 
-    async def known(self, thread: ThreadNumber) -> tuple[Entry, ...]:
+    async def cached_entries(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         """Give the entries as the last read or append left them; the next append fails when they moved meanwhile."""
 
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
@@ -261,10 +281,10 @@ class Transcripts(Protocol):
     def keep(self, session: SessionId, work: bytes) -> None:
         """Have what is saved next hold a session with its work, both as they stand now."""
 
-    def kept(self, session: SessionId) -> bytes:
+    def saved_work(self, session: SessionId) -> bytes:
         """Give the newest work that was kept for a session; b"" for none."""
 
-    def behind(self, session: SessionId) -> bool:
+    def is_behind(self, session: SessionId) -> bool:
         """Tell whether a session went on elsewhere since it was here: what `keep` was given there is its work then."""
 
     def set_aside(self) -> None:
@@ -282,7 +302,7 @@ class Transcripts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class PostedComment:
     """Where a plan or a question is shown: the id to look at it by, and its page; no page where there is none."""
 
     id: str
@@ -314,7 +334,7 @@ class Dialogue(Protocol):
         What does not fit is left out unread. Reading it takes time: ask once for a session.
         """
 
-    async def hidden(self, turn: Turn) -> Sequence[str]:
+    async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
         """Give the fragments that the quoted thread was rid of because nobody sees them, but for the turn's own."""
 
     async def closed_since(self, moment: datetime) -> bool:
@@ -326,13 +346,13 @@ class Dialogue(Protocol):
         What cannot be read is left out: the journal knows what was asked on this one.
         """
 
-    async def acknowledge(self, turn: Turn, sign: Sign) -> None:
+    async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
         """Put a sign under a turn; putting it twice changes nothing."""
 
-    async def propose(self, plan: PlanDocument, ask: int) -> Proposed:
+    async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Show the plan and say where it is shown."""
 
-    async def shown(self, ask: int) -> str:
+    async def find_plan_comment(self, ask: int) -> str:
         """Say where the plan of an ask is shown; "" where it is not."""
 
     async def supersede(self, shown: str, why: str) -> None:
@@ -370,19 +390,19 @@ class Dialogue(Protocol):
     def forget(self, number: int) -> None:
         """Take nothing that was said up to that number for an answer to what is asked from now on."""
 
-    async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:
+    async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:
         """Show what a session asks, and say where it is shown; `who` names those whose answer counts."""
 
-    async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Who], bool]) -> Look:
+    async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:
         """Take one live look at everything that can be an answer; a failed one is incomplete.
 
         `may` is asked about each person before their words are read: those of whom it does not hold are left out.
         """
 
-    async def unsettled(self, text: str, ask: int) -> None:
+    async def explain_ignored_answers(self, text: str, ask: int) -> None:
         """Say once why what looks like an answer is none; an edit where that was said before."""
 
-    async def settled(self, shown: str) -> None:
+    async def fold_question(self, shown: str) -> None:
         """Fold a question that waits no more; folding it twice changes nothing."""
 
     async def progress(self, text: str, ask: int) -> None:
@@ -423,7 +443,7 @@ class Signer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ThreadLocation:
     """Where a thread lives, for everything that must name it."""
 
     repository: RepositoryId

@@ -15,10 +15,10 @@ from typing import TextIO
 from bot.compose.journals import journal
 from bot.compose.local import transcript
 from bot.config import redactor_for, settings
-from bot.core.codepoints import shown as readable
+from bot.core.codepoints import with_visible_codepoints as readable
 from bot.core.errors import Misconfigured
 from bot.core.gate import Move
-from bot.core.lines import short
+from bot.core.lines import shorten_line
 from bot.core.transcript import Json, Line, LineKind, decode, tool_calls
 from bot.ports import Entry, Usage
 
@@ -62,10 +62,10 @@ def show(path: Path, out: TextIO) -> int:
 
     Raises Misconfigured or Refused when it is neither; of a journal that was changed the first such line is named.
     """
-    tint = _tinted if out.isatty() else _plain
+    tint = _tint if out.isatty() else _plain
     try:
         found = journal(path, settings())
-        tree = list(_entries(*found) if found else rendered(_clean(path), Tally(), partial(_beside, path)))
+        tree = list(_entries(*found) if found else render_tree(_clean(path), Tally(), partial(_beside, path)))
     except (KeyError, TypeError, AttributeError) as error:
         raise Misconfigured("this is no transcript", where=str(path), mend=f"a part is missing: {error}") from error
     for kind, text in tree:
@@ -75,16 +75,16 @@ def show(path: Path, out: TextIO) -> int:
 
 def _entries(entries: Sequence[Entry], checked: str) -> Iterator[tuple[str, str]]:
     """Yield (kind, text) for each entry of a journal, those that follow a request under it."""
-    clean = redactor_for().deep
+    clean = redactor_for().redact_json
     for entry in entries:
-        told = short(json.dumps(clean(entry.body), ensure_ascii=False), _WIDTH)
+        told = shorten_line(json.dumps(clean(entry.body), ensure_ascii=False), _WIDTH)
         asked = entry.kind == Move.REQUESTED
         mark = "" if asked else "├ "
         yield "head" if asked else "user", f"{entry.at:%Y-%m-%d %H:%M:%S} {entry.n:>4} {mark}{entry.kind} {told}"
     yield "head", f"{len(entries)} entries: {checked}"
 
 
-def rendered(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
+def render_tree(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
     """Yield (kind, text) for each line of the tree, a sub-agent's where it began, ending with the sum."""
     began = None
     for line in lines:
@@ -101,17 +101,20 @@ def rendered(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[
                 yield "note", f"{at} ├ compacted ({line.body['by']}): {sizes}"
             case LineKind.NOTE if line.body["note"] == "subagent":
                 body = line.body
-                yield "head", f"{at} ├ {body['agent']} ({body['type']}): {short(body['description'], _WIDTH)}"
+                yield "head", f"{at} ├ {body['agent']} ({body['type']}): {shorten_line(body['description'], _WIDTH)}"
                 yield from _agent(body["session"], tally, load)
             case LineKind.NOTE if line.body["note"] == "asked":
                 yield "note", f"{at} ├ an answer sends sub-agents; it is counted once they have reported"
             case LineKind.NOTE:
                 tally.book(line.body)
                 facts = {key: value for key, value in line.body.items() if key not in {"note", "message"}}
-                yield "note", f"{at} ├ {line.body['note']} {short(json.dumps(facts, ensure_ascii=False), _WIDTH)}"
+                yield (
+                    "note",
+                    f"{at} ├ {line.body['note']} {shorten_line(json.dumps(facts, ensure_ascii=False), _WIDTH)}",
+                )
             case LineKind.MESSAGE:
                 if line.body["message"]["role"] == "assistant":
-                    yield "head", f"{at} ├ {_counted(line.body, tally)}"
+                    yield "head", f"{at} ├ {_add_usage(line.body, tally)}"
                 yield from _blocks(line.body["message"])
     yield "head", str(tally)
 
@@ -122,11 +125,11 @@ def _agent(session: str, tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
     if not lines:
         return
     tally.agents.append(Tally())
-    for kind, text in rendered(lines, tally.agents[-1], load):
+    for kind, text in render_tree(lines, tally.agents[-1], load):
         yield kind, f"         ┊ {text}"
 
 
-def _counted(body: Json, tally: Tally) -> str:
+def _add_usage(body: Json, tally: Tally) -> str:
     """Add an answer to the sum, and say what it took."""
     price, used = body.get("cost_usd"), Usage(**body.get("usage", {}))
     tally.steps += 1
@@ -143,17 +146,15 @@ def _blocks(message: Json) -> Iterator[tuple[str, str]]:
     for block in blocks:
         match block.get("type"):
             case "text":
-                yield message["role"], f"         │ {short(block['text'], _WIDTH)}"
+                yield message["role"], f"         │ {shorten_line(block['text'], _WIDTH)}"
             case "tool_use":
-                yield (
-                    "assistant",
-                    f"         │ → {block['name']} {short(json.dumps(block['input'], ensure_ascii=False), _WIDTH)}",
-                )
+                arguments = shorten_line(json.dumps(block["input"], ensure_ascii=False), _WIDTH)
+                yield "assistant", f"         │ → {block['name']} {arguments}"
             case "tool_result":
                 failed = bool(block.get("is_error"))
                 yield (
                     "error" if failed else "user",
-                    f"         │ {'✗' if failed else '←'} {short(_text(block['content']), _WIDTH)}",
+                    f"         │ {'✗' if failed else '←'} {shorten_line(_text(block['content']), _WIDTH)}",
                 )
             case other:
                 yield "note", f"         │ ({other})"
@@ -161,7 +162,7 @@ def _blocks(message: Json) -> Iterator[tuple[str, str]]:
 
 def _clean(path: Path) -> Iterator[Line]:
     """Read a file's lines without secrets."""
-    clean = redactor_for().deep
+    clean = redactor_for().redact_json
     return (Line(line.kind, line.at, clean(line.body)) for line in _lines(path))
 
 
@@ -195,7 +196,7 @@ def _text(content: object) -> str:
     return str(content)
 
 
-def _tinted(kind: str, text: str) -> str:
+def _tint(kind: str, text: str) -> str:
     return f"\x1b[{_TINTS.get(kind, '0')}m{text}\x1b[0m"
 
 

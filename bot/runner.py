@@ -31,7 +31,7 @@ class Runner:
             self.redactor.learn(text.strip(), "secret")
             lines = {line.strip() for line in text.splitlines() if not line.startswith("-----")}
             for line in sorted(line for line in {text.strip(), *lines} if len(line) >= SHORTEST):
-                self._write(f"::add-mask::{_escaped(line)}")
+                self._write(f"::add-mask::{_escape(line)}")
 
     def listen_to_us_alone(self) -> None:
         """Have the runner obey no line of the log any more, but those that are written here."""
@@ -40,7 +40,7 @@ class Runner:
     def say(self, text: str) -> None:
         """Write plain lines."""
         for line in text.splitlines():
-            self._write(self.redactor.redacted(line).replace("::", ": :"))
+            self._write(self.redactor.redact(line).replace("::", ": :"))
 
     write = say
     """As a stream is told."""
@@ -55,16 +55,16 @@ class Runner:
 
     def outputs(self, values: Mapping[str, str], path: Path | None) -> None:
         """Hand the step's outputs to the runner; values are single lines."""
-        lines = [f"{name}={' '.join(self.redactor.redacted(value).split())}\n" for name, value in values.items()]
+        lines = [f"{name}={' '.join(self.redactor.redact(value).split())}\n" for name, value in values.items()]
         _append(path, "".join(lines))
 
     def summary(self, text: str, path: Path | None) -> None:
         """Add Markdown to the job's summary."""
-        _append(path, self.redactor.redacted(text).rstrip() + "\n\n")
+        _append(path, self.redactor.redact(text).rstrip() + "\n\n")
 
     def _command(self, name: str, text: str) -> None:
         """Let the runner obey one command."""
-        said = _escaped(self.redactor.redacted(text))
+        said = _escape(self.redactor.redact(text))
         self._write(f"::{self._token}::\n::{name} title=Plangate::{said}\n::stop-commands::{self._token}")
 
     def _write(self, line: str) -> None:
@@ -72,7 +72,7 @@ class Runner:
         self.out.flush()
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Give a command's value as the runner reads it back: one line."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 

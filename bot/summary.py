@@ -38,7 +38,7 @@ def lines(made: Run) -> Iterator[str]:
 def cost(made: Run) -> str:
     """Say how many steps a run took, and what it cost."""
     ledger = made.ledger
-    spent = f"${ledger.cost_usd:.4f}" if ledger.priced else "cost unknown: a model without prices was used"
+    spent = f"${ledger.cost_usd:.4f}" if ledger.is_priced else "cost unknown: a model without prices was used"
     return f"{made.story.steps} steps, {spent}."
 
 
@@ -89,7 +89,7 @@ def _newest(record: Record) -> Record:
 def _cost(made: Run) -> float | None:
     """Give what the thread has cost in dollars; None where a model without prices was used, or nobody knows."""
     journaled = made.record.cost_usd
-    if not made.ledger.priced or (journaled is None and not made.ledger.rows):
+    if not made.ledger.is_priced or (journaled is None and not made.ledger.rows):
         return None
     return round(max(made.ledger.cost_usd, journaled or 0.0), 6)
 

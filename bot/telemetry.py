@@ -65,7 +65,7 @@ class Counters:
         for (name, labels), value in sorted(self.values.items()):
             if (kind := f"# TYPE plangate_{name} counter") not in lines:
                 lines.append(kind)
-            told = ",".join(f'{label}="{_quoted(text)}"' for label, text in labels)
+            told = ",".join(f'{label}="{_quote(text)}"' for label, text in labels)
             lines.append(f"plangate_{name}{{{told}}} {value:g}")
         return "".join(f"{line}\n" for line in lines)
 
@@ -130,14 +130,14 @@ class Telemetry:
         """Note one event; never raises."""
         match event:
             case SessionStarted():
-                self._started(event)
+                self._start_session(event)
             case RequestStarted():
                 self._steps[event.agent] = event.step
-                self._asked(("request", event.agent), event.agent, event.model)
+                self._start_request(("request", event.agent), event.agent, event.model)
             case Answered():
-                self._answered("step", ("request", event.agent), event)
+                self._end_request("step", ("request", event.agent), event)
             case Billed():
-                self._billed(event)
+                self._count_bill(event)
             case ToolStarted():
                 facts: Facts = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.name}
                 facts = {**self._of(event.agent), **facts, "gen_ai.tool.call.id": event.call}
@@ -146,27 +146,27 @@ class Telemetry:
                 self.counters.add("tool_calls_total", tool=event.name, failed=str(event.is_error).lower())
                 self._end(("tool", event.call), "tool_error" if event.is_error else "")
             case AgentChanged():
-                self._moved(event)
+                self._update_agent(event)
             case Ended():
-                self._ended(event)
+                self._end_session(event)
             case Info() | Compacted() | Recovery():
-                self._happened(event)
+                self._count_info(event)
             case _:
                 pass
 
-    def _started(self, event: SessionStarted) -> None:
+    def _start_session(self, event: SessionStarted) -> None:
         self._session, self._trace, self._under = event.session, secrets.token_hex(16), ""
         self._begin("turn", "turn")
         facts: Facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": event.agent}
         self._begin("session", f"invoke_agent {event.agent}", facts, parent="turn")
         self._under = self._open["session"].id
 
-    def _asked(self, key: object, agent: AgentId, model: str) -> None:
+    def _start_request(self, key: object, agent: AgentId, model: str) -> None:
         facts: Facts = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic"}
         facts = {**self._of(agent), **facts, "gen_ai.request.model": model or None}
         self._begin(key, f"chat {model}".strip(), facts, parent=agent, kind=_CLIENT)
 
-    def _answered(self, what: str, key: object, event: Answered | Billed) -> None:
+    def _end_request(self, what: str, key: object, event: Answered | Billed) -> None:
         """End the span of a request, and log it."""
         read, used = event.usage.cache_read, _tokens(event.usage)
         facts: Facts = {"gen_ai.response.model": event.model, "plangate.cost_usd": event.cost_usd}
@@ -175,20 +175,20 @@ class Telemetry:
         told = {name.rpartition(".")[2]: value for name, value in {**facts, **counts}.items()}
         self._log(what, event.agent, {**told, "cached_tokens": read})
 
-    def _billed(self, event: Billed) -> None:
+    def _count_bill(self, event: Billed) -> None:
         """Count what was paid; what no request was told of has a span now, at the time that it took."""
         self.counters.add("model_requests_total", model=event.model)
         self.counters.add("cost_usd_total", event.cost_usd or 0.0)
         for kind, count in _tokens(event.usage).items():
             self.counters.add("tokens_total", count, kind=kind)
         if event.seconds is not None:
-            self._asked("aside", event.agent, event.model)
+            self._start_request("aside", event.agent, event.model)
             self._open["aside"].start -= int(event.seconds * 1e9)
-            self._answered("aside", "aside", event)
+            self._end_request("aside", "aside", event)
         if "session" not in self._open:
             self._send()
 
-    def _happened(self, event: Info | Compacted | Recovery) -> None:
+    def _count_info(self, event: Info | Compacted | Recovery) -> None:
         """Count and log what the runtime did on its own."""
         match event:
             case Info():
@@ -202,7 +202,7 @@ class Telemetry:
             case Recovery():  # its text may quote what a call gave
                 self._log("trouble", event.agent, {"trouble": event.trouble, "outcome": str(event.outcome)})
 
-    def _moved(self, row: AgentChanged) -> None:
+    def _update_agent(self, row: AgentChanged) -> None:
         if row.agent not in self._open and row.state not in _OVER:
             facts: Facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": row.agent}
             self._begin(row.agent, f"invoke_agent {row.type}", facts, parent=("tool", row.call))
@@ -214,7 +214,7 @@ class Telemetry:
             told: Facts = {"type": row.type, "state": str(row.state), "calls": row.tool_calls, "context": row.tokens}
             self._log("sub-agent", row.agent, {**told, "seconds": row.seconds, "cost_usd": row.cost_usd})
 
-    def _ended(self, event: Ended) -> None:
+    def _end_session(self, event: Ended) -> None:
         """Close what is open, the innermost first, and send all of it."""
         failed = "" if event.end in {End.ANSWERED, End.SUSPENDED} else str(event.end)
         self.counters.add("sessions_total", end=str(event.end))
@@ -281,5 +281,5 @@ def _value(value: str | float | bool) -> dict[str, Any]:
             return {"stringValue": value}
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

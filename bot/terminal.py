@@ -28,14 +28,14 @@ from bot.agent.events import (
 from bot.core import comment
 from bot.core.actor import Actor, Role
 from bot.core.approval import Candidate, Opinion, Shown, Snapshot, Verdict, Way
-from bot.core.codepoints import shown as readable
-from bot.core.lines import short
+from bot.core.codepoints import with_visible_codepoints as readable
+from bot.core.lines import shorten_line
 from bot.core.plan import PlanDocument
-from bot.core.question import Asking, Edit, Look, Matter, Question, Who, Words
+from bot.core.question import AnswerComment, AnswerSnapshot, Asking, AskKind, Author, BoxEdit, Question
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json, text_of
-from bot.core.turn import Sign, Turn
-from bot.ports import Clock, Proposed
+from bot.core.turn import Acknowledgment, Turn
+from bot.ports import Clock, PostedComment
 
 PERSON: Final = Actor(1, "you")
 TERMINAL: Final = "terminal"
@@ -73,7 +73,7 @@ class Terminal:
         """There is nothing to quote."""
         return ""
 
-    async def hidden(self, turn: Turn) -> Sequence[str]:  # noqa: ARG002 - the port's
+    async def hidden_fragments(self, turn: Turn) -> Sequence[str]:  # noqa: ARG002 - the port's
         """There is nothing to quote."""
         return ()
 
@@ -85,15 +85,15 @@ class Terminal:
         """Whoever sits at the terminal pays for it."""
         return ()
 
-    async def acknowledge(self, turn: Turn, sign: Sign) -> None:
+    async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
         """The person sees the story."""
 
-    async def propose(self, plan: PlanDocument, ask: int) -> Proposed:
+    async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Print the plan."""
         self._show(plan)
-        return Proposed(f"{TERMINAL}-{ask}")
+        return PostedComment(f"{TERMINAL}-{ask}")
 
-    async def shown(self, ask: int) -> str:  # noqa: ARG002 - the port's
+    async def find_plan_comment(self, ask: int) -> str:  # noqa: ARG002 - the port's
         """Nothing stays shown but what was printed."""
         return ""
 
@@ -140,13 +140,13 @@ class Terminal:
         return Snapshot(Shown(self.started), candidates, requesters=frozenset({PERSON.id}))
 
     @property
-    def attended(self) -> bool:
+    def is_attended(self) -> bool:
         """Whether somebody is there to be asked: at a terminal, and not spoken for by --yes."""
         return not self.yes and sys.stdin.isatty() and self.out.isatty()
 
-    async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:  # noqa: ARG002 - the port's
+    async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:  # noqa: ARG002 - the port's
         """The question is printed where it is answered."""
-        return Proposed(f"{TERMINAL}-{ask}")
+        return PostedComment(f"{TERMINAL}-{ask}")
 
     async def answers(
         self,
@@ -154,45 +154,45 @@ class Terminal:
         shown: str,  # noqa: ARG002 - the port's
         *,
         who: str,  # noqa: ARG002
-        may: Callable[[Who], bool],  # noqa: ARG002
-    ) -> Look:
+        may: Callable[[Author], bool],  # noqa: ARG002
+    ) -> AnswerSnapshot:
         """Put the questions to the person, one after the other; without a terminal nobody answers."""
-        if not self.attended:
-            return Look()
-        if asking.matter is Matter.PERMISSION:
+        if not self.is_attended:
+            return AnswerSnapshot()
+        if asking.matter is AskKind.PERMISSION:
             means = f"{readable(asking.meaning)} (a model's words)\n" if asking.meaning else ""
             print(f"\n{asking.tool}: {readable(asking.subject)}\n{means}{readable(asking.why)}.", file=self.out)
             said = _line("Allow? [y: once, p: for this plan, or why not] ", self.out)
             text = {"y": "allow", "yes": "allow", "p": "allow for this plan"}.get(said.lower(), f"deny {said}".strip())
-            return Look(words=(self._words(text),))
+            return AnswerSnapshot(words=(self._words(text),))
         lines = [_line(_menu(question), self.out) for question in asking.questions]
         picked = [_numbers(question, line) for question, line in zip(asking.questions, lines, strict=True)]
         if not any(lines):
-            return Look()  # end of input
+            return AnswerSnapshot()  # end of input
         if all(picked):
-            return Look((self._ticks(asking, picked),), ticked=frozenset(range(asking.boxes)))
+            return AnswerSnapshot((self._ticks(asking, picked),), ticked=frozenset(range(asking.boxes)))
         rows = (f"{question.text} {line}" for question, line in zip(asking.questions, lines, strict=True))
-        return Look(words=(self._words("\n".join(rows)),))
+        return AnswerSnapshot(words=(self._words("\n".join(rows)),))
 
-    def _ticks(self, asking: Asking, picked: Sequence[frozenset[int]]) -> Edit:
+    def _ticks(self, asking: Asking, picked: Sequence[frozenset[int]]) -> BoxEdit:
         """Give the numbers that the person chose as ticks."""
         first, on = 0, {asking.boxes - 1} if asking.closed_by_box else set()
         for question, numbers in zip(asking.questions, picked, strict=True):
             on |= {first + number for number in numbers}
             first += len(question.options)
-        return Edit(Who(PERSON, Role.ADMIN), self.clock.now(), frozenset(), frozenset(on))
+        return BoxEdit(Author(PERSON, Role.ADMIN), self.clock.now(), frozenset(), frozenset(on))
 
-    def _words(self, text: str) -> Words:
-        return Words("", Who(PERSON, Role.ADMIN), self.clock.now(), text)
+    def _words(self, text: str) -> AnswerComment:
+        return AnswerComment("", Author(PERSON, Role.ADMIN), self.clock.now(), text)
 
     async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
         """There are no reviews."""
 
-    async def unsettled(self, text: str, ask: int) -> None:
+    async def explain_ignored_answers(self, text: str, ask: int) -> None:
         """Say why nothing counts yet."""
         await self.tell(text, ask)
 
-    async def settled(self, shown: str) -> None:
+    async def fold_question(self, shown: str) -> None:
         """What was printed stays printed."""
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
@@ -215,7 +215,7 @@ class Terminal:
             return None
         if self.yes:
             return self._word(plan, Opinion.APPROVE)
-        if not self.attended:
+        if not self.is_attended:
             return None
         return self._word(plan, Opinion.APPROVE if _yes(self.out) else Opinion.REJECT)
 
@@ -274,9 +274,9 @@ class Story:
     def _line(self, event: AgentEvent) -> str:
         match event:
             case ToolStarted():
-                return f"  {_who(event.agent)}{event.name} {_subject(self.redactor.deep(event.input))}".rstrip()
+                return f"  {_who(event.agent)}{event.name} {_subject(self.redactor.redact_json(event.input))}".rstrip()
             case ToolFinished() if event.is_error:
-                return f"  {_who(event.agent)}✗ {short(self.redactor.redacted(event.text), _WIDTH)}"
+                return f"  {_who(event.agent)}✗ {shorten_line(self.redactor.redact(event.text), _WIDTH)}"
             case Answered():
                 self.steps = event.step if event.agent == "main" else self.steps
                 text = text_of(event.message)
@@ -292,7 +292,7 @@ class Story:
                 | Compacted(text=text)
                 | Recovery(outcome=Outcome.UNRECOVERABLE | Outcome.ESCALATED, text=text)
             ):
-                return f"  ! {_who(event.agent)}{self.redactor.redacted(text)}"
+                return f"  ! {_who(event.agent)}{self.redactor.redact(text)}"
             case _:
                 return ""
 
@@ -313,4 +313,4 @@ def _who(agent: str) -> str:
 
 
 def _subject(given: Json) -> str:
-    return short(next((str(given[key]) for key in _SUBJECTS if given.get(key)), ""), _WIDTH)
+    return shorten_line(next((str(given[key]) for key in _SUBJECTS if given.get(key)), ""), _WIDTH)

@@ -76,7 +76,7 @@ class Host:
             raise value
         return value
 
-    async def left(self, address: ThreadAddress, run: str) -> bool:
+    async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
         assert address in self.others
         return run in self.gone
 
@@ -84,7 +84,7 @@ class Host:
         self.asked.append("open")
         return self.others
 
-    async def changed(self, addresses: Sequence[ThreadAddress]) -> tuple[ThreadAddress, ...]:
+    async def changed_threads(self, addresses: Sequence[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         self.asked.append("changed")
         return tuple(addresses) if self.moved(self.asked.count("changed")) else ()
 

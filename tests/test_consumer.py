@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 from bot.cli import main
 from bot.config import PATH, configuration
 from bot.configuration import Configuration
-from bot.consumer import WORKFLOW, lacking, shipped, write
+from bot.consumer import WORKFLOW, lacking, workflow_text, write
 from bot.core.errors import Misconfigured
 from bot.doctor import _project
 
@@ -24,7 +24,7 @@ def project(tmp_path: Path) -> Path:
 def test_both_files_are_written_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The workflow is the shipped one, the configuration changes nothing, and a second time keeps what is there."""
     assert main(["init", str(project)]) == 0
-    assert (project / WORKFLOW).read_text() == shipped()
+    assert (project / WORKFLOW).read_text() == workflow_text()
     assert configuration((project / PATH).read_text()) == Configuration()
     assert YAML(typ="safe").load((project / PATH).read_text()) == {"mention": "@plangate"}  # the schema wants a key
     (project / WORKFLOW).write_text("name: mine")

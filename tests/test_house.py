@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from bot.agent.decision_table import REGENERATE, markdown, rows
 from bot.agent.modes import Mode
-from bot.agent.permissions import TABLE, Kind
+from bot.agent.permissions import DECISIONS, CallKind
 from bot.agent.tools.registry import ALL
 from bot.configuration import Configuration
 from bot.core.command import Verb
@@ -73,7 +73,7 @@ def test_every_key_of_the_configuration_is_obeyed() -> None:
 
 def test_every_tool_has_a_decision_for_every_mode() -> None:
     """The table is complete: no kind of call falls through in any mode."""
-    assert all(kind in TABLE[mode] for mode, kind in product(Mode, Kind))
+    assert all(kind in DECISIONS[mode] for mode, kind in product(Mode, CallKind))
     assert len({tool.name for tool in ALL}) == len(ALL)
 
 
@@ -82,7 +82,7 @@ def test_the_docs_show_the_decisions() -> None:
     assert (ROOT / "docs/permissions.md").read_text() == markdown(), REGENERATE + " > docs/permissions.md"
     beside = {"Task", "WebFetch", "WebSearch", "resource_request"}
     assert {name for name, _, _ in rows()} == {tool.name for tool in ALL} | beside
-    assert {kind for _, _, kind in rows()} == set(Kind)
+    assert {kind for _, _, kind in rows()} == set(CallKind)
     assert "docs/permissions.md" in README
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bot.config import GitHubSettings, Identity, Secret, Settings, redactor_for
 from bot.core.secrets.redaction import Redactor
-from bot.outlet import outlet, redirected, unredacted
+from bot.outlet import outlet, redirect_output, unredacted_stream
 from tests import forks
 
 KEY = "sk-ant-api03-" + "Zx9Qw7Lm3Tk5Vb1N" * 5
@@ -27,9 +27,9 @@ def test_lines_pass_and_secrets_do_not(capsys: pytest.CaptureFixture[str]) -> No
     through = outlet(out, Redactor(((KEY, "key"),)))
     through.write(f"a {KEY} b\nc\n")
     assert out.getvalue() == "a [redacted: key] b\nc\n"
-    assert unredacted(through) is out
+    assert unredacted_stream(through) is out
     assert not through.isatty()
-    with redirected(Redactor(((KEY, "key"),))):
+    with redirect_output(Redactor(((KEY, "key"),))):
         sys.stdout.write(f"{KEY}\n")
         sys.stderr.write(f"{KEY}\n")
     assert (*capsys.readouterr(),) == ("[redacted: key]\n",) * 2
@@ -56,15 +56,15 @@ def test_every_secret_of_settings_and_environment_is_known(tmp_path: Path) -> No
     identity = Identity("r", "o", "s", "https://example.org", Secret(words[4]))
     given = Settings(api_key=Secret(words[5]), state_key=Secret(words[6]), github=github, identity=identity)
     (tmp_path / "key.pem").write_text(words[7])
-    clean = redactor_for(given, {"PLANGATE_PRIVATE_KEY_PATH": str(tmp_path / "key.pem"), "GH_TOKEN": KEY}).redacted
+    clean = redactor_for(given, {"PLANGATE_PRIVATE_KEY_PATH": str(tmp_path / "key.pem"), "GH_TOKEN": KEY}).redact
     assert not [word for word in (*words, KEY) if clean(word).count("[redacted: ") != 1 or word[3:] in clean(word)]
     assert redactor_for(environ={"PLANGATE_PRIVATE_KEY_PATH": "/nonexistent"}).values == ()
     (tmp_path / "id").write_text(
         f"-----BEGIN OPENSSH PRIVATE KEY-----\n{'q7Zr' * 16}\n-----END OPENSSH PRIVATE KEY-----\n"
     )
-    signing = redactor_for(environ={"PLANGATE_SIGNING_KEY_PATH": str(tmp_path / "id")}).redacted
+    signing = redactor_for(environ={"PLANGATE_SIGNING_KEY_PATH": str(tmp_path / "id")}).redact
     assert signing(f"a {'q7Zr' * 16} b") == "a [redacted: signing key] b"
-    assert redactor_for(environ={"PLANGATE_SIGNING_KEY_PATH": "/nonexistent"}).redacted("a b") == "a b"
+    assert redactor_for(environ={"PLANGATE_SIGNING_KEY_PATH": "/nonexistent"}).redact("a b") == "a b"
 
 
 @pytest.mark.req("PR4")
@@ -73,6 +73,6 @@ def test_a_key_in_a_header_for_the_model_is_known() -> None:
     lines = (
         "x-api-key: theirs-0123456789\nAuthorization: Bearer their-token-0123456789\nx-team: payments-and-billing\nodd"
     )
-    clean = redactor_for(environ={"ANTHROPIC_CUSTOM_HEADERS": lines}).redacted
+    clean = redactor_for(environ={"ANTHROPIC_CUSTOM_HEADERS": lines}).redact
     assert "0123456789" not in clean("theirs-0123456789 and their-token-0123456789")
     assert clean("payments-and-billing") == "payments-and-billing"

@@ -16,16 +16,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bot.agent.events import Answered, End, Ended, RequestStarted, SessionStarted
-from bot.agent.light import Light, title
+from bot.agent.light import LightCalls, pull_request_title
 from bot.agent.limits import Limits
 from bot.agent.loop import run
 from bot.agent.model.client import Patience
 from bot.agent.session import Session
 from bot.agent.tools.registry import LOOKING
 from bot.core.names import AgentId, SessionId
-from bot.ports import Began, Usage
+from bot.ports import AnswerStarted, Usage
 from bot.telemetry import PERIOD, Collector, Counters, Telemetry
-from bot.testing.host import served
+from bot.testing.host import serve_routes
 from bot.testing.model.reply import Fault, call, say, sequence, several
 from bot.testing.model.server import ScriptedModel
 from tests.agent.conftest import Open, room  # noqa: F401 - a fixture
@@ -78,7 +78,7 @@ async def followed(telemetry: Telemetry, session: Session) -> None:
     telemetry.take(SessionStarted(session.agent, session.id))
     async with aclosing(run(session)) as events:
         async for event in events:
-            if not isinstance(event, Began):
+            if not isinstance(event, AnswerStarted):
                 telemetry.take(event)
     posted()
 
@@ -98,7 +98,7 @@ def told(room: Open) -> Room:  # noqa: F811 - the fixture
 async def test_a_session_is_a_tree_of_spans(room: Open) -> None:  # noqa: F811 - the fixture
     """Turn, session, requests, tools and sub-agents, each under the one that caused it, with the conventions' names."""
     kept = Collected()
-    with served(kept.routes()) as address:
+    with serve_routes(kept.routes()) as address:
         await heard(told(room), Counters(), Collector(address, {"x-key": "k"}))
     assert {headers["x-key"] for headers in kept.headers} == {"k"}
     by_id = {span["spanId"]: span for span in kept.spans}
@@ -133,7 +133,7 @@ async def test_what_happened_is_counted_and_logged(
 ) -> None:
     """Counters and log lines name sessions, agents and steps; no word of a session is in logs, spans or counters."""
     kept, counters = Collected(), Counters()
-    with caplog.at_level(logging.INFO, "plangate"), served(kept.routes()) as address:
+    with caplog.at_level(logging.INFO, "plangate"), serve_routes(kept.routes()) as address:
         await heard(told(room), counters, Collector(address))
     text = counters.text()
     assert 'plangate_sessions_total{end="answered"} 1\n' in text
@@ -160,7 +160,7 @@ async def test_retries_limits_and_a_collector_that_fails(room: Open, caplog: pyt
     collector that is not there costs one line."""
     r = room(sequence(Fault.status(500), call("LS", path=".")))
     session, kept, counters = r.session(limits=Limits(steps=1)), Collected(), Counters()
-    with caplog.at_level(logging.INFO, "plangate"), served(kept.routes()) as address:
+    with caplog.at_level(logging.INFO, "plangate"), serve_routes(kept.routes()) as address:
         for endpoint in (address, "http://127.0.0.1:9", f"{address}/nowhere"):
             telemetry = Telemetry("7#12", r.clock, counters, Collector(endpoint))
             await followed(telemetry, session)
@@ -195,7 +195,7 @@ async def test_a_silence_is_logged_with_its_ids(room: Open, caplog: pytest.LogCa
 def test_spans_go_out_while_a_session_goes_on() -> None:
     """What has ended is sent every half minute; a request that another one replaces ends with it, as an error."""
     main, kept, clock = AgentId("main"), Collected(), HandClock()
-    with served(kept.routes()) as address:
+    with serve_routes(kept.routes()) as address:
         telemetry = Telemetry("7#12", clock, Counters(), Collector(address))
         telemetry.take(SessionStarted(main, SessionId("thread-1")))
         telemetry.take(RequestStarted(main, 1, "opus"))
@@ -215,7 +215,7 @@ def test_spans_go_out_while_a_session_goes_on() -> None:
         "turn": 1,
     }
     assert len({span["traceId"] for span in kept.spans}) == 1
-    with served(kept.routes()) as address:
+    with serve_routes(kept.routes()) as address:
         telemetry.collector = Collector(address)
         telemetry.take(SessionStarted(main, SessionId("thread-2")))
         telemetry.take(Ended(main, End.CANCELLED, ""))
@@ -231,7 +231,7 @@ async def test_small_questions_tell_of_their_troubles(room: Open, caplog: pytest
     telemetry = Telemetry("7#12", r.clock, counters)
     session = r.session(world=replace(r.world, tell=telemetry.take))
     with caplog.at_level(logging.INFO, "plangate"):
-        assert await title(Light(session, "haiku").ask, "a", "b") == ""
+        assert await pull_request_title(LightCalls(session, "haiku").ask, "a", "b") == ""
     assert [record.message for record in caplog.records] == ["retry", "light"]
     assert {record.__dict__["fields"]["agent"] for record in caplog.records} == {"main"}
     assert 'plangate_model_troubles_total{kind="retry"} 1\n' in counters.text()
@@ -243,11 +243,11 @@ async def test_counters_agree_with_the_ledger(room: Open, caplog: pytest.LogCapt
     answers, broken = summarising(steps(12)), [Fault.truncate()]
     r = small(room, lambda request: broken.pop() if broken else answers(request), signed=False)
     kept, counters = Collected(), Counters()
-    with caplog.at_level(logging.INFO, "plangate"), served(kept.routes()) as address:
+    with caplog.at_level(logging.INFO, "plangate"), serve_routes(kept.routes()) as address:
         telemetry = Telemetry("7#12", r.clock, counters, Collector(address))
         session = r.session(tools=LOOKING, world=replace(r.world, tell=telemetry.take))
         await followed(telemetry, session)
-        assert await title(Light(session, "haiku").ask, "a", "b")
+        assert await pull_request_title(LightCalls(session, "haiku").ask, "a", "b")
         posted()
     rows = r.world.ledger.rows.values()
     counted = {name: value for (name, labels), value in counters.values.items() if not labels}
@@ -269,7 +269,7 @@ async def test_counters_agree_with_the_ledger(room: Open, caplog: pytest.LogCapt
 def test_a_run_sends_its_spans(tmp_path: Path) -> None:
     """Where the operator names a collector, also of a small question after the work; without one nothing is sent."""
     kept = Collected()
-    with ScriptedModel(crew) as model, served(kept.routes()) as address:
+    with ScriptedModel(crew) as model, serve_routes(kept.routes()) as address:
         somebody = person(tmp_path / "home", model.base_url)
         quiet = somebody.run("--dry-run", "--json")
         assert (quiet.code, kept.spans) == (0, [])
@@ -291,7 +291,7 @@ def test_a_run_sends_its_spans(tmp_path: Path) -> None:
 def test_a_run_that_is_stopped_sends_its_spans(tmp_path: Path) -> None:
     """Ctrl-C while the model thinks: what was open ends as cancelled."""
     kept, asked = Collected(), threading.Event()
-    with served(kept.routes()) as address:
+    with serve_routes(kept.routes()) as address:
         held = Held(lambda _, request: bool(request.tools), lambda _: say("Above 50."), arrived=asked)
         with ScriptedModel(held) as model:
             running = person(tmp_path / "home", model.base_url, OTEL_EXPORTER_OTLP_ENDPOINT=address).start()

@@ -119,7 +119,7 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
     async def receive(request: Request) -> JSONResponse:
         """Take a delivery of GitHub's in: 202 when it is on disk."""
         try:
-            status, outcome, facts = await _received(service, request, await bodies.read(request))
+            status, outcome, facts = await _receive(service, request, await bodies.read(request))
         except _Unreadable as error:
             status, outcome, facts = error.status, str(error), {}
         except BadSignature as error:
@@ -168,7 +168,7 @@ def _may_read(service: Service, request: Request) -> bool:
     return is_near and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
 
 
-async def _received(service: Service, request: Request, body: bytes) -> tuple[int, str, dict[str, Any]]:
+async def _receive(service: Service, request: Request, body: bytes) -> tuple[int, str, dict[str, Any]]:
     """Prove, read and store a delivery: status, outcome, and the facts for the log."""
     headers = request.headers.items()
     verify(service.secret.reveal(), body, headers)

@@ -91,7 +91,7 @@ class Inbox:
             self._file(guid).unlink(missing_ok=True)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock_workers(self) -> Iterator[None]:
         """Keep other workers out; storing needs no such hold. Raises Misconfigured where another worker is at it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -104,7 +104,7 @@ class Inbox:
     def probe(self) -> None:
         """Raise OSError or Transient where no delivery can be stored."""
         self._prepare()
-        with self._written(b"{}"):
+        with self._synced_file(b"{}"):
             pass
 
     def _lock(self, descriptor: int) -> None:
@@ -130,7 +130,7 @@ class Inbox:
 
     def _put(self, file: Path, content: bytes) -> bool:
         """Give a file its content, on disk; False when there is a file of that name."""
-        with self._written(content) as temporary:
+        with self._synced_file(content) as temporary:
             try:
                 os.link(temporary, file)
             except FileExistsError:
@@ -141,7 +141,7 @@ class Inbox:
         return fresh
 
     @contextmanager
-    def _written(self, content: bytes) -> Iterator[Path]:
+    def _synced_file(self, content: bytes) -> Iterator[Path]:
         """Give a synced file with a passing name; it is gone afterwards."""
         temporary = self.folder / f".{uuid4().hex}"
         try:

@@ -28,7 +28,7 @@ class HostPort(Protocol):
     def rests(self, address: ThreadAddress) -> bool:
         """Tell whether an open thread of that list only waits for people, and was looked at as it stands."""
 
-    async def changed(self, addresses: Collection[ThreadAddress]) -> tuple[ThreadAddress, ...]:
+    async def changed_threads(self, addresses: Collection[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         """List those whose plan comment got reactions or edits since the last call."""
 
     def is_bot(self, actor: int | None) -> bool:

@@ -66,14 +66,14 @@ class Ticker:
 
     async def _poll(self) -> bool:
         """Wake the threads that moved; False when there was nothing to ask about."""
-        watched = self.worker.watched
+        watched = self.worker.reaction_watched
         if watched:
-            for address in await self.host.changed(watched):
+            for address in await self.host.changed_threads(watched):
                 self.worker.wake(address)
         return bool(watched)
 
     async def _reconcile(self) -> bool:
         """Wake every open thread that does not rest."""
         await self.worker.wake_all(rests=self.host.rests)
-        say("reconcile", open=len(self.worker.watched))
+        say("reconcile", open=len(self.worker.reaction_watched))
         return True

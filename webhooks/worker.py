@@ -85,7 +85,7 @@ class Worker:
         self._early = asyncio.Semaphore(self.looks)
 
     @property
-    def watched(self) -> tuple[ThreadAddress, ...]:
+    def reaction_watched(self) -> tuple[ThreadAddress, ...]:
         """The threads that may move without a delivery: reactions send none."""
         return tuple(self._open.values())
 
@@ -151,7 +151,7 @@ class Worker:
         """
         threads = ThreadPoolExecutor(THREADS * (self.looks + self.sessions), "work")
         asyncio.get_running_loop().set_default_executor(threads)
-        with self.inbox.held():
+        with self.inbox.lock_workers():
             for delivery in await asyncio.to_thread(self.inbox.waiting):
                 self.deliver(delivery)
             async with self._ending():
@@ -178,12 +178,12 @@ class Worker:
         """Look at a thread until nothing is left to look for."""
         try:
             while thread.wanted:
-                if await self._settled(thread):
+                if await self._look_until_settled(thread):
                     await self._let_go(thread)
         finally:
             del self._threads[key]
 
-    async def _settled(self, thread: _Thread) -> bool:
+    async def _look_until_settled(self, thread: _Thread) -> bool:
         """Look until an attempt succeeds or never will; False: the deliveries have to wait for a later start."""
         began = self.clock.monotonic()
         retrying = AsyncRetrying(
@@ -198,10 +198,10 @@ class Worker:
             facts: dict[str, Any] = await retrying(self._attempt, thread)
         except Exception as error:  # noqa: BLE001 - the outermost shell: one thread's bug is no other thread's
             self.exit_code = error.exit_code if isinstance(error, PlangateError) else Broken.exit_code
-            failure("look", error, **_named(thread))
+            failure("look", error, **_thread_name(thread))
             return not isinstance(error, PASSING)
         seconds = round(self.clock.monotonic() - began, 1)
-        say("look", **_named(thread), **facts, seconds=seconds)
+        say("look", **_thread_name(thread), **facts, seconds=seconds)
         return True
 
     async def _attempt(self, thread: _Thread) -> dict[str, Any]:
@@ -265,12 +265,12 @@ class Worker:
                 try:
                     await self.host.listen(address)
                 except Exception as error:  # noqa: BLE001 - the look that follows takes in what was said here
-                    failure("listen", error, **_named(thread))
+                    failure("listen", error, **_thread_name(thread))
 
     def _say_waiting(self, thread: _Thread, state: RetryCallState) -> None:
         thread.covered = frozenset()
         if state.outcome and (error := state.outcome.exception()):
-            failure("look", error, **_named(thread), attempt=state.attempt_number, again_in=state.upcoming_sleep)
+            failure("look", error, **_thread_name(thread), attempt=state.attempt_number, again_in=state.upcoming_sleep)
 
 
 def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] = ("text", "INFO")) -> int:
@@ -307,6 +307,6 @@ def _key(address: ThreadAddress | None) -> _Key:
     return _EVERY_THREAD if address is None else (address.repository, address.number)
 
 
-def _named(thread: _Thread) -> dict[str, Any]:
+def _thread_name(thread: _Thread) -> dict[str, Any]:
     address = thread.address
     return {"thread": f"{address.owner}/{address.name}#{address.number}" if address else "every"}

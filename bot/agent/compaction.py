@@ -13,14 +13,14 @@ from typing import Final
 
 from bot.agent import turns
 from bot.agent.events import AgentEvent, Compacted, End, Ended, Info
-from bot.agent.paid import paid
-from bot.agent.prompts import prompt
-from bot.agent.recall import digest, given_again
-from bot.agent.relay import closing
+from bot.agent.paid import stream_and_book
+from bot.agent.prompts import prompt_text
+from bot.agent.recall import digest, restored_context
+from bot.agent.relay import forward
 from bot.agent.session import Session
 from bot.core.errors import PlangateError
-from bot.core.transcript import Json, said, text_of, tool_calls
-from bot.ports import Abilities, Completed, ModelRequest, Notice
+from bot.core.transcript import Json, all_messages, text_of, tool_calls
+from bot.ports import Abilities, AnswerCompleted, ModelRequest, Notice
 
 FUTILE: Final = 2
 """So many compactions that do not help are enough."""
@@ -35,7 +35,7 @@ TOO_LARGE: Final = "the model's context window is full: the request alone does n
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HistoryPart:
     """A history in two: what is summarised, and the turns that stay."""
 
     head: Sequence[Json]
@@ -47,22 +47,22 @@ class Part:
 
 Made = list[Json]
 """A history that is sent from now on."""
-BackEnd = Callable[[Session, Part], AsyncIterator[AgentEvent | Made]]
+BackEnd = Callable[[Session, HistoryPart], AsyncIterator[AgentEvent | Made]]
 
 
-def due(session: Session) -> bool:
+def is_due(session: Session) -> bool:
     """Tell whether the next request needs room first: by the last usage and a guess of what came since (C1)."""
     if session.full:
         return True
-    window = session.world.model.abilities(session.frozen.model).window
+    window = session.resources.model.abilities(session.prefix.model).window
     grown = len(session.history) > session.shortened
-    return grown and session.context_size >= session.world.compaction * window
+    return grown and session.context_size >= session.resources.compaction * window
 
 
-async def compacted(session: Session) -> AsyncGenerator[AgentEvent, None]:
+async def compact(session: Session) -> AsyncGenerator[AgentEvent, None]:
     """Make room in a session's history and tell of it; ends the session where that does not help."""
-    abilities = session.world.model.abilities(session.frozen.model)
-    start = turns.cut(session.history, int(KEPT_SHARE * turns.tokens(session.history)))
+    abilities = session.resources.model.abilities(session.prefix.model)
+    start = turns.cut_point(session.history, int(KEPT_SHARE * turns.tokens(session.history)))
     if start is None:
         session.shortened = len(session.history)
         if session.full:
@@ -73,13 +73,13 @@ async def compacted(session: Session) -> AsyncGenerator[AgentEvent, None]:
         return
     before, by, made = session.context_size, "cut", None
     head = session.history[:start]
-    kept = turns.bounded(session.history[start:], int(RESULT_SHARE * abilities.window))
+    kept = turns.cut_to_fit(session.history[start:], int(RESULT_SHARE * abilities.window))
     if len(head) > 1:
-        everything = said(await asyncio.to_thread(session.world.transcripts.load, session.id))
-        given = await given_again(session, everything, kept, abilities.window)
-        part = Part(head, kept, given, abilities)
+        everything = all_messages(await asyncio.to_thread(session.resources.transcripts.load, session.id))
+        given = await restored_context(session, everything, kept, abilities.window)
+        part = HistoryPart(head, kept, given, abilities)
         for by, back_end in _back_ends(part):  # noqa: B007 - the last one that was tried made it
-            async with closing(back_end(session, part)) as events:
+            async with forward(back_end(session, part)) as events:
                 async for event in events:
                     if isinstance(event, list):
                         made = event
@@ -88,59 +88,59 @@ async def compacted(session: Session) -> AsyncGenerator[AgentEvent, None]:
             if made is not None:
                 break
         else:
-            by, made = "digest", _fresh(part, digest(everything[: len(everything) - len(kept)]))
+            by, made = "digest", _new_history(part, digest(everything[: len(everything) - len(kept)]))
     history = made if made is not None else [*head, *kept]
-    after = turns.tokens([*session.frozen.system, *session.frozen.tools, *history])
+    after = turns.tokens([*session.prefix.system, *session.prefix.tools, *history])
     session.shorten(history, by=by, before=before, after=after)
     yield Compacted(session.agent, before, after)
 
 
-def _back_ends(part: Part) -> list[tuple[str, BackEnd]]:
+def _back_ends(part: HistoryPart) -> list[tuple[str, BackEnd]]:
     """Give the ways to a summary, best first: the service's needs an answered last turn, as it is followed by text."""
     signed = part.abilities.summarizes and part.kept[-1]["role"] == "user"
     return [("service", _by_service), ("model", _by_model)] if signed else [("model", _by_model)]
 
 
-async def _by_service(session: Session, part: Part) -> AsyncIterator[AgentEvent | Made]:
+async def _by_service(session: Session, part: HistoryPart) -> AsyncIterator[AgentEvent | Made]:
     """Let the service summarise: its signed block stands for the head, so that what stays may keep its thinking."""
-    async with closing(_asked(session, part.head, summarize=prompt("compact"))) as events:
+    async with forward(_request_summary(session, part.head, summarize=prompt_text("compact"))) as events:
         async for event in events:
-            if not isinstance(event, Completed):
+            if not isinstance(event, AnswerCompleted):
                 yield event
             elif _is_block(event):
                 yield [event.message, *part.kept, {"role": "user", "content": list(part.given)}]
 
 
-async def _by_model(session: Session, part: Part) -> AsyncIterator[AgentEvent | Made]:
+async def _by_model(session: Session, part: HistoryPart) -> AsyncIterator[AgentEvent | Made]:
     """Let the model summarise in a request of its own, which reads the cache of the one before."""
-    asking = {"role": "user", "content": [{"type": "text", "text": prompt("compact").strip()}]}
-    async with closing(_asked(session, [*part.head, asking])) as events:
+    asking = {"role": "user", "content": [{"type": "text", "text": prompt_text("compact").strip()}]}
+    async with forward(_request_summary(session, [*part.head, asking])) as events:
         async for event in events:
-            if not isinstance(event, Completed):
+            if not isinstance(event, AnswerCompleted):
                 yield event
             elif (text := text_of(event.message)) and not tool_calls(event.message):
-                yield _fresh(part, text)
+                yield _new_history(part, text)
 
 
-def _is_block(completed: Completed) -> bool:
+def _is_block(completed: AnswerCompleted) -> bool:
     """Tell whether an answer is one summary and nothing else."""
     content = completed.message["content"]
     single = len(content) == 1 and content[0].get("type") == "compaction"
     return completed.stop_reason == "compaction" and single and bool(str(content[0].get("content") or "").strip())
 
 
-def _fresh(part: Part, summary: str) -> Made:
+def _new_history(part: HistoryPart, summary: str) -> Made:
     """Begin a history anew: what is given again, the summary, and the turns that stay."""
     first = {"role": "user", "content": [*part.given, turns.summed_up(summary)]}
     kept = turns.without_thinking(part.kept) if part.abilities.binds else part.kept
     return [first, *kept]
 
 
-async def _asked(
+async def _request_summary(
     session: Session, messages: Sequence[Json], *, summarize: str = ""
-) -> AsyncIterator[AgentEvent | Completed]:
+) -> AsyncIterator[AgentEvent | AnswerCompleted]:
     """Ask for a summary and book it; without budget, or where the call fails, there is no Completed."""
-    world, frozen = session.world, session.frozen
+    world, frozen = session.resources, session.prefix
     request = ModelRequest(
         frozen.model,
         frozen.system,
@@ -156,13 +156,13 @@ async def _asked(
         if ticket is None:
             return
         try:
-            async with closing(paid(session, request, ticket, aside=True)) as events:
+            async with forward(stream_and_book(session, request, ticket, aside=True)) as events:
                 async for event in events:
                     match event:
                         case Notice():
-                            session.noticed(event)
+                            session.book_notice(event)
                             yield Info(session.agent, event.kind, event.text)
-                        case Completed():
+                        case AnswerCompleted():
                             yield event
                         case _:
                             pass

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.agent.modes import Mode
-from bot.agent.permissions import TABLE, Decision, Kind
+from bot.agent.permissions import DECISIONS, CallKind, Decision
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
@@ -18,11 +18,11 @@ from bot.agent.tools.web_search import WEB_SEARCH
 
 REGENERATE: Final = "python -c 'from bot.agent.decision_table import markdown; print(markdown(), end=str())'"
 
-_BY_INPUT: Final[Mapping[str, Mapping[Kind, str]]] = MappingProxyType(
-    {"Bash": {Kind.LOOK_COMMAND: "a line that only reads", Kind.COMMAND: "any other line"}}
+_BY_INPUT: Final[Mapping[str, Mapping[CallKind, str]]] = MappingProxyType(
+    {"Bash": {CallKind.LOOK_COMMAND: "a line that only reads", CallKind.COMMAND: "any other line"}}
 )
 """The tools whose kind depends on the call, and what each kind is called."""
-_TASK: Final = {Kind.EXPLORE: "explore, plan", Kind.DELEGATE: "code"}
+_TASK: Final = {CallKind.EXPLORE: "explore, plan", CallKind.DELEGATE: "code"}
 _NOT_THERE: Final = "-"
 _HEAD: Final = """# What a call may do
 
@@ -68,7 +68,7 @@ def markdown() -> str:
     return _HEAD + "\n".join(lines) + "\n" + _RULES
 
 
-def rows() -> Iterable[tuple[str, str, Kind]]:
+def rows() -> Iterable[tuple[str, str, CallKind]]:
     """List (tool, what the call is, its kind) for every tool that an agent can have."""
     for tool in (*ALL, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST):
         for kind, what in _kinds(tool).items():
@@ -77,23 +77,23 @@ def rows() -> Iterable[tuple[str, str, Kind]]:
         yield "Task", what, kind
 
 
-def decision(tool: str, kind: Kind, mode: Mode, agent: str = "") -> str:
+def decision(tool: str, kind: CallKind, mode: Mode, agent: str = "") -> str:
     """Say what becomes of a call of the main agent, or of a type of sub-agent; one that cannot write always plans."""
     every_type = tool == RESOURCE_REQUEST.name
     if not agent:
-        return _NOT_THERE if every_type else str(TABLE[mode][kind].decision)
+        return _NOT_THERE if every_type else str(DECISIONS[mode][kind].decision)
     type_ = TYPES[agent]
     if not every_type and tool not in {each.name for each in type_.tools}:
         return _NOT_THERE
-    word = TABLE[mode if type_.writes else Mode.PLAN][kind].decision
+    word = DECISIONS[mode if type_.writes else Mode.PLAN][kind].decision
     return "to its parent" if word is Decision.SUSPEND else str(word)
 
 
-def _kinds(tool: Tool) -> Mapping[Kind, str]:
+def _kinds(tool: Tool) -> Mapping[CallKind, str]:
     return _BY_INPUT.get(tool.name) or {tool.kind(None): ""}
 
 
-def _cells(row: tuple[str, str, Kind]) -> list[str]:
+def _cells(row: tuple[str, str, CallKind]) -> list[str]:
     name, what, kind = row
     looking = {decision(name, kind, Mode.PLAN, agent): agent for agent in ("explore", "plan")}
     spied = (

@@ -13,16 +13,16 @@ from pydantic import ValidationError
 
 from bot.agent.events import AgentChanged, AgentEvent, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
 from bot.agent.monitor import Monitor, OverLimit
-from bot.agent.permissions import Decision, Kind, subject
+from bot.agent.permissions import CallKind, Decision, subject
 from bot.agent.plan_mode import read_plan
-from bot.agent.relay import closing, within
+from bot.agent.relay import forward, forward_within
 from bot.agent.rule_paths import relative_input, within_paths
-from bot.agent.scheduler import merged
+from bot.agent.scheduler import merge_generators
 from bot.agent.session import Session, result_block
 from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
-from bot.agent.tools.tool import Progress, Tool, ToolInput
+from bot.agent.tools.tool import Tool, ToolInput, ToolProgress
 from bot.agent.turns import IMAGE_BYTES, MOST_IMAGES, images, room_for
-from bot.core.codepoints import shown
+from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import PlangateError, Refused
 from bot.core.names import ToolUseId
 from bot.core.question import Asking, permission
@@ -37,7 +37,7 @@ SHOWN_WHOLE: Final = 8_000
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyCall:
     """A call that may run: its tool and validated input."""
 
     call: Json
@@ -46,7 +46,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedCall:
     """A call that may not run, and what the model is told."""
 
     call: Json
@@ -54,14 +54,14 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspension:
+class SuspendedCall:
     """A call that the session waits for (L8), and what people are asked about it; None for a plan."""
 
     call: Json
     asking: Asking | None = None
 
 
-Prepared = Ready | Refusal | Suspension
+Prepared = ReadyCall | RefusedCall | SuspendedCall
 
 
 def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepared:
@@ -71,28 +71,30 @@ def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepare
     """
     tool = session.tools.get(call["name"])
     if tool is None and call["name"] == ASK_USER_QUESTION:
-        return Refusal(call, TO_PARENT)
+        return RefusedCall(call, TO_PARENT)
     if tool is None:
-        return Refusal(call, f"There is no tool {call['name']!r}. Tools: {', '.join(session.tools)}.")
+        return RefusedCall(call, f"There is no tool {call['name']!r}. Tools: {', '.join(session.tools)}.")
     if well_formed(call["input"]) is not call["input"]:
-        return Refusal(
+        return RefusedCall(
             call, f"Invalid input for {tool.name}: it holds halves of characters (\\ud800). Call again without."
         )
     try:
         given = tool.input_model.model_validate(call["input"])
     except ValidationError as error:
-        return Refusal(call, f"Invalid input for {tool.name}: {_explained(error)}. Correct it and call again.")
-    return _ruled(session, Ready(call, tool, given), permitted=permitted)
+        return RefusedCall(
+            call, f"Invalid input for {tool.name}: {_validation_message(error)}. Correct it and call again."
+        )
+    return _apply_gate(session, ReadyCall(call, tool, given), permitted=permitted)
 
 
-def _ruled(session: Session, ready: Ready, *, permitted: bool) -> Prepared:
+def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> Prepared:
     """Ask the gate about a call that is well formed."""
     call, paths = ready.call, session.context.paths
     named = relative_input(call["input"], session.context.folder)
     if paths and not within_paths(paths, ready.tool.name, named):
-        return Refusal(call, f"Not run: you are kept to {', '.join(paths)}. Name a path in there.")
+        return RefusedCall(call, f"Not run: you are kept to {', '.join(paths)}. Name a path in there.")
     kind = ready.tool.kind(ready.given)
-    ruling = session.world.gate.decide(session.context.mode, kind, ready.tool.name, named)
+    ruling = session.resources.gate.decide(session.context.mode, kind, ready.tool.name, named)
     match ruling.decision:
         case Decision.ALLOW:
             return ready
@@ -103,24 +105,24 @@ def _ruled(session: Session, ready: Ready, *, permitted: bool) -> Prepared:
         case Decision.ASK:
             return _request(session, call, subject(ready.tool.name, named), why=ruling.why)
         case Decision.DENY:
-            return Refusal(call, f"Denied: {ruling.why}")
+            return RefusedCall(call, f"Denied: {ruling.why}")
 
 
-def admitted(session: Session, prepared: Prepared) -> Prepared:
+def admit(session: Session, prepared: Prepared) -> Prepared:
     """Count a call that is about to run; one that would go over a limit is refused instead (S9)."""
-    if not isinstance(prepared, Ready):
+    if not isinstance(prepared, ReadyCall):
         session.tool_calls += 1
         return prepared
     try:
         Monitor(session).admit(prepared.tool.name, prepared.given)
     except OverLimit as over:
-        return Refusal(prepared.call, f"Not run: {over.what}.")
+        return RefusedCall(prepared.call, f"Not run: {over.what}.")
     return prepared
 
 
 def repeatable(prepared: Sequence[Prepared]) -> bool:
     """Tell whether calls can be made again after a crash, and go on then: sub-agents, and what only looks beside."""
-    ready = [each for each in prepared if isinstance(each, Ready)]
+    ready = [each for each in prepared if isinstance(each, ReadyCall)]
     return any(each.tool.goes_on for each in ready) and all(each.tool.concurrent(each.given) for each in ready)
 
 
@@ -128,43 +130,43 @@ async def run(session: Session, prepared: Sequence[Prepared], results: dict[str,
     """Run calls in order, neighbours that are safe side by side, and fill `results` (call id -> tool_result)."""
     at_once = min(AT_ONCE, session.limits.concurrent_tools or AT_ONCE)
     for batch in _batches(prepared):
-        queueing = sum(isinstance(each, Ready) and each.tool.queues for each in batch)
-        runs = [_one(session, each, results) for each in batch]
-        async with closing(merged(runs, at_once=max(at_once, queueing))) as events:
+        queueing = sum(isinstance(each, ReadyCall) and each.tool.queues for each in batch)
+        runs = [_run_call(session, each, results) for each in batch]
+        async with forward(merge_generators(runs, at_once=max(at_once, queueing))) as events:
             async for _, event in events:
                 yield event
 
 
-def collected(calls: Sequence[Json], results: dict[str, Json]) -> list[Json]:
+def collect_results(calls: Sequence[Json], results: dict[str, Json]) -> list[Json]:
     """Give the results in the order of the calls; a call without one was cancelled (L6)."""
     return [results.get(call["id"]) or result_block(call["id"], CANCELLED, is_error=True) for call in calls]
 
 
-def _suspension(session: Session, ready: Ready) -> Prepared:
+def _suspension(session: Session, ready: ReadyCall) -> Prepared:
     """Hold a handed-in plan against its form; a sub-agent's plan or question goes to its parent instead (P5)."""
     if session.context.is_subagent:
         return ready
     if isinstance(ready.given, AskInput):
-        if not session.world.at_hand.answers:
-            return Refusal(ready.call, NOBODY)
-        return Suspension(ready.call, asking(ToolUseId(ready.call["id"]), ready.given))
+        if not session.resources.at_hand.answers:
+            return RefusedCall(ready.call, NOBODY)
+        return SuspendedCall(ready.call, asking(ToolUseId(ready.call["id"]), ready.given))
     try:
         read_plan(ready.call["input"])
     except Refused as error:
-        return Refusal(ready.call, f"The plan was not handed in: {error}")
-    return Suspension(ready.call)
+        return RefusedCall(ready.call, f"The plan was not handed in: {error}")
+    return SuspendedCall(ready.call)
 
 
 def _request(session: Session, call: Json, about: str, *, why: str) -> Prepared:
     """Ask people for permission where somebody is at hand (P7); a sub-agent's parent has to ask."""
     if session.context.is_subagent:
         need = "Nobody can be asked from here: put into your report exactly what you need, and why"
-        return Refusal(call, f"Denied: {why}. {need}.")
-    if not session.world.at_hand.permits:
-        return Refusal(call, f"Denied: {why}, and nobody is at hand to give it. Do it another way.")
-    if len(shown(about)) > SHOWN_WHOLE:
-        return Refusal(call, f"Denied: {why}, and this is too long to be asked about. Do it in smaller steps.")
-    return Suspension(call, permission(ToolUseId(call["id"]), call["name"], about, why))
+        return RefusedCall(call, f"Denied: {why}. {need}.")
+    if not session.resources.at_hand.permits:
+        return RefusedCall(call, f"Denied: {why}, and nobody is at hand to give it. Do it another way.")
+    if len(with_visible_codepoints(about)) > SHOWN_WHOLE:
+        return RefusedCall(call, f"Denied: {why}, and this is too long to be asked about. Do it in smaller steps.")
+    return SuspendedCall(call, permission(ToolUseId(call["id"]), call["name"], about, why))
 
 
 def _batches(prepared: Sequence[Prepared]) -> list[list[Prepared]]:
@@ -180,45 +182,45 @@ def _batches(prepared: Sequence[Prepared]) -> list[list[Prepared]]:
 
 def _is_safe(prepared: Prepared) -> bool:
     """Tell whether a call may run beside its neighbours."""
-    if isinstance(prepared, Ready):
+    if isinstance(prepared, ReadyCall):
         return prepared.tool.concurrent(prepared.given)
-    return isinstance(prepared, Refusal)
+    return isinstance(prepared, RefusedCall)
 
 
-async def _one(session: Session, prepared: Prepared, results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
+async def _run_call(session: Session, prepared: Prepared, results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
     """Run one call to its result."""
     call = prepared.call
     ident = ToolUseId(call["id"])
     yield ToolStarted(session.agent, ident, call["name"], call["input"])
-    output = ToolOutput(prepared.text, is_error=True) if isinstance(prepared, Refusal) else None
-    if isinstance(prepared, Ready):
-        async with closing(_guarded(session, prepared)) as steps:
+    output = ToolOutput(prepared.text, is_error=True) if isinstance(prepared, RefusedCall) else None
+    if isinstance(prepared, ReadyCall):
+        async with forward(_run_guarded(session, prepared)) as steps:
             async for step in steps:
                 match step:
                     case ToolOutput():
                         output = step
-                    case Progress():
+                    case ToolProgress():
                         yield ToolProgressed(session.agent, ident, step.text)
                     case AgentChanged():
                         yield replace(step, call=ident)
                     case _:
                         yield step
-        if prepared.tool.kind(prepared.given) is Kind.LIST:
+        if prepared.tool.kind(prepared.given) is CallKind.LIST:
             yield TodosChanged(session.agent, tuple(session.context.todos))
-    output = _bounded(output or ToolOutput("The tool gave no result.", is_error=True))
+    output = _cap_output(output or ToolOutput("The tool gave no result.", is_error=True))
     output = _with_images(output, [*session.history, {"content": [*results.values()]}])
-    session.world.alarm.listen(output.text)
+    session.resources.alarm.listen(output.text)
     Monitor(session).took(call["name"], output)
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
-    refused = isinstance(prepared, Refusal)
+    refused = isinstance(prepared, RefusedCall)
     yield ToolFinished(session.agent, ident, call["name"], output.text, output.is_error, refused=refused)
 
 
-async def _guarded(session: Session, ready: Ready) -> AsyncIterator[AgentEvent | Progress | ToolOutput]:
+async def _run_guarded(session: Session, ready: ReadyCall) -> AsyncIterator[AgentEvent | ToolProgress | ToolOutput]:
     """Run a tool with its timeout; what goes wrong becomes an error output."""
     seconds = min(ready.tool.timeout(ready.given), session.limits.tool_seconds or math.inf)
     try:
-        async with closing(within(ready.tool.call(ready.given, session.context), seconds)) as steps:
+        async with forward(forward_within(ready.tool.call(ready.given, session.context), seconds)) as steps:
             async for step in steps:
                 yield step
     except TimeoutError:
@@ -227,7 +229,7 @@ async def _guarded(session: Session, ready: Ready) -> AsyncIterator[AgentEvent |
         yield ToolOutput(f"{ready.tool.name} failed: {error}", is_error=True)
 
 
-def _bounded(output: ToolOutput) -> ToolOutput:
+def _cap_output(output: ToolOutput) -> ToolOutput:
     """Cut a result above the cap, with a note (T5)."""
     if len(output.text) <= RESULT_LIMIT:
         return output
@@ -245,6 +247,6 @@ def _with_images(output: ToolOutput, messages: Sequence[Json]) -> ToolOutput:
     return output
 
 
-def _explained(error: ValidationError) -> str:
+def _validation_message(error: ValidationError) -> str:
     """Say which fields are wrong and why, without the library's links."""
     return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'input'}: {item['msg']}" for item in error.errors())

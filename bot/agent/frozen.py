@@ -10,7 +10,7 @@ ASIDE = "aside"
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
+class RequestPrefix:
     """What every request of a session sends unchanged (M1)."""
 
     agent_type: str
@@ -22,7 +22,7 @@ class Frozen:
     """What answers are held to by structured output (S8)."""
 
 
-def frozen_of(lines: Sequence[Line], ordered: str) -> Frozen | None:
+def load_request_prefix(lines: Sequence[Line], ordered: str) -> RequestPrefix | None:
     """Give a saved session's frozen parts as they were sent; never rendered again (L9).
 
     It stays with the model that answered last; where none has answered yet, the one that is ordered now is asked.
@@ -32,4 +32,4 @@ def frozen_of(lines: Sequence[Line], ordered: str) -> Frozen | None:
     body = lines[0].body
     answered = (line.body for line in reversed(lines[1:]) if line.body.get("note") != ASIDE)
     model = next((str(body["model"]) for body in answered if "model" in body), ordered)
-    return Frozen(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))
+    return RequestPrefix(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))

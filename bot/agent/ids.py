@@ -9,7 +9,7 @@ from itertools import count
 from bot.core.transcript import Json, tool_calls
 
 
-def apart(answer: Json, taken: Set[str]) -> Json:
+def unique_call_ids(answer: Json, taken: Set[str]) -> Json:
     """Give an answer whose calls have ids that are not taken: the very same where they have."""
     own = [str(call["id"]) for call in tool_calls(answer)]
     if taken.isdisjoint(own):

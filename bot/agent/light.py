@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.agent.events import Info
-from bot.agent.limits import Ticket, dearest
-from bot.agent.paid import paid
-from bot.agent.prompts import prompt
-from bot.agent.relay import closing
+from bot.agent.limits import Ticket, most_expensive_answer
+from bot.agent.paid import stream_and_book
+from bot.agent.prompts import prompt_text
+from bot.agent.relay import forward
 from bot.agent.session import Session
 from bot.agent.tools.tool import Asks
 from bot.agent.turns import tokens
 from bot.core.errors import PlangateError
 from bot.core.question import Asking
 from bot.core.transcript import Json, text_of, without_empty_text
-from bot.ports import Completed, ModelRequest, Notice
+from bot.ports import AnswerCompleted, ModelRequest, Notice
 
 PAUSES: Final = 3
 """How often an answer that the service paused is asked to go on."""
@@ -34,7 +34,7 @@ _TOLD_ROOM: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Light:
+class LightCalls:
     """Asks the small model on behalf of one session, which is billed for it."""
 
     session: Session
@@ -54,25 +54,25 @@ class Light:
                 return [block for message in messages[1:] for block in message["content"]]
         return None
 
-    async def _answer(self, system: str, messages: Sequence[Json], tools: tuple[Json, ...]) -> Completed | None:
+    async def _answer(self, system: str, messages: Sequence[Json], tools: tuple[Json, ...]) -> AnswerCompleted | None:
         """Make one request and book it; None where it failed, or the budget has no room for it."""
-        world = self.session.world
+        world = self.session.resources
         if not self.model:
             return None
         told = ({"type": "text", "text": system},)
         request = ModelRequest(self.model, told, tools, messages, role="light", user_id=world.user_id)
         size = tokens([told, tools, messages])
-        async with world.ledger.call(dearest(world.model.abilities(self.model), "light", size)) as ticket:
-            return await self._made(request, ticket) if ticket else None
+        async with world.ledger.call(most_expensive_answer(world.model.abilities(self.model), "light", size)) as ticket:
+            return await self._send(request, ticket) if ticket else None
 
-    async def _made(self, request: ModelRequest, ticket: Ticket) -> Completed | None:
+    async def _send(self, request: ModelRequest, ticket: Ticket) -> AnswerCompleted | None:
         """Make a request that may go out; None where it failed."""
         found = None
         try:
-            async with closing(paid(self.session, request, ticket, aside=True)) as events:
+            async with forward(stream_and_book(self.session, request, ticket, aside=True)) as events:
                 async for event in events:
                     match event:
-                        case Completed():
+                        case AnswerCompleted():
                             found = event
                         case Notice():
                             self._tell(event.kind, event.text)
@@ -84,17 +84,17 @@ class Light:
         return found
 
     def _tell(self, kind: str, text: str) -> None:
-        self.session.world.tell(Info(self.session.agent, kind, text))
+        self.session.resources.tell(Info(self.session.agent, kind, text))
 
 
-async def title(light: Asks | None, asked: str, done: str) -> str:
+async def pull_request_title(light: Asks | None, asked: str, done: str) -> str:
     """Name what was done in one line, for a pull request; "" where there is no answer, or none of that form."""
-    return await _line(light, prompt("title"), f"Asked for: {asked}\n\nDone: {done[:_TOLD_ROOM]}", TITLE_ROOM)
+    return await _line(light, prompt_text("title"), f"Asked for: {asked}\n\nDone: {done[:_TOLD_ROOM]}", TITLE_ROOM)
 
 
-async def meaning(light: Asks | None, asking: Asking) -> str:
+async def explain_permission(light: Asks | None, asking: Asking) -> str:
     """Say in one line what the call would do that people are asked to permit; "" as for `title`."""
-    return await _line(light, prompt("permission"), f"{asking.tool}: {asking.subject[:_TOLD_ROOM]}", MEANING_ROOM)
+    return await _line(light, prompt_text("permission"), f"{asking.tool}: {asking.subject[:_TOLD_ROOM]}", MEANING_ROOM)
 
 
 async def _line(light: Asks | None, system: str, text: str, room: int) -> str:

@@ -53,7 +53,7 @@ USES: Final[Mapping[str, tuple[Resource, ...]]] = MappingProxyType(
 """What one call of a tool uses, beside a tool call."""
 
 
-def dearest(abilities: Abilities, role: str, context: int) -> float:
+def most_expensive_answer(abilities: Abilities, role: str, context: int) -> float:
     """Give the most that a call can cost, in US dollars, whose prompt has so many tokens."""
     return context * abilities.prompt_usd + MOST_TOKENS[role] * abilities.answer_usd
 
@@ -87,7 +87,7 @@ class Limits:
     bounds: Bounds = UNBOUND
     """What its sandbox may use beside."""
 
-    def raised(self, resource: Resource, factor: float) -> Self:
+    def with_more(self, resource: Resource, factor: float) -> Self:
         """Give the same limits with more of one resource; what has no bound has none after."""
         allowed = getattr(self, resource)
         if allowed is None:
@@ -137,7 +137,7 @@ class Ledger:
         """
         ticket = Ticket(self, most_usd)
         try:
-            yield ticket if await ticket.admitted() else None
+            yield ticket if await ticket.reserve_next_try() else None
         finally:
             self.give_back(ticket)
 
@@ -146,7 +146,7 @@ class Ledger:
         one call goes over it."""
         if self.beyond is not None and not self.used_up:
             self.reason = await self.beyond()
-        while self._open and not self.used_up and self._left <= sum(self._open.values()):
+        while self._open and not self.used_up and self._remaining_usd <= sum(self._open.values()):
             await self._changed.wait()
         return not self.used_up
 
@@ -163,10 +163,10 @@ class Ledger:
     @property
     def used_up(self) -> bool:
         """Whether the budget is spent, or that which others spend from as well."""
-        return self._left <= 0 or bool(self.reason)
+        return self._remaining_usd <= 0 or bool(self.reason)
 
     @property
-    def _left(self) -> float:
+    def _remaining_usd(self) -> float:
         return math.inf if self.budget_usd is None else self.budget_usd - self.cost_usd
 
     def add(self, agent: AgentId, model: str, usage: Usage, cost_usd: float | None) -> None:
@@ -183,7 +183,7 @@ class Ledger:
         return sum(row.cost_usd for row in self.rows.values())
 
     @property
-    def priced(self) -> bool:
+    def is_priced(self) -> bool:
         """Whether every request had a price."""
         return not any(row.unpriced for row in self.rows.values())
 
@@ -210,7 +210,7 @@ class Ticket:
     ledger: Ledger
     most_usd: float
 
-    async def admitted(self) -> bool:
+    async def reserve_next_try(self) -> bool:
         """Tell whether the next try may go out; it waits for room like any other call, and holds none meanwhile."""
         self.ledger.give_back(self)
         if not await self.ledger.room():

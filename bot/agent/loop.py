@@ -16,16 +16,16 @@ from typing import Final, assert_never
 
 from bot.agent import compaction, dispatch
 from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
-from bot.agent.ids import apart
+from bot.agent.ids import unique_call_ids
 from bot.agent.limits import Resource, Ticket
 from bot.agent.monitor import Monitor, OverLimit
-from bot.agent.paid import paid
-from bot.agent.relay import Item, closing, within
-from bot.agent.reminders import due
+from bot.agent.paid import stream_and_book
+from bot.agent.relay import Item, forward, forward_within
+from bot.agent.reminders import due_reminders
 from bot.agent.session import Session
 from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
-from bot.core.transcript import Json, text_of, tool_calls, unresolved, without_empty_text, without_last_thinking
-from bot.ports import Began, Completed, Delta, ModelEvent, ModelRequest, Notice
+from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, without_empty_text, without_last_thinking
+from bot.ports import AnswerCompleted, AnswerStarted, Delta, ModelEvent, ModelRequest, Notice
 
 NUDGES: Final = 3
 """How often an empty or cut answer is asked to go on."""
@@ -41,7 +41,7 @@ UNPRICED: Final = "{} has no known prices: no budget in dollars bounds what it s
 EMPTY: Final = "Your last answer was empty. Go on with the work, or end with a summary."
 
 
-async def run(session: Session) -> AsyncGenerator[AgentEvent | Began, None]:
+async def run(session: Session) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
     """Drive a session until it rests; the last event is Ended. `Began` passes through for prefix sharing (M4).
 
     A session that is finished rests at once, on its last answer: the model is not asked again.
@@ -52,13 +52,13 @@ async def run(session: Session) -> AsyncGenerator[AgentEvent | Began, None]:
         return
     rests = False
     if session.asked is not None:
-        async with closing(_tools(session, session.asked)) as again:
+        async with forward(_tools(session, session.asked)) as again:
             async for told in again:
                 rests = isinstance(told, Ended)
                 yield told
     while not rests:
         before = in_vain.total()
-        async with closing(_step(session, in_vain)) as events:
+        async with forward(_step(session, in_vain)) as events:
             async for event in events:
                 if isinstance(event, Info) and event.kind in {"nudge", "pause"}:
                     in_vain[event.kind] += 1
@@ -68,32 +68,32 @@ async def run(session: Session) -> AsyncGenerator[AgentEvent | Began, None]:
             in_vain.clear()
 
 
-async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[AgentEvent | Began, None]:
+async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
     """Make one request and do what its answer asks for; at a limit, or after an alarm, say so instead."""
-    if session.world.alarm.rung:
+    if session.resources.alarm.is_triggered:
         yield Ended(session.agent, End.FAILED, str(CanaryShown()))
         return
-    room = compaction.due(session)
+    room = compaction.is_due(session)
     if (limit := _limit(session)) and not (room and limit.limit is Resource.CONTEXT):
         yield limit
         return
     if room:
-        async with closing(_in_time(session, compaction.compacted(session))) as made:
+        async with forward(_in_time(session, compaction.compact(session))) as made:
             async for told in made:
                 yield told
         return
     last = None
-    async with closing(_in_time(session, _request(session))) as events:
+    async with forward(_in_time(session, _request(session))) as events:
         async for event in events:
             last = event
-            if not isinstance(event, Completed):
+            if not isinstance(event, AnswerCompleted):
                 yield event
     if isinstance(last, Ended) or session.full:
         return
-    if not isinstance(last, Completed):
+    if not isinstance(last, AnswerCompleted):
         raise Broken("the model port ended without an answer or an error")
     yield Answered(session.agent, session.steps, last.message, last.usage, last.cost_usd, last.model)
-    async with closing(_react(session, last, in_vain)) as reactions:
+    async with forward(_react(session, last, in_vain)) as reactions:
         async for reaction in reactions:
             yield reaction
 
@@ -105,29 +105,29 @@ async def _in_time(session: Session, source: AsyncIterator[Item]) -> AsyncGenera
     """
     event = None
     try:
-        async with closing(within(source, _time_left(session))) as events:
+        async with forward(forward_within(source, _time_left(session))) as events:
             async for event in events:
                 yield event
     except TimeoutError:
         limit = _limit(session)
         if limit is None:
             raise
-        if not isinstance(event, Completed):
+        if not isinstance(event, AnswerCompleted):
             yield limit
 
 
 def _time_left(session: Session) -> float:
     """Seconds that a session, and each that it is under, may still go on."""
-    gone = session.world.clock.monotonic() - session.started
+    gone = session.resources.clock.monotonic() - session.started
     left = math.inf if session.limits.seconds is None else session.limits.seconds - gone
     return left if session.under is None else min(left, _time_left(session.under))
 
 
-async def _react(session: Session, completed: Completed, in_vain: Counter[str]) -> AsyncIterator[AgentEvent]:
+async def _react(session: Session, completed: AnswerCompleted, in_vain: Counter[str]) -> AsyncIterator[AgentEvent]:
     """Do what a whole answer asks for: run its calls, go on, ask to go on, or rest (M10)."""
     match completed.stop_reason:
         case "tool_use" | "end_turn" | "stop_sequence" | "pause_turn" if tool_calls(completed.message):
-            async with closing(_tools(session, completed)) as events:
+            async with forward(_tools(session, completed)) as events:
                 async for event in events:
                     yield event
         case "pause_turn" if in_vain["pause"] < PAUSES:
@@ -144,26 +144,28 @@ async def _react(session: Session, completed: Completed, in_vain: Counter[str]) 
             yield _rest(session, completed)
 
 
-async def _request(session: Session) -> AsyncIterator[AgentEvent | Began | Completed]:
+async def _request(session: Session) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
     """Make one model request, once the budget has room for it, and relay it; a failure for good is an Ended."""
-    ledger = session.world.ledger
+    ledger = session.resources.ledger
     async with ledger.call(session.dearest) as ticket:
         if ticket is None:
-            yield _spent(session)
+            yield _end_on_budget(session)
             return
         session.step()
-        abilities = session.world.model.abilities(session.frozen.model)
+        abilities = session.resources.model.abilities(session.prefix.model)
         yield RequestStarted(session.agent, session.steps, abilities.id)
         if session.steps == 1 and ledger.budget_usd is not None and not abilities.answer_usd:
             yield Info(session.agent, "unpriced", UNPRICED.format(abilities.id))
-        async with closing(_asked(session, ticket)) as events:
+        async with forward(_send_request(session, ticket)) as events:
             async for event in events:
                 yield event
 
 
-async def _asked(session: Session, ticket: Ticket) -> AsyncIterator[AgentEvent | Began | Completed]:
+async def _send_request(
+    session: Session, ticket: Ticket
+) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
     """Make one model request and relay it."""
-    frozen, world = session.frozen, session.world
+    frozen, world = session.prefix, session.resources
     request = ModelRequest(
         frozen.model,
         frozen.system,
@@ -178,83 +180,83 @@ async def _asked(session: Session, ticket: Ticket) -> AsyncIterator[AgentEvent |
     )
     event = None
     try:
-        async with closing(paid(session, request, ticket, aside=False)) as events:
+        async with forward(stream_and_book(session, request, ticket, aside=False)) as events:
             async for event in events:
-                yield _relayed(session, event)
-        if not isinstance(event, Completed) and world.ledger.used_up:
-            yield _spent(session)
+                yield _book_event(session, event)
+        if not isinstance(event, AnswerCompleted) and world.ledger.used_up:
+            yield _end_on_budget(session)
     except TooLong as error:
         session.full = True
         yield Info(session.agent, "full", str(error))
     except PlangateError as error:
         session.note("failed", {"text": str(error)})
-        if isinstance(event, Completed):
+        if isinstance(event, AnswerCompleted):
             session.drop(event)
         yield Ended(session.agent, End.FAILED, str(error))
 
 
-def _relayed(session: Session, event: ModelEvent) -> AgentEvent | Began | Completed:
+def _book_event(session: Session, event: ModelEvent) -> AgentEvent | AnswerStarted | AnswerCompleted:
     """Book what a model's event costs, note what the client did on its own, and give the session's event for it."""
     match event:
         case Delta():
             return Streamed(session.agent, event.kind, event.text)
         case Notice():
-            session.noticed(event)
+            session.book_notice(event)
             return Info(session.agent, event.kind, event.text)
-        case Completed():
-            event = replace(event, message=apart(event.message, session.called))
+        case AnswerCompleted():
+            event = replace(event, message=unique_call_ids(event.message, session.called))
             session.pay(event)
-            session.world.alarm.listen(json.dumps(event.message, ensure_ascii=False))
+            session.resources.alarm.listen(json.dumps(event.message, ensure_ascii=False))
             if event.stop_reason != "model_context_window_exceeded":  # else the last compaction made no room
-                session.measure(event.usage, session.world.model.abilities(session.frozen.model).window)
+                session.measure(event.usage, session.resources.model.abilities(session.prefix.model).window)
             return event
-        case Began():
+        case AnswerStarted():
             return event
         case _:
             assert_never(event)
 
 
-async def _tools(session: Session, completed: Completed) -> AsyncGenerator[AgentEvent, None]:
+async def _tools(session: Session, completed: AnswerCompleted) -> AsyncGenerator[AgentEvent, None]:
     """Run the calls of a message and commit it together with their results, or suspend."""
     calls = tool_calls(completed.message)
     prepared = [dispatch.prepare(session, call) for call in calls]
-    if any(isinstance(each, dispatch.Suspension) for each in prepared):
+    if any(isinstance(each, dispatch.SuspendedCall) for each in prepared):
         session.commit(completed)
         yield Ended(session.agent, End.SUSPENDED, text_of(completed.message))
         return
-    prepared = [dispatch.admitted(session, each) for each in prepared]
+    prepared = [dispatch.admit(session, each) for each in prepared]
     if dispatch.repeatable(prepared):
         session.asks(completed)
     results: dict[str, Json] = {}
     try:
-        async with closing(dispatch.run(session, prepared, results)) as events:
+        async with forward(dispatch.run(session, prepared, results)) as events:
             async for event in events:
                 yield event
-        beside = [] if unresolved([completed.message]) else await _beside(session, prepared)
+        beside = [] if is_unresolved([completed.message]) else await _beside(session, prepared)
     except CanaryShown as error:  # nothing of this message is kept
         session.drop(completed)
-        yield alarmed(session, error)
+        yield end_on_canary(session, error)
         return
     except (asyncio.CancelledError, GeneratorExit):
         if session.asked is None and results:
-            session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results)})
+            session.commit(completed, {"role": "user", "content": dispatch.collect_results(calls, results)})
         elif session.asked is None:
             session.drop(completed)
         raise
-    session.commit(completed, {"role": "user", "content": dispatch.collected(calls, results) + beside})
+    session.commit(completed, {"role": "user", "content": dispatch.collect_results(calls, results) + beside})
 
 
 async def _beside(session: Session, prepared: Sequence[dispatch.Prepared]) -> list[Json]:
     """Give what follows the results of calls: reminders, and what people added meanwhile (T7, L4a)."""
-    reminders = await due(
-        session, [each.tool.kind(each.given) for each in prepared if isinstance(each, dispatch.Ready)]
+    reminders = await due_reminders(
+        session, [each.tool.kind(each.given) for each in prepared if isinstance(each, dispatch.ReadyCall)]
     )
     texts = [*reminders, *session.queued]
     session.queued.clear()
     return [{"type": "text", "text": text} for text in texts]
 
 
-def alarmed(session: Session, error: CanaryShown) -> Ended:
+def end_on_canary(session: Session, error: CanaryShown) -> Ended:
     """End at a canary in what a call brought, and note it: the calls of that message are not made again."""
     session.asked = None
     session.note("canary", {"text": str(error)})
@@ -269,31 +271,31 @@ def _limit(session: Session) -> Ended | None:
         return Ended(session.agent, End.LIMIT, over.what, over.resource)
     if session.under is not None and (above := _limit(session.under)):
         return Ended(session.agent, End.LIMIT, above.text)
-    return _spent(session) if session.world.ledger.used_up else None
+    return _end_on_budget(session) if session.resources.ledger.used_up else None
 
 
-def _spent(session: Session) -> Ended:
+def _end_on_budget(session: Session) -> Ended:
     """End at the budget."""
-    ledger = session.world.ledger
+    ledger = session.resources.ledger
     spent = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
     return Ended(session.agent, End.LIMIT, ledger.reason or spent)
 
 
-def _nudge(session: Session, completed: Completed) -> bool:
+def _nudge(session: Session, completed: AnswerCompleted) -> bool:
     """Ask a model whose answer was cut or empty to go on; False when the answer stands as it is."""
     cut, text, calls = completed.stop_reason == "max_tokens", text_of(completed.message), tool_calls(completed.message)
     if text and not cut:
         return False
-    if text and not calls and not unresolved([completed.message]):
+    if text and not calls and not is_unresolved([completed.message]):
         session.commit(replace(completed, message=without_last_thinking(completed.message)), _user(CUT))
     else:
         session.drop(completed)
-        if not unresolved(session.history):  # no text may follow a paused answer: it goes back as it is
+        if not is_unresolved(session.history):  # no text may follow a paused answer: it goes back as it is
             session.add(_user(CUT_CALL if calls else CUT if cut else EMPTY))
     return True
 
 
-def _rest(session: Session, completed: Completed) -> Ended:
+def _rest(session: Session, completed: AnswerCompleted) -> Ended:
     """End with what the model's last message means (M10)."""
     text = text_of(completed.message)
     _keep(session, completed, whole=bool(text) and completed.stop_reason in {"end_turn", "stop_sequence"})
@@ -309,7 +311,7 @@ def _rest(session: Session, completed: Completed) -> Ended:
             return Ended(session.agent, End.FAILED, f"the model stopped for an unknown reason: {other}")
 
 
-def _keep(session: Session, completed: Completed, *, whole: bool) -> None:
+def _keep(session: Session, completed: AnswerCompleted, *, whole: bool) -> None:
     """Append an answer that stands; of any other it is noted what it cost."""
     if whole:
         session.commit(completed)

@@ -12,7 +12,7 @@ class Mode(StrEnum):
     BYPASS = "bypassPermissions"
 
 
-def following(mode: Mode, *, bypass_available: bool) -> Mode:
+def next_mode(mode: Mode, *, bypass_available: bool) -> Mode:
     """Give the next mode of the cycle default, acceptEdits, plan, bypassPermissions (where available)."""
     cycle = [Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN, *([Mode.BYPASS] if bypass_available else [])]
     return cycle[(cycle.index(mode) + 1) % len(cycle)] if mode in cycle else Mode.DEFAULT

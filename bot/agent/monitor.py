@@ -74,7 +74,7 @@ class Monitor:
             Resource.STEPS: session.steps + session.below,
             Resource.TOOL_CALLS: session.tool_calls,
             Resource.CONTEXT: session.last_context,
-            Resource.SECONDS: session.world.clock.monotonic() - session.started,
+            Resource.SECONDS: session.resources.clock.monotonic() - session.started,
             Resource.NETWORK_BYTES: session.counts[Resource.NETWORK_BYTES],
             **counted,
         }

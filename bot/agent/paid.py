@@ -10,30 +10,30 @@ from dataclasses import replace
 from functools import partial
 
 from bot.agent.events import Info
-from bot.agent.limits import Ticket, dearest
-from bot.agent.relay import closing
+from bot.agent.limits import Ticket, most_expensive_answer
+from bot.agent.relay import forward
 from bot.agent.session import Session
 from bot.core.errors import CanaryShown
-from bot.ports import Began, Completed, Delta, ModelEvent, ModelRequest, Notice
+from bot.ports import AnswerCompleted, AnswerStarted, Delta, ModelEvent, ModelRequest, Notice
 
 
-async def paid(
+async def stream_and_book(
     session: Session, request: ModelRequest, ticket: Ticket, *, aside: bool
 ) -> AsyncGenerator[ModelEvent, None]:
     """Relay a call that may go out; there is no Completed where the budget ended between two tries.
 
     The answer to a request aside is booked as well; one that goes into the conversation is left to the caller.
     """
-    clock, so_far = session.world.clock, None
+    clock, so_far = session.resources.clock, None
     began = clock.monotonic()
-    request = replace(request, murmur=partial(_silent, session))
+    request = replace(request, heartbeat=partial(_silent, session))
     try:
-        async with closing(session.world.model.stream(request)) as events:
+        async with forward(session.resources.model.stream(request)) as events:
             async for event in events:
                 if not isinstance(event, Delta):
-                    so_far = event.so_far if isinstance(event, Began) else None
+                    so_far = event.so_far if isinstance(event, AnswerStarted) else None
                 void = event.void if isinstance(event, Notice) else None
-                made = event if aside and isinstance(event, Completed) else void
+                made = event if aside and isinstance(event, AnswerCompleted) else void
                 if made is not None:
                     session.book(made, clock.monotonic() - began)
                     began = clock.monotonic()
@@ -49,13 +49,13 @@ async def paid(
 async def _again(session: Session, request: ModelRequest, notice: Notice, ticket: Ticket) -> bool:
     """Tell whether the try that follows a notice may go out; one that cost nothing leaves the call its place."""
     if notice.model:
-        abilities = session.world.model.abilities(notice.model)
-        ticket.most_usd = dearest(abilities, request.role, session.context_size)
-    return (notice.void is None and not notice.model) or await ticket.admitted()
+        abilities = session.resources.model.abilities(notice.model)
+        ticket.most_usd = most_expensive_answer(abilities, request.role, session.context_size)
+    return (notice.void is None and not notice.model) or await ticket.reserve_next_try()
 
 
 def _silent(session: Session, text: str) -> None:
     """Note that nothing has come for long, and tell of it."""
     notice = Notice("silence", text)
-    session.noticed(notice)
-    session.world.tell(Info(session.agent, notice.kind, text))
+    session.book_notice(notice)
+    session.resources.tell(Info(session.agent, notice.kind, text))

@@ -9,31 +9,31 @@ from collections.abc import AsyncGenerator, Iterator
 
 from bot.agent import dispatch
 from bot.agent.events import AgentEvent
-from bot.agent.loop import alarmed, run
-from bot.agent.relay import closing
+from bot.agent.loop import end_on_canary, run
+from bot.agent.relay import forward
 from bot.agent.session import NOT_RUN, Session
 from bot.core.errors import CanaryShown
 from bot.core.question import Asking
 from bot.core.transcript import Json, pending_calls
-from bot.ports import Began
+from bot.ports import AnswerStarted
 
 
-def held(session: Session) -> Asking | None:
+def pending_question(session: Session) -> Asking | None:
     """Give what people are to be asked before the session can go on; None where it waits for none, or with a plan."""
-    suspension = next(_suspended(session), None)
+    suspension = next(_suspending_calls(session), None)
     return suspension.asking if suspension is not None else None
 
 
 def release(session: Session) -> None:
     """Let a session go on whose pending calls need nobody any more (the rules changed): the model is told."""
     pending = pending_calls(session.history)
-    if pending and next(_suspended(session), None) is None:
+    if pending and next(_suspending_calls(session), None) is None:
         prepared = dispatch.prepare(session, pending[0])
-        text = prepared.text if isinstance(prepared, dispatch.Refusal) else NOT_RUN
+        text = prepared.text if isinstance(prepared, dispatch.RefusedCall) else NOT_RUN
         session.answer(pending[0]["id"], text, is_error=True)
 
 
-async def permitted(session: Session, call: str) -> AsyncGenerator[AgentEvent | Began, None]:
+async def run_permitted_call(session: Session, call: str) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
     """Run the pending call of that id as it is stored, then drive the session on; the last event is Ended.
 
     Whoever stops to wait once it has finished leaves its result saved; a crash before leaves it pending, and it is run
@@ -44,25 +44,25 @@ async def permitted(session: Session, call: str) -> AsyncGenerator[AgentEvent | 
     prepared = dispatch.prepare(session, stored, permitted=True)
     session.tool_calls += 1
     try:
-        async with closing(dispatch.run(session, [prepared], results)) as events:
+        async with forward(dispatch.run(session, [prepared], results)) as events:
             async for event in events:
                 yield event
     except CanaryShown as error:
-        yield alarmed(session, error)
+        yield end_on_canary(session, error)
         return
     except (asyncio.CancelledError, GeneratorExit):
         if results:
             session.settle(call, results[call])
         raise
     session.settle(call, results[call])
-    async with closing(run(session)) as rest:
+    async with forward(run(session)) as rest:
         async for each in rest:
             yield each
 
 
-def _suspended(session: Session) -> Iterator[dispatch.Suspension]:
+def _suspending_calls(session: Session) -> Iterator[dispatch.SuspendedCall]:
     """Give the calls that hold the session, in their order."""
     for call in pending_calls(session.history):
         prepared = dispatch.prepare(session, call)
-        if isinstance(prepared, dispatch.Suspension):
+        if isinstance(prepared, dispatch.SuspendedCall):
             yield prepared

@@ -20,7 +20,7 @@ from bot.core.hosts import covers, pattern
 from bot.core.transcript import Json
 
 
-class Kind(StrEnum):
+class CallKind(StrEnum):
     """What a call does, as far as permission is concerned."""
 
     LOOK = "look"
@@ -74,24 +74,24 @@ _NO_PLAN = Ruling(Decision.DENY, "you are not in plan mode: the plan is approved
 _YES = Ruling(Decision.ALLOW)
 _ASK = Ruling(Decision.ASK, "this mode needs a person's permission for it")
 _NO_SANDBOX = Ruling(Decision.ASK, "no sandbox holds the command here, so it needs a person's permission")
-_LOOKS = {Kind.LOOK: _YES, Kind.LIST: _YES, Kind.LOOK_COMMAND: _YES, Kind.EXPLORE: _YES}
-_ANY = {**_LOOKS, Kind.ASK_PEOPLE: Ruling(Decision.SUSPEND)}
-_WORK = {**_ANY, Kind.PROPOSE: _NO_PLAN, Kind.DELEGATE: _YES, Kind.FETCH: _ASK, Kind.SEARCH: _ASK}
+_LOOKS = {CallKind.LOOK: _YES, CallKind.LIST: _YES, CallKind.LOOK_COMMAND: _YES, CallKind.EXPLORE: _YES}
+_ANY = {**_LOOKS, CallKind.ASK_PEOPLE: Ruling(Decision.SUSPEND)}
+_WORK = {**_ANY, CallKind.PROPOSE: _NO_PLAN, CallKind.DELEGATE: _YES, CallKind.FETCH: _ASK, CallKind.SEARCH: _ASK}
 
-TABLE: Final[Mapping[Mode, Mapping[Kind, Ruling]]] = MappingProxyType(
+DECISIONS: Final[Mapping[Mode, Mapping[CallKind, Ruling]]] = MappingProxyType(
     {
         Mode.PLAN: {
             **_ANY,
-            Kind.COMMAND: _NO_COMMAND,
-            Kind.EDIT: _NO_WRITE,
-            Kind.DELEGATE: _NO_DELEGATE,
-            Kind.PROPOSE: Ruling(Decision.SUSPEND),
-            Kind.FETCH: _YES,
-            Kind.SEARCH: _YES,
+            CallKind.COMMAND: _NO_COMMAND,
+            CallKind.EDIT: _NO_WRITE,
+            CallKind.DELEGATE: _NO_DELEGATE,
+            CallKind.PROPOSE: Ruling(Decision.SUSPEND),
+            CallKind.FETCH: _YES,
+            CallKind.SEARCH: _YES,
         },
-        Mode.DEFAULT: {**_WORK, Kind.COMMAND: _ASK, Kind.EDIT: _ASK},
-        Mode.ACCEPT_EDITS: {**_WORK, Kind.COMMAND: _YES, Kind.EDIT: _YES},
-        Mode.BYPASS: {**_WORK, Kind.COMMAND: _YES, Kind.EDIT: _YES},
+        Mode.DEFAULT: {**_WORK, CallKind.COMMAND: _ASK, CallKind.EDIT: _ASK},
+        Mode.ACCEPT_EDITS: {**_WORK, CallKind.COMMAND: _YES, CallKind.EDIT: _YES},
+        Mode.BYPASS: {**_WORK, CallKind.COMMAND: _YES, CallKind.EDIT: _YES},
     }
 )
 """acceptEdits allows commands because the sandbox holds them; without one they need an allow rule (see `decide`).
@@ -130,8 +130,8 @@ class Rule:
     def matches(self, tool: str, tool_input: Json) -> bool:
         """Tell whether a call as a whole falls under this rule, as an allow rule must: a pattern with a star never
         covers a line that may hold more than one command."""
-        if self.pattern == "*" or not rule_paths.speaks(self.tool, tool):
-            return rule_paths.speaks(self.tool, tool)
+        if self.pattern == "*" or not rule_paths.applies_to(self.tool, tool):
+            return rule_paths.applies_to(self.tool, tool)
         if rule_paths.about_paths(tool):
             return rule_paths.covers(self.pattern, tool, tool_input)
         about = subject(tool, tool_input)
@@ -143,8 +143,8 @@ class Rule:
         command that spells it out."""
         if tool == "Bash" and rule_paths.about_paths(self.tool) and self.pattern != "*":
             return self._named_by(subject(tool, tool_input))
-        if self.pattern == "*" or not rule_paths.speaks(self.tool, tool):
-            return rule_paths.speaks(self.tool, tool)
+        if self.pattern == "*" or not rule_paths.applies_to(self.tool, tool):
+            return rule_paths.applies_to(self.tool, tool)
         if rule_paths.about_paths(tool):
             return rule_paths.reaches(self.pattern, tool, tool_input)
         about = subject(tool, tool_input)
@@ -155,7 +155,7 @@ class Rule:
         """Tell whether a command names a path of this rule; one that only reads does not edit it."""
         from bot.agent.shell_policy import is_read_only
 
-        writes = rule_paths.speaks("Edit", self.tool)
+        writes = rule_paths.applies_to("Edit", self.tool)
         return rule_paths.named_by(self.pattern, command) and not (writes and is_read_only(command))
 
     def _is(self, subject: str) -> bool:
@@ -192,7 +192,7 @@ def parse_rule(text: str) -> Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class PermissionGate:
     """Decides calls for one session."""
 
     rules: Rules = Rules()
@@ -203,7 +203,7 @@ class Gate:
     rehearsed: frozenset[str] = frozenset()
     """The commands that run on a throw-away copy while planning, each exactly as it is configured (P4a)."""
 
-    def decide(self, mode: Mode, kind: Kind, tool: str, tool_input: Json) -> Ruling:
+    def decide(self, mode: Mode, kind: CallKind, tool: str, tool_input: Json) -> Ruling:
         """Rule on one call; equal inputs give equal rulings, and every kind has a ruling in every mode."""
 
         if rule := next((rule for rule in self.rules.deny if rule.touches(tool, tool_input)), None):
@@ -222,14 +222,14 @@ class Gate:
             return _YES
         return word
 
-    def _rehearses(self, mode: Mode, kind: Kind, tool_input: Json) -> bool:
+    def _rehearses(self, mode: Mode, kind: CallKind, tool_input: Json) -> bool:
         """Tell whether a call is a command for planning; without a sandbox there is none."""
-        planning = self.sandboxed and mode is Mode.PLAN and kind is Kind.COMMAND
+        planning = self.sandboxed and mode is Mode.PLAN and kind is CallKind.COMMAND
         return planning and tool_input.get("command") in self.rehearsed
 
-    def _word(self, mode: Mode, kind: Kind) -> Ruling:
-        word = TABLE[mode][kind]
-        held = self.sandboxed or mode is not Mode.ACCEPT_EDITS or kind is not Kind.COMMAND
+    def _word(self, mode: Mode, kind: CallKind) -> Ruling:
+        word = DECISIONS[mode][kind]
+        held = self.sandboxed or mode is not Mode.ACCEPT_EDITS or kind is not CallKind.COMMAND
         return word if held else _NO_SANDBOX
 
 
@@ -248,9 +248,9 @@ def _compound(command: str) -> bool:
 def _parts(command: str) -> Iterator[str]:
     """Split a command line at every sign that may begin another command, and give each part as it is written and as it
     is run: without quotes, further blanks, what may stand before a command, the program's folder, and git's options."""
-    from bot.agent.shell_policy import unquoted
+    from bot.agent.shell_policy import strip_quotes
 
     for part in _BETWEEN.split(command.replace("\\\n", "")):
         yield _BEFORE.sub("", part.strip())
-        bare = _BEFORE.sub("", " ".join(unquoted(part).split()))
+        bare = _BEFORE.sub("", " ".join(strip_quotes(part).split()))
         yield _OF_GIT.sub("git ", _FOLDER.sub("", bare))

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bot.agent.prompts import prompt
+from bot.agent.prompts import prompt_text
 from bot.core.comment import code
 from bot.core.errors import Refused
 from bot.core.hosts import pattern
 from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
-from bot.core.plan import MARKDOWN_LIMIT, Contract, disarmed, named_paths, normalise
+from bot.core.plan import MARKDOWN_LIMIT, Contract, disarm_text, named_paths, normalize_text
 from bot.core.transcript import Json, pending_calls
 
 EXIT_PLAN_MODE: Final = "exit_plan_mode"
@@ -20,22 +20,22 @@ HANDED_TO_PARENT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class HandedIn:
+class SubmittedPlan:
     """A plan as the model handed it in: normalised text and its contract."""
 
     markdown: str
     contract: Contract
 
 
-def read_plan(tool_input: Json) -> HandedIn:
+def read_plan(tool_input: Json) -> SubmittedPlan:
     """Read the input of an exit_plan_mode call; what is left out is derived (P5). Raises Refused with the cure."""
-    from bot.core.markdown.inert import inert
+    from bot.core.markdown.inert import inert_markdown
 
-    markdown = normalise(inert(normalise(tool_input["plan"])))
+    markdown = normalize_text(inert_markdown(normalize_text(tool_input["plan"])))
 
     def listed(key: str) -> tuple[str, ...]:
         lines = (" ".join(text.split()) for text in tool_input.get(key) or ())
-        return tuple(dict.fromkeys(disarmed(line) for line in lines if line))
+        return tuple(dict.fromkeys(disarm_text(line) for line in lines if line))
 
     commands = tuple(map(mark_lookalikes, listed("commands")))
     dependencies = tuple(map(mark_beyond_ascii, listed("dependencies")))
@@ -44,10 +44,10 @@ def read_plan(tool_input: Json) -> HandedIn:
     _check_length(markdown, contract)
     for host in contract.hosts:
         pattern(host)
-    return HandedIn(markdown, contract)
+    return SubmittedPlan(markdown, contract)
 
 
-def waiting(history: Sequence[Json]) -> Json | None:
+def pending_plan_call(history: Sequence[Json]) -> Json | None:
     """Give the call that a suspended session waits with for the approval of its plan; None where it waits for none."""
     return next((call for call in pending_calls(history) if call["name"] == EXIT_PLAN_MODE), None)
 
@@ -63,12 +63,12 @@ def _check_length(markdown: str, contract: Contract) -> None:
         )
 
 
-def approved(words: str = "") -> str:
+def approval_result(words: str = "") -> str:
     """Give the result of the pending call once a person has approved the plan (P6)."""
-    return prompt("approved") + (f"\nThe person adds: {words}" if words else "")
+    return prompt_text("approved") + (f"\nThe person adds: {words}" if words else "")
 
 
-def rejected(words: str = "") -> str:
+def rejection_result(words: str = "") -> str:
     """Give the result of the pending call when a person has rejected the plan; plan mode stays (P6)."""
     said = f" The person says: {words}" if words else ""
     return f"A person rejected your plan.{said} Plan mode is still on: nothing may be changed."

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.core.network import Reached
+from bot.core.network import NetworkDecision
 from bot.core.transcript import Json
 
 MOST: Final = 50
@@ -13,16 +13,16 @@ MOST: Final = 50
 
 
 @dataclass(slots=True)
-class Reaching:
+class NetworkLog:
     """The decisions of one session that are not yet on record, oldest first."""
 
-    rows: Counter[Reached] = field(default_factory=Counter)
+    rows: Counter[NetworkDecision] = field(default_factory=Counter)
     beyond: int = 0
     new: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by the first decision of a kind."""
-    _kinds: set[Reached] = field(default_factory=set)
+    _kinds: set[NetworkDecision] = field(default_factory=set)
 
-    def take(self, decision: Reached) -> None:
+    def record(self, decision: NetworkDecision) -> None:
         """Count one decision."""
         if decision in self._kinds or len(self._kinds) < MOST:
             self.rows[decision] += 1
@@ -32,13 +32,13 @@ class Reaching:
         else:
             self.beyond += 1
 
-    def recorded(self, rows: Counter[Reached], beyond: int) -> None:
+    def drop_recorded(self, rows: Counter[NetworkDecision], beyond: int) -> None:
         """Take off what is on record now."""
         self.rows -= rows
         self.beyond -= beyond
 
 
-def facts(rows: Counter[Reached], beyond: int) -> list[Json]:
+def network_rows(rows: Counter[NetworkDecision], beyond: int) -> list[Json]:
     """Give decisions as a journal keeps them."""
     told: list[Json] = [
         {"host": row.host, "port": row.port, "allowed": row.allowed, "reason": row.reason, "times": times}

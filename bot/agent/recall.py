@@ -9,16 +9,16 @@ from itertools import pairwise
 from typing import Final
 
 from bot.agent import dispatch
-from bot.agent.escaping import escaped
+from bot.agent.escaping import escape_harness_markup
 from bot.agent.modes import Mode
 from bot.agent.plan_mode import EXIT_PLAN_MODE
-from bot.agent.prompts import reminder
+from bot.agent.prompts import reminder_text
 from bot.agent.session import Session
 from bot.agent.tools.ask_user import ASK_USER_QUESTION
 from bot.agent.tools.tool import relative
 from bot.agent.turns import BYTES_PER_TOKEN
 from bot.core.errors import PlangateError
-from bot.core.lines import short
+from bot.core.lines import shorten_line
 from bot.core.transcript import Json, text_of, tool_calls
 
 FILES: Final = 5
@@ -36,23 +36,23 @@ Answered = tuple[Json, str, bool]
 """A call, the text of its result, and whether that is an error."""
 
 
-async def given_again(session: Session, said: Sequence[Json], kept: Sequence[Json], window: int) -> list[Json]:
+async def restored_context(session: Session, said: Sequence[Json], kept: Sequence[Json], window: int) -> list[Json]:
     """Give the blocks that follow a summary: opening, people's words, plan and answer, todos, mode, files.
 
     `said` is everything ever said, `kept` what stays in the history as it is.
     """
     blocks = _opening(said[0])
     blocks += [_text(words) for words in _words(said[1:], kept)]
-    told = [*_plan(list(answered(said))), *_todos(session), f"The permission mode is {session.context.mode} now."]
+    told = [*_plan(list(answered_calls(said))), *_todos(session), f"The permission mode is {session.context.mode} now."]
     if session.context.mode is Mode.PLAN:
         told.append("Plan mode is still on: nothing may be changed before a person has approved a plan.")
-    blocks += [_text(reminder(text)) for text in told]
+    blocks += [_text(reminder_text(text)) for text in told]
     return [*blocks, *[block async for block in _files(session, said, kept, window)]]
 
 
 def digest(said: Sequence[Json]) -> str:
     """Summarise without a model: what was changed and read, what was run, what failed, what was said last."""
-    calls = list(answered(said))
+    calls = list(answered_calls(said))
     changed = _paths(call for call, _, failed in calls if call["name"] in _CHANGING and not failed)
     read = _paths(call for call, _, failed in calls if call["name"] == "Read" and not failed)
     commands = [_short(call["input"].get("command", "")) for call, _, _ in calls if call["name"] == "Bash"]
@@ -69,7 +69,7 @@ def digest(said: Sequence[Json]) -> str:
     return "\n\n".join(f"{name}:\n{listed}" for name, listed in lists.items()) or "Nothing was done yet."
 
 
-def answered(said: Sequence[Json]) -> Iterator[Answered]:
+def answered_calls(said: Sequence[Json]) -> Iterator[Answered]:
     """Give each call that has a result, in order."""
     for message, following in pairwise(said):
         blocks = following["content"] if isinstance(following["content"], list) else []
@@ -113,7 +113,8 @@ def _plan(calls: Sequence[Answered]) -> Iterator[str]:
     """Give the last plan with the answer to it, and what people answered to questions."""
     handed = [(call, text) for call, text, _ in calls if call["name"] == EXIT_PLAN_MODE]
     for call, text in handed[-1:]:
-        yield f"The plan that you handed in last:\n{escaped(str(call['input'].get('plan', '')))}\n\nThe answer: {text}"
+        plan = escape_harness_markup(str(call["input"].get("plan", "")))
+        yield f"The plan that you handed in last:\n{plan}\n\nThe answer: {text}"
     for call, text, failed in calls:
         if call["name"] == ASK_USER_QUESTION and not failed:
             yield f"People answered a question of yours: {text}"
@@ -121,31 +122,35 @@ def _plan(calls: Sequence[Answered]) -> Iterator[str]:
 
 def _todos(session: Session) -> Iterator[str]:
     if session.context.todos:
-        listed = "\n".join(f"- [{status}] {escaped(content)}" for content, status in session.context.todos)
+        listed = "\n".join(
+            f"- [{status}] {escape_harness_markup(content)}" for content, status in session.context.todos
+        )
         yield f"Your todo list now:\n{listed}"
 
 
 async def _files(session: Session, said: Sequence[Json], kept: Sequence[Json], window: int) -> AsyncIterator[Json]:
     """Read the files again that were read last, as they are now; what cannot be read is left out."""
     folder, room = session.context.folder, int(window * FILE_SHARE) * BYTES_PER_TOKEN
-    staying = {relative(path, folder) for path in _paths(call for call, *_ in answered(kept))}
-    read = [call for call, _, failed in answered(said) if call["name"] in {"Read", *_CHANGING} and not failed]
+    staying = {relative(path, folder) for path in _paths(call for call, *_ in answered_calls(kept))}
+    read = [call for call, _, failed in answered_calls(said) if call["name"] in {"Read", *_CHANGING} and not failed]
     recent = dict.fromkeys(relative(path, folder) for path in _paths(reversed(read)))
     for path in [path for path in recent if path not in staying][:FILES]:
         arguments = {"file_path": path, "limit": FILE_LINES}
         ruled = dispatch.prepare(session, {"id": "again", "name": "Read", "input": arguments})
-        if not isinstance(ruled, dispatch.Ready):
+        if not isinstance(ruled, dispatch.ReadyCall):
             continue
         try:
             output = await session.context.host.call("Read", arguments)
-            session.world.alarm.listen(output.text)
+            session.resources.alarm.listen(output.text)
         except PlangateError:
             continue
         if output.is_error or output.blocks:
             continue
         session.context.stamps.update({relative(name, folder): stamp for name, stamp in output.stamps.items()})
         cut = "\n[cut; read it again where you need more]" if len(output.text) > room else ""
-        yield _text(f"The file {escaped(path)}, as it is now:\n{escaped(output.text[:room])}{cut}")
+        yield _text(
+            f"The file {escape_harness_markup(path)}, as it is now:\n{escape_harness_markup(output.text[:room])}{cut}"
+        )
 
 
 def _paths(calls: Iterable[Json]) -> list[str]:
@@ -158,7 +163,7 @@ def _result_text(result: Json) -> str:
 
 
 def _short(text: str) -> str:
-    return escaped(short(str(text), SHORT))
+    return escape_harness_markup(shorten_line(str(text), SHORT))
 
 
 def _text(text: str) -> Json:

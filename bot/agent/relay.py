@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 
 @asynccontextmanager
-async def closing(source: AsyncIterator[Item]) -> AsyncIterator[AsyncIterator[Item]]:
+async def forward(source: AsyncIterator[Item]) -> AsyncIterator[AsyncIterator[Item]]:
     """Close a source with the block: what it holds has been let go when the block is left, however it is left."""
     try:
         yield source
@@ -27,7 +27,7 @@ class Idle(TimeoutError):
     """Nothing came for too long."""
 
 
-async def within(
+async def forward_within(
     source: AsyncIterator[Item], seconds: float, *, idle: float = math.inf, first: float | None = None
 ) -> AsyncGenerator[Item, None]:
     """Yield a source's values; raises TimeoutError inside of the source when it goes on for longer than that.
@@ -37,7 +37,7 @@ async def within(
     now = asyncio.get_running_loop().time
     deadline = now() + seconds
     patience = now() + (idle if first is None else first)
-    async with closing(source):
+    async with forward(source):
         while True:
             try:
                 async with asyncio.timeout_at(min(deadline, patience)):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from bot.agent.modes import Mode
-from bot.agent.permissions import Kind
-from bot.agent.prompts import reminder
+from bot.agent.permissions import CallKind
+from bot.agent.prompts import reminder_text
 from bot.agent.session import Session
 from bot.core.errors import PlangateError
 from bot.core.transcript import Json, tool_calls
@@ -18,16 +18,16 @@ QUIET: Final = 10
 """So many answers without a look at the todo list pass before it is recalled."""
 SHOWN: Final = 10
 
-EMPTY: Final = reminder("The todo list is empty. If the work has several steps, write them down with TodoWrite.")
-OLD: Final = reminder(
+EMPTY: Final = reminder_text("The todo list is empty. If the work has several steps, write them down with TodoWrite.")
+OLD: Final = reminder_text(
     "The todo list has not changed for a while. Tick what is done, and correct what is not so any more."
 )
-_CHANGES: Final = frozenset({Kind.COMMAND, Kind.DELEGATE})
+_CHANGES: Final = frozenset({CallKind.COMMAND, CallKind.DELEGATE})
 
 
-async def due(session: Session, kinds: Sequence[Kind]) -> list[str]:
+async def due_reminders(session: Session, kinds: Sequence[CallKind]) -> list[str]:
     """Give the reminders that belong after the results of calls of these kinds."""
-    found = [] if Kind.LIST in kinds else _about_todos(session)
+    found = [] if CallKind.LIST in kinds else _about_todos(session)
     if session.context.stamps and _CHANGES & set(kinds):
         found += await _about_files(session)
     return found
@@ -72,4 +72,4 @@ async def _about_files(session: Session) -> list[str]:
         return []
     more = f" and {len(new) - SHOWN} more" if len(new) > SHOWN else ""
     names = ", ".join(sorted(new)[:SHOWN]) + more
-    return [reminder(f"Changed on disk since you read them: {names}. Read a file again before you edit it.")]
+    return [reminder_text(f"Changed on disk since you read them: {names}. Read a file again before you edit it.")]

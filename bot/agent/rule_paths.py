@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.paths import covered, normalised
+from bot.core.paths import is_path_covered, normalized_path
 from bot.core.transcript import Json
 
 FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
@@ -32,7 +32,7 @@ _SOME_FILE: Final = "\N{MIDDLE DOT}"
 _DEEPEST: Final = 32
 
 
-def speaks(rule: str, tool: str) -> bool:
+def applies_to(rule: str, tool: str) -> bool:
     """Tell whether a rule under one tool's name is about another tool."""
     return tool == rule or tool in FAMILIES.get(rule, ())
 
@@ -50,9 +50,9 @@ def relative_input(tool_input: Json, folder: str) -> Json:
 
 def covers(pattern: str, tool: str, tool_input: Json) -> bool:
     """Tell whether a pattern covers the one path of a call, as an allow rule must; nothing outside is covered."""
-    paths = list(_named(tool, tool_input))
-    inside = (normalised(path).partition("/")[0] != ".." and not path.startswith("/") for path in paths)
-    return all(inside) and all(covered(path, pattern) for path in paths)
+    paths = list(_call_paths(tool, tool_input))
+    inside = (normalized_path(path).partition("/")[0] != ".." and not path.startswith("/") for path in paths)
+    return all(inside) and all(is_path_covered(path, pattern) for path in paths)
 
 
 def within_paths(globs: Sequence[str], tool: str, tool_input: Json) -> bool:
@@ -69,24 +69,24 @@ def within_paths(globs: Sequence[str], tool: str, tool_input: Json) -> bool:
 
 def reaches(pattern: str, tool: str, tool_input: Json) -> bool:
     """Tell whether a pattern reaches any path that a call names, as for deny and ask rules."""
-    paths = list(_named(tool, tool_input))
+    paths = list(_call_paths(tool, tool_input))
     if tool in _FOLDERS:
         paths += [f"{path}/{_SOME_FILE}" for path in paths[:1]]
-    return any(_reached(path, pattern) for path in paths)
+    return any(_is_reached(path, pattern) for path in paths)
 
 
 def named_by(pattern: str, command: str) -> bool:
     """Tell whether a shell line spells out a path that a pattern reaches, whole or behind a sign such as = or :."""
-    from bot.agent.shell_policy import names
+    from bot.agent.shell_policy import program_names
 
-    words = {piece for word in names(command) for piece in (word, *re.split(r"[=:,@]", word)) if piece}
-    return any(_reached(word, pattern) or _may_be(word, pattern) for word in words)
+    words = {piece for word in program_names(command) for piece in (word, *re.split(r"[=:,@]", word)) if piece}
+    return any(_is_reached(word, pattern) or _may_be(word, pattern) for word in words)
 
 
 def _may_be(word: str, pattern: str) -> bool:
     """Tell whether the shell may make of a word what a pattern names."""
     glob = re.sub(r"\[[^]/]+\]", "?", word)
-    return bool(set("*?{") & set(glob)) and covered(pattern, glob)
+    return bool(set("*?{") & set(glob)) and is_path_covered(pattern, glob)
 
 
 def place(tool_input: Json) -> str:
@@ -94,7 +94,7 @@ def place(tool_input: Json) -> str:
     return next((str(tool_input[key]) for key in _KEYS if tool_input.get(key)), "")
 
 
-def _named(tool: str, tool_input: Json) -> Iterator[str]:
+def _call_paths(tool: str, tool_input: Json) -> Iterator[str]:
     """List the paths that a call names: its file or folder, and what it looks for in there."""
     given = place(tool_input) or "."
     looked_for = [str(tool_input[key]) for key in _IN_FOLDER if tool_input.get(key)]
@@ -105,13 +105,13 @@ def _named(tool: str, tool_input: Json) -> Iterator[str]:
     yield from (posixpath.join(given, each) for each in looked_for)
 
 
-def _reached(path: str, pattern: str) -> bool:
+def _is_reached(path: str, pattern: str) -> bool:
     """Tell whether a pattern reaches a path, or what is left of an absolute one below any folder."""
-    if covered(path, pattern):
+    if is_path_covered(path, pattern):
         return True
-    parts = normalised(path).strip("/").split("/")[-_DEEPEST:]
+    parts = normalized_path(path).strip("/").split("/")[-_DEEPEST:]
     outside = path.startswith(("/", "~")) or parts[0] == ".."
-    return outside and any(covered("/".join(parts[at:]), pattern) for at in range(1, len(parts)))
+    return outside and any(is_path_covered("/".join(parts[at:]), pattern) for at in range(1, len(parts)))
 
 
 def _relative(path: str, folder: str) -> str:

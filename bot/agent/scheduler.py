@@ -15,7 +15,9 @@ Item = TypeVar("Item")
 _ENDED: Final = object()
 
 
-async def merged(sources: Sequence[AsyncIterator[Item]], *, at_once: int) -> AsyncGenerator[tuple[int, Item], None]:
+async def merge_generators(
+    sources: Sequence[AsyncIterator[Item]], *, at_once: int
+) -> AsyncGenerator[tuple[int, Item], None]:
     """Yield (index of the source, value) as values come; a source's own values keep their order.
 
     At most `at_once` sources run at a time, started in order. A source that raises ends alone; its error (the first,

@@ -12,28 +12,28 @@ from typing import Any
 
 from bot.agent import turns
 from bot.agent.events import AgentChanged, Billed, ModeChanged
-from bot.agent.frozen import ASIDE, Frozen
-from bot.agent.limits import USES, Limits, Resource, dearest
+from bot.agent.frozen import ASIDE, RequestPrefix
+from bot.agent.limits import USES, Limits, Resource, most_expensive_answer
 from bot.agent.modes import Mode
-from bot.agent.tools.tool import Context, Tool
-from bot.agent.world import World
+from bot.agent.tools.tool import Tool, ToolContext
+from bot.agent.world import SessionResources
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import (
     Json,
     Line,
     LineKind,
+    all_messages,
+    is_unresolved,
     messages,
     pending_calls,
-    said,
     sendable,
     todos_of,
     tool_calls,
-    unresolved,
     well_formed,
     without_empty_text,
 )
-from bot.ports import Completed, Notice, Replay, Usage
+from bot.ports import AnswerCompleted, Notice, Replay, Usage
 
 ASKED = "asked"
 """The note of an answer whose calls are under way."""
@@ -50,10 +50,10 @@ class Session:
 
     id: SessionId
     agent: AgentId
-    frozen: Frozen
-    world: World
+    prefix: RequestPrefix
+    resources: SessionResources
     tools: Mapping[str, Tool]
-    context: Context
+    context: ToolContext
     limits: Limits = Limits()
     history: list[Json] = field(default_factory=list)
     encoded: list[bytes] = field(default_factory=list)
@@ -83,36 +83,36 @@ class Session:
     """The steps of those that it sent."""
     called: set[str] = field(default_factory=set)
     """The ids of all calls that its answers ever made."""
-    asked: Completed | None = None
+    asked: AnswerCompleted | None = None
     """An answer whose calls have no results yet, and can be made again after a crash."""
     replay: Replay = Replay.WHOLE
     """How the thinking of its history is sent."""
     stopped: str = ""
     """Why the last answer of the history ended."""
-    sent: Mapping[AgentId, AgentChanged] = field(default_factory=dict)
+    subagents: Mapping[AgentId, AgentChanged] = field(default_factory=dict)
     """The sub-agents that it sent, active or finished, as they stand now."""
     _noted: dict[str, str] = field(default_factory=dict)
     """The stamps of files that the transcript has."""
 
     def __post_init__(self) -> None:
-        self.started = self.world.clock.monotonic()
+        self.started = self.resources.clock.monotonic()
 
     def begin(self, first: Json) -> None:
         """Save the frozen parts and the first user message."""
         opened = {
             "session": self.id,
             "agent": self.agent,
-            "agent_type": self.frozen.agent_type,
-            "model": self.frozen.model,
+            "agent_type": self.prefix.agent_type,
+            "model": self.prefix.model,
             "mode": str(self.context.mode),
-            "system": list(self.frozen.system),
-            "tools": list(self.frozen.tools),
+            "system": list(self.prefix.system),
+            "tools": list(self.prefix.tools),
         }
         first, text = sendable(first)
         self._save(self._line(LineKind.OPENED, opened), self._message(first))
         self._append(first, text)
 
-    def commit(self, completed: Completed, results: Json | None = None) -> None:
+    def commit(self, completed: AnswerCompleted, results: Json | None = None) -> None:
         """Append an assistant message, and the user message with the results of all its calls where it made any."""
         message, text = sendable(without_empty_text(completed.message))
         lines = [self._message(message, _facts(completed))]
@@ -125,11 +125,11 @@ class Session:
             self._append(results, text)
         self._save(*lines)
 
-    def drop(self, completed: Completed) -> None:
+    def drop(self, completed: AnswerCompleted) -> None:
         """Note an answer that is no part of the conversation: it was a step, and paid for."""
         self.note(DROPPED, _facts(completed))
 
-    def asks(self, completed: Completed) -> None:
+    def asks(self, completed: AnswerCompleted) -> None:
         """Save an answer before its calls run, so that a crash loses neither it nor what they have come to."""
         if self.asked is None:
             self.note(ASKED, {**_facts(completed), "message": completed.message})
@@ -190,46 +190,46 @@ class Session:
         self._replace(history)
         self.shortened = len(history)
         self.futile += 1
-        self._shortened(after)
+        self._cut_for_summary(after)
 
-    def pay(self, completed: Completed, seconds: float | None = None) -> None:
+    def pay(self, completed: AnswerCompleted, seconds: float | None = None) -> None:
         """Book what an answer cost, and tell of it."""
         price = (self.agent, completed.model, completed.usage, completed.cost_usd)
-        self.world.ledger.add(*price)
-        self.world.tell(Billed(*price, seconds))
+        self.resources.ledger.add(*price)
+        self.resources.tell(Billed(*price, seconds))
 
-    def book(self, completed: Completed, seconds: float) -> None:
+    def book(self, completed: AnswerCompleted, seconds: float) -> None:
         """Book an answer that is no part of the conversation, note what it cost, and listen to it (X3)."""
         self.pay(completed, seconds)
         self.note(ASIDE, _facts(completed))
-        self.world.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
+        self.resources.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
 
     @property
     def is_finished(self) -> bool:
         """Whether the model's answer ends the conversation: there is nothing to ask it."""
         if not self.history or self.history[-1]["role"] != "assistant" or self.stopped not in _ENDS:
             return False
-        return not (pending_calls(self.history) or unresolved(self.history))
+        return not (pending_calls(self.history) or is_unresolved(self.history))
 
     @property
     def context_size(self) -> int:
         """How many tokens the next request has: those of the last usage, and a guess of what came since."""
-        return self.last_context + turns.tokens(turns.new(self.history))
+        return self.last_context + turns.tokens(turns.new_tokens(self.history))
 
     @property
     def dearest(self) -> float:
         """What the next request can cost at most, in US dollars."""
-        frozen = self.frozen
-        return dearest(self.world.model.abilities(frozen.model), frozen.role, self.context_size)
+        frozen = self.prefix
+        return most_expensive_answer(self.resources.model.abilities(frozen.model), frozen.role, self.context_size)
 
     def measure(self, usage: Usage, window: int) -> None:
         """Take in how large the context is now, and whether the last compaction made room."""
         self.last_context = usage.context
         self.peak = max(self.peak, usage.context)
-        if usage.context < self.world.compaction * window:
+        if usage.context < self.resources.compaction * window:
             self.futile = 0
 
-    def noticed(self, notice: Notice) -> None:
+    def book_notice(self, notice: Notice) -> None:
         """Note what the client did on its own; a model that was switched to answers from now on (L4)."""
         facts = {"text": notice.text}
         if notice.replay is not None:
@@ -237,7 +237,7 @@ class Session:
             facts["replay"] = str(notice.replay)
         self.note(notice.kind, facts)
         if notice.model:
-            self.frozen = replace(self.frozen, model=notice.model)
+            self.prefix = replace(self.prefix, model=notice.model)
 
     def note(self, what: str, facts: Json) -> None:
         """Save something that happened and is never sent."""
@@ -248,7 +248,7 @@ class Session:
         self._replace(messages(lines))
         for line in lines:
             self._recall(line)
-        spoken = said(lines)
+        spoken = all_messages(lines)
         for answer in spoken[:-1]:
             self._recall_calls(tool_calls(answer))
         self.called = {call["id"] for answer in spoken for call in tool_calls(answer)}
@@ -270,20 +270,22 @@ class Session:
                 self._saw(body)
             case LineKind.NOTE if body.get("note") == ASKED:
                 usage = Usage(**body["usage"])
-                self.asked = Completed(body["message"], body["stop_reason"], usage, body["cost_usd"], body["model"])
+                self.asked = AnswerCompleted(
+                    body["message"], body["stop_reason"], usage, body["cost_usd"], body["model"]
+                )
             case LineKind.NOTE if body.get("note") == "canary":
                 self.asked = None
             case LineKind.COMPACTED:
                 self._saw(body)
                 self.shortened = len(body["history"])
-                self._shortened(body["after"])
+                self._cut_for_summary(body["after"])
             case LineKind.NOTE if "replay" in body:
                 self.replay = Replay(body["replay"])
             case LineKind.NOTE if body.get("note") == "mode":
                 self.context.mode = Mode(body["mode"])
             case LineKind.NOTE if (note := body.get("note")) in {ASIDE, DROPPED}:
                 self.steps += note == DROPPED
-                self.world.ledger.add(self.agent, body["model"], Usage(**body["usage"]), body["cost_usd"])
+                self.resources.ledger.add(self.agent, body["model"], Usage(**body["usage"]), body["cost_usd"])
             case _:
                 pass
 
@@ -299,7 +301,7 @@ class Session:
         usage = Usage(**(body.get("usage") or {}))
         self.last_context = usage.context
         self.peak = max(self.peak, usage.context)
-        self.world.ledger.add(self.agent, body.get("model", self.frozen.model), usage, body.get("cost_usd"))
+        self.resources.ledger.add(self.agent, body.get("model", self.prefix.model), usage, body.get("cost_usd"))
 
     def _recall_calls(self, calls: Sequence[Json]) -> None:
         """Count the calls of an answer."""
@@ -317,7 +319,7 @@ class Session:
         for message in history:
             self._append(*sendable(message))
 
-    def _shortened(self, context: int) -> None:
+    def _cut_for_summary(self, context: int) -> None:
         self.last_context = self.peak = context
         self.full = False
 
@@ -332,12 +334,12 @@ class Session:
         return self._message(message, well_formed({"seen": fresh}) if fresh else None)
 
     def _line(self, kind: LineKind, body: Json) -> Line:
-        return Line(kind, self.world.clock.now(), body)
+        return Line(kind, self.resources.clock.now(), body)
 
     def _save(self, *lines: Line) -> None:
         if any(line.kind is LineKind.MESSAGE for line in lines):
             self.asked = None
-        self.world.transcripts.append(self.id, lines)
+        self.resources.transcripts.append(self.id, lines)
 
 
 def result_block(call: str, text: str, *, is_error: bool = False, blocks: Sequence[Json] = ()) -> Json:
@@ -349,7 +351,7 @@ def result_block(call: str, text: str, *, is_error: bool = False, blocks: Sequen
     return {**made, "is_error": True} if is_error else made
 
 
-def _facts(completed: Completed) -> Json:
+def _facts(completed: AnswerCompleted) -> Json:
     """Give what is saved with an answer."""
     facts: Json = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
     return {**facts, "stop_reason": completed.stop_reason}

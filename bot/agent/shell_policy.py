@@ -55,14 +55,14 @@ def is_read_only(line: str) -> bool:
     """Tell whether every command of a shell line is known to change nothing; False for all that is not understood."""
     if "`" in line and "\\" in line:
         return False
-    root = parsed(line)
+    root = parse_shell(line)
     if root is None or root.has_error:
         return False
     around = line[: root.start_byte] + line[root.end_byte :]
     return not around.strip(" \t\n") and all(_harmless(node) for node in walk(root))
 
 
-def parsed(line: str) -> "Node | None":
+def parse_shell(line: str) -> "Node | None":
     """Give the syntax tree of a line, in which every letter outside of ASCII is an at sign, and so every byte one sign
     of the line; None for a line that is too long or holds characters that divide words in one way here and in another
     in bash."""
@@ -74,19 +74,19 @@ def parsed(line: str) -> "Node | None":
     return _parser().parse(plain.encode()).root_node
 
 
-def names(line: str) -> tuple[str, ...]:
+def program_names(line: str) -> tuple[str, ...]:
     """List the words of a line that may be file names, without quotes and escapes; of what cannot be parsed, all that
     stands between blanks and signs."""
-    root = parsed(line)
+    root = parse_shell(line)
     if root is None or root.has_error:
         found = _SIGNS.split(line)
     else:
         found = [line[node.start_byte : node.end_byte] for node in walk(root) if node.type in _WORDS]
-    bare = (unquoted(word) for word in found)
+    bare = (strip_quotes(word) for word in found)
     return tuple(dict.fromkeys(word for word in bare if word))
 
 
-def unquoted(text: str) -> str:
+def strip_quotes(text: str) -> str:
     """Give a piece of a line without the signs that quote and escape."""
     return _QUOTING.sub("", text)
 
@@ -141,7 +141,7 @@ def _harmless(node: "Node") -> bool:
         case "comment":
             return _begins_word(node)
         case "negated_command":
-            return _apart(node)
+            return _split_pieces(node)
         case _:
             return not any(child.type == "&" for child in node.children)
 
@@ -189,7 +189,7 @@ def _begins_word(comment: "Node") -> bool:
 def _harmless_command(node: "Node") -> bool:
     name, arguments = _text(node.named_children[0]), node.named_children[1:]
     plain = node.named_children[0].type == "command_name" and set(name) <= _PLAIN_NAME
-    if not plain or not _apart(node) or not all(child.is_named for child in node.children):
+    if not plain or not _split_pieces(node) or not all(child.is_named for child in node.children):
         return False  # a lone dollar sign is an argument to bash
     if name in PURE:
         return not endless(name, [_text(argument) for argument in arguments])
@@ -200,7 +200,7 @@ def _harmless_command(node: "Node") -> bool:
     return judge is not None and words is not None and judge(words)
 
 
-def _apart(node: "Node") -> bool:
+def _split_pieces(node: "Node") -> bool:
     """Tell whether blanks stand between the parts of a node; to bash, those that touch are one word."""
     return all(left.end_byte < right.start_byte for left, right in pairwise(node.children))
 
@@ -223,7 +223,7 @@ def literal_word(node: "Node") -> str | None:
     text = _text(node)
     match node.type:
         case "concatenation":
-            return _joined(node)
+            return _join_word(node)
         case "raw_string":
             return text[1:-1]
         case "string":
@@ -238,7 +238,7 @@ def literal_word(node: "Node") -> str | None:
             return None
 
 
-def _joined(node: "Node") -> str | None:
+def _join_word(node: "Node") -> str | None:
     """Give a word of several quoted and plain pieces, or None as for one piece."""
     pieces = [literal_word(child) for child in node.children]
     patterns = any(child.type == "word" and _GLOB & set(_text(child)) for child in node.children)

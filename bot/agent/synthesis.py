@@ -76,7 +76,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AgentStatement:
     """A point, and the agents that made it, in their order."""
 
     topic: str
@@ -88,8 +88,8 @@ class Said:
 class Contradiction:
     """Two who say different things of one topic."""
 
-    one: Said
-    other: Said
+    one: AgentStatement
+    other: AgentStatement
     severity: Severity
 
 
@@ -97,12 +97,12 @@ class Contradiction:
 class Synthesis:
     """All reports, sorted."""
 
-    findings: tuple[Said, ...]
-    errors: tuple[Said, ...]
-    recommendations: tuple[Said, ...]
-    data: tuple[Said, ...]
-    metadata: tuple[Said, ...]
-    summaries: tuple[Said, ...]
+    findings: tuple[AgentStatement, ...]
+    errors: tuple[AgentStatement, ...]
+    recommendations: tuple[AgentStatement, ...]
+    data: tuple[AgentStatement, ...]
+    metadata: tuple[AgentStatement, ...]
+    summaries: tuple[AgentStatement, ...]
     contradictions: tuple[Contradiction, ...]
     failed: tuple[str, ...]
     reported: int
@@ -132,14 +132,16 @@ def read(text: str) -> Report:
     return report.model_copy(update={"summary": "\n\n".join(filter(None, (report.summary, text[end:].strip())))})
 
 
-def synthesise(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
+def synthesize(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
     """Sort what agents reported, in the order of the agents; None stands for one that failed."""
     given = [(agent, report) for agent, report in reports if report is not None]
-    findings = _merged([(agent, point) for agent, report in given for point in report.findings])
-    errors = _merged([(agent, Point(topic="", statement=text)) for agent, report in given for text in report.errors])
-    advice = _merged([(agent, point) for agent, report in given for point in report.recommendations])
-    data = _merged([(agent, point) for agent, report in given for point in report.data])
-    metadata = _merged([(agent, point) for agent, report in given for point in report.metadata])
+    findings = _merge_points([(agent, point) for agent, report in given for point in report.findings])
+    errors = _merge_points(
+        [(agent, Point(topic="", statement=text)) for agent, report in given for text in report.errors]
+    )
+    advice = _merge_points([(agent, point) for agent, report in given for point in report.recommendations])
+    data = _merge_points([(agent, point) for agent, report in given for point in report.data])
+    metadata = _merge_points([(agent, point) for agent, report in given for point in report.metadata])
     said = sum(
         len(part)
         for _, report in given
@@ -148,7 +150,7 @@ def synthesise(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
     kept = (findings, errors, advice, data, metadata)
     return Synthesis(
         *kept,
-        summaries=tuple(Said("", report.summary, (agent,)) for agent, report in given if report.summary),
+        summaries=tuple(AgentStatement("", report.summary, (agent,)) for agent, report in given if report.summary),
         contradictions=(
             *_contradictions(data, Severity.HIGH),
             *_contradictions(findings, Severity.MEDIUM),
@@ -160,7 +162,7 @@ def synthesise(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
     )
 
 
-def rendered(synthesis: Synthesis) -> str:
+def render(synthesis: Synthesis) -> str:
     """Write a synthesis as text for a model: counts first, contradictions and failures before what is agreed."""
     parts = head(synthesis)
     sections = {
@@ -193,25 +195,25 @@ def head(synthesis: Synthesis) -> list[str]:
     return parts
 
 
-def _line(row: Said) -> str:
+def _line(row: AgentStatement) -> str:
     topic = f"{row.topic}: " if row.topic else ""
     said = f"- {topic}{row.statement} ({', '.join(row.agents)})"
     return said.replace("\n", "\n  ")  # so that it cannot pass for a line of the head
 
 
-def _merged(points: Sequence[tuple[str, Point]]) -> tuple[Said, ...]:
+def _merge_points(points: Sequence[tuple[str, Point]]) -> tuple[AgentStatement, ...]:
     """Drop what was said before, and keep who said it."""
-    kept: dict[tuple[str, str], Said] = {}
+    kept: dict[tuple[str, str], AgentStatement] = {}
     for agent, point in points:
         key = (_plain(point.topic), _plain(point.statement))
-        before = kept.get(key, Said(point.topic, point.statement, ()))
-        kept[key] = Said(before.topic, before.statement, tuple(dict.fromkeys((*before.agents, agent))))
+        before = kept.get(key, AgentStatement(point.topic, point.statement, ()))
+        kept[key] = AgentStatement(before.topic, before.statement, tuple(dict.fromkeys((*before.agents, agent))))
     return tuple(kept.values())
 
 
-def _contradictions(rows: Sequence[Said], severity: Severity) -> tuple[Contradiction, ...]:
+def _contradictions(rows: Sequence[AgentStatement], severity: Severity) -> tuple[Contradiction, ...]:
     """Pair what different agents say differently of one topic; one agent may say several things of it."""
-    topics: dict[str, list[Said]] = {}
+    topics: dict[str, list[AgentStatement]] = {}
     for row in rows:
         if _plain(row.topic):
             topics.setdefault(_plain(row.topic), []).append(row)

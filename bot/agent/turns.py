@@ -6,7 +6,7 @@ A turn is an assistant's message and all that answers it: cutting between turns 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from bot.agent.escaping import escaped
+from bot.agent.escaping import escape_harness_markup
 from bot.core.transcript import THINKING, Json
 
 BYTES_PER_TOKEN: Final = 3
@@ -29,7 +29,7 @@ def tokens(value: Any) -> int:
     return _size(value) // BYTES_PER_TOKEN
 
 
-def new(history: Sequence[Json]) -> Sequence[Json]:
+def new_tokens(history: Sequence[Json]) -> Sequence[Json]:
     """Give what was appended since the last answer: what the usage of that does not count yet."""
     start = len(history)
     while start and history[start - 1]["role"] != "assistant":
@@ -37,7 +37,7 @@ def new(history: Sequence[Json]) -> Sequence[Json]:
     return history[start:]
 
 
-def cut(history: Sequence[Json], room: int) -> int | None:
+def cut_point(history: Sequence[Json], room: int) -> int | None:
     """Give the index where the turns begin that stay: the last one, and those before it that fit into `room` tokens.
 
     None where no turn has begun after what a summary could be made of.
@@ -57,9 +57,8 @@ def cut(history: Sequence[Json], room: int) -> int | None:
 
 def summed_up(summary: str) -> Json:
     """Give the block that tells a model what a summary says, in the place of all that it is of."""
-    told = (
-        f"Summary of the conversation so far, which is not sent any more:\n{escaped(summary.strip()[:LONGEST_SUMMARY])}"
-    )
+    quoted = escape_harness_markup(summary.strip()[:LONGEST_SUMMARY])
+    told = f"Summary of the conversation so far, which is not sent any more:\n{quoted}"
     return {"type": "text", "text": told}
 
 
@@ -73,27 +72,27 @@ def images(messages: Iterable[Json]) -> Iterator[Json]:
 
 def room_for(blocks: Sequence[Json], held: Iterable[Json]) -> int:
     """Tell how many of these images, the first ones, may go into a history beside those that it holds."""
-    sizes = [_encoded(image) for image in held]
+    sizes = [_encode(image) for image in held]
     count, size = len(sizes), sum(sizes)
     for number, block in enumerate(blocks):
-        count, size = count + 1, size + _encoded(block)
+        count, size = count + 1, size + _encode(block)
         if count > MOST_IMAGES or size > IMAGE_BYTES:
             return number
     return len(blocks)
 
 
-def _encoded(image: Json) -> int:
+def _encode(image: Json) -> int:
     return len(image["source"].get("data", ""))
 
 
-def bounded(turns: Sequence[Json], room: int) -> list[Json]:
+def cut_to_fit(turns: Sequence[Json], room: int) -> list[Json]:
     """Cut the results of the last message to what fits into `room` tokens; nothing is bound to it yet (C2)."""
     last = turns[-1]
     if last["role"] != "user" or isinstance(last["content"], str) or tokens(last) <= room:
         return list(turns)
     results = sum(block.get("type") == "tool_result" for block in last["content"])
     share = room * BYTES_PER_TOKEN // max(results, 1)
-    return [*turns[:-1], {**last, "content": [_shortened(block, share) for block in last["content"]]}]
+    return [*turns[:-1], {**last, "content": [_cut_result(block, share) for block in last["content"]]}]
 
 
 def without_thinking(turns: Sequence[Json]) -> list[Json]:
@@ -107,7 +106,7 @@ def without_thinking(turns: Sequence[Json]) -> list[Json]:
     return bare if all(message["content"] for message in bare) else []
 
 
-def _shortened(block: Json, size: int) -> Json:
+def _cut_result(block: Json, size: int) -> Json:
     """Cut a result's text to so many bytes; images of a result that is too long are left out."""
     if block.get("type") != "tool_result" or _size(block) <= size:
         return block

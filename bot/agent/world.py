@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from bot.agent.events import AgentEvent
 from bot.agent.limits import Ledger
-from bot.agent.permissions import Gate
-from bot.core.secrets.canary import Alarm
+from bot.agent.permissions import PermissionGate
+from bot.core.secrets.canary import CanaryAlarm
 from bot.ports import Clock, Model, Transcripts, Web
 
 
 @dataclass(frozen=True, slots=True)
-class AtHand:
+class HumanAvailability:
     """Whether people are there to answer the model's questions, and its permission requests (P7)."""
 
     answers: bool = False
@@ -19,17 +19,17 @@ class AtHand:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SessionResources:
     """What all sessions of one thread share."""
 
     model: Model
     transcripts: Transcripts
     clock: Clock
-    gate: Gate
+    gate: PermissionGate
     ledger: Ledger
     user_id: str = ""
-    at_hand: AtHand = AtHand()
-    alarm: Alarm = field(default_factory=Alarm)
+    at_hand: HumanAvailability = HumanAvailability()
+    alarm: CanaryAlarm = field(default_factory=CanaryAlarm)
     """Listens to every session of the thread (X3)."""
     web: Web | None = None
     """None where no rule opens a host to WebFetch."""

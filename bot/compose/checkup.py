@@ -11,7 +11,7 @@ from bot.config import GitHubSettings, Settings
 from bot.core.actor import ActorKind
 from bot.core.errors import Refused
 from bot.github import labels, reach, repository
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.github.turns import LABEL
 
 REPOSITORIES: Final = 50
@@ -65,7 +65,7 @@ async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checke
     found = await (_app(connections.app()) if github.as_app else _account(connections.poller(None)))
     if not any(each.cure and not each.optional for each in found):
         found += await _label(connections, fix=fix)
-        found += [_signatures(settings, at) async for at in _signed(connections)]
+        found += [_signatures(settings, at) async for at in _repositories_requiring_signatures(connections)]
     await connections.close()
     return (*found, _webhook_secret(github))
 
@@ -80,14 +80,14 @@ def _level(name: str) -> int:
     return _LEVELS.index(name) if name in _LEVELS else 0
 
 
-async def _app(app: Door) -> list[Checked]:
+async def _app(app: GitHubClient) -> list[Checked]:
     """Look at an App, and at each of its installations.
 
     https://docs.github.com/en/rest/apps/apps#get-the-authenticated-app
     """
     facts = await app.get("/app")
     found = [Checked(f"GitHub: the App {facts['slug']}")]
-    found += [_installation(each) async for each in reach.granted(app)]
+    found += [_installation(each) async for each in reach.app_installations(app)]
     if len(found) == 1:
         found.append(Checked("GitHub: the App is installed nowhere", f"install it: {facts['html_url']}"))
     return found
@@ -102,7 +102,7 @@ def _installation(one: reach.Installation) -> Checked:
     return Checked(f"GitHub: on {one.account} the App may do what it needs; {UNASSIGNABLE}")
 
 
-async def _account(door: Door) -> list[Checked]:
+async def _account(door: GitHubClient) -> list[Checked]:
     """Look at the account of a token, and at what it can push to.
 
     GitHub does not tell a machine account from a person's; but only a person's own account owns what is worked on.
@@ -112,7 +112,7 @@ async def _account(door: Door) -> list[Checked]:
     if bot.kind is ActorKind.BOT:  # a job's own token, which may not list repositories
         return [Checked(f"{name.what}; {UNASSIGNABLE}")]
     scopes = _scopes(await door.scopes())
-    pushable = [each.address async for each in reach.owned(door)]
+    pushable = [each.address async for each in reach.pushable_repositories(door)]
     own = next((at for at in pushable if at.owner.casefold() == bot.login.casefold()), None)
     if own is not None:
         what = f"GitHub: {bot.login} is a person's own account: it owns {own.owner}/{own.name}"
@@ -165,7 +165,7 @@ async def _label(connections: Connections, *, fix: bool) -> list[Checked]:
     return [Checked(f"GitHub: the label {LABEL} is there")]
 
 
-async def _signed(connections: Connections) -> AsyncIterator[repository.Address]:
+async def _repositories_requiring_signatures(connections: Connections) -> AsyncIterator[repository.Address]:
     """Yield the repositories that want signed commits, among the first that are served."""
     looked_at = 0
     with suppress(Refused):  # a job's own token may not list repositories

@@ -13,7 +13,7 @@ from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import RepositoryId
 from bot.core.secrets.redaction import Redactor
 from bot.github import reach, repository
-from bot.github.door import Credentials, Door
+from bot.github.door import Credentials, GitHubClient
 from bot.github.pace import Pace
 from bot.github.reach import Reachable
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
@@ -41,11 +41,11 @@ _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Reached:
+class RepositoryAccess:
     """One repository as it is spoken to: a door, its tokens, git's remote, and the newest token for git."""
 
     at: repository.Address
-    door: Door
+    door: GitHubClient
     credentials: Credentials
     refs: ThreadRefs = field(init=False)
     remote: RemoteRepository = field(init=False)
@@ -84,8 +84,8 @@ class Connections:
     settings: Settings
     clock: Clock
     redactor: Redactor = field(default_factory=Redactor)
-    _reached: dict[tuple[int | None, str], Reached] = field(default_factory=dict)
-    _others: dict[tuple[int | None, int | None, frozenset[str]], Door] = field(default_factory=dict)
+    _reached: dict[tuple[int | None, str], RepositoryAccess] = field(default_factory=dict)
+    _others: dict[tuple[int | None, int | None, frozenset[str]], GitHubClient] = field(default_factory=dict)
     _paces: dict[int | None, Pace] = field(default_factory=dict)
     """One for each account that is limited: an installation, or that of the plain token (E2)."""
     _bot: Actor | None = None
@@ -99,12 +99,12 @@ class Connections:
                 mend="set PLANGATE_APP_ID with PLANGATE_PRIVATE_KEY, or PLANGATE_GITHUB_TOKEN",
             )
 
-    async def reach(self, installation: int | None, number: int, at: repository.Address) -> Reached:
+    async def reach(self, installation: int | None, number: int, at: repository.Address) -> RepositoryAccess:
         """Give the way to one repository, with tokens that reach no other."""
         known = self._reached.get((installation, at.path))
         if known is None:
             credentials = self._credentials(installation, number, WORKING)
-            known = Reached(at, self._door_of(installation, credentials), credentials)
+            known = RepositoryAccess(at, self._door_of(installation, credentials), credentials)
             url = at.clone_url(self.settings.github.server_url)
             forever = f"{self.settings.github.server_url}#{number}"
             known.remote = RemoteRepository(
@@ -121,19 +121,19 @@ class Connections:
         network = self.settings.network
         return Route(network.proxy(url), network.authorities)
 
-    def poller(self, installation: int | None) -> Door:
+    def poller(self, installation: int | None) -> GitHubClient:
         """Give the door that polls all plans of an installation; with a plain token, of all repositories."""
         return self._beside(installation, None, POLLING)
 
-    def watcher(self, installation: int | None, number: int) -> Door:
+    def watcher(self, installation: int | None, number: int) -> GitHubClient:
         """Give the door that asks about a repository's runs; an App may lack the permission for it."""
         return self._beside(installation, number, WATCHING)
 
-    def members(self, installation: int | None) -> Door:
+    def members(self, installation: int | None) -> GitHubClient:
         """Give the door that asks who belongs to a team; an App may lack the permission for it."""
         return self._beside(installation, None, BELONGING)
 
-    def _beside(self, installation: int | None, number: int | None, may: dict[str, str]) -> Door:
+    def _beside(self, installation: int | None, number: int | None, may: dict[str, str]) -> GitHubClient:
         """Give the one door with those permissions beside the one that works."""
         key = installation, number, frozenset(may)
         if key not in self._others:
@@ -168,22 +168,24 @@ class Connections:
     async def served_by(self, installation: int | None) -> AsyncIterator[Reachable]:
         """Yield the repositories of one installation."""
         door = self.poller(installation)
-        async for each in reach.owned(door) if installation is None else reach.installed(door):
+        async for each in (
+            reach.pushable_repositories(door) if installation is None else reach.installation_repositories(door)
+        ):
             yield each
 
-    async def named(self, at: repository.Address) -> tuple[int | None, Reachable]:
+    async def repository_by_name(self, at: repository.Address) -> tuple[int | None, Reachable]:
         """Look a repository up by name, and say through which installation it is reached; raises Missing."""
         installation = None
         if self.settings.github.as_app:
             installation = await repository.installation(self.app(), at)
-        return installation, await reach.named(self.poller(installation), at)
+        return installation, await reach.repository_by_name(self.poller(installation), at)
 
     async def find(self, at: repository.Address) -> tuple[int | None, int, repository.Address]:
         """Look a repository up by name: (installation, number, name); raises Missing."""
-        installation, found = await self.named(at)
+        installation, found = await self.repository_by_name(at)
         return installation, found.id, found.address
 
-    async def bot(self, door: Door) -> Actor:
+    async def bot(self, door: GitHubClient) -> Actor:
         """Say who the bot is; asked once."""
         if self._bot is None:
             as_app = self.settings.github.as_app
@@ -203,7 +205,7 @@ class Connections:
         """Tell whether an account is known to be the bot's own."""
         return self._bot is not None and self._bot.id == actor
 
-    def app(self) -> Door:
+    def app(self) -> GitHubClient:
         """Give a door that is opened as the App itself."""
         github = self.settings.github
         return self._door(AppJwt(github.app_id, github.private_key.reveal, self.clock))
@@ -221,15 +223,15 @@ class Connections:
             return StaticToken(self.settings.github.token.reveal)
         return AppTokens(self.app(), installation, None if number is None else RepositoryId(number), may)
 
-    def _door_of(self, installation: int | None, credentials: Credentials) -> Door:
+    def _door_of(self, installation: int | None, credentials: Credentials) -> GitHubClient:
         """Open a door that keeps the pace of all that speak for the same installation: GitHub counts them as one."""
         door = self._door(credentials)
         door.pace = self._paces.setdefault(installation, door.pace)
         return door
 
-    def _door(self, credentials: Credentials) -> Door:
+    def _door(self, credentials: Credentials) -> GitHubClient:
         github = self.settings.github
-        return Door(
+        return GitHubClient(
             github.api_url,
             github.graphql_url,
             credentials,

@@ -21,11 +21,11 @@ class Cursors:
 
     def get(self, name: str, default: datetime) -> datetime:
         """Give the time of that name."""
-        return self._loaded().get(name, default)
+        return self._load_once().get(name, default)
 
     def set(self, name: str, at: datetime) -> None:
         """Set a time; it counts after a crash once it is saved."""
-        self._loaded()[name] = at
+        self._load_once()[name] = at
 
     def save(self) -> None:
         """Write the file; raises OSError, and then the old one stands."""
@@ -33,7 +33,7 @@ class Cursors:
         fresh = self.file.with_name(f".{self.file.name}.{uuid4().hex}")
         try:
             with fresh.open("x") as out:
-                json.dump({name: at.isoformat() for name, at in self._loaded().items()}, out)
+                json.dump({name: at.isoformat() for name, at in self._load_once().items()}, out)
                 out.flush()
                 os.fsync(out.fileno())
             fresh.replace(self.file)
@@ -45,7 +45,7 @@ class Cursors:
         finally:
             os.close(folder)
 
-    def _loaded(self) -> dict[str, datetime]:
+    def _load_once(self) -> dict[str, datetime]:
         if self._times is None:
             self._times = self._read()
         return self._times

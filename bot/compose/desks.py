@@ -1,4 +1,4 @@
-"""Makes the desk of one thread on GitHub: the rooms that its verbs work with, joined from live facts."""
+"""Makes the context of one thread on GitHub: the rooms that its verbs work with, joined from live facts."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,21 +7,21 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bot.agent.limits import Ledger
-from bot.agent.world import AtHand, World
+from bot.agent.world import HumanAvailability, SessionResources
 from bot.compose.address import ThreadAddress
-from bot.compose.connections import Connections, Reached
-from bot.compose.decoys import laid
+from bot.compose.connections import Connections, RepositoryAccess
+from bot.compose.decoys import lay_decoy
 from bot.compose.parts import (
     agents_of,
     chosen_of,
     collector_of,
     committer_of,
-    described,
     environment_at,
     gate_of,
     host_of,
     key_of,
     orders_of,
+    partial_environment,
     passage_of,
     policy_of,
     sandbox_limits_of,
@@ -30,20 +30,20 @@ from bot.compose.parts import (
 from bot.config import Settings, configuration
 from bot.core.errors import Misconfigured, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.core.secrets.canary import Alarm
+from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
 from bot.github import repository
-from bot.github.dialogue import GitHubDialogue, Manners
-from bot.github.door import Door
+from bot.github.dialogue import DialogueSettings, GitHubDialogue
+from bot.github.door import GitHubClient
 from bot.github.pulls import GitHubPulls
 from bot.github.readings import Readings
-from bot.ports import Clock, Place
+from bot.ports import Clock, ThreadLocation
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
 from bot.store.thread_refs import Change
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
-from bot.workflow.desk import Desk, Orders
+from bot.workflow.desk import ThreadContext, WorkSettings
 from bot.workflow.ledger import fence
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publishing
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Desks:
+class ThreadContexts:
     """Makes desks. Of what is read for one only what texts say is remembered for the next, so nothing can be stale."""
 
     settings: Settings
@@ -71,7 +71,7 @@ class Desks:
     readings: Readings = field(default_factory=Readings, init=False)
 
     @asynccontextmanager
-    async def open(self, address: ThreadAddress) -> AsyncIterator[Desk]:
+    async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
         """Join everything for one thread, from live facts."""
         at = repository.Address(address.owner, address.name)
         reached = await self.connections.reach(address.installation, address.repository, at)
@@ -88,17 +88,17 @@ class Desks:
         source, passage = await self._source(reached), passage_of(self.settings)
         workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), rules, passage=passage)
         try:
-            with laid(self.settings.data_dir) as alarm:
-                for value, kind in alarm.named:
+            with lay_decoy(self.settings.data_dir) as alarm:
+                for value, kind in alarm.named_values:
                     self.redactor.learn(value, kind)
                 dialogue = await self._dialogue(reached, facts, address, keys)
                 rooms = (dialogue, workspace, alarm)
                 async with reached.kept_fresh(), dialogue.held():
-                    yield await self._joined(reached, facts, keys=keys, rooms=rooms, mistake=mistake)
+                    yield await self._join(reached, facts, keys=keys, rooms=rooms, mistake=mistake)
         finally:
             await workspace.close()
 
-    async def _source(self, reached: Reached) -> RemoteRepository:
+    async def _source(self, reached: RepositoryAccess) -> RemoteRepository:
         """Say how git fetches a repository: one that is large and was never fetched, without contents of its past."""
         if Mirror.of(reached.remote, mirrors(self.settings.data_dir)).path.exists():
             return reached.remote
@@ -109,7 +109,7 @@ class Desks:
         return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
     async def _dialogue(
-        self, reached: Reached, facts: repository.Repository, address: ThreadAddress, keys: "Configuration"
+        self, reached: RepositoryAccess, facts: repository.Repository, address: ThreadAddress, keys: "Configuration"
     ) -> GitHubDialogue:
         made = GitHubDialogue.on(
             reached.door,
@@ -124,15 +124,15 @@ class Desks:
         made.told, made.members = address.told, self.connections.members(address.installation)
         return made
 
-    async def _joined(
+    async def _join(
         self,
-        reached: Reached,
+        reached: RepositoryAccess,
         facts: repository.Repository,
         *,
         keys: "Configuration",
-        rooms: tuple[GitHubDialogue, GitWorkspace, Alarm],
+        rooms: tuple[GitHubDialogue, GitWorkspace, CanaryAlarm],
         mistake: str,
-    ) -> Desk:
+    ) -> ThreadContext:
         dialogue, workspace, alarm = rooms
         subject = await dialogue.subject()
         base = subject.head or facts.head or CommitId("")
@@ -142,9 +142,9 @@ class Desks:
         world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
         host = host_of(self.settings)
         name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as
-        job = described(keys, folder=folder, repository=name, clock=self.clock)
-        desk = Desk(
-            Place(facts.id, dialogue.thread, subject.title, base, facts.default_branch, subject.branch, host),
+        job = partial_environment(keys, folder=folder, repository=name, clock=self.clock)
+        context = ThreadContext(
+            ThreadLocation(facts.id, dialogue.thread, subject.title, base, facts.default_branch, subject.branch, host),
             partial(environment_at, job, partial(_read, reached.door, reached.at, facts.default_branch)),
             GitJournal(reached.refs, facts.id, key=key_of(self.settings), clock=self.clock, beside=beside),
             dialogue,
@@ -157,25 +157,33 @@ class Desks:
             redactor=self.redactor,
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
         )
-        dialogue.fence = partial(fence, desk)
-        return desk
+        dialogue.fence = partial(fence, context)
+        return context
 
     def _world(
-        self, reached: Reached, number: RepositoryId, thread: ThreadNumber, *, keys: "Configuration", alarm: Alarm
-    ) -> tuple[World, Change]:
+        self,
+        reached: RepositoryAccess,
+        number: RepositoryId,
+        thread: ThreadNumber,
+        *,
+        keys: "Configuration",
+        alarm: CanaryAlarm,
+    ) -> tuple[SessionResources, Change]:
         spool = self.settings.data_dir / "transcripts"
         transcripts = SpooledTranscripts(reached.refs, number, thread, key=key_of(self.settings), spool=spool)
         ledger = Ledger(self._orders(keys).budget_usd)
-        at_hand = AtHand(answers=True, permits=keys.tools.requests == "comment")
+        at_hand = HumanAvailability(answers=True, permits=keys.tools.requests == "comment")
         gate, web, model = gate_of(keys, sandboxed=True), web_of(keys, self.settings), chosen_of(keys, self.model)
-        world = World(model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand, alarm, web)
-        return world, transcripts.unsaved
+        world = SessionResources(model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand, alarm, web)
+        return world, transcripts.unsaved_files
 
-    def _orders(self, keys: "Configuration") -> Orders:
+    def _orders(self, keys: "Configuration") -> WorkSettings:
         given = self.settings.overrides
         return orders_of(keys, model=given.model, max_cost_usd=given.max_cost_usd)
 
-    async def configuration(self, door: Door, at: repository.Address, branch: str) -> tuple["Configuration", str]:
+    async def configuration(
+        self, door: GitHubClient, at: repository.Address, branch: str
+    ) -> tuple["Configuration", str]:
         """Read the configuration of the default branch, and what is wrong with it ("" for nothing).
 
         Where it is wrong nothing is carried on, and whoever speaks to the bot is told (PR3).
@@ -189,9 +197,9 @@ class Desks:
             keys, mistake = configuration(""), str(error)
         return keys.model_copy(update={"mention": given.mention}) if given.mention else keys, mistake
 
-    def _manners(self, keys: "Configuration") -> Manners:
+    def _manners(self, keys: "Configuration") -> DialogueSettings:
         approve = keys.approve
-        return Manners(
+        return DialogueSettings(
             keys.mention,
             frozenset(keys.ask.bots),
             keys.ask.untrusted_context,
@@ -202,7 +210,7 @@ class Desks:
         )
 
 
-async def _read(door: Door, at: repository.Address, branch: str, path: str) -> str | None:
+async def _read(door: GitHubClient, at: repository.Address, branch: str, path: str) -> str | None:
     """Read a text file of the default branch: what a pull request says there is its author's (M2)."""
     content = await repository.file(door, at, path, branch)
     return None if content is None else content.decode(errors="replace")

@@ -1,6 +1,6 @@
 """Joins the rooms for threads on GitHub: what the service, the Action and `sweep` work with.
 
-One `GitHubHost` serves many threads. Each look builds a desk for one thread from live facts, so that nothing that is
+One `GitHubHost` serves many threads. Each look builds a context for one thread from live facts, so that nothing that is
 remembered here can be stale; what is kept between looks (tokens, what git last saw) only saves time.
 """
 
@@ -15,7 +15,7 @@ from uuid import uuid4
 from bot.clock import SystemClock
 from bot.compose.address import ThreadAddress
 from bot.compose.connections import Connections
-from bot.compose.desks import Desks
+from bot.compose.desks import ThreadContexts
 from bot.compose.parts import key_of, model_of
 from bot.compose.polling import Polling
 from bot.compose.resting import Resting
@@ -31,8 +31,8 @@ from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.telemetry import Counters
 from bot.workflow import engine
-from bot.workflow.desk import Desk
-from bot.workflow.record import Record, replayed
+from bot.workflow.desk import ThreadContext
+from bot.workflow.record import Record, fold_entries
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -65,7 +65,7 @@ class GitHubHost:
     """What the sessions of this process did."""
     connections: Connections = field(init=False)
     model: "AnthropicModel" = field(init=False)
-    _desks: Desks = field(init=False)
+    _desks: ThreadContexts = field(init=False)
     _polling: Polling = field(init=False)
     _resting: Resting = field(default_factory=Resting)
     _heard: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class GitHubHost:
         self._polling = Polling(self.connections)
         self.model = model_of(self.settings, self.clock)
         beside = (self.redactor, self.counters, self.connections, self.model)
-        self._desks = Desks(self.settings, self.clock, self.run, *beside)
+        self._desks = ThreadContexts(self.settings, self.clock, self.run, *beside)
         return self
 
     async def __aexit__(
@@ -97,15 +97,15 @@ class GitHubHost:
         at = repository.Address(address.owner, address.name)
         head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
         began = self.clock.now()
-        async with self.desk(address) as desk:
-            record = self._noted(address, await engine.look(replace(desk, begin_session=begin_session)))
-        self._resting.looked(address, record, began, head)
+        async with self.desk(address) as context:
+            record = self._remember(address, await engine.look(replace(context, begin_session=begin_session)))
+        self._resting.record_look(address, record, began, head)
         return record
 
     async def listen(self, address: ThreadAddress) -> Record:
         """Only take in what people said, while another look of the same thread is under way."""
-        async with self.desk(address) as desk:
-            return self._noted(address, await engine.listen(desk))
+        async with self.desk(address) as context:
+            return self._remember(address, await engine.listen(context))
 
     def rests(self, address: ThreadAddress) -> bool:
         """Tell whether a thread waited for people when it was looked at, and nothing became due since.
@@ -114,7 +114,7 @@ class GitHubHost:
         """
         return self._resting.rests(address, self.clock.now())
 
-    async def left(self, address: ThreadAddress, run: str) -> bool:
+    async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
         """Tell whether the job of another run that was at a thread must be gone; False where that is not known.
 
         A job that works saves what it has every minute, between two steps; what it cannot tell GitHub's answer
@@ -126,7 +126,7 @@ class GitHubHost:
             self.connections.watcher(address.installation, address.repository), at, run
         ):
             return True
-        moved = await asyncio.to_thread(reached.refs.moved, ThreadNumber(address.number))
+        moved = await asyncio.to_thread(reached.refs.last_write_time, ThreadNumber(address.number))
         return moved < self.clock.now() - STILL
 
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
@@ -142,9 +142,9 @@ class GitHubHost:
                 continue
         return tuple(found)
 
-    async def changed(self, addresses: Iterable[ThreadAddress]) -> tuple[ThreadAddress, ...]:
+    async def changed_threads(self, addresses: Iterable[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         """Tell whose plan, or question, got a reaction or an edit since the last call."""
-        return await self._polling.changed(addresses)
+        return await self._polling.changed_threads(addresses)
 
     def is_bot(self, actor: int | None) -> bool:
         """Tell whether an account is known to be the bot's own: what it does wakes nobody."""
@@ -169,7 +169,7 @@ class GitHubHost:
         keys, _ = await self._desks.configuration(reached.door, at, "HEAD")
         return Listener(await self.connections.bot(reached.door), keys.mention, frozenset(keys.ask.bots))
 
-    def heard(self, repository: int, thread: int) -> frozenset[str]:
+    def heard_turns(self, repository: int, thread: int) -> frozenset[str]:
         """Give the keys of the turns that a thread's journal held when it was read last; it may be forgotten by now."""
         return self._heard.get((repository, thread), frozenset())
 
@@ -185,23 +185,23 @@ class GitHubHost:
         for thread in await journal.threads():
             address = ThreadAddress(installation, number, at.owner, at.name, thread)
             try:
-                record = self._noted(address, replayed(await journal.known(thread)))
+                record = self._remember(address, fold_entries(await journal.cached_entries(thread)))
             except PlangateError:
                 continue  # another key's thread is not ours
             if record.stage not in AT_REST or record.debts or record.kept or self._is_void(record):
                 found.append(address)
-            self._resting.listed(address, record, reached.refs.head)
+            self._resting.record_listing(address, record, reached.refs.head)
         return found
 
     def _is_void(self, record: Record) -> bool:
         """Tell whether somebody may yet approve a plan that lost its force: for as long as it would have had it."""
         return record.void and not record.noticed and self.clock.now() < record.plan.expires
 
-    def desk(self, address: ThreadAddress) -> AbstractAsyncContextManager[Desk]:
+    def desk(self, address: ThreadAddress) -> AbstractAsyncContextManager[ThreadContext]:
         """Join everything for one thread, from live facts."""
         return self._desks.open(address)
 
-    def _noted(self, address: ThreadAddress, record: Record) -> Record:
+    def _remember(self, address: ThreadAddress, record: Record) -> Record:
         """Remember which plan comment to poll, and what was heard."""
         place = (address.repository, address.number)
         self._heard.pop(place, None)

@@ -8,8 +8,8 @@ from bot.compose.parts import key_of, local_key_of
 from bot.config import Settings
 from bot.core.errors import Misconfigured, Unreadable
 from bot.ports import Entry
-from bot.store.chain import linked
-from bot.store.git_journal import archived
+from bot.store.chain import parse_unverified
+from bot.store.git_journal import read_archive
 from bot.store.keys import StateKey
 
 
@@ -19,11 +19,13 @@ def journal(path: Path, settings: Settings) -> tuple[tuple[Entry, ...], str] | N
     Raises Unreadable, which names the first line that is not as it was written.
     """
     if path.is_dir():
-        return _opened(path, settings), "each has its MAC, and follows the one before it"
+        return _open_files(path, settings), "each has its MAC, and follows the one before it"
     if not (path.is_file() and _begins(path)):
         return None
     lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
-    return linked(lines, str(path)), "each follows the one before it; whose they are only the state key could tell"
+    return parse_unverified(
+        lines, str(path)
+    ), "each follows the one before it; whose they are only the state key could tell"
 
 
 def _begins(path: Path) -> bool:
@@ -34,7 +36,7 @@ def _begins(path: Path) -> bool:
     return False
 
 
-def _opened(folder: Path, settings: Settings) -> tuple[Entry, ...]:
+def _open_files(folder: Path, settings: Settings) -> tuple[Entry, ...]:
     """Open the files of a ref with the key for threads on GitHub, or with that of this machine's own runs."""
     keys: list[StateKey] = []
     with suppress(Misconfigured):
@@ -43,7 +45,7 @@ def _opened(folder: Path, settings: Settings) -> tuple[Entry, ...]:
         keys.append(local_key_of(settings))
     for key in keys[:-1]:
         with suppress(Unreadable):
-            return archived(folder, key)
+            return read_archive(folder, key)
     if not keys:
         raise Misconfigured("no key for a journal", where="PLANGATE_STATE_KEY", mend="set it to the one that wrote it")
-    return archived(folder, keys[-1])
+    return read_archive(folder, keys[-1])

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.agent.limits import Ledger
-from bot.agent.world import AtHand, World
+from bot.agent.world import HumanAvailability, SessionResources
 from bot.clock import SystemClock
-from bot.compose.decoys import laid
+from bot.compose.decoys import lay_decoy
 from bot.compose.parts import (
     agents_of,
     chosen_of,
     collector_of,
     committer_of,
-    described,
     environment_at,
     gate_of,
     local_key_of,
     local_orders,
     model_of,
     orders_of,
+    partial_environment,
     passage_of,
     sandbox_limits_of,
     web_of,
@@ -35,19 +35,19 @@ from bot.core.actor import Role
 from bot.core.approval import Policy
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
-from bot.core.secrets.canary import Alarm
+from bot.core.secrets.canary import CanaryAlarm
 from bot.core.transcript import Line
 from bot.outlet import outlet
-from bot.ports import Access, Clock, Journal, Place
+from bot.ports import Access, Clock, Journal, ThreadLocation
 from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
-from bot.store.transcripts import SpooledTranscripts, spooled
+from bot.store.transcripts import SpooledTranscripts, read_spool_file
 from bot.telemetry import Counters, Telemetry
 from bot.terminal import Story, Terminal
-from bot.workflow.desk import Desk
+from bot.workflow.desk import ThreadContext
 from bot.workflow.engine import look
-from bot.workflow.record import replayed
+from bot.workflow.record import fold_entries
 from bot.workspace import sandbox
 from bot.workspace.commit import check_key
 from bot.workspace.mirror import Mirror, mirrors
@@ -115,7 +115,9 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Run
     if not (settings.api_key or settings.identity):
         raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend="set it")
     model = model_of(settings)
-    warming = threading.Thread(target=_warmed, args=(model,), daemon=True)  # a mistake is told without waiting for it
+    warming = threading.Thread(
+        target=_warm_model, args=(model,), daemon=True
+    )  # a mistake is told without waiting for it
     warming.start()
     try:
         source = await LocalRepository.open(options.folder, unsafe=options.unsafe)
@@ -123,16 +125,16 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Run
         local = Local(settings, source, Mirror.of(source, mirrors(settings.data_dir)))
         await local.mirror.ensure(source.head)
         keys = await _configuration(local)
-        with laid(settings.data_dir) as alarm:
-            desk, story = await _desk(options, local, keys=keys, model=model, alarm=alarm, out=out)
-            final = await look(desk)
-            folder = settings.data_dir / "transcripts" / str(desk.place.repository) / str(desk.place.thread)
-            return Run(final, desk.world.ledger, story, source.uncommitted, folder / final.planning_session)
+        with lay_decoy(settings.data_dir) as alarm:
+            context, story = await _desk(options, local, keys=keys, model=model, alarm=alarm, out=out)
+            final = await look(context)
+            folder = settings.data_dir / "transcripts" / str(context.location.repository) / str(context.location.thread)
+            return Run(final, context.resources.ledger, story, source.uncommitted, folder / final.planning_session)
     finally:
         await model.close()
 
 
-async def checked(folder: Path, commit: CommitId, command: str, settings: Settings) -> int | None:
+async def run_check(folder: Path, commit: CommitId, command: str, settings: Settings) -> int | None:
     """Run a command on a commit of a local repository, in a sandbox; gives its exit code (None: it did not run)."""
     source = await LocalRepository.open(folder)
     workspace = GitWorkspace.on(source, settings.data_dir)
@@ -150,7 +152,7 @@ def transcript(file: Path, settings: Settings) -> tuple[Line, ...]:
     above = file.absolute().parents
     if len(above) > _DEPTH and (above[_DEPTH] / "state.key").is_file():
         settings = replace(settings, data_dir=above[_DEPTH])
-    return spooled(file, local_key_of(settings))
+    return read_spool_file(file, local_key_of(settings))
 
 
 def try_sandbox() -> None:
@@ -164,7 +166,7 @@ async def try_model(settings: Settings) -> str:
 
     model = model_of(settings)
     try:
-        return await model.known(Models().main)
+        return await model.check_model(Models().main)
     finally:
         await model.close()
 
@@ -175,7 +177,7 @@ async def try_signing(settings: Settings) -> None:
         await check_key(settings.signing_key)
 
 
-def _warmed(model: "AnthropicModel") -> None:
+def _warm_model(model: "AnthropicModel") -> None:
     """Import the library and make the client beside other preparations; what is wrong shows at the first request."""
     gc.disable()  # imported objects stay: letting the collector scan them, time and again, costs a sixth of the import
     try:
@@ -187,8 +189,14 @@ def _warmed(model: "AnthropicModel") -> None:
 
 
 async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
-    options: RunOptions, local: Local, *, keys: "Configuration", model: "AnthropicModel", alarm: Alarm, out: TextIO
-) -> tuple[Desk, Story]:
+    options: RunOptions,
+    local: Local,
+    *,
+    keys: "Configuration",
+    model: "AnthropicModel",
+    alarm: CanaryAlarm,
+    out: TextIO,
+) -> tuple[ThreadContext, Story]:
     """Join everything for one run."""
     refs, clock, key = local.refs(), local.clock, local.key
     journal = GitJournal(refs, local.number, key=key, clock=clock)
@@ -197,35 +205,35 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
     transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=spool)
     redactor = redactor_for(local.settings)
     redactor.learn(key.secret.hex(), "state key")
-    for value, kind in alarm.named:
+    for value, kind in alarm.named_values:
         redactor.learn(value, kind)
     out = outlet(out, redactor)
     orders = local_orders(orders_of(keys, model=options.model, max_cost_usd=options.max_cost_usd))
     dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
-    world = World(
+    world = SessionResources(
         chosen_of(keys, model),
         transcripts,
         clock,
         gate_of(keys, sandboxed=not options.unsafe),
         Ledger(orders.budget_usd),
         user_id=f"{thread:08x}",
-        at_hand=AtHand(dialogue.attended, dialogue.attended and keys.tools.requests == "comment"),
+        at_hand=HumanAvailability(dialogue.is_attended, dialogue.is_attended and keys.tools.requests == "comment"),
         alarm=alarm,
         web=web_of(keys, local.settings),
     )
     rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(local.settings))
     passage = passage_of(local.settings)
     workspace = GitWorkspace.on(local.source, local.settings.data_dir, sandbox_limits_of(keys), rules, passage=passage)
-    place = Place(local.number, thread, options.prompt, local.source.head)
+    place = ThreadLocation(local.number, thread, options.prompt, local.source.head)
     story, policy = Story(out, redactor), Policy(role=Role.READ, high_needs=1)
     shown_as = workspace.checkouts.shown_as
-    job = described(keys, folder=shown_as, repository=Path(shown_as).name, clock=clock)
+    job = partial_environment(keys, folder=shown_as, repository=Path(shown_as).name, clock=clock)
     ports = (partial(environment_at, job, local.read), journal, dialogue, workspace)
     agents = partial(agents_of, local.mirror, local.source.head)
     telemetry = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
     listener = both(story.take, telemetry.take)
-    desk = Desk(place, *ports, world, orders, policy, listener=listener, redactor=redactor, agents=agents)
-    return desk, story
+    context = ThreadContext(place, *ports, world, orders, policy, listener=listener, redactor=redactor, agents=agents)
+    return context, story
 
 
 async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:
@@ -236,7 +244,7 @@ async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:
     for ordinal in count():
         thread = local_thread(local.source.head, prompt, ordinal)
         try:
-            finished = replayed(await journal.read(thread)).finished
+            finished = fold_entries(await journal.read(thread)).finished
         except Refused:
             continue
         if not finished:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from bot.agent.limits import Limits
-from bot.agent.model.chosen import ChosenModel
+from bot.agent.model.chosen import ConfiguredModel
 from bot.agent.modes import Mode
-from bot.agent.permissions import FETCH, Gate, Rules, parse_rule
+from bot.agent.permissions import FETCH, PermissionGate, Rules, parse_rule
 from bot.agent.prompts import Environment
 from bot.agent.subagents.own import FOLDER, LARGEST, MOST
 from bot.agent.tools.registry import ALL, READING_WEB, by_name
@@ -26,9 +26,9 @@ from bot.core.names import CommitId
 from bot.ports import Clock, Model, Web
 from bot.store.keys import StateKey, key_file
 from bot.telemetry import Collector
-from bot.workflow.desk import Orders
+from bot.workflow.desk import WorkSettings
 from bot.workspace.commit import Committer
-from bot.workspace.egress.passage import Passage
+from bot.workspace.egress.passage import EgressRoute
 from bot.workspace.mirror import Mirror
 from bot.workspace.workspace import SandboxLimits
 
@@ -59,9 +59,9 @@ def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel"
     )
 
 
-def chosen_of(keys: "Configuration", client: Model) -> ChosenModel:
+def chosen_of(keys: "Configuration", client: Model) -> ConfiguredModel:
     """Give the model with what a configuration chooses of it."""
-    return ChosenModel(client, keys.models.fallback or "", keys.models.effort or "")
+    return ConfiguredModel(client, keys.models.fallback or "", keys.models.effort or "")
 
 
 def collector_of(settings: Settings) -> Collector:
@@ -104,13 +104,13 @@ def local_key_of(settings: Settings) -> StateKey:
     return StateKey.of(given.reveal()) if given else key_file(settings.data_dir / "state.key")
 
 
-def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: float | None = None) -> Orders:
+def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: float | None = None) -> WorkSettings:
     """Give the orders of a configuration; flags outrank it.
 
     `model` is for the main agent and for sub-agents: small calls and what takes over stay as configured.
     """
     execution = keys.execution
-    return Orders(
+    return WorkSettings(
         model=model or keys.models.main,
         subagent_model=model or keys.models.subagent,
         light_model=keys.models.light or "",
@@ -161,12 +161,12 @@ async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
     }
 
 
-def local_orders(orders: Orders) -> Orders:
+def local_orders(orders: WorkSettings) -> WorkSettings:
     """Give the orders for a person at a terminal: one session, and nobody else moves the thread."""
     return replace(orders, same_session=True, watch_seconds=0)
 
 
-def gate_of(keys: "Configuration", *, sandboxed: bool) -> Gate:
+def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
     """Give the tool gate of a configuration; raises Misconfigured for a rule that could speak about nothing."""
     tools = keys.tools
     rules = Rules(*(tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny)))
@@ -177,10 +177,10 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> Gate:
 
             near = get_close_matches(rule.tool, known, 1, 0.0)
             raise Misconfigured(f"no such tool: {rule.tool!r}", where="tools", mend=f"did you mean {near[0]!r}?")
-    return Gate(rules, sandboxed=sandboxed, rehearsed=frozenset(keys.plan.commands))
+    return PermissionGate(rules, sandboxed=sandboxed, rehearsed=frozenset(keys.plan.commands))
 
 
-def described(keys: "Configuration", *, folder: str, repository: str, clock: Clock) -> Environment:
+def partial_environment(keys: "Configuration", *, folder: str, repository: str, clock: Clock) -> Environment:
     """Describe the job, all but the commit and the project memory."""
     language = "" if keys.language == "thread" else keys.language
     return Environment(folder, platform.system(), f"{clock.now():%Y-%m-%d}", repository, language=language)
@@ -194,10 +194,10 @@ async def environment_at(job: Environment, read: Callable[[str], Awaitable[str |
     return replace(job, base=base[:12])
 
 
-def passage_of(settings: Settings) -> Passage:
+def passage_of(settings: Settings) -> EgressRoute:
     """Give the way out to the network; GitHub's own API is never on it, wherever it is (N2)."""
     api = (urlsplit(url).hostname for url in (settings.github.api_url, settings.github.graphql_url))
-    return Passage(never=tuple(host for host in api if host))
+    return EgressRoute(never=tuple(host for host in api if host))
 
 
 def web_of(keys: "Configuration", settings: Settings) -> Web | None:

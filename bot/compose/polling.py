@@ -34,7 +34,7 @@ class Polling:
         if comment:
             self._shown[address] = comment
 
-    async def changed(self, addresses: Iterable["ThreadAddress"]) -> tuple["ThreadAddress", ...]:
+    async def changed_threads(self, addresses: Iterable["ThreadAddress"]) -> tuple["ThreadAddress", ...]:
         """Tell whose comment got a reaction or an edit since the last call: one query for up to 100 plans.
 
         Each is told of at two calls: where reads lag, the look after the first may not see what the poll saw. An

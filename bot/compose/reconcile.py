@@ -19,7 +19,7 @@ from bot.compose.cursors import Cursors
 from bot.compose.github import GitHubHost
 from bot.core.errors import PlangateError
 from bot.github import news
-from bot.github.door import AT_ONCE, Door
+from bot.github.door import AT_ONCE, GitHubClient
 from bot.github.errors import Limited
 from bot.github.reach import Reachable
 from bot.github.redelivery import Redeliveries
@@ -62,21 +62,21 @@ class Reconciler:
     async def read(self, take: Take) -> Tally:
         """Find what was said and not heard; raises where no installation can be listed, or nothing taken."""
         tally = Tally()
-        async for installation, served in self._served():
+        async for installation, served in self._served_installations():
             reading = _Reading(self.host, self.cursors, installation, served, take, tally)
             try:
                 await reading.through()
             except _Untaken as stop:
                 raise stop.why from None
             except PlangateError as error:
-                reading.failed(error)
+                reading.record_failure(error)
         return tally
 
-    async def _served(self) -> AsyncIterator[tuple[int | None, AsyncIterator[Reachable]]]:
+    async def _served_installations(self) -> AsyncIterator[tuple[int | None, AsyncIterator[Reachable]]]:
         """Yield the installations that are served, each with its repositories; of a host for some only, those."""
         connections = self.host.connections
         for at in self.host.only:
-            installation, each = await connections.named(at)
+            installation, each = await connections.repository_by_name(at)
             yield installation, _one(each)
         if not self.host.only:
             for installation in await connections.installations():
@@ -129,17 +129,17 @@ class _Reading:
         """Read every repository of the installation, a hundred at a time."""
         async for batch in self._batches():
             self.tally.repositories += len(batch)
-            for repository in await self._moved(batch):
+            for repository in await self._moved_repositories(batch):
                 await self._whole(repository)
             await asyncio.to_thread(self.cursors.save)
 
-    def failed(self, error: PlangateError) -> None:
+    def record_failure(self, error: PlangateError) -> None:
         """Count what could not be read; the next reading begins where this one should have."""
         self.tally.unread += 1
         _log.warning("not read: %s", error)
 
     @property
-    def _door(self) -> Door:
+    def _door(self) -> GitHubClient:
         return self.host.connections.poller(self.installation)
 
     async def _batches(self) -> AsyncIterator[list[Reachable]]:
@@ -152,26 +152,26 @@ class _Reading:
         if batch:
             yield batch
 
-    async def _moved(self, batch: Sequence[Reachable]) -> list[news.Moved]:
+    async def _moved_repositories(self, batch: Sequence[Reachable]) -> list[news.MovedRepository]:
         """List those that moved since they were read; where one spoils the answer for all, they are asked in halves."""
         try:
-            found = await news.moved(self._door, [each.node for each in batch])
+            found = await news.moved_repositories(self._door, [each.node for each in batch])
         except Limited:
             raise
         except PlangateError as error:
             if len(batch) > 1 and self.halved < MOST_HALVED:
                 self.halved, half = self.halved + 1, len(batch) // 2
-                return [*await self._moved(batch[:half]), *await self._moved(batch[half:])]
-            self.failed(error)
+                return [*await self._moved_repositories(batch[:half]), *await self._moved_repositories(batch[half:])]
+            self.record_failure(error)
             return []
         listed = {each.node: each.id for each in batch}
         # An answer about another repository than the one that was listed is none (W4).
         return [each for each in found if listed.get(each.node) == each.id and each.since(self._cursor(each))]
 
-    def _cursor(self, repository: news.Moved) -> datetime:
+    def _cursor(self, repository: news.MovedRepository) -> datetime:
         return self.cursors.get(str(repository.id), self.began - FIRST_SPAN)
 
-    async def _whole(self, repository: news.Moved) -> None:
+    async def _whole(self, repository: news.MovedRepository) -> None:
         """Read one repository, and move its cursor on."""
         self.tally.moved += 1
         try:
@@ -179,15 +179,15 @@ class _Reading:
         except Limited:
             raise
         except PlangateError as error:
-            self.failed(error)
+            self.record_failure(error)
         else:
             self.cursors.set(str(repository.id), self.began - OVERLAP)
 
-    async def _read(self, repository: news.Moved, since: datetime) -> None:
+    async def _read(self, repository: news.MovedRepository, since: datetime) -> None:
         listener = await self.host.listener(self.installation, repository.id, repository.address)
         async for each in news.fresh(self._door, repository, since):
             number = each.thread.number
-            heard = self.host.heard(repository.id, number)
+            heard = self.host.heard_turns(repository.id, number)
             keys = each.may_speak(listener, since, heard)
             if keys:
                 at = repository.address

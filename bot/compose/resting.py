@@ -22,7 +22,7 @@ class Resting:
     _until: dict["ThreadAddress", tuple[datetime, tuple[int, CommitId | None]]] = field(default_factory=dict)
     """How long the last whole look at a thread is good for, if journal and default branch stay there."""
 
-    def looked(self, address: "ThreadAddress", record: Record, began: datetime, head: CommitId | None) -> None:
+    def record_look(self, address: "ThreadAddress", record: Record, began: datetime, head: CommitId | None) -> None:
         """Take note of a whole look, which began with the default branch at that head."""
         self._until.pop(address, None)
         if record.stage in WAITS_FOR_PEOPLE and not (record.debts or record.kept):
@@ -30,7 +30,7 @@ class Resting:
             until = min(until, record.plan.expires) if record.stage is Stage.AWAITING_APPROVAL else until
             self._until[address] = until, (record.position, head)
 
-    def listed(self, address: "ThreadAddress", record: Record, head: CommitId | None) -> None:
+    def record_listing(self, address: "ThreadAddress", record: Record, head: CommitId | None) -> None:
         """Take note of how a thread and the default branch stand: one that moved rests no more."""
         if address in self._until and self._until[address][1] != (record.position, head):
             del self._until[address]

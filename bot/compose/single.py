@@ -19,12 +19,12 @@ from bot.workflow import engine
 
 def host_of(settings: Settings, name: str, run: str) -> GitHubHost:
     """Give a host that serves the repository ``owner/name`` alone, in that run of GitHub Actions."""
-    return GitHubHost(settings, (_named(name),), run=run)
+    return GitHubHost(settings, (_repository_and_number(name),), run=run)
 
 
 async def thread_of(host: GitHubHost, name: str, number: int) -> ThreadAddress:
     """Give the address of one of its threads, looked up live; raises Refused where there is no such repository."""
-    installation, repository_id, found = await host.find(_named(name))
+    installation, repository_id, found = await host.find(_repository_and_number(name))
     return ThreadAddress(installation, repository_id, found.owner, found.name, number)
 
 
@@ -36,9 +36,9 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
     async with GitHubHost(settings) as host:
         address = await thread_of(host, match[1], int(match[2]))
         story = Story(out, host.redactor)
-        async with host.desk(address) as desk:
-            final = await engine.look(replace(desk, listener=both(story.take, desk.listener)))
-            return Run(final, desk.world.ledger, story)
+        async with host.desk(address) as context:
+            final = await engine.look(replace(context, listener=both(story.take, context.listener)))
+            return Run(final, context.resources.ledger, story)
 
 
 async def unheard(host: GitHubHost) -> tuple[ThreadAddress, ...]:
@@ -50,7 +50,7 @@ async def unheard(host: GitHubHost) -> tuple[ThreadAddress, ...]:
     found: list[ThreadAddress] = []
 
     async def take(address: ThreadAddress, keys: frozenset[str]) -> None:
-        marked = any(key.startswith(MARKS) for key in host.heard(address.repository, address.number))
+        marked = any(key.startswith(MARKS) for key in host.heard_turns(address.repository, address.number))
         if not (marked and all(key.startswith(MOVED) for key in keys)):
             found.append(address)
 
@@ -58,7 +58,7 @@ async def unheard(host: GitHubHost) -> tuple[ThreadAddress, ...]:
     return tuple(found)
 
 
-def _named(name: str) -> repository.Address:
+def _repository_and_number(name: str) -> repository.Address:
     owner, _, short = name.partition("/")
     if not (owner and short):
         raise Misconfigured(f"not a repository: {name!r}", where="GITHUB_REPOSITORY", mend="write owner/name")

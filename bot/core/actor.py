@@ -42,7 +42,7 @@ class Actor:
         """
         return f"{self.id}+{self.login}@users.noreply.{host}"
 
-    def among(self, people: Collection[str | int]) -> bool:
+    def is_listed_in(self, people: Collection[str | int]) -> bool:
         """Tell whether a configuration names this account: by its numeric id, or by its login in any case.
 
         A login that its owner gave up can be anybody's: whoever writes ids is safe from that (A2).

@@ -182,7 +182,7 @@ class Verdict:
     findings: tuple[Finding, ...] = ()
 
     @property
-    def tried(self) -> bool:
+    def needs_explanation(self) -> bool:
         """Whether somebody tried to decide, or did something to the plan: then it is said why it waits (A5)."""
         return any(finding.actor is not None or finding.reason in _DONE_TO_IT for finding in self.findings)
 
@@ -218,14 +218,14 @@ _KEY: Final = object()
 
 def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime) -> Verdict:
     """Decide what one live snapshot says of one plan; the same input always gives the same verdict."""
-    blocked = _blocked(plan, snapshot, now)
+    blocked = _blocking_verdict(plan, snapshot, now)
     if blocked is not None:
         return blocked
     judged = [(candidate, _objection(plan, snapshot, policy, candidate)) for candidate in snapshot.candidates]
     findings = tuple(Finding(reason, candidate.actor) for candidate, reason in judged if reason is not None)
     words = tuple(candidate for candidate, reason in judged if reason is None)
     last_words = _last_words(words)
-    if refused := _against(last_words):
+    if refused := _rejecters(last_words):
         return Verdict(Outcome.REJECTED, refused, findings)
     if any(word.opinion is Opinion.REVISE for word in last_words):
         return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.REVISION_ASKED)))
@@ -233,7 +233,7 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
         findings += tuple(Finding(Reason.THREAD_LOCKED, word.actor) for word in words if _is_unnamed(word))
         last_words = _last_words(word for word in words if not _is_unnamed(word))
     approvals = tuple(word for word in last_words if word.opinion is Opinion.APPROVE)
-    return _counted(plan, snapshot, policy, approvals, findings=findings)
+    return _approval_verdict(plan, snapshot, policy, approvals, findings=findings)
 
 
 def prove(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime) -> tuple[Verdict, ApprovedPlan | None]:
@@ -244,16 +244,16 @@ def prove(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime)
     return verdict, ApprovedPlan(_KEY, plan, verdict, now)
 
 
-def against(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> tuple[Actor, ...]:
+def rejecters(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> tuple[Actor, ...]:
     """Name those who may decide and whose last word of the plan is no; that stops work which is under way.
 
     It counts whatever became of plan and comment since it was said: an edit must not keep the work going.
     """
     ageless = replace(snapshot, shown=Shown(datetime.min.replace(tzinfo=UTC)))
-    return _against(_last_words(word for word in snapshot.candidates if not _objection(plan, ageless, policy, word)))
+    return _rejecters(_last_words(word for word in snapshot.candidates if not _objection(plan, ageless, policy, word)))
 
 
-def hopeful(snapshot: Snapshot, policy: Policy, since: datetime) -> tuple[Actor, ...]:
+def approval_attempts(snapshot: Snapshot, policy: Policy, since: datetime) -> tuple[Actor, ...]:
     """Name those who may decide and who said yes since a moment, without a word that is answered as a command is."""
     return tuple(
         word.actor
@@ -265,7 +265,7 @@ def hopeful(snapshot: Snapshot, policy: Policy, since: datetime) -> tuple[Actor,
     )
 
 
-def _blocked(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> Verdict | None:
+def _blocking_verdict(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> Verdict | None:
     """Give the verdict that holds whoever said what, if there is one."""
     if now >= plan.expires:
         return Verdict(Outcome.EXPIRED, (), (Finding(Reason.PLAN_EXPIRED),))
@@ -283,7 +283,7 @@ def _blocked(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> Verdict |
     return Verdict(Outcome.PENDING, (), reasons) if reasons else None
 
 
-def _against(words: Iterable[Candidate]) -> tuple[Actor, ...]:
+def _rejecters(words: Iterable[Candidate]) -> tuple[Actor, ...]:
     return tuple(word.actor for word in words if word.opinion is Opinion.REJECT)
 
 
@@ -340,7 +340,7 @@ def _last_words(words: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple({word.actor.id: word for word in ordered}.values())
 
 
-def _counted(
+def _approval_verdict(
     plan: PlanDocument,
     snapshot: Snapshot,
     policy: Policy,
@@ -356,13 +356,13 @@ def _counted(
     by = tuple(word.actor for word in approvals)
     if plan.tier != Tier.HIGH or len(by) >= policy.high_needs:
         return Verdict(Outcome.APPROVED, by, findings)
-    fewer = _fewer(snapshot, policy, approvals)
+    fewer = _reason_fewer_suffice(snapshot, policy, approvals)
     if fewer is None:
         return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.TOO_FEW)))
     return Verdict(Outcome.APPROVED, by, (*findings, Finding(fewer)))
 
 
-def _fewer(snapshot: Snapshot, policy: Policy, approvals: tuple[Candidate, ...]) -> Reason | None:
+def _reason_fewer_suffice(snapshot: Snapshot, policy: Policy, approvals: tuple[Candidate, ...]) -> Reason | None:
     """Say why fewer approvals are enough than tier high needs (product.md, Risk tiers); None where they are not."""
     if any(word.actor.id in snapshot.owners for word in approvals):
         return Reason.CODE_OWNER

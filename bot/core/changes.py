@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Final
 
 from bot.core.comment import contract
-from bot.core.plan import PlanDocument, disarmed
+from bot.core.plan import PlanDocument, disarm_text
 
 ROOM: Final = 5_000
 """Characters of all lines: with them the comment still holds the longest plan there is."""
@@ -21,7 +21,7 @@ def changes(before: PlanDocument, after: PlanDocument) -> str:
     lines = ["…" if line.startswith("@@") else line[:LINE] for line in found]
     fit = sum(end <= ROOM for end in accumulate(len(line) + 1 for line in lines))
     more = [f"… and {len(lines) - fit} more lines"] if fit < len(lines) else []
-    return disarmed("\n".join([*lines[:fit], *more])) or "nothing"
+    return disarm_text("\n".join([*lines[:fit], *more])) or "nothing"
 
 
 def _lines(plan: PlanDocument) -> list[str]:

@@ -44,12 +44,12 @@ _PICTURES: Final = re.compile(
 _KEYCAPS: Final = frozenset(f"{key}\ufe0f\u20e3" for key in "0123456789#*")
 
 
-def shown(text: str) -> str:
+def with_visible_codepoints(text: str) -> str:
     """Give a text with every code point that nobody sees as ‹U+XXXX›."""
-    return _replaced(text, _as_numbers)
+    return _replace_invisible_runs(text, _as_numbers)
 
 
-def parted(text: str) -> tuple[str, tuple[str, ...]]:
+def without_invisible_runs(text: str) -> tuple[str, tuple[str, ...]]:
     """Give a text as `shown`, but without runs of code points that nobody sees: they may spell something.
 
     Beside it stands what was hidden, each code point or run as ‹U+XXXX›.
@@ -60,26 +60,26 @@ def parted(text: str) -> tuple[str, tuple[str, ...]]:
         hidden.append(_as_numbers(run))
         return hidden[-1] if len(run) == 1 else ""
 
-    return _replaced(text, kept), tuple(hidden)
+    return _replace_invisible_runs(text, kept), tuple(hidden)
 
 
-def blank(text: str) -> bool:
+def is_blank(text: str) -> bool:
     """Tell whether nothing of a text is seen."""
-    return not _replaced(text, lambda _: "").strip()
+    return not _replace_invisible_runs(text, lambda _: "").strip()
 
 
 def _as_numbers(run: str) -> str:
     return "".join(f"‹U+{ord(sign):04X}›" for sign in run)
 
 
-def _replaced(text: str, replace: Callable[[str], str]) -> str:
+def _replace_invisible_runs(text: str, replace: Callable[[str], str]) -> str:
     """Replace each run of code points that nobody sees, all but flags and what writing needs."""
     if not _SUSPECT.search(text):
         return text
     made, run = list[str](), ""
     flags = {at for flag in _TAGGED_FLAGS.finditer(text) for at in range(*flag.span())}
     for at, sign in enumerate(text):
-        if _SUSPECT.match(sign) and at not in flags and not _needed(text, at):
+        if _SUSPECT.match(sign) and at not in flags and not _is_needed_by_writing(text, at):
             run += sign
             continue
         made += [replace(run), sign] if run else [sign]
@@ -87,7 +87,7 @@ def _replaced(text: str, replace: Callable[[str], str]) -> str:
     return "".join([*made, *([replace(run)] if run else [])])
 
 
-def _needed(text: str, at: int) -> bool:
+def _is_needed_by_writing(text: str, at: int) -> bool:
     """Tell whether writing needs the code point at that place."""
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if _FORMS.match(text[at]):

@@ -39,14 +39,14 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Mistaken:
+class UnknownCommand:
     """A line that looks like a command and is none, with the nearest one there is ("" for none)."""
 
     line: str
     nearest: str = ""
 
 
-def parse(line: str, mention: str = "@plangate") -> Command | Mistaken | None:
+def parse(line: str, mention: str = "@plangate") -> Command | UnknownCommand | None:
     """Read one visible line: a command, a mistake to answer with "did you mean", or None for ordinary speech.
 
     One unknown word after the mention, or a known verb with an argument of the wrong form, is a mistake; so is a word
@@ -58,9 +58,9 @@ def parse(line: str, mention: str = "@plangate") -> Command | Mistaken | None:
         return None
     name, argument = _name(words[0]), " ".join(words[1:])
     if name in set(Verb):
-        return _checked(Verb(name), argument, line)
+        return _validate_argument(Verb(name), argument, line)
     nearest = next(iter(get_close_matches(name, list(Verb), n=1, cutoff=0.6)), "")
-    return Mistaken(line.strip(), nearest) if not argument or _suits(nearest, argument) else None
+    return UnknownCommand(line.strip(), nearest) if not argument or _suits(nearest, argument) else None
 
 
 def _name(word: str) -> str:
@@ -83,16 +83,16 @@ def _after_mention(line: str, mention: str) -> list[str]:
     return words[1:] if words and words[0].lower().rstrip(",:") in called else []
 
 
-def _checked(verb: Verb, argument: str, line: str) -> Command | Mistaken | None:
+def _validate_argument(verb: Verb, argument: str, line: str) -> Command | UnknownCommand | None:
     """Hold a command's argument against the form it must have."""
     match verb:
         case Verb.APPROVE if argument and not (_HEX.fullmatch(argument) and len(argument) >= SHORT_DIGEST):
-            return Mistaken(line.strip(), "approve DIGEST (12 or more hex digits)")
+            return UnknownCommand(line.strip(), "approve DIGEST (12 or more hex digits)")
         case Verb.BUDGET:
             amount = _NUMBER.fullmatch(argument)
-            return Command(verb, amount.group(1)) if amount else Mistaken(line.strip(), "budget N (dollars)")
+            return Command(verb, amount.group(1)) if amount else UnknownCommand(line.strip(), "budget N (dollars)")
         case Verb.REVISE | Verb.MODE if not argument:
-            return Mistaken(line.strip(), "revise HOW" if verb is Verb.REVISE else "mode NAME")
+            return UnknownCommand(line.strip(), "revise HOW" if verb is Verb.REVISE else "mode NAME")
         case Verb.STOP if argument.lower().rstrip(".!") in _AT_ONCE:
             return Command(verb)
         case Verb.STOP | Verb.RETRY | Verb.STATUS | Verb.HELP if argument:

@@ -16,7 +16,7 @@ from bot.core.approval import Reason, Verdict
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
-from bot.core.plan import Hidden, PlanDocument, disarmed
+from bot.core.plan import Hidden, PlanDocument, disarm_text
 
 OVERTAKEN: Final = "the branch of the pull request has moved since the plan was made, or it was merged or closed"
 REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
@@ -76,10 +76,10 @@ def plan_text(plan: PlanDocument, how: str) -> str:
     """Render a plan document: plan, contract, estimated cost, what changed since the version before, what was hidden
     in the request, how to decide, base and expiry."""
     cost = f"\n- Estimated cost: {plan.estimate}" if plan.estimate else ""
-    parts = [f"## {heading(plan)}", disarmed(plan.markdown), "### What it may do", contract(plan) + cost]
+    parts = [f"## {heading(plan)}", disarm_text(plan.markdown), "### What it may do", contract(plan) + cost]
     if plan.changed:
-        parts += [f"### What changed since plan {plan.plan - 1}", fenced(disarmed(plan.changed), "diff")]
-    parts += [*([_hidden(plan.hidden)] if plan.hidden.count else []), how]
+        parts += [f"### What changed since plan {plan.plan - 1}", fenced_block(disarm_text(plan.changed), "diff")]
+    parts += [*([_hidden_notice(plan.hidden)] if plan.hidden.count else []), how]
     parts.append(f"Made for commit {plan.base[:12]}. Expires {plan.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
     return "\n\n".join(parts) + "\n"
 
@@ -123,25 +123,25 @@ def contract(plan: PlanDocument) -> str:
     return "\n".join(f"- {name}: {value}" for name, value in rows)
 
 
-def _hidden(hidden: Hidden) -> str:
+def _hidden_notice(hidden: Hidden) -> str:
     """Say what nobody sees in the request and its thread, and the planner was not told either, folded (X1)."""
     fragments = "1 hidden fragment was" if hidden.count == 1 else f"{hidden.count} hidden fragments were"
     rows = [f"- {code(fragment)}" for fragment in hidden.shown]
     if hidden.count > len(rows):
         rows.append(f"- and {hidden.count - len(rows)} more")
-    return folded(f"⚠ {fragments} removed from the request before the plan was made", "\n".join(rows))
+    return details(f"⚠ {fragments} removed from the request before the plan was made", "\n".join(rows))
 
 
 def reasons(verdict: Verdict) -> str:
     """Say why a verdict is what it is, one clause a reason."""
     findings = tuple(dict.fromkeys(verdict.findings))
-    said = [named(finding.actor) + REASONS[finding.reason] for finding in findings[:NAMED]]
+    said = [attribution(finding.actor) + REASONS[finding.reason] for finding in findings[:NAMED]]
     if len(findings) > NAMED:
         said.append(f"and {len(findings) - NAMED} more")
     return "; ".join(said) or str(verdict.outcome)
 
 
-def named(actor: Actor | None) -> str:
+def attribution(actor: Actor | None) -> str:
     """Begin a clause about somebody, so that nobody is called to a thread by it (X2); "" for nobody."""
     return f"`@{actor.login}`: " if actor is not None else ""
 
@@ -164,7 +164,7 @@ def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] 
     )
 
 
-def refused(why: str) -> str:
+def configuration_error(why: str) -> str:
     """Say why nothing can be carried on here."""
     return f"I cannot work here: {why}. Mend it and ask again."
 
@@ -181,7 +181,7 @@ def unreadable(ref: str) -> str:
 VOID: Final = "A further request came after this plan, and no other plan came of it: ask again for a new one."
 
 
-def void(plan: PlanDocument) -> str:
+def void_plan(plan: PlanDocument) -> str:
     """Answer a yes to a plan that lost its force."""
     return (
         f"Plan {plan.plan} ({plan.short_digest}) can no longer be approved: a further request came after it. "
@@ -189,7 +189,7 @@ def void(plan: PlanDocument) -> str:
     )
 
 
-def held_up(plan: PlanDocument, why: str) -> str:
+def approval_on_hold(plan: PlanDocument, why: str) -> str:
     """Answer a yes to a plan that waits while nothing can be decided here."""
     return f"Plan {plan.plan} ({plan.short_digest}) waits: I cannot work here: {why}. Mend it, and the approval counts."
 
@@ -200,7 +200,7 @@ def mode_sign(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AgentRow:
     """One sub-agent's row of the progress comment, and of the pull request."""
 
     type: str
@@ -217,7 +217,7 @@ def progress(
     at: str,
     mode_name: str,
     todos: Sequence[tuple[str, str]],
-    rows: Sequence[Row],
+    rows: Sequence[AgentRow],
     *,
     spent: tuple[int, float | None, float | None],
 ) -> str:
@@ -237,7 +237,7 @@ def progress(
     return "\n\n".join(parts)
 
 
-def crew(rows: Sequence[Row]) -> str:
+def crew(rows: Sequence[AgentRow]) -> str:
     """Render sub-agents as a table; what the model wrote of them is not made inert here."""
     head = "sub-agent | task | state | tool calls | tokens | seconds | dollars"
     return table(head, [_row(row) for row in rows])
@@ -245,33 +245,33 @@ def crew(rows: Sequence[Row]) -> str:
 
 def todo_list(todos: Sequence[tuple[str, str]]) -> str:
     """Render a todo list, each item with the sign of its status."""
-    return "\n".join(f"- {BOXES[status]} {disarmed(content)}" for content, status in todos)
+    return "\n".join(f"- {BOXES[status]} {disarm_text(content)}" for content, status in todos)
 
 
-def begun(by: Sequence[str], at: datetime) -> str:
+def work_begun_line(by: Sequence[str], at: datetime) -> str:
     """Return the line that stands above a plan once its work has begun: no two approvals have the same one (A4b)."""
     who = ", ".join(code(login) for login in by[:NAMED]) + (f" and {len(by) - NAMED} more" if len(by) > NAMED else "")
     when = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return f"**Approved** by {who} on {when}; the work has begun, and no earlier approval counts a second time."
 
 
-def superseded(plan: PlanDocument) -> str:
+def superseded_notice(plan: PlanDocument) -> str:
     """Say what replaced a plan."""
     return f"Replaced by plan {plan.plan} ({plan.short_digest})."
 
 
-def followed(plan: PlanDocument) -> str:
+def next_plan_notice(plan: PlanDocument) -> str:
     """Say which plan came after one that was carried out."""
     return f"Carried out; plan {plan.plan} ({plan.short_digest}) is about what was asked for next."
 
 
-def brief(request: str, plan: PlanDocument) -> str:
+def execution_brief(request: str, plan: PlanDocument) -> str:
     """Give approved work its task: the request in the person's words ("" for none), and the plan as it was approved."""
     asked = f"Somebody asked:\n\n{request}\n\n" if request else ""
     return f"{asked}This plan was approved. Carry it out:\n\n{plan.markdown}"
 
 
-def _row(row: Row) -> str:
+def _row(row: AgentRow) -> str:
     task, cost = cell(row.description), "unknown" if row.cost_usd is None else f"${row.cost_usd:.3f}"
     return f"{row.type} | {task} | {cell(row.state)} | {row.tool_calls} | {row.tokens:,} | {row.seconds:.0f} | {cost}"
 
@@ -282,12 +282,12 @@ def table(head: str, rows: Sequence[str]) -> str:
     return "\n".join(f"| {line} |" for line in (head, rule, *rows))
 
 
-def folded(summary: str, body: str) -> str:
+def details(summary: str, body: str) -> str:
     """Fold a text behind its summary."""
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
-def fenced(text: str, language: str = "") -> str:
+def fenced_block(text: str, language: str = "") -> str:
     """Show a text as it is, in a block that nothing in it can leave."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)

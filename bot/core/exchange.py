@@ -83,7 +83,7 @@ class ModelRequest:
     """The bytes of the messages, from the first on, as far as they are known: these are sent, nothing is rendered."""
     replay: Replay = Replay.WHOLE
     """How its thinking is sent; the stored history stays as it is."""
-    murmur: Callable[[str], None] = lambda _: None
+    heartbeat: Callable[[str], None] = lambda _: None
     """Hears that nothing has come for long, while the answer is still waited for (M7)."""
 
 
@@ -114,15 +114,15 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
+class AnswerStarted:
     """The response has begun: a cache entry that it writes can be read from now on (M4)."""
 
-    so_far: "Callable[[], Completed | None] | None" = None
+    so_far: "Callable[[], AnswerCompleted | None] | None" = None
     """Gives what has come of the answer, for whoever stops to wait for it: nothing of it counts but what it cost."""
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class AnswerCompleted:
     """A whole answer: message_stop was seen (M7). `message` is verbatim, `cost_usd` None for a model without prices."""
 
     message: Json
@@ -142,10 +142,10 @@ class Notice:
     text: str
     model: str = ""
     """The model that answers from now on, where that changes (L4)."""
-    void: Completed | None = None
+    void: AnswerCompleted | None = None
     """What came of an answer that broke off: nothing of it counts but what it cost, as far as the service told."""
     replay: Replay | None = None
     """How the history's thinking is sent from now on, where that changes: it holds for the rest of the session."""
 
 
-ModelEvent: TypeAlias = Began | Delta | Notice | Completed
+ModelEvent: TypeAlias = AnswerStarted | Delta | Notice | AnswerCompleted

@@ -59,15 +59,17 @@ def covers(entry: str, host: str) -> bool:
     return host == entry or (entry.startswith("*.") and host.removeprefix("*.").endswith(entry[1:]))
 
 
-def listed(host: str, entries: Iterable[str]) -> bool:
+def is_covered(host: str, entries: Iterable[str]) -> bool:
     """Tell whether any entry covers a name."""
     return any(covers(entry, host) for entry in entries)
 
 
-def narrowed(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
+def intersection(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
     """Give the entries that both lists cover: what one names and the other covers, in either direction."""
     mine, theirs = tuple(one), tuple(other)
-    both = [entry for entry in mine if listed(entry, theirs)] + [entry for entry in theirs if listed(entry, mine)]
+    both = [entry for entry in mine if is_covered(entry, theirs)] + [
+        entry for entry in theirs if is_covered(entry, mine)
+    ]
     return tuple(dict.fromkeys(both))
 
 
@@ -84,11 +86,11 @@ def tier_of_hosts(entries: Iterable[str]) -> Tier:
     return Tier.NORMAL if found else Tier.LOW
 
 
-def opened(planned: Iterable[str], configured: Iterable[str], tier: str) -> tuple[str, ...]:
+def reachable_hosts(planned: Iterable[str], configured: Iterable[str], tier: str) -> tuple[str, ...]:
     """Give the hosts that a sandbox may reach: of the approved plan and the configuration both (N1a).
 
     What is no host, what is never open, and what needs tier high under a plan of another tier stays shut.
     """
     wanted = (entry for entry in planned if is_name(entry.removeprefix("*.")))
-    both = (entry for entry in narrowed(wanted, configured) if not listed(entry, NEVER))
+    both = (entry for entry in intersection(wanted, configured) if not is_covered(entry, NEVER))
     return tuple(entry for entry in both if tier == Tier.HIGH or not open_to_writes(entry))

@@ -42,7 +42,7 @@ class Marker:
 
     def holds(self, mac: Callable[[str], str]) -> bool:
         """Tell whether the MAC is that of the holder of the key."""
-        return hmac.compare_digest(mac(_signed(self.kind, self.thread, self.ask, self.digest)), self.mac)
+        return hmac.compare_digest(mac(_signed_text(self.kind, self.thread, self.ask, self.digest)), self.mac)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Key:
 
 def make(kind: str, thread: ThreadNumber, ask: int, *, digest: str = NO_DIGEST, key: Key) -> str:
     """Give the marker line of one comment."""
-    mac = key.mac(_signed(kind, thread, ask, digest))
+    mac = key.mac(_signed_text(kind, thread, ask, digest))
     return f"<!-- plangate:1 {kind} {thread} {ask} {digest} {key.id} {mac} -->"
 
 
@@ -79,5 +79,5 @@ def _last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2].strip()
 
 
-def _signed(kind: str, thread: ThreadNumber, ask: int, digest: str) -> str:
+def _signed_text(kind: str, thread: ThreadNumber, ask: int, digest: str) -> str:
     return f"plangate:1 {kind} {thread} {ask} {digest}"

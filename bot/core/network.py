@@ -6,7 +6,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class NetworkDecision:
     """One decision of the network policy: what somebody wanted to reach, whether they did, and why not."""
 
     host: str
@@ -21,7 +21,7 @@ class Network:
 
     hosts: tuple[str, ...] = ()
     """Names, and ``*.domain``."""
-    listener: Callable[[Reached], None] = lambda _: None
+    listener: Callable[[NetworkDecision], None] = lambda _: None
     """Hears each decision."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from bot.core.paths import normalised
+from bot.core.paths import normalized_path
 
 _WILD = frozenset("*?[]{}!\\")
 
@@ -32,7 +32,8 @@ class _Place:
     def meets(self, other: "_Place") -> bool:
         """Tell whether something may be reached by both, in whatever spelling."""
         return all(
-            normalised(mine) == normalised(theirs) for mine, theirs in zip(self.parts, other.parts, strict=False)
+            normalized_path(mine) == normalized_path(theirs)
+            for mine, theirs in zip(self.parts, other.parts, strict=False)
         )
 
 

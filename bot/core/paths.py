@@ -104,7 +104,7 @@ _WEIGHT = tuple(Tier)
 
 def classify(path: str, further: Further = ()) -> PathClass:
     """Give the class of a path from the repository's top; a glob is classed by what it spells out."""
-    plain = normalised(path)
+    plain = normalized_path(path)
     parts = plain.split("/")
     for kind, names, places in _ROWS:
         if any(map(names, parts)) or any(_matches(plain, glob) for glob in places):
@@ -125,7 +125,7 @@ def tier_of(paths: Iterable[str], dependencies: Sequence[str] = (), further: Fur
 
 def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = (), further: Further = ()) -> bool:
     """Tell whether a plan's scope reaches a path; an empty scope reaches everything but tier high."""
-    plain = normalised(path)
+    plain = normalized_path(path)
     if plain == ".." or plain.startswith("../"):
         return False
     high = tier_of([path], dependencies, further) is Tier.HIGH
@@ -141,24 +141,24 @@ def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = (), 
     return reached
 
 
-def covered(path: str, glob: str) -> bool:
+def is_path_covered(path: str, glob: str) -> bool:
     """Tell whether one glob reaches a path, in whatever spelling either is written."""
-    return _reaches(normalised(path), glob)
+    return _reaches(normalized_path(path), glob)
 
 
 def is_workflow(path: str) -> bool:
     """Tell whether a path or glob names workflows of GitHub Actions, which GitHub lets few tokens push."""
-    return f"{normalised(path)}/".startswith(".github/workflows/")
+    return f"{normalized_path(path)}/".startswith(".github/workflows/")
 
 
-def normalised(path: str) -> str:
+def normalized_path(path: str) -> str:
     """Give the one spelling under which paths are compared: what two file systems may hold for one name is one name."""
-    seen = (path.lower() if path.isascii() else _folded(path)).replace("\\", "/")
+    seen = (path.lower() if path.isascii() else _casefold_path(path)).replace("\\", "/")
     segments = (part if part in {".", ".."} else part.rstrip(" .") for part in seen.split("/"))
     return posixpath.normpath("/".join(part for part in segments if part) or ".")
 
 
-def _folded(path: str) -> str:
+def _casefold_path(path: str) -> str:
     """Fold case and compatibility forms, and drop what nobody sees."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
     return "".join(char for char in folded if unicodedata.category(char) != "Cf")
@@ -174,7 +174,7 @@ def _tier(kind: PathClass, dependencies: Sequence[str]) -> Tier:
 def _reaches(plain: str, glob: str) -> bool:
     """Tell whether one glob of a plan reaches a normalised path."""
     anchor = "/" if glob.startswith("/") else ""
-    bare = normalised(glob)
+    bare = normalized_path(glob)
     spelled = _braces(bare.replace("[", "[[]"))
     return bare in {plain, "."} or any(_matches(plain, anchor + each) for each in spelled)
 

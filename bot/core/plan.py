@@ -117,7 +117,7 @@ class PlanDocument:
     @property
     def digest(self) -> Digest:
         """The sha256 of the canonical form, in hex."""
-        return Digest(hashlib.sha256(canonical(self)).hexdigest())
+        return Digest(hashlib.sha256(canonical_bytes(self)).hexdigest())
 
     @property
     def short_digest(self) -> str:
@@ -125,7 +125,7 @@ class PlanDocument:
         return self.digest[:SHORT_DIGEST]
 
 
-def canonical(document: PlanDocument) -> bytes:
+def canonical_bytes(document: PlanDocument) -> bytes:
     """Give the one byte form of a document; equal documents give equal bytes."""
     return json.dumps(to_json(document), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -180,12 +180,12 @@ def contract_tier(contract: Contract) -> Tier:
     return max(contract.tier(contract.scope), tier_of_hosts(contract.hosts), key=order.index)
 
 
-def normalise(markdown: str) -> str:
+def normalize_text(markdown: str) -> str:
     """Give a plan's text with LF newlines, no trailing space and no blank edge, or refuse it with what to change.
 
     Text is made inert before it is hashed (interfaces.md), so what this returns is what the digest covers.
     """
-    lines = disarmed(markdown.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
+    lines = disarm_text(markdown.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     text = "\n".join(line.rstrip() for line in lines).strip()
     if not text:
         raise Refused("the plan is empty", mend="hand in the plan as Markdown text")
@@ -197,7 +197,7 @@ def normalise(markdown: str) -> str:
     return text
 
 
-def disarmed(markdown: str) -> str:
+def disarm_text(markdown: str) -> str:
     """Give a text in which no box can be ticked and no control character acts: they are ☐, ☑ and ‹U+XXXX›.
 
     Mentions and links stay: `core.inert` takes their effect from what the model wrote.
@@ -208,7 +208,7 @@ def disarmed(markdown: str) -> str:
 
 def _short(fragment: str) -> str:
     """Give a fragment as one short line; what does not print is shown as ‹U+XXXX›."""
-    line = disarmed(" ".join(fragment.split()))
+    line = disarm_text(" ".join(fragment.split()))
     seen = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in line[:HIDDEN_CHARACTERS])
     return seen if len(line) <= HIDDEN_CHARACTERS >= len(seen) else f"{seen[: HIDDEN_CHARACTERS - 1]}…"
 

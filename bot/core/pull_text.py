@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict
-from bot.core.codepoints import shown
-from bot.core.comment import NAMED, REASONS, Row, cell, code, contract, crew, fenced, folded, table
-from bot.core.lines import short
-from bot.core.markdown.inert import POSTED_CHARACTERS, cut, inert
-from bot.core.plan import PlanDocument, disarmed
+from bot.core.codepoints import with_visible_codepoints
+from bot.core.comment import NAMED, REASONS, AgentRow, cell, code, contract, crew, details, fenced_block, table
+from bot.core.lines import shorten_line
+from bot.core.markdown.inert import POSTED_CHARACTERS, cut, inert_markdown
+from bot.core.plan import PlanDocument, disarm_text
 from bot.core.pull import PullRequest
 
 _SUBJECT_ROOM: Final = 72
@@ -28,7 +28,7 @@ _UNDONE_ROOM: Final = 300
 
 def commit_message(title: str, plan: PlanDocument, summary: str) -> str:
     """Give the commit message: what was asked, what was done, and the digest of the plan that was approved."""
-    return f"{short(title, _SUBJECT_ROOM)}\n\n{summary.strip()}\n\nPlangate-Plan: {plan.digest}\n"
+    return f"{shorten_line(title, _SUBJECT_ROOM)}\n\n{summary.strip()}\n\nPlangate-Plan: {plan.digest}\n"
 
 
 def co_author(actor: Actor, host: str) -> str:
@@ -48,7 +48,7 @@ class Origin:
     model: str = ""
     """The main agent's; "" where no entry says it."""
     cost_usd: float | None = None
-    agents: Sequence[Row] = ()
+    agents: Sequence[AgentRow] = ()
     """Its sub-agents."""
     commands: Sequence[Mapping[str, Any]] = ()
     """What the agents ran by themselves: agent, command, exit_code."""
@@ -61,46 +61,46 @@ def pull_body(plan: PlanDocument, origin: Origin, *, summary: str, checks: Seque
     """
     failing = [check for check in checks if check["exit_code"] != 0]
     parts = [f"> ⚠ {len(failing)} of {len(checks)} checks failed; see below."] if failing else []
-    parts.append(cut(disarmed(summary), _SUMMARY_ROOM))
+    parts.append(cut(disarm_text(summary), _SUMMARY_ROOM))
     if checks:
-        parts.append(_checked(checks))
+        parts.append(_checks_table(checks))
     parts += [_output(check) for check in failing[:_OUTPUTS_SHOWN]]
     if origin.commands:
         parts.append(_ran(origin.commands))
     if origin.agents:
-        parts.append(_crew(origin.agents))
-    parts.append(_traced(plan, origin))
+        parts.append(_agents_table(origin.agents))
+    parts.append(_provenance(plan, origin))
     room = POSTED_CHARACTERS - len("\n\n".join(parts)) - _ENDING_ROOM
-    parts.append(folded("The approved plan", cut(f"{disarmed(plan.markdown)}\n\n{contract(plan)}", room)))
+    parts.append(details("The approved plan", cut(f"{disarm_text(plan.markdown)}\n\n{contract(plan)}", room)))
     parts.append(f"Closes #{plan.thread}")
     return "\n\n".join(parts) + "\n"
 
 
-def published(pull: PullRequest) -> str:
+def pull_request_ready(pull: PullRequest) -> str:
     """Say that the pull request is there, whether it is a draft, and which labels and reviewers it did not get."""
     at = "is there, as a draft" if pull.draft else "is ready for review"
-    rows = [f"- {code(short(each, _UNDONE_ROOM))}" for each in pull.undone[:NAMED]]
+    rows = [f"- {code(shorten_line(each, _UNDONE_ROOM))}" for each in pull.undone[:NAMED]]
     if len(pull.undone) > NAMED:
         rows.append(f"- and {len(pull.undone) - NAMED} more")
     undone = "\n".join(["", "", "It could not be given all that the configuration names:", "", *rows]) if rows else ""
     return f"Pull request #{pull.number} {at}.{undone}"
 
 
-def _traced(plan: PlanDocument, origin: Origin) -> str:
+def _provenance(plan: PlanDocument, origin: Origin) -> str:
     """Say who asked, who approved what and when, which model did it, and what it cost."""
     asked = ", ".join([code(login) for login in origin.asked[:NAMED]])
     more = f" and {len(origin.asked) - NAMED} more" if len(origin.asked) > NAMED else ""
     approved = f"{_approvers(origin.verdict)} as plan {plan.plan} ({plan.short_digest})"
-    model = f" Model: {code(short(origin.model, _MODEL_ROOM))}." if origin.model else ""
+    model = f" Model: {code(shorten_line(origin.model, _MODEL_ROOM))}." if origin.model else ""
     money = "unknown" if origin.cost_usd is None else f"${origin.cost_usd:.2f}"
     at = f"{origin.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return f"Asked by {asked}{more}. Approved by {approved} on {at}.{model} Cost: {money}."
 
 
-def _crew(agents: Sequence[Row]) -> str:
+def _agents_table(agents: Sequence[AgentRow]) -> str:
     """Render the sub-agents; what the model wrote of them is made inert."""
     more = f"\n\nAnd {len(agents) - NAMED} more sub-agents." if len(agents) > NAMED else ""
-    return inert(crew(agents[:NAMED])) + more
+    return inert_markdown(crew(agents[:NAMED])) + more
 
 
 def _approvers(verdict: Verdict) -> str:
@@ -110,7 +110,7 @@ def _approvers(verdict: Verdict) -> str:
     return f"{who} ({why[0]})" if why else who
 
 
-def _checked(checks: Sequence[Mapping[str, Any]]) -> str:
+def _checks_table(checks: Sequence[Mapping[str, Any]]) -> str:
     """Render the checks as a table, failing ones first where they are too many to be shown."""
     first = sorted(checks, key=lambda check: check["exit_code"] == 0) if len(checks) > _CHECKS_SHOWN else checks
     rows = [
@@ -123,9 +123,13 @@ def _checked(checks: Sequence[Mapping[str, Any]]) -> str:
 def _ran(commands: Sequence[Mapping[str, Any]]) -> str:
     """Fold the commands that the agents ran, the last of them; what the model wrote in them is made inert."""
     last = commands[-_CHECKS_SHOWN:]
-    rows = [f"{each['agent']} | `{cell(shown(each['command']))}` | {_exit_code(each)}" for each in last]
+    rows = [
+        f"{each['agent']} | `{cell(with_visible_codepoints(each['command']))}` | {_exit_code(each)}" for each in last
+    ]
     more = f"\n\nAnd {len(commands) - len(last)} before them." if len(commands) > len(last) else ""
-    return folded("What the agents ran by themselves", inert(table("agent | command | exit code", rows)) + more)
+    return details(
+        "What the agents ran by themselves", inert_markdown(table("agent | command | exit code", rows)) + more
+    )
 
 
 def _exit_code(command: Mapping[str, Any]) -> str:
@@ -134,4 +138,4 @@ def _exit_code(command: Mapping[str, Any]) -> str:
 
 def _output(check: Mapping[str, Any]) -> str:
     """Fold what a failing check showed."""
-    return folded(f"<code>{cell(check['command'])}</code>", fenced(str(check["output"])[-_OUTPUT_ROOM:]))
+    return details(f"<code>{cell(check['command'])}</code>", fenced_block(str(check["output"])[-_OUTPUT_ROOM:]))

@@ -20,7 +20,7 @@ ALL: Final = "That is all"
 ALLOW, ALLOW_PLAN, DENY = "Allow once", "Allow for this plan", "Deny"
 
 
-class Matter(StrEnum):
+class AskKind(StrEnum):
     """What is asked for: an answer, or the permission to run the call that the session waits with."""
 
     QUESTION = "question"
@@ -57,7 +57,7 @@ class Question:
 class Asking:
     """What a session waits for: the pending call, and what people are asked about it."""
 
-    matter: Matter
+    matter: AskKind
     call: ToolUseId
     questions: tuple[Question, ...]
     tool: str = ""
@@ -81,7 +81,7 @@ class Asking:
 def permission(call: ToolUseId, tool: str, subject: str, why: str) -> Asking:
     """Ask for the permission to run one call."""
     options = (Option(ALLOW), Option(ALLOW_PLAN, "exactly this again, without asking"), Option(DENY))
-    return Asking(Matter.PERMISSION, call, (Question("May I?", options),), tool, subject, why)
+    return Asking(AskKind.PERMISSION, call, (Question("May I?", options),), tool, subject, why)
 
 
 def to_json(asking: Asking) -> dict[str, Any]:
@@ -96,14 +96,14 @@ def from_json(value: dict[str, Any]) -> Asking:
         for each in value["questions"]
     )
     rest = {key: value.get(key, "") for key in ("tool", "subject", "why", "meaning")}
-    return Asking(Matter(value["matter"]), ToolUseId(value["call"]), questions, **rest)
+    return Asking(AskKind(value["matter"]), ToolUseId(value["call"]), questions, **rest)
 
 
 # --- one live look -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class Author:
     """Somebody, with what was looked up about them in the same look."""
 
     actor: Actor
@@ -112,32 +112,32 @@ class Who:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class BoxEdit:
     """One edit of the question: which boxes were on before and after it; None where another text was shown."""
 
-    by: Who
+    by: Author
     at: datetime
     before: frozenset[int] | None
     after: frozenset[int] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class AnswerComment:
     """One comment, as people see it, that is younger than the question."""
 
     key: str
-    by: Who
+    by: Author
     at: datetime
     text: str
     edited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AnswerSnapshot:
     """One live look at everything that can be an answer."""
 
-    edits: tuple[Edit, ...] = ()
-    words: tuple[Words, ...] = ()
+    edits: tuple[BoxEdit, ...] = ()
+    words: tuple[AnswerComment, ...] = ()
     ticked: frozenset[int] | None = frozenset()
     """The boxes that are on now; None where the comment shows another text, or is hidden or gone."""
     open: bool = True
@@ -147,7 +147,7 @@ class Look:
     """The comment is not there any more."""
 
 
-class Why(StrEnum):
+class IgnoreReason(StrEnum):
     """Why something that looks like an answer is none; core/question_text.py has the sentence for each."""
 
     MAY_NOT = "may_not"
@@ -157,10 +157,10 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class IgnoredAnswer:
     """What did not count, and whose it was."""
 
-    why: Why
+    why: IgnoreReason
     actor: Actor | None = None
 
 
@@ -181,19 +181,19 @@ class Reply:
 class Rules:
     """Who may answer, and whether a comment may have been edited: never where it steers approved work."""
 
-    may: Callable[[Who], bool]
+    may: Callable[[Author], bool]
     steers: bool
 
 
-def settle(asking: Asking, look: Look, rules: Rules) -> tuple[Reply | None, tuple[Finding, ...]]:
+def find_reply(asking: Asking, look: AnswerSnapshot, rules: Rules) -> tuple[Reply | None, tuple[IgnoredAnswer, ...]]:
     """Give the first answer that counts, or None with what did not count and why."""
     if not look.complete or not look.open:
         return None, ()
     by_boxes, findings = _ticks(asking, look, rules)
-    replies = [*([by_boxes] if by_boxes else []), *_spoken(asking, look, rules)]
+    replies = [*([by_boxes] if by_boxes else []), *_answer_comments(asking, look, rules)]
     if replies:
         return min(replies, key=lambda reply: reply.at), ()
-    edited = [Finding(Why.EDITED, said.by.actor) for said in look.words if _void(asking, said, rules)]
+    edited = [IgnoredAnswer(IgnoreReason.EDITED, said.by.actor) for said in look.words if _void(asking, said, rules)]
     return None, tuple(dict.fromkeys([*findings, *edited]))
 
 
@@ -211,31 +211,31 @@ def grant_of(text: str) -> tuple[Grant, str] | None:
             return None
 
 
-def _ticks(asking: Asking, look: Look, rules: Rules) -> tuple[Reply | None, list[Finding]]:
+def _ticks(asking: Asking, look: AnswerSnapshot, rules: Rules) -> tuple[Reply | None, list[IgnoredAnswer]]:
     """Give what the boxes answer, or why they do not yet."""
-    on: dict[int, Edit] = {}
-    findings: list[Finding] = []
+    on: dict[int, BoxEdit] = {}
+    findings: list[IgnoredAnswer] = []
     for edit in look.edits:
         if edit.before is None or edit.after is None:
-            findings.append(Finding(Why.CHANGED, edit.by.actor))
+            findings.append(IgnoredAnswer(IgnoreReason.CHANGED, edit.by.actor))
         elif not rules.may(edit.by):
-            findings += [Finding(Why.MAY_NOT, edit.by.actor)] if edit.after - edit.before else []
+            findings += [IgnoredAnswer(IgnoreReason.MAY_NOT, edit.by.actor)] if edit.after - edit.before else []
         else:
             on |= dict.fromkeys(edit.after - edit.before, edit)
             on = {box: tick for box, tick in on.items() if box not in edit.before - edit.after}
     if look.ticked is None or not on.keys() <= look.ticked:
         return None, findings
-    chosen = list(_chosen(asking, frozenset(on)))
+    chosen = list(_chosen_labels(asking, frozenset(on)))
     if any(len(labels) > 1 and not asking.questions[at].several for at, labels in enumerate(chosen)):
-        return None, [*findings, Finding(Why.ONE_ONLY)]
+        return None, [*findings, IgnoredAnswer(IgnoreReason.ONE_ONLY)]
     done = asking.boxes - 1 in on if asking.closed_by_box else all(chosen)
     if not done:
         return None, findings
     last = max(on.values(), key=lambda edit: edit.at)
-    return Reply(last.by.actor, last.at, tuple(chosen), grant=_granted(asking, chosen)), findings
+    return Reply(last.by.actor, last.at, tuple(chosen), grant=_granted_reply(asking, chosen)), findings
 
 
-def _chosen(asking: Asking, on: frozenset[int]) -> Iterator[tuple[str, ...]]:
+def _chosen_labels(asking: Asking, on: frozenset[int]) -> Iterator[tuple[str, ...]]:
     """Give the labels that are ticked, question by question."""
     first = 0
     for question in asking.questions:
@@ -243,24 +243,24 @@ def _chosen(asking: Asking, on: frozenset[int]) -> Iterator[tuple[str, ...]]:
         first += len(question.options)
 
 
-def _granted(asking: Asking, chosen: list[tuple[str, ...]]) -> Grant | None:
-    if asking.matter is not Matter.PERMISSION:
+def _granted_reply(asking: Asking, chosen: list[tuple[str, ...]]) -> Grant | None:
+    if asking.matter is not AskKind.PERMISSION:
         return None
     return {ALLOW: Grant.ONCE, ALLOW_PLAN: Grant.PLAN, DENY: Grant.NO}[chosen[0][0]]
 
 
-def _spoken(asking: Asking, look: Look, rules: Rules) -> Iterator[Reply]:
+def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: Rules) -> Iterator[Reply]:
     """Give the comments that are an answer."""
     for said in look.words:
         if not rules.may(said.by) or (rules.steers and said.edited):
             continue
-        if asking.matter is Matter.QUESTION:
+        if asking.matter is AskKind.QUESTION:
             yield Reply(said.by.actor, said.at, words=said.text, turn=said.key)
         elif (spoken := grant_of(said.text)) is not None:
             yield Reply(said.by.actor, said.at, words=spoken[1], grant=spoken[0], turn=said.key)
 
 
-def _void(asking: Asking, said: Words, rules: Rules) -> bool:
+def _void(asking: Asking, said: AnswerComment, rules: Rules) -> bool:
     """Tell whether a comment would be an answer, had nobody edited it."""
-    speaks = asking.matter is Matter.QUESTION or grant_of(said.text) is not None
+    speaks = asking.matter is AskKind.QUESTION or grant_of(said.text) is not None
     return rules.steers and said.edited and speaks and rules.may(said.by)

@@ -4,16 +4,17 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.codepoints import shown
-from bot.core.comment import NAMED, code, fenced, named
-from bot.core.question import ALL, Asking, Finding, Grant, Matter, Option, Question, Reply, Why
+from bot.core.codepoints import with_visible_codepoints
+from bot.core.comment import NAMED, attribution, code, fenced_block
+from bot.core.question import ALL, Asking, AskKind, Grant, IgnoredAnswer, IgnoreReason, Option, Question, Reply
 
-_NOT_COUNTED: Final[Mapping[Why, str]] = MappingProxyType(
+_NOT_COUNTED: Final[Mapping[IgnoreReason, str]] = MappingProxyType(
     {
-        Why.MAY_NOT: "ticked a box, but may not answer this: whoever may, untick it and tick again",
-        Why.CHANGED: "changed more of my question than its boxes, so that edit does not count; untick and tick again",
-        Why.EDITED: "the answer was edited, so it does not count: say it again in a new comment",
-        Why.ONE_ONLY: "more than one box of a question that takes one is ticked: leave one",
+        IgnoreReason.MAY_NOT: "ticked a box, but may not answer this: whoever may, untick it and tick again",
+        IgnoreReason.CHANGED: "changed more of my question than its boxes, so that edit does not count; "
+        "untick and tick again",
+        IgnoreReason.EDITED: "the answer was edited, so it does not count: say it again in a new comment",
+        IgnoreReason.ONE_ONLY: "more than one box of a question that takes one is ticked: leave one",
     }
 )
 WHO_MAY_STEER: Final = "people who may approve"
@@ -22,10 +23,10 @@ WHO_MAY_ASK: Final = "people who may ask me"
 
 def question_text(asking: Asking, who: str) -> str:
     """Render what a session asks: its boxes are the last ones of the text, in the order of the options."""
-    if asking.matter is Matter.PERMISSION:
-        about = fenced(shown(asking.subject))
-        means = f"\n\nWhat it does, in a model's words: {_calm(asking.meaning)}" if asking.meaning else ""
-        head = f"## ⏸ May I use {code(asking.tool)}?\n\n{about}{means}\n\nWhy I ask: {_calm(asking.why)}."
+    if asking.matter is AskKind.PERMISSION:
+        about = fenced_block(with_visible_codepoints(asking.subject))
+        means = f"\n\nWhat it does, in a model's words: {_inert_label(asking.meaning)}" if asking.meaning else ""
+        head = f"## ⏸ May I use {code(asking.tool)}?\n\n{about}{means}\n\nWhy I ask: {_inert_label(asking.why)}."
         words = "`allow`, `allow for this plan` or `deny WHY`"
         how = f"Tick one box, or comment {words}. What counts is what {who} say; the work waits until then."
     else:
@@ -36,15 +37,15 @@ def question_text(asking: Asking, who: str) -> str:
     return "\n\n".join([head, how, *asked, *last]) + "\n"
 
 
-def not_counted(findings: Sequence[Finding]) -> str:
+def not_counted(findings: Sequence[IgnoredAnswer]) -> str:
     """Say why what looks like an answer is none."""
-    said = [named(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings[:NAMED]]
+    said = [attribution(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings[:NAMED]]
     if len(findings) > NAMED:
         said.append(f"and {len(findings) - NAMED} more")
     return f"I still wait for an answer. {'; '.join(said)}."
 
 
-def unanswered(days: float, mention: str) -> str:
+def question_expired(days: float, mention: str) -> str:
     """Say that nobody answered in time."""
     return f"Nobody answered within {days:g} days, so I stopped waiting; `{mention} retry` asks again."
 
@@ -66,13 +67,15 @@ def reply_text(asking: Asking, reply: Reply) -> str:
 
 
 def _question(number: int, question: Question, asking: Asking) -> str:
-    label = f"**{number}. {_calm(question.header)}** " if asking.matter is Matter.QUESTION else ""
+    label = f"**{number}. {_inert_label(question.header)}** " if asking.matter is AskKind.QUESTION else ""
     hint = " *(choose any)*" if question.several else ""
-    return "\n".join([f"{label}{_calm(question.text)}{hint}\n", *map(_option, question.options)])
+    return "\n".join([f"{label}{_inert_label(question.text)}{hint}\n", *map(_option, question.options)])
 
 
 def _option(option: Option) -> str:
-    return f"- [ ] {_calm(option.label)}" + (f": {_calm(option.description)}" if option.description else "")
+    return f"- [ ] {_inert_label(option.label)}" + (
+        f": {_inert_label(option.description)}" if option.description else ""
+    )
 
 
 def _how_to_choose(asking: Asking) -> str:
@@ -81,9 +84,9 @@ def _how_to_choose(asking: Asking) -> str:
     return "Tick one box of each question." if len(asking.questions) > 1 else "Tick one box."
 
 
-def _calm(text: str) -> str:
+def _inert_label(text: str) -> str:
     """Make a text of the model's one line that does nothing where it is posted (X2)."""
-    from bot.core.markdown.inert import inert
+    from bot.core.markdown.inert import inert_markdown
 
-    made = inert(" ".join(text.split())).strip()
+    made = inert_markdown(" ".join(text.split())).strip()
     return made if "\n" not in made else code(" ".join(text.split()))

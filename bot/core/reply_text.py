@@ -25,7 +25,7 @@ APPROVERS_ONLY: Final = "Only people who may approve can change the budget or th
 NOT_YOURS: Final = "Only whoever asked for the work, and people who can write, can stop or retry it."
 
 
-def helping(mention: str) -> str:
+def help_text(mention: str) -> str:
     """Say what the bot does, and every command with who may give it."""
     return f"""\
 Mention me with what you want, or give an issue the label `plangate`; where I have an account of my own, assign me. I
@@ -47,7 +47,7 @@ def did_you_mean(line: str, nearest: str) -> str:
     return f"I do not know the command {code(line)}.{hint}"
 
 
-def quota(login: str, per_day: int, mention: str) -> str:
+def quota_reached(login: str, per_day: int, mention: str) -> str:
     """Say that somebody has asked as often as one may on one day, and what can be done."""
     times = "once" if per_day == 1 else f"{per_day} times"
     return (
@@ -56,17 +56,17 @@ def quota(login: str, per_day: int, mention: str) -> str:
     )
 
 
-def stopped(login: str, mention: str) -> str:
+def work_stopped(login: str, mention: str) -> str:
     """Say that work was stopped, and by whom."""
-    return f"Stopped by {login}. {_kept(mention)}"
+    return f"Stopped by {login}. {_kept_work(mention)}"
 
 
-def closed(mention: str) -> str:
+def thread_closed(mention: str) -> str:
     """Say that work was stopped by closing its thread."""
-    return f"Stopped, because the thread was closed. {_kept(mention)}"
+    return f"Stopped, because the thread was closed. {_kept_work(mention)}"
 
 
-def rewound(ref: str, mention: str) -> str:
+def journal_set_back(ref: str, mention: str) -> str:
     """Return what is said where the journal is older than what stands on the thread, and how to go on."""
     return (
         f"What I keep of this thread in `{ref}` is older than what I have said here: somebody who can push set that "
@@ -76,7 +76,7 @@ def rewound(ref: str, mention: str) -> str:
     )
 
 
-def withdrawn(plan: PlanDocument, verdict: Verdict, mention: str) -> str:
+def approval_withdrawn(plan: PlanDocument, verdict: Verdict, mention: str) -> str:
     """Return what is said of approved work whose approval no longer stands: why, what is kept, what publishes it."""
     alone = all(finding.reason is Reason.NOBODY for finding in verdict.findings)
     left = "the approval was taken back" if alone else "no approval that counts is left"
@@ -88,7 +88,7 @@ def withdrawn(plan: PlanDocument, verdict: Verdict, mention: str) -> str:
     )
 
 
-def _kept(mention: str) -> str:
+def _kept_work(mention: str) -> str:
     return f"The work so far is kept; `{mention} retry` goes on from there."
 
 
@@ -97,7 +97,7 @@ _FILES_ROOM: Final = 3_000
 """Items of a todo list, and characters for changed files, that a closing comment has room for."""
 
 
-def so_far(todos: Sequence[tuple[str, str]], paths: Sequence[str], cost_usd: float | None) -> str:
+def work_so_far(todos: Sequence[tuple[str, str]], paths: Sequence[str], cost_usd: float | None) -> str:
     """Say what was done when work was stopped, as far as it is known, and what it cost; "" where nothing is known."""
     left = [f"- and {len(todos) - _TODOS} more"] if len(todos) > _TODOS else []
     parts = ["\n".join([todo_list(todos[:_TODOS]), *left])] if todos else []
@@ -121,7 +121,7 @@ def how_to_stop(mention: str) -> str:
 WAIT_OVER: Final = "The wait for a free session is over."
 
 
-def queued(mention: str) -> str:
+def session_queued(mention: str) -> str:
     """Say that a session waits for a free slot, and how to end the wait."""
     return (
         "**Waiting for a free session**: as many sessions are running as this service allows at once. "
@@ -129,12 +129,12 @@ def queued(mention: str) -> str:
     )
 
 
-def budget(dollars: str) -> str:
+def budget_raised(dollars: str) -> str:
     """Say the new budget."""
     return f"The budget of this thread is now ${dollars}."
 
 
-def mode(name: str) -> str:
+def mode_chosen(name: str) -> str:
     """Say the mode that approved work will run in."""
     return f"Approved work will run in mode {name}. Plan mode stays until a plan is approved."
 

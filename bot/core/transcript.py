@@ -81,14 +81,14 @@ def well_formed(message: Json) -> Json:
 def sendable(message: Json) -> tuple[Json, bytes]:
     """Give a message that can be sent, as `well_formed` does, and its bytes."""
     try:
-        return message, encoded(message)
+        return message, encode_json(message)
     except UnicodeEncodeError:
         text = json.dumps(message, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         value: Json = json.loads(text)
-        return value, encoded(value)
+        return value, encode_json(value)
 
 
-def encoded(value: Json) -> bytes:
+def encode_json(value: Json) -> bytes:
     """Give JSON as it is sent: compact, key order kept, UTF-8; ValueError for what JSON or UTF-8 cannot hold."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
@@ -128,7 +128,7 @@ def messages(lines: Iterable[Line]) -> list[Json]:
     return sent
 
 
-def said(lines: Iterable[Line]) -> list[Json]:
+def all_messages(lines: Iterable[Line]) -> list[Json]:
     """List all messages that were ever said, those that are sent no more included."""
     return [line.body["message"] for line in lines if line.kind is LineKind.MESSAGE]
 
@@ -183,7 +183,7 @@ def text_of(message: Json) -> str:
     return "\n".join(block["text"] for block in content if block.get("type") == "text").strip()
 
 
-def unresolved(history: Sequence[Json]) -> bool:
+def is_unresolved(history: Sequence[Json]) -> bool:
     """Tell whether the service is to go on with the last message: no text may follow its own call without a result.
 
     https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons#pause-turn

@@ -7,7 +7,7 @@ from enum import StrEnum
 from bot.core.actor import Actor, Role
 
 
-class Sign(StrEnum):
+class Acknowledgment(StrEnum):
     """What the bot answers a turn with at once: a reaction under it."""
 
     SEEN = "seen"

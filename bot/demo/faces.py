@@ -20,7 +20,7 @@ from bot.config import Settings
 from bot.core.errors import Transient
 from bot.testing.github.credentials import job_token
 from bot.testing.github.server import SimulatedGitHub
-from bot.testing.host import received
+from bot.testing.host import receive_webhooks
 
 PROGRAM: Final = Path(sys.executable).with_name("plangate")
 READY_SECONDS: Final = 30.0
@@ -44,7 +44,7 @@ def service(github: SimulatedGitHub, with_model: Settings, home: Path) -> Iterat
         "PLANGATE_POLL_SECONDS": "1",
     }
     with (home / "service.log").open("wb") as log:
-        process = subprocess.Popen(_bound("serve", "--port", str(port)), env=env, stdout=log, stderr=log)
+        process = subprocess.Popen(_bind_to_parent("serve", "--port", str(port)), env=env, stdout=log, stderr=log)
         try:
             _until_it_listens(port, process)
             github.webhooks.hook_app(github.app, f"http://127.0.0.1:{port}/webhooks/github")
@@ -63,7 +63,7 @@ def action(github: SimulatedGitHub, with_model: Settings, home: Path) -> Iterato
     running = threading.Thread(target=runner.run)
     running.start()
     try:
-        with received(lambda event, body: runner.events.put((event, body))) as address:
+        with receive_webhooks(lambda event, body: runner.events.put((event, body))) as address:
             github.webhooks.hook_repository(repository, address, secret="", events=EVENTS)
             print(f"● One Action run for each event; their logs: {home / 'runs'}", flush=True)
             yield
@@ -114,14 +114,14 @@ class _Runner:
             "PLANGATE_DATA_DIR": str(folder / "data"),
         }
         with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(_bound("action"), env=job, stdout=log, stderr=log)
+            process = subprocess.Popen(_bind_to_parent("action"), env=job, stdout=log, stderr=log)
         while process.poll() is None:
             if self._over.wait(LOOK_SECONDS):
                 process.terminate()
                 process.wait()
 
 
-def _bound(*arguments: str) -> list[str]:
+def _bind_to_parent(*arguments: str) -> list[str]:
     """Return the command line of this program as a process that ends when this one dies, however that happens.
 
     https://man7.org/linux/man-pages/man1/setpriv.1.html

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.local import checked
+from bot.compose.local import run_check
 from bot.config import Settings
 from bot.core.names import CommitId
 from bot.demo.faces import FACES
@@ -20,7 +20,7 @@ from bot.testing.github.credentials import install
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.page.routes import page_routes
 from bot.testing.github.server import SimulatedGitHub
-from bot.testing.host import served
+from bot.testing.host import serve_routes
 from bot.testing.sample import CHECK, FILES, REQUEST, TITLE
 
 REPOSITORY: Final = "parcel/shop"
@@ -49,7 +49,7 @@ def stage(folder: Path, with_model: Settings, demo: Demo) -> int:
 def _open_to_people(github: SimulatedGitHub, port: int) -> int:
     """Open one issue, serve the pages, and stay until Ctrl-C."""
     issue = github.world.person("will").open_issue(REPOSITORY, TITLE, f"@plangate {REQUEST}")
-    with served(page_routes(github.world), port) as address:
+    with serve_routes(page_routes(github.world), port) as address:
         print(f"● The thread: {address}/{REPOSITORY}/issues/{issue.number}")
         print("● Choose who you are at the top; react to the plan as maya (maintain). Ctrl-C ends it.", flush=True)
         try:
@@ -74,18 +74,18 @@ class Story:
         will, rita, maya = (self.github.world.person(login) for login in ("will", "rita", "maya"))
         self.number = will.open_issue(REPOSITORY, TITLE, f"@plangate {REQUEST}").number
         print(f"● will (write) opens an issue: {TITLE}\n", flush=True)
-        plan = self._awaited("⏸ plan mode")
+        plan = self._wait_for_comment("⏸ plan mode")
         time.sleep(SECOND)
         print("● rita (read) reacts with 👍: she may not approve\n", flush=True)
         rita.react(plan, "+1")
-        self._awaited("too low to approve")
+        self._wait_for_comment("too low to approve")
         time.sleep(SECOND)
         print("● maya (maintain) reacts with 👍: this counts\n", flush=True)
         maya.react(plan, "+1")
-        self._awaited("is ready for review")
+        self._wait_for_comment("is ready for review")
         return self._proven()
 
-    def _awaited(self, words: str) -> Comment:
+    def _wait_for_comment(self, words: str) -> Comment:
         """Print new comments until one has these words, and give that one."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
@@ -120,7 +120,7 @@ class Story:
         """Run the sample's tests on a branch of the bare repository, in a sandbox."""
         repository = self.github.world.repository(REPOSITORY)
         commit = self.github.world.bare(repository).refs()[f"refs/heads/{branch}"]
-        return asyncio.run(checked(repository.folder, CommitId(commit), CHECK, self.with_model))
+        return asyncio.run(run_check(repository.folder, CommitId(commit), CHECK, self.with_model))
 
 
 def _branch(pull: Issue) -> str:

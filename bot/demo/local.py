@@ -5,7 +5,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from bot.compose.local import RunOptions, checked, run_local
+from bot.compose.local import RunOptions, run_check, run_local
 from bot.compose.run import Run
 from bot.config import Settings
 from bot.core.names import CommitId
@@ -28,8 +28,8 @@ def _proven(sample: Path, made: Run, with_model: Settings) -> int:
     """Run the sample's tests before and after, each in a sandbox."""
     record = made.record
     branch = record.fact("branch")
-    before = asyncio.run(checked(sample, record.plan.base, CHECK, with_model))
-    after = asyncio.run(checked(sample, CommitId(record.fact("commit")), CHECK, with_model))
+    before = asyncio.run(run_check(sample, record.plan.base, CHECK, with_model))
+    after = asyncio.run(run_check(sample, CommitId(record.fact("commit")), CHECK, with_model))
     print(f"\n● {CHECK} on main: exit code {before}; on {branch}: exit code {after}")
     print(f"● Look at it: git -C {sample} diff main {branch}")
     good = before != 0 and after == 0

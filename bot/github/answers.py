@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from bot.core import marker
 from bot.core.actor import Actor
-from bot.core.command import Command, Mistaken, parse
+from bot.core.command import Command, UnknownCommand, parse
 from bot.core.errors import PlangateError
 from bot.core.markdown.visible import without_mention
 from bot.core.names import ThreadNumber
-from bot.core.question import Edit, Look, Who, Words
+from bot.core.question import AnswerComment, AnswerSnapshot, Author, BoxEdit
 from bot.github.door import Json
 from bot.github.edits import EDITS, versions
 from bot.github.people import WHO, actor, time
@@ -49,7 +49,7 @@ query ($owner: String!, $name: String!, $number: Int!, $question: ID!) {{
 
 
 @dataclass(frozen=True, slots=True)
-class Seeker:
+class AnswerReader:
     """Looks for answers on one thread."""
 
     threads: Threads
@@ -57,10 +57,10 @@ class Seeker:
     roles: Roles
     """The roles of this one look."""
     readings: Readings
-    may: Callable[[Who], bool]
+    may: Callable[[Author], bool]
     """Whose words can be the answer: nobody else's are read."""
 
-    async def look(self, number: ThreadNumber, shown: str, posted: str, boxes: int) -> Look:
+    async def look(self, number: ThreadNumber, shown: str, posted: str, boxes: int) -> AnswerSnapshot:
         """Take one look at the question that was posted with this text; never raises what GitHub does."""
         try:
             address = self.threads.address
@@ -68,24 +68,24 @@ class Seeker:
             data = await self.threads.door.node(_QUERY, variables)
             return await self._read(number, data, posted, boxes)
         except PlangateError:
-            return Look(complete=False)
+            return AnswerSnapshot(complete=False)
 
-    async def _read(self, number: ThreadNumber, data: Json, posted: str, boxes: int) -> Look:
+    async def _read(self, number: ThreadNumber, data: Json, posted: str, boxes: int) -> AnswerSnapshot:
         subject = (data["repository"] or {}).get("issueOrPullRequest")
         if not subject:
-            return Look(complete=False)
+            return AnswerSnapshot(complete=False)
         node = data["node"]
         if not node or actor(node["author"]).id != self.listener.bot.id:
-            return Look(open=not is_closed(subject), gone=True, ticked=None)
+            return AnswerSnapshot(open=not is_closed(subject), gone=True, ticked=None)
         newer = await self._newer(number, subject["comments"], time(node["createdAt"]))
         edits = list(_edits(node, posted, boxes))
         people = {said.actor for said in newer} | {by for by, *_ in edits}
         await self.roles.foresee(people)
-        known = {who: Who(who, await self.roles.of(who), bool(await self.roles.listed(who))) for who in people}
+        known = {who: Author(who, await self.roles.of(who), bool(await self.roles.listed(who))) for who in people}
         theirs = [said for said in newer if self.may(known[said.actor])]
         spoken = await asyncio.to_thread(lambda: [said for said in theirs if self._can_answer(said)])
-        return Look(
-            tuple(Edit(known[by], at, before, after) for by, at, before, after in edits),
+        return AnswerSnapshot(
+            tuple(BoxEdit(known[by], at, before, after) for by, at, before, after in edits),
             tuple(self._words(known[said.actor], said) for said in spoken),
             None if node["isMinimized"] else ticks(node["body"], posted, boxes),
             open=not is_closed(subject),
@@ -104,11 +104,11 @@ class Seeker:
         """Tell whether a comment is speech to everybody or to the bot, and no command."""
         text, reading = self._own(said), self.readings.read(said.body, self.listener.mention)
         commands = (parse(line, self.listener.mention) for line in reading.lines)
-        meant = any(isinstance(it, Command) or (isinstance(it, Mistaken) and it.nearest) for it in commands)
+        meant = any(isinstance(it, Command) or (isinstance(it, UnknownCommand) and it.nearest) for it in commands)
         return bool(text) and not meant and (reading.speaks or _TO_SOMEBODY.match(text) is None)
 
-    def _words(self, who: Who, said: Said) -> Words:
-        return Words(said.key, who, said.at, self._own(said), said.edited)
+    def _words(self, who: Author, said: Said) -> AnswerComment:
+        return AnswerComment(said.key, who, said.at, self._own(said), said.edited)
 
     def _own(self, said: Said) -> str:
         """Give a comment's words as people see them, without what it quotes: that may be somebody else's."""

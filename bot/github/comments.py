@@ -18,8 +18,8 @@ from bot.core.markdown.inert import POSTED_CHARACTERS
 from bot.core.markdown.visible import newlines
 from bot.core.marker import NO_DIGEST, Key
 from bot.core.names import ThreadNumber
-from bot.core.turn import Sign
-from bot.github.door import LAGS, Door, Json
+from bot.core.turn import Acknowledgment
+from bot.github.door import LAGS, GitHubClient, Json
 from bot.github.errors import Unknown
 from bot.github.people import time
 from bot.github.repository import Address
@@ -33,7 +33,7 @@ _LOOK_AGAIN_SECONDS: Final = (3.0, 6.0, 12.0)
 _log: Final = logging.getLogger(__name__)
 
 # https://docs.github.com/en/rest/reactions/reactions#about-reactions
-_SIGNS: Final = {Sign.SEEN: "eyes", Sign.MAY_NOT: "confused"}
+_SIGNS: Final = {Acknowledgment.SEEN: "eyes", Acknowledgment.MAY_NOT: "confused"}
 # https://docs.github.com/en/graphql/reference/mutations
 _MINIMISE: Final = """
 mutation ($id: ID!) {
@@ -48,7 +48,7 @@ mutation ($id: ID!, $content: ReactionContent!) {
 _COMMENT: Final = "query ($id: ID!) { node(id: $id) { ... on IssueComment { fullDatabaseId body isMinimized } } }"
 
 
-async def open_field() -> None:
+async def no_fence() -> None:
     """Fence nothing off: for comments that no other process can make."""
 
 
@@ -67,21 +67,21 @@ class Posted:
 class Comments:
     """The bot's comments on one thread."""
 
-    door: Door
+    door: GitHubClient
     address: Address
     thread: ThreadNumber
     bot: Actor
     key: Key
-    fence: Callable[[], Awaitable[None]] = open_field
+    fence: Callable[[], Awaitable[None]] = no_fence
     """Asked just before a comment is made; raises Conflict where another process has the thread by now (E4)."""
     after: int = 0
     """The comments up to this one belong to what a journal that was set back has forgotten: none is looked up."""
 
     async def put(self, kind: str, ask: int, body: str, *, digest: str = NO_DIGEST) -> Posted:
         """Show a text as the one comment of that kind and ask: looked up, made or mended, and read back."""
-        clean = self.door.redactor.redacted(body).rstrip()
+        clean = self.door.redactor.redact(body).rstrip()
         text = f"{clean}\n\n{marker.make(kind, self.thread, ask, digest=digest, key=self.key)}"
-        there = await self.find(kind, ask, digest) or await self._made(kind, ask, text, digest=digest)
+        there = await self.find(kind, ask, digest) or await self._create(kind, ask, text, digest=digest)
         if same(there.body, text):
             return there
         return await self.edit(there.id, text)
@@ -94,7 +94,7 @@ class Comments:
         """
         async for comment in self.door.pages(f"{self._path}/comments"):
             if int(comment["id"]) > self.after and self.ours(comment, kind, ask, digest):
-                return _posted(comment)
+                return _posted_comment(comment)
         return None
 
     def ours(self, comment: Json, kind: str, ask: int, digest: str = "") -> bool:
@@ -110,14 +110,14 @@ class Comments:
 
     async def edit(self, ident: int, text: str) -> Posted:
         """Set a comment's text and read it back; raises Transient when GitHub shows another one."""
-        text = self.door.redactor.redacted(text)
+        text = self.door.redactor.redact(text)
         path = f"{self.address.path}/issues/comments/{ident}"
         await self.door.change(path, {"body": text})
         for pause in LAGS:
-            if same((back := _posted(await self.door.get(path))).body, text):
+            if same((back := _posted_comment(await self.door.get(path))).body, text):
                 return back
             await self.door.clock.sleep(pause)
-        return _checked(_posted(await self.door.get(path)), text)
+        return _with_ticked_box(_posted_comment(await self.door.get(path)), text)
 
     async def supersede(self, node: str, why: str) -> None:
         """Say above a comment what replaced it, and fold it as outdated; one that is gone is no matter.
@@ -127,7 +127,7 @@ class Comments:
         found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if not found:
             return
-        text = _outdated(found["body"], why)
+        text = _mark_outdated(found["body"], why)
         if not same(found["body"], text):
             await self.edit(int(found["fullDatabaseId"]), text)
         if not found["isMinimized"]:
@@ -144,7 +144,7 @@ class Comments:
             raise Transient("the comment of the plan is gone", where=node, mend="look again")
         if same(found["body"], text):
             return
-        if ticked(found["body"]):
+        if is_ticked(found["body"]):
             text = text.replace(BOX, BOX.replace("[ ]", "[x]"))
         last = newlines(found["body"]).rstrip().rpartition("\n")[2]
         await self.edit(int(found["fullDatabaseId"]), f"{text}\n\n{last}" if marker.parse(last) else text)
@@ -159,7 +159,7 @@ class Comments:
         """Fold a comment as outdated; folding it twice changes nothing."""
         await self.door.mutate(_MINIMISE, {"id": node})
 
-    async def sign(self, key: str, sign: Sign) -> None:
+    async def sign(self, key: str, sign: Acknowledgment) -> None:
         """Put a reaction under what a turn's key names; twice is the same as once.
 
         A place that is gone, and a locked conversation, where nobody can react, are no matter.
@@ -187,7 +187,7 @@ class Comments:
         review = await self.door.get(f"{self.address.path}/pulls/{self.thread}/reviews/{ident}")
         await self.door.mutate(_REACT, {"id": review["node_id"], "content": content})
 
-    async def _made(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
+    async def _create(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
         """Make a comment; after a lost answer look for it, and raise when it is not to be seen (yet).
 
         Where another process was quicker by less than the fence can tell, its comment is the one: ours says so, and is
@@ -202,26 +202,26 @@ class Comments:
                 if found := await self.find(kind, ask, digest):
                     return found
             raise
-        there = await self._listed(kind, ask, made, digest=digest)
+        there = await self._find_listed(kind, ask, made, digest=digest)
         if there.id < int(made["id"]):
             await self.supersede(str(made["node_id"]), f"The same stands in {there.url}: that comment counts.")
             return there
-        return _checked(there, text)
+        return _with_ticked_box(there, text)
 
-    async def _listed(self, kind: str, ask: int, made: Json, *, digest: str) -> Posted:
+    async def _find_listed(self, kind: str, ask: int, made: Json, *, digest: str) -> Posted:
         """Read a new comment back from the list: what the next look-up missed there would be posted twice."""
         for pause in (*LAGS, 0.0):
             if found := await self.find(kind, ask, digest):
                 return found
             await self.door.clock.sleep(pause)
-        return _posted(made)
+        return _posted_comment(made)
 
     @property
     def _path(self) -> str:
         return f"{self.address.path}/issues/{self.thread}"
 
 
-def _outdated(body: str, why: str) -> str:
+def _mark_outdated(body: str, why: str) -> str:
     """Give a comment with what replaced it above; its end, which holds the marker, stays."""
     rest = _OUTDATED.sub("", newlines(body), count=1).rstrip()
     mark = f"\n\n{rest.rpartition(chr(10))[2]}" if marker.parse(rest) else ""
@@ -234,24 +234,24 @@ def same(one: str, other: str) -> bool:
     return _ANY_TICK.sub("- [ ] ", marker.without(one)) == _ANY_TICK.sub("- [ ] ", marker.without(other))
 
 
-def unticked(text: str) -> str:
+def untick(text: str) -> str:
     """Give a comment's text in the form to compare: without its marker, the one box empty."""
     plain = marker.without(text)
     return _TICKED.sub(BOX, plain, count=1) if len(_TICKED.findall(plain)) == 1 and BOX not in plain else plain
 
 
-def ticked(text: str) -> bool:
+def is_ticked(text: str) -> bool:
     """Tell whether the one box of a comment is ticked."""
     return bool(_TICKED.search(marker.without(text)))
 
 
-def _checked(posted: Posted, text: str) -> Posted:
+def _with_ticked_box(posted: Posted, text: str) -> Posted:
     if not same(posted.body, text):
         raise Transient("GitHub shows another text than was posted", where=posted.url, mend="look at the comment")
     return posted
 
 
-def _posted(comment: Json) -> Posted:
+def _posted_comment(comment: Json) -> Posted:
     return Posted(
         int(comment["id"]),
         str(comment["node_id"]),

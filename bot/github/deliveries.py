@@ -155,11 +155,11 @@ def _wake(event: str, payload: "Payload") -> Wake | None:
         name=repository.name if repository else "",
         thread=ThreadNumber(thread) if thread else None,
         sender=payload.sender.id if payload.sender else None,
-        told=_told(event, payload),
+        told=_turn_key(event, payload),
     )
 
 
-def _told(event: str, payload: "Payload") -> str:
+def _turn_key(event: str, payload: "Payload") -> str:
     """Give the key of what somebody said, as a thread that is read has it."""
     match event, payload.action:
         case "issues" | "pull_request", "opened":

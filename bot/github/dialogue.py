@@ -15,33 +15,33 @@ from bot.core import comment, marker
 from bot.core.actor import Actor, Role
 from bot.core.approval import Snapshot, Verdict
 from bot.core.errors import PlangateError
-from bot.core.markdown.inert import inert
+from bot.core.markdown.inert import inert_markdown
 from bot.core.marker import Key
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.plan import PlanDocument
-from bot.core.question import Asking, Look, Who
+from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.question_text import question_text
-from bot.core.turn import Sign, Turn
-from bot.github.answers import Seeker
-from bot.github.comments import BOX, Comments, open_field
+from bot.core.turn import Acknowledgment, Turn
+from bot.github.answers import AnswerReader
+from bot.github.comments import BOX, Comments, no_fence
 from bot.github.context import Context
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.github.permissions import Roles
 from bot.github.progress import Progress
 from bot.github.quota import asked_before
 from bot.github.readings import Readings
 from bot.github.replies import Replies
 from bot.github.repository import Address
-from bot.github.snapshot import Looker
+from bot.github.snapshot import SnapshotReader
 from bot.github.threads import Thread, Threads
 from bot.github.turns import Listener, TurnReader, strangers
-from bot.ports import Proposed, Signer
+from bot.ports import PostedComment, Signer
 
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class DialogueSettings:
     """What the configuration says of talking and approving (interfaces.md, mention, ask.*, approve.*)."""
 
     mention: str = "@plangate"
@@ -69,19 +69,19 @@ class Subject:
 class GitHubDialogue:
     """One thread as a place where people talk; `base` is the branch that the plans of an issue are made for."""
 
-    door: Door
+    door: GitHubClient
     address: Address
     thread: ThreadNumber
     listener: Listener
     key: Key
     base: str
     readings: Readings
-    manners: Manners = Manners()
-    members: Door | None = None
+    manners: DialogueSettings = DialogueSettings()
+    members: GitHubClient | None = None
     """What asks who belongs to a team; None for the same door."""
     told: str = ""
     """The key of what a delivery says was said."""
-    fence: Callable[[], Awaitable[None]] = open_field
+    fence: Callable[[], Awaitable[None]] = no_fence
     """Asked just before anything is posted; raises Conflict where another process has the thread by now (E4)."""
     comments: Comments = field(init=False)
     _threads: Threads = field(init=False)
@@ -89,20 +89,22 @@ class GitHubDialogue:
     _read: Thread | None = None
 
     def __post_init__(self) -> None:
-        self.comments = Comments(self.door, self.address, self.thread, self.listener.bot, self.key, self._fenced)
+        self.comments = Comments(
+            self.door, self.address, self.thread, self.listener.bot, self.key, self._raise_if_moved
+        )
         self._threads = Threads(self.door, self.address)
         self._progress = Progress(self.comments)
 
     @classmethod
     def on(  # noqa: PLR0913 - each part has its name where they are joined
         cls,
-        door: Door,
+        door: GitHubClient,
         address: Address,
         thread: ThreadNumber,
         *,
         bot: Actor,
         signer: Signer,
-        keys: Manners,
+        keys: DialogueSettings,
         base: str,
         readings: Readings,
     ) -> Self:
@@ -136,7 +138,7 @@ class GitHubDialogue:
         self._read = self._read or await self._threads.read(self.thread)
         return await asyncio.to_thread(self._context(self._read).text)  # Markdown of anybody's making
 
-    async def hidden(self, turn: Turn) -> Sequence[str]:
+    async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
         """Return the fragments of the quoted thread that nobody sees, but for the turn's own."""
         if not self.manners.untrusted_context:
             return ()
@@ -158,16 +160,16 @@ class GitHubDialogue:
             _log.warning("who asked how often cannot be counted: %s", error)
             return ()
 
-    async def acknowledge(self, turn: Turn, sign: Sign) -> None:
+    async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
         """Put a reaction under a turn; putting it twice changes nothing."""
         await self.comments.sign(turn.key, sign)
 
-    async def propose(self, plan: PlanDocument, ask: int) -> Proposed:
+    async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Show the plan as one comment and give the comment's node id and page."""
         posted = await self.comments.put("plan", ask, self._plan(plan), digest=plan.digest)
-        return Proposed(posted.node, posted.url)
+        return PostedComment(posted.node, posted.url)
 
-    async def shown(self, ask: int) -> str:
+    async def find_plan_comment(self, ask: int) -> str:
         """Say which comment shows the plan of an ask, by its marker."""
         found = await self.comments.find("plan", ask)
         return found.node if found else ""
@@ -181,13 +183,13 @@ class GitHubDialogue:
 
         The edit is newer than those words, and an edit that no journal accounts for makes them void (A2, A4b).
         """
-        await self.comments.rewrite(shown, self._begun(plan, line))
+        await self.comments.rewrite(shown, self._text_with_work_begun(plan, line))
 
     async def snapshot(
         self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "", begun: Sequence[str] = ()
     ) -> Snapshot:
         """Take one live look at everything that decides about this plan; a failed one is incomplete (A1, A3)."""
-        looker = Looker(
+        looker = SnapshotReader(
             self._threads,
             self.listener.bot,
             self.listener.mention,
@@ -198,7 +200,7 @@ class GitHubDialogue:
             self.manners.approve_role,
             onto,
             pushed,
-            tuple(self._begun(plan, line) for line in begun),
+            tuple(self._text_with_work_begun(plan, line) for line in begun),
         )
         return await looker.look(plan, shown)
 
@@ -221,22 +223,22 @@ class GitHubDialogue:
         """Look none of the comments up to that one up again."""
         self.comments.after = number
 
-    async def ask(self, asking: Asking, ask: int, *, who: str) -> Proposed:
+    async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:
         """Show a question as one comment and give the comment's node id and page."""
         await self._progress.finish()
         posted = await self.comments.put("question", ask, self._question(asking, who))
-        return Proposed(posted.node, posted.url, posted.at)
+        return PostedComment(posted.node, posted.url, posted.at)
 
-    async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Who], bool]) -> Look:
+    async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:
         """Take one live look at its boxes, their edits, and what was said since; a failed one is incomplete."""
-        seeker = Seeker(self._threads, self.listener, self._roles(), self.readings, may)
+        seeker = AnswerReader(self._threads, self.listener, self._roles(), self.readings, may)
         return await seeker.look(self.thread, shown, self._question(asking, who), asking.boxes)
 
-    async def unsettled(self, text: str, ask: int) -> None:
+    async def explain_ignored_answers(self, text: str, ask: int) -> None:
         """Say once per question why nothing counts yet."""
         await self.comments.put("unsettled", ask, text)
 
-    async def settled(self, shown: str) -> None:
+    async def fold_question(self, shown: str) -> None:
         """Fold the comment of a question; one that is gone is no matter."""
         await self.comments.fold(shown)
 
@@ -272,23 +274,23 @@ class GitHubDialogue:
             if found and found.is_ahead(position, ask) and found.thread == self.thread and found.holds(self.key.mac):
                 yield number
 
-    async def _fenced(self) -> None:
+    async def _raise_if_moved(self) -> None:
         await self.fence()
 
     def _plan(self, plan: PlanDocument) -> str:
         """Give the comment of a plan as it is posted, so that what is shown is compared with what was posted."""
-        return self.door.redactor.redacted(plan_comment(plan, self.listener.mention))
+        return self.door.redactor.redact(plan_comment(plan, self.listener.mention))
 
-    def _begun(self, plan: PlanDocument, line: str) -> str:
-        return self.door.redactor.redacted(f"{line}\n\n{plan_comment(plan, self.listener.mention)}")
+    def _text_with_work_begun(self, plan: PlanDocument, line: str) -> str:
+        return self.door.redactor.redact(f"{line}\n\n{plan_comment(plan, self.listener.mention)}")
 
     def _question(self, asking: Asking, who: str) -> str:
-        return self.door.redactor.redacted(question_text(asking, who))
+        return self.door.redactor.redact(question_text(asking, who))
 
     def _inert(self, text: str) -> str:
         """Make a text harmless, without secrets before and after: what splits one is taken out in between."""
-        clean = self.door.redactor.redacted
-        return clean(inert(clean(text), {urlsplit(self.manners.server_url).netloc} - {""}))
+        clean = self.door.redactor.redact
+        return clean(inert_markdown(clean(text), {urlsplit(self.manners.server_url).netloc} - {""}))
 
     def _context(self, thread: Thread) -> Context:
         return Context(thread, self.readings, self.listener.mention)

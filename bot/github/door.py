@@ -67,7 +67,7 @@ class Credentials(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GitHubResponse:
     """What GitHub answered; headers in lower case."""
 
     status: int
@@ -76,7 +76,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Door:
+class GitHubClient:
     """Sends requests under one account. Addresses are those of GITHUB_API_URL and GITHUB_GRAPHQL_URL."""
 
     api_url: str
@@ -155,10 +155,10 @@ class Door:
         body = {"query": mutation, "variables": variables}
         return _data(await self._send(_Request("POST", self.graphql_url, body=body, repeatable=True)), partial=False)
 
-    async def _send(self, request: "_Request") -> Answer:
+    async def _send(self, request: "_Request") -> GitHubResponse:
         """Send a request until there is an answer, as often as its kind allows; what it writes holds no secret."""
         if not request.reads:
-            request = replace(request, body=self.redactor.deep(request.body))
+            request = replace(request, body=self.redactor.redact_json(request.body))
         for attempt in range(1, TRIES + 1):
             await (self.pace.read() if request.reads else self.pace.write())
             token = await self.credentials.token()
@@ -181,7 +181,7 @@ class Door:
                 await self.clock.sleep(2.0 ** (attempt - 1))
         raise AssertionError("the last attempt raises")
 
-    def _exchange(self, token: str, request: "_Request") -> Answer:
+    def _exchange(self, token: str, request: "_Request") -> GitHubResponse:
         """Make one exchange, in a thread; PyGithub carries one at a time. Status 0: no whole answer came."""
         from requests.exceptions import RequestException
 
@@ -195,11 +195,11 @@ class Door:
                     input=request.body,
                 )
             except (RequestException, OSError) as error:
-                return Answer(0, {}, {"message": f"no answer ({type(error).__name__})"})
+                return GitHubResponse(0, {}, {"message": f"no answer ({type(error).__name__})"})
         try:
-            return Answer(status, headers, json.loads(text) if text or status in _TELLING else None)
+            return GitHubResponse(status, headers, json.loads(text) if text or status in _TELLING else None)
         except ValueError:
-            return Answer(status if status >= 400 else 0, headers, {"message": "not a whole answer"})
+            return GitHubResponse(status if status >= 400 else 0, headers, {"message": "not a whole answer"})
 
     def _requester(self, token: str, path: str) -> "Requester":
         """Give PyGithub's requester for a token: the one that is open, else a new one."""
@@ -237,13 +237,13 @@ class _Request:
         return f"{self.verb} {urlsplit(self.path).path}"
 
 
-def _error(answer: Answer, where: str, clock: Clock) -> PlangateError | None:
+def _error(answer: GitHubResponse, where: str, clock: Clock) -> PlangateError | None:
     """Give the error that an answer is, or None."""
-    if (seconds := _limited(answer, clock)) is not None:
+    if (seconds := _retry_after(answer, clock)) is not None:
         return Limited(seconds, where=where)
     if 200 <= answer.status < 300:
         return None
-    said = _said(answer.body) or f"status {answer.status}"
+    said = _error_text(answer.body) or f"status {answer.status}"
     match answer.status:
         case 401:
             return BadToken(f"GitHub refused the token: {said}", where=where, mend=_CURES[401])
@@ -286,7 +286,7 @@ def _next(link: str) -> dict[str, str | int] | None:
     return None
 
 
-def _limited(answer: Answer, clock: Clock) -> float | None:
+def _retry_after(answer: GitHubResponse, clock: Clock) -> float | None:
     """Give the seconds that GitHub wants to be left alone, or None.
 
     https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit
@@ -294,7 +294,7 @@ def _limited(answer: Answer, clock: Clock) -> float | None:
     """
     spent = answer.headers.get("x-ratelimit-remaining") == "0"
     # GraphQL says it in a 200, by the type RATE_LIMITED or RATE_LIMIT, or, of the secondary limit, in words alone.
-    said, types = _said(answer.body).lower(), _types(answer.body)
+    said, types = _error_text(answer.body).lower(), _types(answer.body)
     graphql = bool(types) and ("rate limit" in said or any(each.startswith("RATE_LIMIT") for each in types))
     if answer.status not in {403, 429} and not (answer.status == 200 and graphql):
         return None
@@ -306,7 +306,7 @@ def _limited(answer: Answer, clock: Clock) -> float | None:
     return 60.0 if answer.status != 403 or "rate limit" in said or "abuse" in said else None
 
 
-def _said(body: Any) -> str:
+def _error_text(body: Any) -> str:
     """Give GitHub's own words for an error, on one line of at most 300 characters."""
     if not isinstance(body, dict):
         return ""
@@ -325,13 +325,13 @@ def _type(error: Json) -> str:
     return str(error.get("type") or ("NOT_FOUND" if unresolved else ""))
 
 
-def _data(answer: Answer, *, partial: bool) -> Json:
+def _data(answer: GitHubResponse, *, partial: bool) -> Json:
     """Give the data of a GraphQL answer, or raise what its errors mean."""
     body = answer.body if isinstance(answer.body, dict) else {}
     data, types = body.get("data"), _types(body)
     if not body.get("errors") and isinstance(data, dict):
         return data
-    said = _said(body).strip("; ") or "no data"
+    said = _error_text(body).strip("; ") or "no data"
     if _EXHAUSTED in types or "Resource limits for this query exceeded" in said:
         raise TooMuch(f"GitHub answered in part: {said}", where="GraphQL", mend="ask for less at once")
     if types == {"NOT_FOUND"}:

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Final
 
 from bot.core.actor import Actor
-from bot.github.comments import ticked, unticked
-from bot.github.door import AT_ONCE, Door, Json
+from bot.github.comments import is_ticked, untick
+from bot.github.door import AT_ONCE, GitHubClient, Json
 from bot.github.people import WHO, actor, time
 
 EDITS: Final = """
@@ -68,7 +68,7 @@ class History:
     tick: Tick | None
 
 
-async def editors(door: Door, texts: Sequence[str]) -> dict[str, frozenset[int]]:
+async def editors(door: GitHubClient, texts: Sequence[str]) -> dict[str, frozenset[int]]:
     """Give the numeric ids of all who ever edited some texts, by the texts' global ids; nobody for one that is gone."""
     found: dict[str, frozenset[int]] = {}
     for start in range(0, len(texts), AT_ONCE):
@@ -79,7 +79,7 @@ async def editors(door: Door, texts: Sequence[str]) -> dict[str, frozenset[int]]
     return found
 
 
-async def _editors(door: Door, text: str, node: Json | None) -> AsyncIterator[int]:
+async def _editors(door: GitHubClient, text: str, node: Json | None) -> AsyncIterator[int]:
     """Yield who edited a text, on from the first page to the last."""
     while page := (node or {}).get("userContentEdits"):
         for edit in page["nodes"] or []:
@@ -92,13 +92,13 @@ async def _editors(door: Door, text: str, node: Json | None) -> AsyncIterator[in
 
 def history(node: Json, posted: str, begun: Sequence[str] = ()) -> History:
     """Read the edits of a comment that was posted with this text, and that may show others of the bot's since."""
-    wanted = frozenset(map(unticked, (posted, *begun)))
+    wanted = frozenset(map(untick, (posted, *begun)))
     shown = versions(node, posted)
     unexplained = [
         after.at for before, after in pairwise(shown) if not (_shows(before, wanted) and _shows(after, wanted))
     ]
     since = max([time(node["createdAt"]), *unexplained])
-    return History(since, unticked(node["body"]) in wanted, _tick(shown))
+    return History(since, untick(node["body"]) in wanted, _tick(shown))
 
 
 def versions(node: Json, posted: str) -> Sequence[Version]:
@@ -135,16 +135,16 @@ def _version(edit: Json) -> Version:
 
 
 def _shows(version: Version, wanted: Collection[str]) -> bool:
-    return version.text is not None and unticked(version.text) in wanted
+    return version.text is not None and untick(version.text) in wanted
 
 
 def _tick(versions: Sequence[Version]) -> Tick | None:
     """Give the newest edit that turned the box on, while it is on."""
-    if versions[-1].text is None or not ticked(versions[-1].text):
+    if versions[-1].text is None or not is_ticked(versions[-1].text):
         return None
     turned = [
         after
         for before, after in pairwise(versions)
-        if after.text is not None and ticked(after.text) and (before.text is None or not ticked(before.text))
+        if after.text is not None and is_ticked(after.text) and (before.text is None or not is_ticked(before.text))
     ]
     return Tick(turned[-1].by, turned[-1].at) if turned else None

@@ -2,12 +2,12 @@
 
 from urllib.parse import quote
 
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.github.errors import Missing, Unprocessable
 from bot.github.repository import Address
 
 
-async def has_label(door: Door, address: Address, name: str) -> bool:
+async def has_label(door: GitHubClient, address: Address, name: str) -> bool:
     """Return whether a repository has a label of that name.
 
     https://docs.github.com/en/rest/issues/labels#get-a-label
@@ -19,7 +19,7 @@ async def has_label(door: Door, address: Address, name: str) -> bool:
     return True
 
 
-async def make_label(door: Door, address: Address, name: str, description: str) -> None:
+async def make_label(door: GitHubClient, address: Address, name: str, description: str) -> None:
     """Make a label, unless it is there already.
 
     https://docs.github.com/en/rest/issues/labels#create-a-label

@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from bot.core.names import RepositoryId
-from bot.github.door import Door, Json
+from bot.github.door import GitHubClient, Json
 from bot.github.errors import Limited
 from bot.github.people import WHO, time
 from bot.github.repository import Address
-from bot.github.threads import COMMENTS, Thread, read_thread, reviewed, subject
+from bot.github.threads import COMMENTS, Thread, pull_request_fields, read_thread, subject
 from bot.github.turns import LABEL, Listener
 
 NEWEST: Final = 20
@@ -62,7 +62,7 @@ query ($id: ID!, $after: String) {{
   node(id: $id) {{
     ... on Repository {{
       threads: pullRequests(first: 10, after: $after, orderBy: {{ field: UPDATED_AT, direction: DESC }}) {{
-        nodes {{ __typename {subject(NEWEST)} {reviewed(NEWEST)} }}
+        nodes {{ __typename {subject(NEWEST)} {pull_request_fields(NEWEST)} }}
         pageInfo {{ hasNextPage endCursor }}
       }}
     }}
@@ -73,7 +73,7 @@ query ($id: ID!, $after: String) {{
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedRepository:
     """One repository as it is now, and when the newest of its threads moved (None: it has none)."""
 
     id: RepositoryId
@@ -99,15 +99,15 @@ class Fresh:
         thread = self.thread
         new = (said for said in thread.everything() if {said.key, said.version}.isdisjoint(heard))
         keys = {it.key for it in new if listener.hears(it.actor) and listener.may_be_addressed(thread, it)}
-        if self._crowded(since) or ("issue" not in keys and self._marked(listener)):
+        if self._may_be_incomplete(since) or ("issue" not in keys and self._labeled_threads(listener)):
             keys.add(f"{MOVED}{self.at:%Y%m%dT%H%M%S}")  # which of it is new cannot be told from here
         return frozenset(keys)
 
-    def _marked(self, listener: Listener) -> bool:
+    def _labeled_threads(self, listener: Listener) -> bool:
         thread = self.thread
         return not thread.pull_request and (LABEL in thread.labels or listener.bot.id in thread.assignees)
 
-    def _crowded(self, since: datetime) -> bool:
+    def _may_be_incomplete(self, since: datetime) -> bool:
         """Tell whether something that is new may not have been read."""
         thread = self.thread
         comments = bool(thread.older) and thread.comments[0].at >= since
@@ -115,16 +115,16 @@ class Fresh:
         return comments or reviews or any(said.more and said.at >= since for said in thread.reviews)
 
 
-async def moved(door: Door, nodes: Sequence[str]) -> tuple[Moved, ...]:
+async def moved_repositories(door: GitHubClient, nodes: Sequence[str]) -> tuple[MovedRepository, ...]:
     """Ask up to 100 repositories, by node id, when they moved; those that are gone are left out.
 
     Raises Limited where so few points are left that the work itself may need them.
     """
-    data = await _asked(door, _MOVED, {"ids": list(nodes)}, partial=True)
-    return tuple(_moved(node) for node in data["nodes"] if node)
+    data = await _query(door, _MOVED, {"ids": list(nodes)}, partial=True)
+    return tuple(_parse_moved(node) for node in data["nodes"] if node)
 
 
-async def fresh(door: Door, repository: Moved, since: datetime) -> AsyncIterator[Fresh]:
+async def fresh(door: GitHubClient, repository: MovedRepository, since: datetime) -> AsyncIterator[Fresh]:
     """Yield the threads of a repository that moved at that time or later, all pages to the end."""
     if repository.issues is not None and repository.issues >= since:
         async for node in _pages(door, _ISSUES, {"id": repository.node, "since": since.isoformat()}):
@@ -136,10 +136,10 @@ async def fresh(door: Door, repository: Moved, since: datetime) -> AsyncIterator
             yield Fresh(read_thread(repository.id, node), time(node["updatedAt"]))
 
 
-async def _pages(door: Door, query: str, variables: Json) -> AsyncIterator[Json]:
+async def _pages(door: GitHubClient, query: str, variables: Json) -> AsyncIterator[Json]:
     after: str | None = None
     while True:
-        page = (await _asked(door, query, {**variables, "after": after}))["node"]["threads"]
+        page = (await _query(door, query, {**variables, "after": after}))["node"]["threads"]
         for node in page["nodes"] or []:
             yield node
         if not page["pageInfo"]["hasNextPage"]:
@@ -147,7 +147,7 @@ async def _pages(door: Door, query: str, variables: Json) -> AsyncIterator[Json]
         after = page["pageInfo"]["endCursor"]
 
 
-async def _asked(door: Door, query: str, variables: Json, *, partial: bool = False) -> Json:
+async def _query(door: GitHubClient, query: str, variables: Json, *, partial: bool = False) -> Json:
     data = await door.graphql(query, variables, partial=partial)
     budget = data["rateLimit"]  # null where the server has no limits, as on GitHub Enterprise Server
     if budget and budget["remaining"] < RESERVE * budget["limit"]:
@@ -156,10 +156,10 @@ async def _asked(door: Door, query: str, variables: Json, *, partial: bool = Fal
     return data
 
 
-def _moved(node: Json) -> Moved:
+def _parse_moved(node: Json) -> MovedRepository:
     address = Address(node["owner"]["login"], node["name"])
     newest = _newest(node["issues"]), _newest(node["pullRequests"])
-    return Moved(RepositoryId(node["databaseId"]), node["id"], address, *newest)
+    return MovedRepository(RepositoryId(node["databaseId"]), node["id"], address, *newest)
 
 
 def _newest(connection: Any) -> datetime | None:

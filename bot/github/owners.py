@@ -9,7 +9,7 @@ from typing import Final
 from bot.core.actor import Actor
 from bot.core.errors import PlangateError
 from bot.core.owners import owners
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.github.permissions import Roles
 from bot.github.repository import Address, file
 
@@ -31,7 +31,7 @@ async def owning(roles: Roles, branch: str, scope: Sequence[str], people: Collec
     )
 
 
-async def _text(door: Door, address: Address, branch: str) -> str:
+async def _text(door: GitHubClient, address: Address, branch: str) -> str:
     """Read the file of a branch; "" for none."""
     for place in PLACES:
         if (found := await file(door, address, place, branch)) is not None:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.errors import PlangateError, Refused
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.github.errors import Missing
 from bot.github.repository import Address
 
@@ -31,13 +31,13 @@ _ROLES: Final = {
 class Roles:
     """The roles of one look at one repository; make a new one for every look."""
 
-    door: Door
+    door: GitHubClient
     address: Address
     users: Collection[str | int] = ()
     """Logins and numeric ids of approve.users."""
     teams: Collection[str] = ()
     """``organisation/team`` of approve.teams."""
-    members: Door | None = None
+    members: GitHubClient | None = None
     """What asks who belongs to a team, which takes a permission of its own; None for the same door."""
     barred: bool = field(default=False, init=False)
     """Whether GitHub refused to tell who belongs to a team: asked again it refuses again."""
@@ -54,7 +54,7 @@ class Roles:
 
     async def listed(self, actor: Actor) -> bool | None:
         """Tell whether an account is named, itself or by a team; None when that look-up failed."""
-        if actor.among(self.users):
+        if actor.is_listed_in(self.users):
             return True
         if actor.id not in self._listed:
             answers = [await self.member(team, actor) for team in self.teams]
@@ -76,7 +76,11 @@ class Roles:
         if self.teams or logins - {str(person.get("login")).lower() for person in people}:
             return None
         users = [person for person in people if person.get("type") == "User"]
-        may = {person["id"] for person in users if _named(person) >= least or person["login"].lower() in logins}
+        may = {
+            person["id"]
+            for person in users
+            if _role_of_collaborator(person) >= least or person["login"].lower() in logins
+        }
         return ids | may
 
     async def foresee(self, actors: Collection[Actor]) -> None:
@@ -85,7 +89,7 @@ class Roles:
             return
         try:
             path = f"{self.address.path}/collaborators"
-            there = {person.get("id"): _named(person) async for person in self.door.pages(path)}
+            there = {person.get("id"): _role_of_collaborator(person) async for person in self.door.pages(path)}
         except PlangateError:
             return
         roles = {actor.id: there.get(actor.id, Role.NONE) for actor in actors}
@@ -124,7 +128,7 @@ def _read(found: dict[str, Any]) -> Role | None:
     return role if role is not None else _ROLES.get(str(found.get("permission")))
 
 
-def _named(person: dict[str, Any]) -> Role:
+def _role_of_collaborator(person: dict[str, Any]) -> Role:
     """Read a listed collaborator's role: by name, else by the flags that a custom role has."""
     by_name = _ROLES.get(str(person.get("role_name")))
     if by_name is not None:

@@ -6,7 +6,7 @@ https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bot.github.door import AT_ONCE, Door
+from bot.github.door import AT_ONCE, GitHubClient
 
 _QUERY: Final = """
 query ($ids: [ID!]!) {
@@ -25,7 +25,7 @@ query ($ids: [ID!]!) {
 GONE: Final = "gone"
 
 
-async def fingerprints(door: Door, shown: Sequence[str]) -> Mapping[str, str]:
+async def fingerprints(door: GitHubClient, shown: Sequence[str]) -> Mapping[str, str]:
     """Give for each comment, by its node id, a text that is another one when it has changed; GONE when it is gone."""
     found = dict.fromkeys(shown, GONE)
     for start in range(0, len(shown), AT_ONCE):

@@ -10,7 +10,7 @@ from bot.core.actor import Actor
 from bot.core.errors import Refused, Transient
 from bot.core.names import CommitId
 from bot.core.pull import PullOrder, PullRequest
-from bot.github.door import LAGS, Door, Json
+from bot.github.door import LAGS, GitHubClient, Json
 from bot.github.errors import Missing, Unknown, Unprocessable
 from bot.github.repository import Address
 
@@ -22,7 +22,7 @@ _WAIT_SECONDS: Final = 3.0
 class GitHubPulls:
     """The pull requests of one repository that the bot makes."""
 
-    door: Door
+    door: GitHubClient
     address: Address
     bot: Actor
 
@@ -32,10 +32,10 @@ class GitHubPulls:
         One that the bot made by the same order, or of the same commit, and that somebody closed or merged since is
         given as it is, not made again.
         """
-        clean = self.door.redactor.redacted
+        clean = self.door.redactor.redact
         order = replace(order, title=clean(order.title), body=clean(order.body))
-        pull = await self._ensured(order, order.body.rstrip())
-        undone = await self._attended(pull, order) if pull["state"] == "open" else ()
+        pull = await self._find_or_create(order, order.body.rstrip())
+        undone = await self._label_and_request_reviews(pull, order) if pull["state"] == "open" else ()
         return PullRequest(int(pull["number"]), str(pull["html_url"]), bool(pull.get("draft")), undone)
 
     async def head(self, number: int) -> CommitId | None:
@@ -52,18 +52,18 @@ class GitHubPulls:
         mine = (pull for pull in await self._listed(branch) if (pull["user"] or {}).get("id") == self.bot.id)
         return next((int(pull["number"]) for pull in mine), None)
 
-    async def _ensured(self, order: PullOrder, body: str) -> Json:
+    async def _find_or_create(self, order: PullOrder, body: str) -> Json:
         """Find or make the pull request, whatever is lost on the way."""
         for _ in range(_TRIES - 1):
             try:
-                return await self._find(order, body) or await self._made(order, body)
+                return await self._find(order, body) or await self._create(order, body)
             except (Unknown, Unprocessable) as error:
                 if isinstance(error, Unprocessable) and not _may_pass(error):
                     raise
                 await self.door.clock.sleep(_WAIT_SECONDS)
                 if isinstance(error, Unknown):
                     return await self._after(error, order, body)
-        return await self._find(order, body) or await self._made(order, body)
+        return await self._find(order, body) or await self._create(order, body)
 
     async def _after(self, error: Unknown, order: PullOrder, body: str) -> Json:
         """Look what came of a write whose answer was lost; it is not done again while nothing is seen of it."""
@@ -88,7 +88,7 @@ class GitHubPulls:
         same = _plain(pull["body"]) == _plain(body) or order.commit == pull["head"]["sha"]
         return same and (pull["user"] or {}).get("id") == self.bot.id
 
-    async def _made(self, order: PullOrder, body: str) -> Json:
+    async def _create(self, order: PullOrder, body: str) -> Json:
         wanted = {"title": order.title, "head": order.branch, "base": order.base, "body": body, "draft": order.draft}
         made = await self.door.post(f"{self.address.path}/pulls", wanted)
         back = await self._back(f"{self.address.path}/pulls/{made['number']}")
@@ -105,7 +105,7 @@ class GitHubPulls:
                 await self.door.clock.sleep(pause)
         return dict(await self.door.get(path))
 
-    async def _attended(self, pull: Json, order: PullOrder) -> tuple[str, ...]:
+    async def _label_and_request_reviews(self, pull: Json, order: PullOrder) -> tuple[str, ...]:
         """Label the pull request and ask for reviews, each for itself; gives what could not be done, and why.
 
         Adding what is there already changes nothing; an author cannot be asked to review.

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Final
 
-from bot.core.command import Command, Mistaken, Verb, parse
+from bot.core.command import Command, UnknownCommand, Verb, parse
 from bot.core.names import RepositoryId
 from bot.core.turn import Turn
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.github.errors import Missing
-from bot.github.news import Fresh, Moved, fresh
+from bot.github.news import Fresh, MovedRepository, fresh
 from bot.github.readings import Reading, Readings
 from bot.github.repository import Address
 from bot.github.turns import Listener
@@ -25,11 +25,11 @@ _REPOSITORY: Final = (
 
 
 async def asked_before(
-    door: Door, address: Address, listener: Listener, turn: Turn, *, readings: Readings
+    door: GitHubClient, address: Address, listener: Listener, turn: Turn, *, readings: Readings
 ) -> AsyncIterator[tuple[int, str]]:
     """Yield thread and key of each request that the turn's author made before it on the same day."""
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
-    async for each in _moved(door, address, day, turn.at):
+    async for each in _updated_threads(door, address, day, turn.at):
         for said in each.thread.everything():
             mine = said.actor.id == turn.actor.id and day <= said.at
             earlier = (said.at, said.key) < (turn.at, turn.key)
@@ -39,12 +39,14 @@ async def asked_before(
                 yield int(each.thread.number), said.key
 
 
-async def _moved(door: Door, address: Address, since: datetime, until: datetime) -> AsyncIterator[Fresh]:
+async def _updated_threads(
+    door: GitHubClient, address: Address, since: datetime, until: datetime
+) -> AsyncIterator[Fresh]:
     """Yield the threads of a repository that moved since then."""
     found = (await door.graphql(_REPOSITORY, {"owner": address.owner, "name": address.name}))["repository"]
     if found is None:
         raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
-    repository = Moved(RepositoryId(found["databaseId"]), found["id"], address, until, until)
+    repository = MovedRepository(RepositoryId(found["databaseId"]), found["id"], address, until, until)
     async for each in fresh(door, repository, since):
         yield each
 
@@ -56,7 +58,7 @@ def is_request(reading: Reading, mention: str) -> bool:
     match first:
         case Command(verb):
             return verb is Verb.REVISE
-        case Mistaken():
+        case UnknownCommand():
             return False
         case _:
             return True

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from bot.github.door import Door, Json
+from bot.github.door import GitHubClient, Json
 from bot.github.repository import Address
 
 
@@ -28,7 +28,7 @@ class Reachable:
     address: Address
 
 
-async def granted(app: Door) -> AsyncIterator[Installation]:
+async def app_installations(app: GitHubClient) -> AsyncIterator[Installation]:
     """Yield the App's installations; `app` is a door opened as the App itself.
 
     https://docs.github.com/en/rest/apps/apps#list-installations-for-the-authenticated-app
@@ -44,14 +44,14 @@ async def granted(app: Door) -> AsyncIterator[Installation]:
         )
 
 
-async def installations(app: Door) -> AsyncIterator[int]:
+async def installations(app: GitHubClient) -> AsyncIterator[int]:
     """Yield the numbers of the App's installations that are not suspended; `app` is a door opened as the App itself."""
-    async for found in granted(app):
+    async for found in app_installations(app):
         if not found.suspended:
             yield found.id
 
 
-async def installed(door: Door) -> AsyncIterator[Reachable]:
+async def installation_repositories(door: GitHubClient) -> AsyncIterator[Reachable]:
     """Yield the repositories of the installation that a door's token is of.
 
     https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
@@ -60,7 +60,7 @@ async def installed(door: Door) -> AsyncIterator[Reachable]:
         yield _reachable(found)
 
 
-async def owned(door: Door) -> AsyncIterator[Reachable]:
+async def pushable_repositories(door: GitHubClient) -> AsyncIterator[Reachable]:
     """Yield the repositories that a machine account can push to.
 
     https://docs.github.com/en/rest/repos/repos#list-repositories-for-the-authenticated-user
@@ -70,7 +70,7 @@ async def owned(door: Door) -> AsyncIterator[Reachable]:
             yield _reachable(found)
 
 
-async def named(door: Door, at: Address) -> Reachable:
+async def repository_by_name(door: GitHubClient, at: Address) -> Reachable:
     """Give the repository of that name, or of that former name; raises Missing. Needs no more than to see it.
 
     https://docs.github.com/en/rest/repos/repos#get-a-repository

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Final
 
-from bot.core.markdown.visible import Visible, command_lines, mentions, visible
+from bot.core.markdown.visible import Visible, command_lines, mentions, visible_text
 
 REMEMBERED: Final = 4_000_000
 """Characters that all remembered readings hold at most."""
@@ -52,7 +52,7 @@ class Readings:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
-        made = Reading(visible(text), mentions(text, mention), command_lines(text))
+        made = Reading(visible_text(text), mentions(text, mention), command_lines(text))
         with self._lock:
             self._remember(key, made)
         return made

@@ -10,7 +10,7 @@ from typing import Final
 
 from bot.core.errors import Refused
 from bot.github.deliveries import EVENTS
-from bot.github.door import Door, Json
+from bot.github.door import GitHubClient, Json
 from bot.github.people import time
 
 UNDER_WAY: Final = timedelta(seconds=60)
@@ -35,7 +35,7 @@ class _Told:
 class Redeliveries:
     """Asks for what failed; `app` is a door opened as the App itself."""
 
-    app: Door
+    app: GitHubClient
     got: Callable[[str], bool]
     """Whether a delivery of that guid has come all the same."""
     _told: dict[str, _Told] = field(default_factory=dict)

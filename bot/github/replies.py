@@ -28,17 +28,17 @@ class Replies:
     async def put(self, turns: Collection[str], text: str, ask: int) -> None:
         """Reply once in each thread that these turns have a comment in; one that takes no reply is no matter."""
         ours = self.comments
-        text = f"{ours.door.redactor.redacted(text)}\n\n{marker.make(_KIND, ours.thread, ask, key=ours.key)}"
-        comments = await self._listed()
-        answered = self._answered(comments, ask)
+        text = f"{ours.door.redactor.redact(text)}\n\n{marker.make(_KIND, ours.thread, ask, key=ours.key)}"
+        comments = await self._listed_replies()
+        answered = self._answered_threads(comments, ask)
         for root in dict.fromkeys(_root(comment) for comment in comments if _names(comment) & {*turns}):
             if root not in answered:
                 try:
-                    await self._made(root, text, ask)
+                    await self._create(root, text, ask)
                 except Refused as error:
                     _log.info("no reply was put under review comment %d: %s", root, error)
 
-    async def _made(self, root: int, text: str, ask: int) -> None:
+    async def _create(self, root: int, text: str, ask: int) -> None:
         """Make a reply; after a lost answer look for it, and raise when it is not to be seen (yet)."""
         await self.comments.fence()
         try:
@@ -46,14 +46,14 @@ class Replies:
         except Unknown:
             for pause in LAGS:
                 await self.comments.door.clock.sleep(pause)
-                if root in self._answered(await self._listed(), ask):
+                if root in self._answered_threads(await self._listed_replies(), ask):
                     return
             raise
 
-    async def _listed(self) -> list[Json]:
+    async def _listed_replies(self) -> list[Json]:
         return [comment async for comment in self.comments.door.pages(self._path)]
 
-    def _answered(self, comments: Collection[Json], ask: int) -> set[int]:
+    def _answered_threads(self, comments: Collection[Json], ask: int) -> set[int]:
         """Name the threads that have our reply of that ask, by their first comments."""
         return {_root(comment) for comment in comments if self.comments.ours(comment, _KIND, ask)}
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from bot.core.actor import Actor, ActorKind
 from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.github.errors import Missing
 from bot.github.people import actor, rest_actor
 
@@ -56,7 +56,7 @@ class Repository:
     head: CommitId | None
 
 
-async def repository(door: Door, address: Address) -> Repository:
+async def repository(door: GitHubClient, address: Address) -> Repository:
     """Read a repository's facts by one request; raises Missing."""
     found = (await door.graphql(_FACTS, {"owner": address.owner, "name": address.name}))["repository"]
     if found is None:
@@ -70,7 +70,7 @@ async def repository(door: Door, address: Address) -> Repository:
     )
 
 
-async def kilobytes(door: Door, address: Address) -> int:
+async def kilobytes(door: GitHubClient, address: Address) -> int:
     """Give about how much room a repository's history takes on GitHub's disks.
 
     https://docs.github.com/en/rest/repos/repos#get-a-repository
@@ -79,7 +79,7 @@ async def kilobytes(door: Door, address: Address) -> int:
     return size if isinstance(size, int) else 0
 
 
-async def file(door: Door, address: Address, path: str, ref: str) -> bytes | None:
+async def file(door: GitHubClient, address: Address, path: str, ref: str) -> bytes | None:
     """Read a file of a commit or branch, at most 1 MiB; None when it is not there or is no regular file.
 
     https://docs.github.com/en/rest/repos/contents#get-repository-content
@@ -95,7 +95,7 @@ async def file(door: Door, address: Address, path: str, ref: str) -> bytes | Non
     return base64.b64decode(found["content"])
 
 
-async def app_bot(app: Door, door: Door) -> Actor:
+async def app_bot(app: GitHubClient, door: GitHubClient) -> Actor:
     """Give the account of an App: `app` is a door opened as the App itself.
 
     https://docs.github.com/en/rest/apps/apps#get-the-authenticated-app
@@ -104,7 +104,7 @@ async def app_bot(app: Door, door: Door) -> Actor:
     return rest_actor(await door.get(f"/users/{quote(f'{slug}[bot]')}"))
 
 
-async def installation(app: Door, address: Address) -> int:
+async def installation(app: GitHubClient, address: Address) -> int:
     """Give the number of the App's installation on a repository; raises Missing where it is not installed.
 
     https://docs.github.com/en/rest/apps/apps#get-a-repository-installation-for-the-authenticated-app
@@ -112,7 +112,7 @@ async def installation(app: Door, address: Address) -> int:
     return int((await app.get(f"{address.path}/installation"))["id"])
 
 
-async def wants_signatures(door: Door, address: Address, branch: str) -> bool:
+async def wants_signatures(door: GitHubClient, address: Address, branch: str) -> bool:
     """Return whether rules want the commits of a branch signed; it need not exist.
 
     https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
@@ -121,7 +121,7 @@ async def wants_signatures(door: Door, address: Address, branch: str) -> bool:
     return "required_signatures" in [str(rule["type"]) async for rule in rules]
 
 
-async def token_bot(door: Door) -> Actor:
+async def token_bot(door: GitHubClient) -> Actor:
     """Give the account of a token: a person's kind, or that of an Actions job, which may not ask for /user.
 
     https://docs.github.com/en/rest/users/users#get-the-authenticated-user

@@ -3,12 +3,12 @@
 from urllib.parse import quote
 
 from bot.core.errors import PlangateError
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.github.errors import Missing
 from bot.github.repository import Address
 
 
-async def over(door: Door, at: Address, run: str) -> bool:
+async def over(door: GitHubClient, at: Address, run: str) -> bool:
     """Tell whether GitHub says that a run has ended or is gone; False also where it does not say.
 
     https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run

@@ -19,7 +19,7 @@ from bot.core.markdown.visible import may_name
 from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
-from bot.github.door import Door, Json
+from bot.github.door import GitHubClient, Json
 from bot.github.edits import EDITS, History, history
 from bot.github.owners import owning
 from bot.github.people import WHO, actor, time
@@ -84,7 +84,7 @@ query ($plan: ID!, $content: ReactionContent!, $after: String!) {{
 
 
 @dataclass(frozen=True, slots=True)
-class Looker:
+class SnapshotReader:
     """Takes snapshots of one thread. `branch` is the default branch, which the plans of an issue are made for."""
 
     threads: Threads
@@ -127,7 +127,7 @@ class Looker:
                 Shown(plan.expires, hidden=True), open=bool(subject) and not is_closed(subject), plans=plan.plan
             )
         past = history(node, self.posted(plan), self.begun)
-        votes = [*ticked(past), *[word async for word in self._votes(node, shown)]]
+        votes = [*standing_tick(past), *[word async for word in self._votes(node, shown)]]
         commented = await self._commented(plan, subject["comments"], time(node["createdAt"]))
         roles = self.roles()
         actors = {word.actor for word in votes} | {said.actor for said in commented}
@@ -141,7 +141,7 @@ class Looker:
             candidates=candidates,
             open=not is_closed(subject),
             locked=subject["locked"],
-            drifted=await self._drifted(plan, _base(repository)),
+            drifted=await self._drifted_files(plan, _base(repository)),
             complete=all(people[word.actor].is_known(barred=roles.barred) for word in words),
             plans=plan.plan,
             approvers=await roles.who_may(self.approve) if plan.tier == Tier.HIGH else None,
@@ -197,7 +197,7 @@ class Looker:
             found += decisions(said, lines, self.mention)
         return found
 
-    async def _drifted(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
+    async def _drifted_files(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
         """List the files of the plan's scope that others changed on the branch since its base; renamed, both names."""
         if head in {plan.base, self.pushed}:
             return ()
@@ -220,7 +220,7 @@ class Looker:
         }
 
     @property
-    def _door(self) -> Door:
+    def _door(self) -> GitHubClient:
         return self.threads.door
 
 
@@ -255,7 +255,7 @@ def decisions(said: Said, lines: Sequence[str], mention: str) -> list[Candidate]
     ]
 
 
-def ticked(past: History) -> list[Candidate]:
+def standing_tick(past: History) -> list[Candidate]:
     """Give the tick that stands, if there is one; its author's role is still to be looked up."""
     return [Candidate(past.tick.by, Way.TICK, Opinion.APPROVE, past.tick.at, None)] if past.tick else []
 

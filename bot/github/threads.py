@@ -12,7 +12,7 @@ from typing import Any, Final
 from bot.core.actor import Actor
 from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.github.door import LAGS, PAGE, Door, Json
+from bot.github.door import LAGS, PAGE, GitHubClient, Json
 from bot.github.errors import Missing, TooMuch
 from bot.github.people import WHO, actor, time
 from bot.github.repository import Address
@@ -47,7 +47,7 @@ def subject(newest: int | str) -> str:
 """
 
 
-def reviewed(newest: int | str) -> str:
+def pull_request_fields(newest: int | str) -> str:
     """Give the fields that a pull request has more, with so many of its newest reviews."""
     return f"""
   headRefName headRefOid isCrossRepository merged
@@ -73,7 +73,7 @@ query ($owner: String!, $name: String!, $number: Int!, $page: Int!) {{
     issueOrPullRequest(number: $number) {{
       __typename
       ... on Issue {{ {subject("$page")} }}
-      ... on PullRequest {{ {subject("$page")} {reviewed("$page")} }}
+      ... on PullRequest {{ {subject("$page")} {pull_request_fields("$page")} }}
     }}
   }}
 }}
@@ -184,7 +184,7 @@ class Thread:
 class Threads:
     """Reads the threads of one repository, a hundred comments or reviews at a time, or fewer where that is too much."""
 
-    door: Door
+    door: GitHubClient
     address: Address
     _variables: Json = field(init=False)
     _page: int = PAGE
@@ -277,7 +277,7 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
         repository=repository,
         number=ThreadNumber(node["number"]),
         title=node["title"],
-        opened=_said("issue", node),
+        opened=_parse_text("issue", node),
         closed=node["closed"],
         labels=frozenset(label["name"] for label in (node["labels"] or {}).get("nodes") or []),
         assignees=frozenset(user["databaseId"] for user in node["assignees"]["nodes"] or []),
@@ -295,13 +295,13 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
 
 def read_comments(connection: Json) -> tuple[Said, ...]:
     """Read a page of comments."""
-    return tuple(_said(f"comment-{node['fullDatabaseId']}", node) for node in connection["nodes"] or [])
+    return tuple(_parse_text(f"comment-{node['fullDatabaseId']}", node) for node in connection["nodes"] or [])
 
 
-def _said(key: str, node: Json) -> Said:
+def _parse_text(key: str, node: Json) -> Said:
     """Read one text with its author."""
     who, at = actor(node["author"]), time(node["createdAt"])
-    edited_at, editors, changed = _edited_at(node), _editors(node), _changed(node)
+    edited_at, editors, changed = _edited_at(node), _editors(node), _change_time(node)
     edited = edited_at is not None
     return Said(key, who, node["body"], at, edited, edited_at, editors=editors, changed=changed)
 
@@ -331,7 +331,7 @@ def _reviews(connection: Json) -> Iterator[Said]:
         # A comment by itself comes as a review without a body, which GitHub does not show: nobody can react to that.
         bare = not node["body"].strip()
         key = f"review-comment-{comments['nodes'][0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
-        made = replace(_said(key, node), at=time(node["submittedAt"]), node=node["id"])
+        made = replace(_parse_text(key, node), at=time(node["submittedAt"]), node=node["id"])
         yield _with_notes(made, comments)
 
 
@@ -345,7 +345,7 @@ def _with_notes(review: Said, connection: Json) -> Said:
         edited_at=max((at for at in (review.edited_at, *map(_edited_at, comments)) if at), default=None),
         notes=(*review.notes, *((_place(comment), comment["body"]) for comment in comments)),
         editors=(*review.editors, *_editors(*comments)),
-        changed=(*review.changed, *_changed(*comments)),
+        changed=(*review.changed, *_change_time(*comments)),
         more=page["endCursor"] if page["hasNextPage"] else "",
     )
 
@@ -363,5 +363,5 @@ def _edited_at(node: Any) -> datetime | None:
     return time(node["lastEditedAt"]) if node["lastEditedAt"] else None
 
 
-def _changed(*nodes: Json) -> tuple[str, ...]:
+def _change_time(*nodes: Json) -> tuple[str, ...]:
     return tuple(node["id"] for node in nodes if _edited_at(node))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bot.core.errors import Misconfigured
 from bot.core.names import RepositoryId
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.ports import Clock
 
 # https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
@@ -85,7 +85,7 @@ class AppTokens:
     https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
     """
 
-    door: Door
+    door: GitHubClient
     """A door that is opened with AppJwt."""
     installation: int
     repository: RepositoryId | None = None
@@ -118,7 +118,7 @@ class AppTokens:
         for each in made:
             if each.expires > self.door.clock.now():
                 own = StaticToken(partial(getattr, each, "token"))
-                door = Door(self.door.api_url, self.door.graphql_url, own, self.door.clock, between_writes=0.0)
+                door = GitHubClient(self.door.api_url, self.door.graphql_url, own, self.door.clock, between_writes=0.0)
                 await door.delete("/installation/token")
                 door.close()
 

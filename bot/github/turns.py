@@ -11,7 +11,7 @@ from bot.core.command import parse
 from bot.core.errors import Refused
 from bot.core.markdown.visible import may_name, visible_title, without_mention
 from bot.core.turn import Turn
-from bot.github.door import Door, Json
+from bot.github.door import GitHubClient, Json
 from bot.github.edits import editors
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
@@ -82,8 +82,8 @@ class TurnReader:
         known = [await self._with_role(turn) for turn in found]
         read = await asyncio.to_thread(lambda: list(self._read(thread, known)))
         theirs = [turn for turn in read if not turn.aside and self.may_act(turn)]
-        whose = {turn.key: turn for turn in await _edited(self.roles.door, thread, theirs)}
-        read = [_renamed(whose.get(turn.key, turn), renamers) for turn in read]
+        whose = {turn.key: turn for turn in await _with_editors(self.roles.door, thread, theirs)}
+        read = [_with_renamers(whose.get(turn.key, turn), renamers) for turn in read]
         keys = {turn.key for turn in read} | {turn.key.partition("@")[0] for turn in read}
         further = [_aside(_unread(it), it) for it in said.values() if it.key in thread.further - keys]
         return tuple(sorted((*read, *further), key=lambda turn: turn.at))
@@ -95,7 +95,7 @@ class TurnReader:
         listener = self.listener
         heard = [it for it in said.values() if listener.hears(it.actor) and listener.may_be_addressed(thread, it)]
         found = [_unread(it) for it in heard]
-        if not _marked(thread, listener) and not (thread.moved and any(turn.key == "issue" for turn in found)):
+        if not _marking_events(thread, listener) and not (thread.moved and any(turn.key == "issue" for turn in found)):
             return found, frozenset()
         events = [event async for event in _events(self.roles.door, self.roles.address, thread.number)]
         renamers = {rest_actor(event["actor"]).id for event in events if event["event"] == "renamed"}
@@ -134,14 +134,14 @@ class TurnReader:
             text = "\n".join((command, *rest)).strip()
         if said.key == "issue":
             shows.insert(0, visible_title(thread.title))
-            text = _titled(shows[0].text, text)
+            text = _with_title(shows[0].text, text)
         hidden = tuple(fragment for part in shows for fragment in part.removed)
         return replace(turn, text=text, hidden=hidden)
 
     def _read_mark(self, thread: Thread, turn: Turn) -> Turn:
         """Read what the label, or the bot's assignment, asks for: what the issue says."""
         title, shows = visible_title(thread.title), self._reading(thread.opened.body).shown
-        text = _titled(title.text, without_mention(shows.text, self.listener.mention))
+        text = _with_title(title.text, without_mention(shows.text, self.listener.mention))
         return replace(turn, text=text, hidden=(*title.removed, *shows.removed))
 
     def _reading(self, text: str) -> Reading:
@@ -173,12 +173,12 @@ def _hands(said: Said, who: Actor) -> tuple[int, ...]:
     return tuple(sorted({hand.id for hand in (said.actor, *said.editors)} - {0, who.id}))
 
 
-def _titled(title: str, text: str) -> str:
+def _with_title(title: str, text: str) -> str:
     """Put the title before a text, as a heading: what stands in it is no command."""
     return f"# {title}\n\n{text}".strip()
 
 
-def _renamed(turn: Turn, renamers: Collection[int]) -> Turn:
+def _with_renamers(turn: Turn, renamers: Collection[int]) -> Turn:
     """Say of a turn with the thread's title whose words that may be, too: everybody's who ever renamed the thread."""
     others = {*renamers} - {turn.actor.id}
     if not others or not (turn.key == "issue" or turn.mark):
@@ -186,7 +186,7 @@ def _renamed(turn: Turn, renamers: Collection[int]) -> Turn:
     return replace(turn, foreign=True, hands=tuple(sorted({*turn.hands, *others} - {0})))
 
 
-async def _edited(door: Door, thread: Thread, found: Collection[Turn]) -> list[Turn]:
+async def _with_editors(door: GitHubClient, thread: Thread, found: Collection[Turn]) -> list[Turn]:
     """Say of turns that were edited whose words these may be: everybody's who ever edited them, not the last one's."""
     said = {said.key: said.changed for said in thread.everything()}
     texts = {turn.key: said.get(turn.key, thread.opened.changed) for turn in found if turn.edited}
@@ -202,7 +202,7 @@ async def _edited(door: Door, thread: Thread, found: Collection[Turn]) -> list[T
     ]
 
 
-def _marked(thread: Thread, listener: Listener) -> frozenset[str]:
+def _marking_events(thread: Thread, listener: Listener) -> frozenset[str]:
     """Give which events may be marks, while these are there."""
     wanted = {"labeled": LABEL in thread.labels, "assigned": listener.bot.id in thread.assignees}
     return frozenset(kind for kind, there in wanted.items() if there and not thread.pull_request)
@@ -210,7 +210,7 @@ def _marked(thread: Thread, listener: Listener) -> frozenset[str]:
 
 def _marks(thread: Thread, seen: Collection[str], listener: Listener, events: Iterable[Json]) -> Iterator[Turn]:
     """Give the label, or the bot's assignment, as a turn of who set it, not read yet; the newest of each."""
-    wanted, newest = _marked(thread, listener), dict[str, Json]()
+    wanted, newest = _marking_events(thread, listener), dict[str, Json]()
     for event in events:
         kind = event["event"]
         if kind in wanted and _about_us(event, listener.bot):
@@ -224,7 +224,7 @@ def _marks(thread: Thread, seen: Collection[str], listener: Listener, events: It
             yield Turn(key, who, "", at, edited=edited, foreign=foreign, hands=hands, mark=True)
 
 
-async def _events(door: Door, address: Address, number: int) -> AsyncIterator[Json]:
+async def _events(door: GitHubClient, address: Address, number: int) -> AsyncIterator[Json]:
     """List what was done to a thread; nothing where this token may not see it.
 
     https://docs.github.com/en/rest/issues/events#list-issue-events

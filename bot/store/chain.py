@@ -43,7 +43,7 @@ class Chain:
 
     def verify(self, lines: Sequence[bytes]) -> tuple[Entry, ...]:
         """Read lines back as entries; Unreadable, with the number of the first line that is not as it was written."""
-        return linked(self._checked(lines), f"repository {self.repository}, thread {self.thread}")
+        return parse_unverified(self._verified_lines(lines), f"repository {self.repository}, thread {self.thread}")
 
     def _line(self, head: Json, body: Json, prev: str) -> bytes:
         """Write one line; refuse loudly a body that a reader could not tell from the line's own fields."""
@@ -57,7 +57,7 @@ class Chain:
         bare = text.encode("utf-8", "surrogatepass")  # JSON may hold half a surrogate pair, UTF-8 may not
         return bare[:-1] + f',"mac":"{self._mac(bare)}"}}'.encode()
 
-    def _checked(self, lines: Sequence[bytes]) -> Iterator[bytes]:
+    def _verified_lines(self, lines: Sequence[bytes]) -> Iterator[bytes]:
         """Give each line whose MAC holds, up to the first of which it does not."""
         for n, line in enumerate(lines, start=1):
             bare = line[:-_MAC_BYTES] + b"}"
@@ -72,7 +72,7 @@ class Chain:
         return hmac.new(self.key, context + bare, hashlib.sha256).hexdigest()
 
 
-def linked(lines: Iterable[bytes], where: str) -> tuple[Entry, ...]:
+def parse_unverified(lines: Iterable[bytes], where: str) -> tuple[Entry, ...]:
     """Read lines as entries by numbers and hashes alone, whoever wrote them; Unreadable names the first bad one."""
     prev, entries = _FIRST, []
     for n, line in enumerate(lines, start=1):

@@ -31,7 +31,7 @@ class _Known:
     lines: tuple[bytes, ...]
 
 
-def _nothing(_: Tip) -> Mapping[str, bytes]:
+def _no_files(_: Tip) -> Mapping[str, bytes]:
     return {}
 
 
@@ -39,7 +39,7 @@ class GitJournal:
     """The Journal port on `refs/plangate/threads/<number>`; every state of it is what git's compare-and-swap let in."""
 
     def __init__(
-        self, refs: ThreadRefs, repository: RepositoryId, *, key: StateKey, clock: Clock, beside: Change = _nothing
+        self, refs: ThreadRefs, repository: RepositoryId, *, key: StateKey, clock: Clock, beside: Change = _no_files
     ) -> None:
         """`beside` gives what is to be pushed in one with each append: what an entry tells of is there with it."""
         self._refs = refs
@@ -53,10 +53,10 @@ class GitJournal:
         """Read a thread's entries as the remote has them now; Unreadable when one is not as it was written."""
         return await asyncio.to_thread(self._read, thread)
 
-    async def known(self, thread: ThreadNumber) -> tuple[Entry, ...]:
+    async def cached_entries(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         """Give a thread's entries as the last read or append left them, or as its ref was last seen or listed."""
         held = self._known.get(thread)
-        lines = await asyncio.to_thread(self._seen, thread) if held is None else held.lines
+        lines = await asyncio.to_thread(self._remember, thread) if held is None else held.lines
         return self._chain(thread).verify(lines)
 
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
@@ -78,18 +78,18 @@ class GitJournal:
         found = {}
         for thread in self._refs.since(moment):
             with suppress(Unreadable):
-                found[thread] = self._chain(thread).verify(self._seen(thread))
+                found[thread] = self._chain(thread).verify(self._remember(thread))
         return found
 
     def _read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         return self._chain(thread).verify(self._lines(thread, self._refs.look(thread)))
 
-    def _seen(self, thread: ThreadNumber) -> tuple[bytes, ...]:
+    def _remember(self, thread: ThreadNumber) -> tuple[bytes, ...]:
         return self._lines(thread, self._refs.last_seen(thread))
 
     def _append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
         """Append by compare-and-swap; a tip that moved for another reason than the journal is built upon again."""
-        if len(self._seen(thread)) != expected:
+        if len(self._remember(thread)) != expected:
             self._refs.look(thread)
         now = self._clock.now()
         lines: list[bytes] = []
@@ -111,7 +111,7 @@ class GitJournal:
         files, known = _names(tip), self._known.get(thread)
         if known is None or known.files != files:
             blobs = self._refs.read(list(files.values()))
-            opened = [self._opened(thread, name, blob) for name, blob in zip(files, blobs, strict=True)]
+            opened = [self._open_file(thread, name, blob) for name, blob in zip(files, blobs, strict=True)]
             known = _Known(files, tuple(line for lines in opened for line in lines))
             self._chain(thread).verify(known.lines)
             self._known[thread] = known
@@ -122,7 +122,7 @@ class GitJournal:
         name = f"{FOLDER}{first:08d}"
         return {name: seal(b"\n".join(lines), self._encryption, place(self._repository, thread, name))}
 
-    def _opened(self, thread: ThreadNumber, name: str, blob: bytes) -> list[bytes]:
+    def _open_file(self, thread: ThreadNumber, name: str, blob: bytes) -> list[bytes]:
         """Open one file of a journal."""
         return unseal(blob, self._encryption, place(self._repository, thread, name)).split(b"\n")
 
@@ -130,7 +130,7 @@ class GitJournal:
         return Chain(self._repository, thread, self._mac)
 
 
-def archived(folder: Path, key: StateKey) -> tuple[Entry, ...]:
+def read_archive(folder: Path, key: StateKey) -> tuple[Entry, ...]:
     """Read the journal of a thread's ref from files, ``.../<repository>/<thread>/journal/<n>``; Unreadable as ever."""
     *_, repository, thread, _ = ("", "", *folder.absolute().parts)
     files = sorted(folder.iterdir())

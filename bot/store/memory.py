@@ -11,7 +11,7 @@ from bot.core.names import RepositoryId, SessionId, ThreadNumber
 from bot.core.transcript import Json, Line, decode
 from bot.ports import Clock, Entry
 from bot.store.chain import Chain
-from bot.store.spool import checked
+from bot.store.spool import validate_session_id
 
 _KEY = bytes(32)  # nobody else can write here, so that nothing rests on this MAC
 
@@ -27,7 +27,7 @@ class MemoryJournal:
         """Read a thread's entries."""
         return _chain(thread).verify(self._lines.get(thread, ()))
 
-    async def known(self, thread: ThreadNumber) -> tuple[Entry, ...]:
+    async def cached_entries(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         """Give a thread's entries: nobody else writes here."""
         return await self.read(thread)
 
@@ -60,12 +60,12 @@ class MemoryTranscripts:
     def append(self, session: SessionId, lines: Sequence[Line]) -> None:
         """Add lines."""
         if lines:
-            before = self._lines.get(checked(session), ())
+            before = self._lines.get(validate_session_id(session), ())
             self._lines[session] = before + tuple(line.encode() for line in lines)
 
     def load(self, session: SessionId) -> tuple[Line, ...]:
         """Read a session's lines."""
-        texts = self._lines.get(checked(session), ())
+        texts = self._lines.get(validate_session_id(session), ())
         return tuple(decode(text, number) for number, text in enumerate(texts, start=1))
 
     def hold(self, session: SessionId) -> None:
@@ -73,13 +73,13 @@ class MemoryTranscripts:
 
     def keep(self, session: SessionId, work: bytes) -> None:
         """Keep the work of a session."""
-        self._work[checked(session)] = work
+        self._work[validate_session_id(session)] = work
 
-    def kept(self, session: SessionId) -> bytes:
+    def saved_work(self, session: SessionId) -> bytes:
         """Give the work of a session."""
-        return self._work.get(checked(session), b"")
+        return self._work.get(validate_session_id(session), b"")
 
-    def behind(self, session: SessionId) -> bool:  # noqa: ARG002 - the port's
+    def is_behind(self, session: SessionId) -> bool:  # noqa: ARG002 - the port's
         """There is no other disk."""
         return False
 

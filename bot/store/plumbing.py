@@ -29,7 +29,7 @@ _REASON_LIMIT = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class GitResult:
     """What a git command came to."""
 
     code: int
@@ -54,7 +54,7 @@ class Plumbing:
     seconds: float = 120.0
     """How long one command may take before everything that it started is ended."""
 
-    def run(self, *arguments: str, stdin: bytes = b"", opening: bytes = b"") -> Ran:
+    def run(self, *arguments: str, stdin: bytes = b"", opening: bytes = b"") -> GitResult:
         """Run one git command to its end; raises Transient when it takes too long.
 
         Where there is an `opening`, it is sent first, and `stdin` only if git answers it with an empty line.
@@ -62,13 +62,13 @@ class Plumbing:
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
         return self._end([_git(), "--git-dir", str(self.directory), *settings, *arguments], stdin, opening)
 
-    def serve(self, command: str, *, stdin: bytes) -> Ran:
+    def serve(self, command: str, *, stdin: bytes) -> GitResult:
         """Run the shell command that serves a repository, in version 2 of git's protocol, and talk to it."""
         return self._end(["sh", "-c", command], stdin, b"", {"GIT_PROTOCOL": "version=2"})
 
     def _end(
         self, command: Sequence[str], stdin: bytes, opening: bytes, environment: Mapping[str, str] | None = None
-    ) -> Ran:
+    ) -> GitResult:
         """Run a command to its end, and end all that it started when it takes too long."""
         with subprocess.Popen(
             command,
@@ -87,7 +87,7 @@ class Plumbing:
                 if isinstance(error, subprocess.TimeoutExpired):
                     raise Transient("git took too long", where=command[-1], mend="try again") from error
                 raise
-        return Ran(process.returncode, out, err)
+        return GitResult(process.returncode, out, err)
 
     def ask(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Run one git command and give what it printed; raises Transient, with git's reason, when it failed."""

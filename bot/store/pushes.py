@@ -92,10 +92,10 @@ class Pushes:
             elif refusal:
                 order.outcome = " ".join((refusal.group(1) or "rejected", violation)).rstrip()
             else:
-                order.outcome = _unanswered(order.ref, ran.reason)
+                order.outcome = _unknown_outcome(order.ref, ran.reason)
 
 
-def _unanswered(ref: str, reason: str) -> Transient:
+def _unknown_outcome(ref: str, reason: str) -> Transient:
     """Return the error for a push of which the remote did not say what became of it."""
     if reason.endswith("error: 403"):
         return Transient("the server lets this token write nothing", where=ref, mend="give it contents: write")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from bot.core.errors import Transient
 from bot.core.names import CommitId
-from bot.store.plumbing import Plumbing, Ran
+from bot.store.plumbing import GitResult, Plumbing
 
 _CONNECT = b"stateless-connect git-upload-pack\n"
 _FLUSH, _DELIMITER = b"0000", b"0001"
@@ -62,7 +62,7 @@ def _ref(line: bytes) -> tuple[str, CommitId]:
     return name, CommitId(commit)
 
 
-def _sections(ran: Ran) -> list[list[bytes]]:
+def _sections(ran: GitResult) -> list[list[bytes]]:
     """Split what the server sent into its parts: the lines before each flush packet; a part cut short is left out."""
     parts: list[list[bytes]] = []
     lines: list[bytes] = []

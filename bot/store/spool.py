@@ -86,10 +86,10 @@ class Spool:
         fresh.replace(self._file(session))
 
     def _file(self, session: SessionId) -> Path:
-        return self.directory / checked(session)
+        return self.directory / validate_session_id(session)
 
 
-def checked(session: SessionId) -> SessionId:
+def validate_session_id(session: SessionId) -> SessionId:
     """Give back a session id that can be a file's name, and refuse every other."""
     if not _SESSION.fullmatch(session):
         raise Refused(

@@ -21,7 +21,7 @@ from bot.core.names import RepositoryId, SessionId, ThreadNumber
 from bot.core.transcript import Line, decode
 from bot.store.keys import StateKey
 from bot.store.sealed import place, seal, unseal
-from bot.store.spool import Spool, checked, parse, render
+from bot.store.spool import Spool, parse, render, validate_session_id
 from bot.store.thread_refs import ThreadRefs, Tip
 
 FOLDER = "transcripts"
@@ -70,7 +70,7 @@ class SpooledTranscripts:
         """Add lines as one record; on return they outlive this process, if not yet this machine."""
         if not lines:
             return
-        if checked(session) not in self._ends:
+        if validate_session_id(session) not in self._ends:
             self._open(session)
         end = self._ends[session]
         text = "\n".join(line.encode() for line in lines).encode("utf-8", "surrogatepass")
@@ -83,32 +83,32 @@ class SpooledTranscripts:
         Refused when a record is missing or does not open.
         """
         lines: list[Line] = []
-        for ordinal, record in sorted(self._open(checked(session)).items()):
+        for ordinal, record in sorted(self._open(validate_session_id(session)).items()):
             text = unseal(record, self._key, self._place(session, ordinal)).decode("utf-8", "surrogatepass")
             lines += [decode(line, number) for number, line in enumerate(text.split("\n"), start=len(lines) + 1)]
         return tuple(lines)
 
     def hold(self, session: SessionId) -> None:
         """Push no more lines of a session than `keep` was told of; what the ref has of it stays."""
-        self._held.setdefault(checked(session), 0)
+        self._held.setdefault(validate_session_id(session), 0)
 
     def keep(self, session: SessionId, work: bytes) -> None:
         """Have the next push hold a session with its work, both as they stand now."""
-        self._work[checked(session)] = work
+        self._work[validate_session_id(session)] = work
         if session in self._held and session in self._ends:
             self._held[session] = self._ends[session].ordinal
 
-    def kept(self, session: SessionId) -> bytes:
+    def saved_work(self, session: SessionId) -> bytes:
         """Give the newest work of a session, from the ref as it was last looked at; b"" for none."""
         if session in self._work:
             return self._work[session]
-        return self._stored_work(self._refs.last_seen(self._thread), checked(session))[1]
+        return self._stored_work(self._refs.last_seen(self._thread), validate_session_id(session))[1]
 
-    def behind(self, session: SessionId) -> bool:
+    def is_behind(self, session: SessionId) -> bool:
         """Tell whether another disk went on with a session that is not open here: its work is not what is here."""
-        if checked(session) in self._ends:
+        if validate_session_id(session) in self._ends:
             return False
-        stored = self._stored(_chunks(self._refs.last_seen(self._thread), session))
+        stored = self._stored_lines(_chunks(self._refs.last_seen(self._thread), session))
         spooled = self._spool.read(session).records
         return bool(_differing(stored, spooled)) or max(stored, default=0) > max(spooled, default=0)
 
@@ -117,12 +117,14 @@ class SpooledTranscripts:
         self._spool.set_aside()
         self._ends.clear()
 
-    def unsaved(self, tip: Tip) -> Mapping[str, bytes]:
+    def unsaved_files(self, tip: Tip) -> Mapping[str, bytes]:
         """Give the files that a tip lacks of the sessions that are open here: what rides on each push of the journal.
 
         Raises Conflict when another process went on with one of them.
         """
-        return dict(file for session in tuple(self._ends) for file in self._unsaved(tip, session)) | self._works(tip)
+        return dict(file for session in tuple(self._ends) for file in self._unsaved_file(tip, session)) | self._works(
+            tip
+        )
 
     async def save(self) -> None:
         """Push what the ref does not have; Conflict when another process went on with a session of this one."""
@@ -130,7 +132,7 @@ class SpooledTranscripts:
 
     def _open(self, session: SessionId) -> Mapping[int, bytes]:
         """Give all records of a session, still sealed, and note where it ends."""
-        stored = self._stored(_chunks(self._refs.last_seen(self._thread), session))
+        stored = self._stored_lines(_chunks(self._refs.last_seen(self._thread), session))
         spooled = self._spool.read(session)
         if differing := _differing(stored, spooled.records):
             self._refuse_if_open(session)
@@ -147,13 +149,13 @@ class SpooledTranscripts:
 
         def change(tip: Tip) -> Mapping[str, bytes]:
             nonlocal pushed
-            pushed = dict(file for session in self._spool.sessions() for file in self._unsaved(tip, session))
+            pushed = dict(file for session in self._spool.sessions() for file in self._unsaved_file(tip, session))
             return pushed | self._works(tip)
 
         tip = self._refs.commit(self._thread, change, "transcripts")
         self._compared.update(tip.files[path] for path in pushed)
 
-    def _unsaved(self, tip: Tip, session: SessionId) -> Iterator[tuple[str, bytes]]:
+    def _unsaved_file(self, tip: Tip, session: SessionId) -> Iterator[tuple[str, bytes]]:
         """Give the file (path, content) that holds what the ref lacks of a session, if it lacks anything."""
         chunks = _chunks(tip, session)
         saved = max((chunk.last for chunk in chunks), default=0)
@@ -161,7 +163,7 @@ class SpooledTranscripts:
         if not unknown and session in self._ends and self._ends[session].ordinal <= saved:
             return
         records = self._spool.read(session).records
-        if _differing(self._stored(unknown), records):
+        if _differing(self._stored_lines(unknown), records):
             self._refuse_if_open(session)
             return  # left behind by a process that others have overtaken
         self._compared.update(chunk.blob for chunk in unknown)
@@ -188,7 +190,7 @@ class SpooledTranscripts:
         (content,) = self._refs.read([tip.files[path]])
         return int(path[-8:]), unseal(content, self._key, place(self._repository, self._thread, path))
 
-    def _stored(self, chunks: Sequence[_Chunk]) -> dict[int, bytes]:
+    def _stored_lines(self, chunks: Sequence[_Chunk]) -> dict[int, bytes]:
         """Read chunks of the ref."""
         records: dict[int, bytes] = {}
         for chunk, content in zip(chunks, self._refs.read([chunk.blob for chunk in chunks]), strict=True):
@@ -206,7 +208,7 @@ class SpooledTranscripts:
         return place(self._repository, self._thread, f"{FOLDER}/{session}/{ordinal}")
 
 
-def spooled(file: Path, key: StateKey) -> tuple[Line, ...]:
+def read_spool_file(file: Path, key: StateKey) -> tuple[Line, ...]:
     """Read the lines of one spool file, ``.../<repository>/<thread>/<session>``; Refused when it does not open.
 
     The directory of a thread may be one that was set aside, ``<thread>.aside-<n>``.

@@ -25,7 +25,7 @@ BACKLOG = 1024
 
 
 @contextmanager
-def hosted(app: ASGIApp, port: int = 0) -> Iterator[str]:
+def host_application(app: ASGIApp, port: int = 0) -> Iterator[str]:
     """Serves the application while the context is open; yields its base address. Port 0: any that is free."""
     # asyncio turns off Nagle's algorithm only where the protocol is given; with it every answer takes 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
@@ -44,16 +44,16 @@ def hosted(app: ASGIApp, port: int = 0) -> Iterator[str]:
 
 
 @contextmanager
-def served(routes: Sequence[BaseRoute], port: int = 0) -> Iterator[str]:
+def serve_routes(routes: Sequence[BaseRoute], port: int = 0) -> Iterator[str]:
     """Serves routes while the context is open; yields the base address."""
     from starlette.applications import Starlette
 
-    with hosted(Starlette(routes=[*routes]), port) as address:
+    with host_application(Starlette(routes=[*routes]), port) as address:
         yield address
 
 
 @contextmanager
-def received(take: Callable[[str, bytes], None]) -> Iterator[str]:
+def receive_webhooks(take: Callable[[str, bytes], None]) -> Iterator[str]:
     """Receives webhooks while the context is open and hands each on: the event's name, the body; yields the address."""
     from starlette.requests import Request
     from starlette.responses import Response
@@ -63,7 +63,7 @@ def received(take: Callable[[str, bytes], None]) -> Iterator[str]:
         take(request.headers.get("x-github-event", ""), await request.body())
         return Response(status_code=202)
 
-    with served([Route("/", deliver, methods=["POST"])]) as address:
+    with serve_routes([Route("/", deliver, methods=["POST"])]) as address:
         yield address
 
 

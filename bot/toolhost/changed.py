@@ -4,13 +4,13 @@ import os
 
 from bot.toolhost import stamps
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import opened
-from bot.toolhost.protocol import Answer, Failure
+from bot.toolhost.paths import open_file
+from bot.toolhost.protocol import Failure, OperationResult
 
 _MOST = 500
 
 
-def changed(host: Host, call: Call, arguments: Arguments) -> Answer:
+def changed_files(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """List the files of ``stamps`` that have another stamp now, with it; "" for one that is gone."""
     found: dict[str, str] = {}
     for path, stamp in list(arguments["stamps"].items())[:_MOST]:
@@ -18,13 +18,13 @@ def changed(host: Host, call: Call, arguments: Arguments) -> Answer:
             break
         if (now := _stamp(host, path)) != stamp:
             found[path] = now
-    return Answer(f"{len(found)} changed", details={"changed": found})
+    return OperationResult(f"{len(found)} changed", details={"changed": found})
 
 
 def _stamp(host: Host, path: str) -> str:
     """Give a file's stamp as it is now, or "" where none can be read."""
     try:
-        descriptor = opened(host.root, host.root.place(path))
+        descriptor = open_file(host.root, host.root.place(path))
     except (OSError, Failure):
         return ""
     try:

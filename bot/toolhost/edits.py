@@ -2,36 +2,36 @@
 
 from bot.toolhost.files import BOM, is_utf8
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import Place
-from bot.toolhost.protocol import Answer, Failure
+from bot.toolhost.paths import ResolvedPath
+from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.replacing import Change, apply_edit
-from bot.toolhost.storing import check_stamp, current, encoded, put, writable
+from bot.toolhost.storing import check_stamp, current, encode_text, put, writable
 
 _CONTEXT = 4
 _SNIPPET = 60
 _WIDTH = 500
 
 
-def write(host: Host, _call: Call, arguments: Arguments) -> Answer:
+def write(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """Create a file, or replace the content of one that was read."""
     place = writable(host, arguments["file_path"])
-    content = encoded(arguments["content"])
+    content = encode_text(arguments["content"])
     with host.writing:
         before = current(host, place)
         if before.content == content:
-            return Answer(f"{place.name} has this content already.", stamps={place.name: before.stamp})
+            return OperationResult(f"{place.name} has this content already.", stamps={place.name: before.stamp})
         check_stamp(place, before, arguments.get("stamp"))
         stamp = put(host, place, content, before.mode)
     verb = "Created" if before.content is None else "Replaced"
-    return Answer(f"{verb} {place.name} ({len(content):,} bytes).", stamps={place.name: stamp})
+    return OperationResult(f"{verb} {place.name} ({len(content):,} bytes).", stamps={place.name: stamp})
 
 
-def edit(host: Host, call: Call, arguments: Arguments) -> Answer:
+def edit(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """Replace one text in a file by another."""
     return multi_edit(host, call, {**arguments, "edits": [arguments]})
 
 
-def multi_edit(host: Host, _call: Call, arguments: Arguments) -> Answer:
+def multi_edit(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """Make several replacements in one file, in order, all or none."""
     place = writable(host, arguments["file_path"])
     changes: list[Change] = []
@@ -43,21 +43,21 @@ def multi_edit(host: Host, _call: Call, arguments: Arguments) -> Answer:
             try:
                 content, change = apply_edit(content, one, place.name)
             except Failure as failure:
-                raise _numbered(failure, n, len(arguments["edits"])) from None
+                raise _name_failed_edit(failure, n, len(arguments["edits"])) from None
             changes.append(change)
         content = content or b""
         if content == before.content:
             raise Failure(f"The edits of {place.name} undo each other: nothing was changed.")
         stamp = put(host, place, content, before.mode)
-    return Answer(_summary(place, content, changes), stamps={place.name: stamp})
+    return OperationResult(_summary(place, content, changes), stamps={place.name: stamp})
 
 
-def _numbered(failure: Failure, n: int, total: int) -> Failure:
+def _name_failed_edit(failure: Failure, n: int, total: int) -> Failure:
     """Tell which of several edits failed, and that none was made."""
     return failure if total == 1 else Failure(f"Edit {n} of {total}: {failure} No edit was made.")
 
 
-def _summary(place: Place, content: bytes, changes: list[Change]) -> str:
+def _summary(place: ResolvedPath, content: bytes, changes: list[Change]) -> str:
     """Tell how much was replaced and show the lines around the first change."""
     total = sum(change.times for change in changes)
     what = "1 replacement" if total == 1 else f"{total} replacements"

@@ -9,10 +9,10 @@ from typing import BinaryIO, NamedTuple
 
 from bot.toolhost import stamps
 from bot.toolhost.images import IMAGE_BYTES, block, media_type
-from bot.toolhost.milestones import nearest, passed
+from bot.toolhost.milestones import nearest, record_milestone
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import Place, missing, opened
-from bot.toolhost.protocol import Answer, Failure
+from bot.toolhost.paths import ResolvedPath, missing, open_file
+from bot.toolhost.protocol import Failure, OperationResult
 
 BOM = b"\xef\xbb\xbf"
 LARGEST = 64 * 1024 * 1024
@@ -33,13 +33,13 @@ class Slice(NamedTuple):
     crlf: bool
 
 
-def read(host: Host, _call: Call, arguments: Arguments) -> Answer:
+def read(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """Show a slice of a file, an image, or say why not."""
     place = host.root.place(arguments["file_path"])
     if os.path.isdir(place.real):
         raise Failure(f"{place.name} is a folder: use LS to list it.")
     try:
-        descriptor = opened(host.root, place)
+        descriptor = open_file(host.root, place)
     except (FileNotFoundError, NotADirectoryError):
         raise Failure(missing(host.root, place)) from None
     with open(descriptor, "rb", buffering=0) as file:
@@ -53,15 +53,15 @@ def read(host: Host, _call: Call, arguments: Arguments) -> Answer:
             return _picture(place, kind, content, stamp)
         _refuse_binary(probe, place, size)
         if not size:
-            return Answer(f"({place.name} is empty)", stamps=stamp)
+            return OperationResult(f"({place.name} is empty)", stamps=stamp)
         source: BinaryIO = file if content is None else io.BytesIO(content)
         first, limit = max(1, arguments.get("offset") or 1), max(1, arguments.get("limit") or LINES)
         found = slice_of(source, first, limit, host.milestones.of(descriptor) if content is None else {0: 0})
     latin = content is not None and not is_utf8(content)
-    return Answer(_numbered(found, first, latin=latin), stamps=stamp)
+    return OperationResult(_number_lines(found, first, latin=latin), stamps=stamp)
 
 
-def _refuse_binary(probe: bytes, place: Place, size: int) -> None:
+def _refuse_binary(probe: bytes, place: ResolvedPath, size: int) -> None:
     """Raise Failure for what cannot be shown as lines, with the command that could."""
     if probe.startswith(b"%PDF-"):
         what, instead = "a PDF", "read its text with a command such as pdftotext"
@@ -111,7 +111,7 @@ def _skip(file: BinaryIO, lines: int, milestones: dict[int, int]) -> bytes:
             return piece[at:]
         before += count
         place += len(piece)
-        passed(milestones, place, before)
+        record_milestone(milestones, place, before)
     return b""
 
 
@@ -120,7 +120,7 @@ def _past_end(lines: int) -> Failure:
     return Failure(f"The file has only {lines} line{'s' if lines != 1 else ''}: the offset is past its end.")
 
 
-def _numbered(found: Slice, first: int, *, latin: bool) -> str:
+def _number_lines(found: Slice, first: int, *, latin: bool) -> str:
     """Write a slice, each line after its number and a tab, with notes on what is not to be seen of it."""
     raw = [_whole_characters(line) for line in found.lines]
     if first == 1:
@@ -170,9 +170,9 @@ def is_utf8(content: bytes) -> bool:
     return True
 
 
-def _picture(place: Place, kind: str, content: bytes | None, stamp: dict[str, str]) -> Answer:
+def _picture(place: ResolvedPath, kind: str, content: bytes | None, stamp: dict[str, str]) -> OperationResult:
     """Answer with an image block."""
     if content is None:
         raise Failure(f"{place.name} is an image of more than {IMAGE_BYTES:,} bytes: too large to be shown.")
     text = f"{place.name}: {kind}, {len(content):,} bytes"
-    return Answer(text, blocks=(block(content, kind, place.name),), stamps=stamp)
+    return OperationResult(text, blocks=(block(content, kind, place.name),), stamps=stamp)

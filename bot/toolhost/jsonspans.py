@@ -33,7 +33,7 @@ class Part:
 
     def name(self) -> str:
         """Give the key's name."""
-        return str(decoded(_STRING.match(self.key)[0])) if _STRING.match(self.key) else ""  # type: ignore[index]
+        return str(decode_value(_STRING.match(self.key)[0])) if _STRING.match(self.key) else ""  # type: ignore[index]
 
     def raw(self) -> bytes:
         """Give the bytes as they were read."""
@@ -72,14 +72,18 @@ class Composite:
     def insert(self, index: int, part: Part) -> "Composite":
         """Give a copy with one more part; the white space before the closing bracket stays there."""
         parts = [*self.parts[:index], part, *self.parts[index:]]
-        return replace(self, parts=self._ended(parts))
+        return replace(self, parts=self._move_space_behind_last(parts))
 
     def drop(self, index: int) -> "Composite":
         """Give a copy without a part; the white space before the closing bracket stays there."""
         parts = [*self.parts[:index], *self.parts[index + 1 :]]
-        return replace(self, parts=self._ended(parts)) if parts else Composite(self.opening, (), self.closing)
+        return (
+            replace(self, parts=self._move_space_behind_last(parts))
+            if parts
+            else Composite(self.opening, (), self.closing)
+        )
 
-    def _ended(self, parts: list[Part]) -> tuple[Part, ...]:
+    def _move_space_behind_last(self, parts: list[Part]) -> tuple[Part, ...]:
         """Move the white space before the closing bracket behind the part that is now the last."""
         ending = self.parts[-1].trail if self.parts else b""
         inner = [replace(part, trail=b"") if part is self.parts[-1] else part for part in parts[:-1]]
@@ -91,11 +95,11 @@ def parse(content: bytes) -> Part:
     start = _space(content, 0)
     end = _end(content, start)
     if _space(content, end) != len(content):
-        raise _broken(end)
+        raise _syntax_error(end)
     return Part(content[:start], b"", content[start:end], content[end:])
 
 
-def split(raw: bytes) -> Composite:
+def split_members(raw: bytes) -> Composite:
     """Take an object or array apart; raises Failure for what is neither, or broken."""
     if not raw or raw[0] not in _CLOSING:
         raise Failure("not an object or array")
@@ -108,13 +112,13 @@ def split(raw: bytes) -> Composite:
         part, at = _part(raw, at, keyed=raw[:1] == b"{")
         parts.append(part)
         if at >= len(raw) or raw[at] not in {closing, ord(",")} or len(parts) > _MOST_PARTS:
-            raise _broken(at)
+            raise _syntax_error(at)
         if raw[at] == closing:
             return Composite(raw[:1], tuple(parts), raw[at:])
         at += 1
 
 
-def decoded(raw: bytes) -> Any:
+def decode_value(raw: bytes) -> Any:
     """Decode one small value; raises Failure when it is broken."""
     try:
         return json.loads(raw.decode("utf-8", "replace"))
@@ -130,7 +134,7 @@ def _part(raw: bytes, at: int, *, keyed: bool) -> tuple[Part, int]:
         name = _STRING.match(raw, start)
         colon = _space(raw, name.end()) if name else start
         if not name or raw[colon : colon + 1] != b":":
-            raise _broken(start)
+            raise _syntax_error(start)
         value = _space(raw, colon + 1)
         key = raw[start:value]
     end = _end(raw, value)
@@ -144,7 +148,7 @@ def _end(raw: bytes, start: int) -> int:
     if first not in {b"{", b"["}:
         found = (_STRING if first == b'"' else _PLAIN).match(raw, start)
         if not found:
-            raise _broken(start)
+            raise _syntax_error(start)
         return found.end()
     open_brackets = bytearray((_CLOSING[raw[start]],))
     at, seen = start + 1, 0
@@ -152,14 +156,14 @@ def _end(raw: bytes, start: int) -> int:
         seen += 1
         found = _TO_BRACKET.match(raw, at)
         if not found:
-            raise _broken(at)
+            raise _syntax_error(at)
         at, bracket = found.end(), raw[found.end() - 1]
         if bracket in _CLOSING:
             open_brackets.append(_CLOSING[bracket])
             if len(open_brackets) > DEPTH or seen > _MOST_BRACKETS:
                 raise Failure(f"nested more than {DEPTH} deep, or more than {_MOST_BRACKETS:,} brackets")
         elif bracket != open_brackets.pop():
-            raise _broken(at - 1)
+            raise _syntax_error(at - 1)
     return at
 
 
@@ -169,6 +173,6 @@ def _space(raw: bytes, at: int) -> int:
     return found.end() if found else at
 
 
-def _broken(at: int) -> Failure:
+def _syntax_error(at: int) -> Failure:
     """Say where a text stops being JSON."""
     return Failure(f"not JSON at byte {at:,}")

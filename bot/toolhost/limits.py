@@ -87,7 +87,7 @@ class Meter:
         disk = config.disk_mb * _MIB
         if (not disk or bytes_taken <= disk) and (not config.files or files_taken <= config.files):
             return Excess.NONE
-        size, count = _written(self._on_it, self._host.began)
+        size, count = _bytes_written(self._on_it, self._host.began)
         size += _behind_descriptors(family)
         if disk and bytes_taken > disk and (size > disk or now.f_bavail * now.f_frsize < _DISK_LEFT):
             return Excess.DISK
@@ -96,7 +96,7 @@ class Meter:
         return Excess.NONE
 
 
-def _written(folders: Iterable[str], since: float) -> tuple[int, int]:
+def _bytes_written(folders: Iterable[str], since: float) -> tuple[int, int]:
     """Sum the bytes and count the files below folders that were changed since a time: ctime cannot be set back.
 
     Where something is hidden from us, too deep or without leave, that is without end; what vanishes meanwhile is not.

@@ -5,8 +5,8 @@ import os
 from fnmatch import fnmatchcase
 
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import Place, folder, quoted
-from bot.toolhost.protocol import Answer, Failure
+from bot.toolhost.paths import ResolvedPath, folder, quote_name
+from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.ripgrep import Ripgrep
 
 ENTRIES = 1000
@@ -16,7 +16,7 @@ _FILES = ("--files", "--null", "--hidden", "--no-ignore", "--no-messages", "--th
 _NOT_GIT = "--glob=!.git"
 
 
-def ls(host: Host, _call: Call, arguments: Arguments) -> Answer:
+def ls(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """List one folder, sorted by name."""
     place = folder(host.root, arguments["path"])
     ignored = arguments.get("ignore") or []
@@ -26,17 +26,17 @@ def ls(host: Host, _call: Call, arguments: Arguments) -> Answer:
         left = sum(1 for _ in os.scandir(place.real)) - len(first) if len(first) == ENTRIES else 0
     text = "\n".join(_entry(entry) for entry in first) or f"({place.name} is empty)"
     note = f"\n(the first {ENTRIES:,} entries, sorted by name; up to {left:,} more: use Glob)" if left else ""
-    return Answer(text + note)
+    return OperationResult(text + note)
 
 
 def _entry(entry: "os.DirEntry[str]") -> str:
     """Write one entry: folders end with a slash, symlinks tell where they lead."""
     if entry.is_symlink():
-        return f"{quoted(entry.name)} -> {quoted(os.readlink(entry.path))}"
-    return quoted(entry.name) + ("/" if entry.is_dir() else "")
+        return f"{quote_name(entry.name)} -> {quote_name(os.readlink(entry.path))}"
+    return quote_name(entry.name) + ("/" if entry.is_dir() else "")
 
 
-def glob(host: Host, call: Call, arguments: Arguments) -> Answer:
+def glob(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """List the files whose path matches a pattern, the newest first."""
     place, pattern = _anchor(host, folder(host.root, arguments.get("path") or "."), arguments["pattern"])
     options = [*_FILES, f"--glob=/{pattern}", _NOT_GIT]
@@ -50,10 +50,10 @@ def glob(host: Host, call: Call, arguments: Arguments) -> Answer:
             newest = _newest(newest, [above + name for name in names] if above else names)
     if rg.error:
         raise Failure(f"The pattern is not valid: {rg.error}")
-    shown = [quoted(host.root.name(os.path.join(host.root.real, os.fsdecode(path)))) for _, path in newest]
+    shown = [quote_name(host.root.name(os.path.join(host.root.real, os.fsdecode(path)))) for _, path in newest]
     more = total - len(shown)
     note = f"\n(the {MATCHES} newest; {more:,} more match: use a narrower pattern or path)" if more else ""
-    return Answer("\n".join(shown) + note if shown else "No files found")
+    return OperationResult("\n".join(shown) + note if shown else "No files found")
 
 
 def _newest(before: list[tuple[int, bytes]], paths: list[bytes]) -> list[tuple[int, bytes]]:
@@ -61,13 +61,13 @@ def _newest(before: list[tuple[int, bytes]], paths: list[bytes]) -> list[tuple[i
     try:
         times = [status.st_mtime_ns for status in map(os.lstat, paths)]
     except OSError:
-        times = list(map(_changed, paths))
+        times = list(map(_mtime, paths))
     last = heapq.nlargest(MATCHES, times)[-1]
     kept = [(-time, path) for time, path in zip(times, paths, strict=True) if time >= last]
     return heapq.nsmallest(MATCHES, before + kept)
 
 
-def _anchor(host: Host, place: Place, pattern: str) -> tuple[Place, str]:
+def _anchor(host: Host, place: ResolvedPath, pattern: str) -> tuple[ResolvedPath, str]:
     """Make a pattern relative to the folder that it searches; an absolute one searches the root."""
     if not pattern.startswith("/"):
         return place, pattern.removeprefix("./")
@@ -77,7 +77,7 @@ def _anchor(host: Host, place: Place, pattern: str) -> tuple[Place, str]:
     raise Failure(f"The pattern is outside of the checkout ({host.root.shown}).")
 
 
-def _changed(path: bytes) -> int:
+def _mtime(path: bytes) -> int:
     """Give the time of a file's last change in nanoseconds, 0 when it has gone meanwhile."""
     try:
         return os.lstat(path).st_mtime_ns

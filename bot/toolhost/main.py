@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import Any
 
-from bot.toolhost.changed import changed
+from bot.toolhost.changed import changed_files
 from bot.toolhost.edits import edit, multi_edit, write
 from bot.toolhost.files import read
 from bot.toolhost.kernel import harden
@@ -18,7 +18,7 @@ from bot.toolhost.listing import glob, ls
 from bot.toolhost.merge import merge
 from bot.toolhost.notebooks import edit_notebook, read_notebook
 from bot.toolhost.operation import Call, Host, Operation
-from bot.toolhost.protocol import Answer, Config, Failure, Oversized, Writer, decoded, lines
+from bot.toolhost.protocol import Config, Failure, OperationResult, Oversized, Writer, decode_request, lines
 from bot.toolhost.search import grep
 from bot.toolhost.shell import bash
 
@@ -33,14 +33,14 @@ OPERATIONS: dict[str, Operation] = {
     "Glob": glob,
     "Grep": grep,
     "Bash": bash,
-    "Changed": changed,
+    "Changed": changed_files,
     "Merge": merge,
 }
 _AT_ONCE = 10
 _SCRATCH = ("/tmp", "/dev/shm")
 
 
-class Desk:
+class Dispatcher:
     """Where requests become answers."""
 
     def __init__(self, host: Host, writer: Writer) -> None:
@@ -51,7 +51,7 @@ class Desk:
 
     def take(self, line: bytes | Oversized) -> None:
         """Take one line; whatever it holds, this returns at once and raises nothing."""
-        match decoded(line):
+        match decode_request(line):
             case {"cancel": int(id_)}:
                 if call := self._calls.get(id_):
                     call.cancelled.set()
@@ -59,11 +59,13 @@ class Desk:
                 call = self._calls[id_] = Call(id_, self._writer, threading.Event())
                 threading.Thread(target=self._run, args=(call, name, arguments), daemon=True).start()
             case {"id": int(id_), "op": str(name)}:
-                self._writer.answer(id_, Answer(f"The toolhost has no operation {name!r} of this form.", is_error=True))
+                self._writer.answer(
+                    id_, OperationResult(f"The toolhost has no operation {name!r} of this form.", is_error=True)
+                )
             case Oversized(id_):
-                self._writer.answer(id_, Answer("The request is longer than 16 MiB.", is_error=True))
+                self._writer.answer(id_, OperationResult("The request is longer than 16 MiB.", is_error=True))
             case _:
-                self._writer.answer(None, Answer("This line is not a request.", is_error=True))
+                self._writer.answer(None, OperationResult("This line is not a request.", is_error=True))
 
     def _run(self, call: Call, name: str, arguments: dict[str, Any]) -> None:
         """Run one operation and write its answer: the outermost shell, where every fault becomes an answer."""
@@ -75,18 +77,18 @@ class Desk:
         except OSError:
             os._exit(0) if self._host.alone else os.kill(os.getpid(), signal.SIGTERM)
 
-    def _answer(self, call: Call, name: str, arguments: dict[str, Any]) -> Answer:
+    def _answer(self, call: Call, name: str, arguments: dict[str, Any]) -> OperationResult:
         """Run one operation unless it was cancelled while it waited for its turn."""
         if call.cancelled.is_set():
-            return Answer("Cancelled.", is_error=True)
+            return OperationResult("Cancelled.", is_error=True)
         try:
             return OPERATIONS[name](self._host, call, arguments)
         except Failure as failure:
-            return Answer(str(failure), is_error=True)
+            return OperationResult(str(failure), is_error=True)
         except OSError as error:
-            return Answer(f"{name} failed: {error.strerror or error}", is_error=True)
+            return OperationResult(f"{name} failed: {error.strerror or error}", is_error=True)
         except Exception as error:  # noqa: BLE001 - the outermost shell
-            return Answer(f"{name} failed in the toolhost: {type(error).__name__}: {error}", is_error=True)
+            return OperationResult(f"{name} failed in the toolhost: {type(error).__name__}: {error}", is_error=True)
 
 
 def main() -> None:
@@ -103,7 +105,7 @@ def main() -> None:
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         writer.send({"ready": False, "text": f"bad configuration: {type(error).__name__}: {error}"})
         sys.exit(1)
-    desk = Desk(host, writer)
+    desk = Dispatcher(host, writer)
     try:
         writer.send({"ready": True, "pid": os.getpid()})
         for line in incoming:

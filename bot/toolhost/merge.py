@@ -7,7 +7,7 @@ reported with the changes of both sides; nothing is written through a symlink; g
 from typing import NamedTuple
 
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.protocol import Answer, Failure
+from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.trees import Entry, File, Tree
 
 DIFF_CHARACTERS = 20_000
@@ -31,11 +31,11 @@ class Trees(NamedTuple):
         return self.base, self.theirs, self.into
 
 
-class Conflict(Exception):
+class MergeConflict(Exception):
     """A path cannot be merged; the text says why."""
 
 
-def merge(host: Host, call: Call, arguments: Arguments) -> Answer:
+def merge(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """Merge every path that differs between base and theirs; what was taken and what was not stands in the details."""
     if not host.config.writable:
         raise Failure("The checkout is read-only: nothing can be merged into it.")
@@ -49,11 +49,11 @@ def merge(host: Host, call: Call, arguments: Arguments) -> Answer:
         try:
             _merge_path(trees, path)
             merged.append(path)
-        except (Conflict, OSError) as reason:
+        except (MergeConflict, OSError) as reason:
             conflicts[path] = _report(trees, path, reason)[: max(room, _SHORTEST)]
             room -= len(conflicts[path])
     details = {"merged": sorted(merged), "conflicts": dict(sorted(conflicts.items()))}
-    return Answer(f"{len(merged)} merged, {len(conflicts)} in conflict", details=details)
+    return OperationResult(f"{len(merged)} merged, {len(conflicts)} in conflict", details=details)
 
 
 def _differing(trees: Trees) -> list[str]:
@@ -80,17 +80,17 @@ def _merge_path(trees: Trees, path: str) -> None:
             else:
                 trees.into.write(path, _merged_text(trees, path), executable=executable)
         case _:
-            raise Conflict("both sides changed it")
+            raise MergeConflict("both sides changed it")
 
 
 def _merged_text(trees: Trees, path: str) -> bytes:
     """Merge three texts; raises Conflict where they cannot be. https://git-scm.com/docs/git-merge-file"""
     files = [tree.full(path) for tree in (trees.into, trees.base, trees.theirs)]
     if any(tree.size(path) > _LARGEST or tree.is_binary(path) for tree in trees.sides()):
-        raise Conflict("both sides changed it, and it is not text")
+        raise MergeConflict("both sides changed it, and it is not text")
     code, text = _git(trees.host, ["merge-file", "-p", "-q", *files])
     if code:
-        raise Conflict("both sides changed the same lines")
+        raise MergeConflict("both sides changed the same lines")
     return text
 
 

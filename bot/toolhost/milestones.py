@@ -46,7 +46,7 @@ def nearest(milestones: dict[int, int], file: BinaryIO, lines: int) -> tuple[int
     return at * EVERY, milestones[at], file.read(1) if at else b"\n"
 
 
-def passed(milestones: dict[int, int], place: int, lines: int) -> None:
+def record_milestone(milestones: dict[int, int], place: int, lines: int) -> None:
     """Note how many lines lie before a place, where that is the next milestone."""
     number, beside = divmod(place, EVERY)
     if not beside and number == len(milestones):

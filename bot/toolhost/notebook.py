@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bot.toolhost.jsonspans import Composite, Part, decoded, parse, split
+from bot.toolhost.jsonspans import Composite, Part, decode_value, parse, split_members
 from bot.toolhost.protocol import Failure
 
 BOM = b"\xef\xbb\xbf"
@@ -57,7 +57,7 @@ class Notebook:
 
     def ids(self) -> list[str]:
         """Name every cell."""
-        own = [text(cell, "id") for cell in map(opened, self.cells.parts)]
+        own = [text(cell, "id") for cell in map(open_object, self.cells.parts)]
         count = Counter(own)
         proper = (id_ if id_ and _ID.fullmatch(id_) and count[id_] == 1 else None for id_ in own)
         return [id_ or f"cell-{n}" for n, id_ in enumerate(proper)]
@@ -78,24 +78,24 @@ class Notebook:
         top = self.top.put("cells", cells.raw())
         return self.bom + replace(self.document, value=top.raw()).raw()
 
-    def replaced(self, index: int, source: str, kind: str | None) -> bytes:
+    def with_replaced_cell(self, index: int, source: str, kind: str | None) -> bytes:
         """Give the file with another source, and perhaps kind, of one cell."""
         part = self.cells.parts[index]
-        cell = opened(part)
+        cell = open_object(part)
         before = text(cell, "cell_type")
         if kind and kind != before:
-            cell = _turned(cell.put("cell_type", self.style.write(kind, b"")), kind)
+            cell = _drop_foreign_members(cell.put("cell_type", self.style.write(kind, b"")), kind)
         if (kind or before) == "code":
             cell = cell.put("execution_count", b"null").put("outputs", b"[]")
         cell = cell.put("source", self._source(cell, source))
         parts = (*self.cells.parts[:index], replace(part, value=cell.raw()), *self.cells.parts[index + 1 :])
         return self.with_cells(replace(self.cells, parts=parts))
 
-    def deleted(self, index: int) -> bytes:
+    def without_cell(self, index: int) -> bytes:
         """Give the file without one cell."""
         return self.with_cells(self.cells.drop(index))
 
-    def inserted(self, index: int, source: str, kind: str) -> tuple[bytes, str]:
+    def with_inserted_cell(self, index: int, source: str, kind: str) -> tuple[bytes, str]:
         """Give the file with a new cell before the one at `index`, and the new cell's name."""
         id_ = os.urandom(4).hex() if self.has_ids else f"cell-{index}"
         cell: dict[str, Any] = {"cell_type": kind}
@@ -103,7 +103,7 @@ class Notebook:
         cell |= {"id": id_} if self.has_ids else {}
         cell |= {"metadata": {}}
         cell |= {"outputs": []} if kind == "code" else {}
-        cell["source"] = _lines(source) if self._listed() else source
+        cell["source"] = _lines(source) if self._writes_line_lists() else source
         style, cells = self.style, self.cells
         if cells.parts:
             lead = cells.parts[0].lead
@@ -116,13 +116,13 @@ class Notebook:
     def _source(self, cell: Composite, source: str) -> bytes:
         """Write a source in the form that the cell has."""
         old = cell.find("source")
-        listed = old.value.startswith(b"[") if old else self._listed()
+        listed = old.value.startswith(b"[") if old else self._writes_line_lists()
         margin = _margin(old.lead if old else cell.parts[0].lead)
         return self.style.write(_lines(source) if listed else source, margin)
 
-    def _listed(self) -> bool:
+    def _writes_line_lists(self) -> bool:
         """Tell whether the file writes sources as lists of lines, as most do."""
-        sources = (opened(part).find("source") for part in self.cells.parts[:1])
+        sources = (open_object(part).find("source") for part in self.cells.parts[:1])
         return all(source is None or source.value.startswith(b"[") for source in sources)
 
     def _cells_part(self) -> Part:
@@ -137,29 +137,29 @@ def load(content: bytes, name: str) -> Notebook:
     bom = BOM if content.startswith(BOM) else b""
     try:
         document = parse(content.removeprefix(bom))
-        top = split(document.value)
+        top = split_members(document.value)
         major, minor = _number(top, "nbformat"), _number(top, "nbformat_minor")
         if major != 4:
             raise Failure("nbformat is not 4: upgrade it with `jupyter nbconvert --to notebook`")
         found = top.find("cells")
         if found is None or not found.value.startswith(b"["):
             raise Failure("it has no list of cells")
-        cells = split(found.value)
+        cells = split_members(found.value)
         if len(cells.parts) > _MOST_CELLS:
             raise Failure(f"it has more than {_MOST_CELLS:,} cells")
         for part in cells.parts:
-            if text(opened(part), "cell_type") not in KINDS:
+            if text(open_object(part), "cell_type") not in KINDS:
                 raise Failure("a cell's cell_type is none of " + ", ".join(KINDS))
     except Failure as failure:
         raise Failure(f"{name} is not a notebook that can be worked on: {failure}. Read shows its text.") from None
     return Notebook(document, top, cells, _style(content, top, found.lead), minor >= 5, bom)
 
 
-def opened(part: Part) -> Composite:
+def open_object(part: Part) -> Composite:
     """Take a cell or another object apart; raises Failure for what is none."""
     if not part.value.startswith(b"{"):
         raise Failure("an object was expected")
-    return split(part.value)
+    return split_members(part.value)
 
 
 def text(owner: Composite, name: str) -> str:
@@ -169,13 +169,13 @@ def text(owner: Composite, name: str) -> str:
         return ""
     if len(found.value) > TEXT_BYTES:
         return f"[{len(found.value):,} bytes, too long to be shown]"
-    value = decoded(found.value)
+    value = decode_value(found.value)
     if isinstance(value, list):
         return "".join(line for line in value if isinstance(line, str))
     return value if isinstance(value, str) else ""
 
 
-def _turned(cell: Composite, kind: str) -> Composite:
+def _drop_foreign_members(cell: Composite, kind: str) -> Composite:
     """Drop the members that a cell of another kind may not have."""
     unwanted = {"attachments"} if kind == "code" else {"outputs", "execution_count"}
     for n in reversed(range(len(cell.parts))):
@@ -187,7 +187,7 @@ def _turned(cell: Composite, kind: str) -> Composite:
 def _number(top: Composite, name: str) -> int:
     """Read a small number; -1 where there is none."""
     found = top.find(name)
-    value = decoded(found.value) if found and len(found.value) < 10 else None
+    value = decode_value(found.value) if found and len(found.value) < 10 else None
     return value if isinstance(value, int) else -1
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from bot.toolhost.files import RESULT_BYTES
 from bot.toolhost.images import IMAGE_BYTES, block, media_type
-from bot.toolhost.jsonspans import Composite, Part, split
-from bot.toolhost.notebook import KINDS, Notebook, load, opened, text
+from bot.toolhost.jsonspans import Composite, Part, split_members
+from bot.toolhost.notebook import KINDS, Notebook, load, open_object, text
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import Place, missing
-from bot.toolhost.protocol import Answer, Failure
-from bot.toolhost.storing import Before, check_stamp, current, encoded, put, writable
+from bot.toolhost.paths import ResolvedPath, missing
+from bot.toolhost.protocol import Failure, OperationResult
+from bot.toolhost.storing import Before, check_stamp, current, encode_text, put, writable
 
 IMAGES = 10
 _SOURCE = 20_000
@@ -23,10 +23,10 @@ _ANSI = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-def read_notebook(host: Host, _call: Call, arguments: Arguments) -> Answer:
+def read_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """Show the cells of a notebook, or one of them, with their outputs; images come as blocks."""
     place = host.root.place(arguments["notebook_path"])
-    before, notebook = _loaded(host, place)
+    before, notebook = _load(host, place)
     ids = notebook.ids()
     wanted = arguments.get("cell_id")
     chosen = [notebook.index(wanted)] if wanted else range(len(ids))
@@ -42,24 +42,24 @@ def read_notebook(host: Host, _call: Call, arguments: Arguments) -> Answer:
             break
         shown.append(cell)
     answer = "\n".join(shown) or f"({place.name} has no cells)"
-    return Answer(answer, blocks=tuple(view.blocks), stamps={place.name: before.stamp})
+    return OperationResult(answer, blocks=tuple(view.blocks), stamps={place.name: before.stamp})
 
 
-def edit_notebook(host: Host, _call: Call, arguments: Arguments) -> Answer:
+def edit_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """Replace, insert or delete one cell; all else in the file stays byte for byte."""
     place = writable(host, arguments["notebook_path"])
-    encoded(arguments.get("new_source") or "")
+    encode_text(arguments.get("new_source") or "")
     with host.writing:
-        before, notebook = _loaded(host, place)
+        before, notebook = _load(host, place)
         check_stamp(place, before, arguments.get("stamp"))
-        content, said = _edited(notebook, arguments)
+        content, said = _apply_edit(notebook, arguments)
         if content == before.content:
             raise Failure(f"The cell has this source already: nothing was changed in {place.name}.")
         stamp = put(host, place, content, before.mode)
-    return Answer(f"{said} in {place.name}.", stamps={place.name: stamp})
+    return OperationResult(f"{said} in {place.name}.", stamps={place.name: stamp})
 
 
-def _loaded(host: Host, place: Place) -> tuple[Before, Notebook]:
+def _load(host: Host, place: ResolvedPath) -> tuple[Before, Notebook]:
     """Read a notebook."""
     if os.path.isdir(place.real):
         raise Failure(f"{place.name} is a folder: give the path of a notebook.")
@@ -69,7 +69,7 @@ def _loaded(host: Host, place: Place) -> tuple[Before, Notebook]:
     return before, load(before.content, place.name)
 
 
-def _edited(notebook: Notebook, arguments: Arguments) -> tuple[bytes, str]:
+def _apply_edit(notebook: Notebook, arguments: Arguments) -> tuple[bytes, str]:
     """Make the change that was asked for, and say what it was."""
     id_, kind, source = (arguments.get(name) for name in ("cell_id", "cell_type", "new_source"))
     mode = arguments.get("edit_mode") or "replace"
@@ -78,19 +78,19 @@ def _edited(notebook: Notebook, arguments: Arguments) -> tuple[bytes, str]:
     if mode == "insert":
         if not kind:
             raise Failure("cell_type is needed to insert a cell: code or markdown.")
-        content, made = notebook.inserted(notebook.index(id_) + 1 if id_ else 0, source or "", kind)
+        content, made = notebook.with_inserted_cell(notebook.index(id_) + 1 if id_ else 0, source or "", kind)
         return content, f"Inserted the {kind} cell {made} {f'after {id_}' if id_ else 'at the beginning'}"
     if not id_:
         raise Failure(f"cell_id is needed to {mode} a cell: NotebookRead shows them.")
     index = notebook.index(id_)
     if mode == "delete":
-        return notebook.deleted(index), f"Deleted the cell {id_}"
-    cell = opened(notebook.cells.parts[index])
+        return notebook.without_cell(index), f"Deleted the cell {id_}"
+    cell = open_object(notebook.cells.parts[index])
     before = text(cell, "cell_type")
     if text(cell, "source") == source and kind in {None, before}:
         raise Failure(f"The cell {id_} has this source already: nothing was changed.")
     cleared = " (its outputs were cleared)" if (kind or before) == "code" and before == "code" else ""
-    return notebook.replaced(index, source or "", kind), f"Replaced the cell {id_}{cleared}"
+    return notebook.with_replaced_cell(index, source or "", kind), f"Replaced the cell {id_}{cleared}"
 
 
 class _View:
@@ -103,7 +103,7 @@ class _View:
 
     def cell(self, part: Part, id_: str, *, whole: bool) -> str:
         """Write one cell with its outputs; a source that is too long is cut unless it is shown alone."""
-        cell = opened(part)
+        cell = open_object(part)
         source = _cut(text(cell, "source"), RESULT_BYTES // 2 if whole else _SOURCE)
         outputs = cell.find("outputs")
         said = self._outputs(outputs, RESULT_BYTES // 4 if whole else _OUTPUT) if outputs else []
@@ -112,8 +112,8 @@ class _View:
 
     def _outputs(self, outputs: Part, most: int) -> list[str]:
         """Write a cell's outputs."""
-        parts = split(outputs.value).parts if outputs.value.startswith(b"[") else ()
-        said = [_cut(_ANSI.sub("", self._output(opened(part))), most) for part in parts[:_OUTPUTS]]
+        parts = split_members(outputs.value).parts if outputs.value.startswith(b"[") else ()
+        said = [_cut(_ANSI.sub("", self._output(open_object(part))), most) for part in parts[:_OUTPUTS]]
         said += [f"({len(parts) - _OUTPUTS} more outputs)"] if len(parts) > _OUTPUTS else []
         return [f"<output>\n{one.rstrip()}\n</output>" for one in said]
 
@@ -130,7 +130,7 @@ class _View:
     def _display(self, output: Composite) -> str:
         """Show the pictures of an output, or else its text, or else name its types."""
         data = output.find("data")
-        shown = opened(data) if data else Composite(b"{", (), b"}")
+        shown = open_object(data) if data else Composite(b"{", (), b"}")
         notes = [self._image(shown, kind) for kind in _IMAGES if shown.find(kind)]
         kinds = ", ".join(part.name()[:80] for part in shown.parts[:_OUTPUTS])
         plain = text(shown, "text/plain") or ("" if notes else f"(output of type {kinds or 'unknown'}, not shown)")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from bot.toolhost.milestones import Milestones
 from bot.toolhost.paths import Root
 from bot.toolhost.processes import Children
-from bot.toolhost.protocol import Answer, Config, Writer, printable
+from bot.toolhost.protocol import Config, OperationResult, Writer, printable
 
 _TICK = 0.1
 """Seconds that the stamps of files may be behind the clock."""
@@ -46,4 +46,4 @@ class Call(NamedTuple):
         self.writer.send({"id": self.id, "progress": printable(text)})
 
 
-Operation: TypeAlias = Callable[[Host, Call, Arguments], Answer]
+Operation: TypeAlias = Callable[[Host, Call, Arguments], OperationResult]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bot.toolhost.protocol import Failure
 
 
-class Place(NamedTuple):
+class ResolvedPath(NamedTuple):
     """A path inside of the root: `name` is relative, as the model knows it; `real` is free of symlinks."""
 
     name: str
@@ -26,13 +26,13 @@ class Root:
         self.shown = os.path.normpath(shown)
         self.real = os.path.realpath(shown)
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> ResolvedPath:
         """Find where a path leads; it need not exist. Raises Failure when that is outside of the root."""
         name = self._relative(path)
         real = os.path.realpath(os.path.join(self.real, name))
         if not self.holds(real):
             raise Failure(f"{path} is a symlink that leads outside of the checkout ({self.shown}): it is not followed.")
-        return Place(name, real)
+        return ResolvedPath(name, real)
 
     def holds(self, real: str) -> bool:
         """Tell whether a real path is the root or lies in it."""
@@ -59,7 +59,7 @@ class Root:
         )
 
 
-def opened(root: Root, place: Place, flags: int = os.O_RDONLY) -> int:
+def open_file(root: Root, place: ResolvedPath, flags: int = os.O_RDONLY) -> int:
     """Open a regular file and give its descriptor; raises Failure for anything else, OSError when it is not there."""
     file = os.open(place.real, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -73,7 +73,7 @@ def opened(root: Root, place: Place, flags: int = os.O_RDONLY) -> int:
     return file
 
 
-def folder(root: Root, path: str) -> Place:
+def folder(root: Root, path: str) -> ResolvedPath:
     """Find a folder; raises Failure with a hint when there is none."""
     place = root.place(path)
     if os.path.isdir(place.real):
@@ -83,7 +83,7 @@ def folder(root: Root, path: str) -> Place:
     raise Failure(missing(root, place))
 
 
-def missing(root: Root, place: Place) -> str:
+def missing(root: Root, place: ResolvedPath) -> str:
     """Say that a path does not exist, and name up to three that are near."""
     import difflib  # late: needed for mistakes alone
 
@@ -95,16 +95,16 @@ def missing(root: Root, place: Place) -> str:
     except OSError:
         names = {}
     near = difflib.get_close_matches(wanted.lower(), names, n=3, cutoff=0.6)
-    hint = ", ".join(quoted(root.name(os.path.join(above, names[name]))) for name in near)
+    hint = ", ".join(quote_name(root.name(os.path.join(above, names[name]))) for name in near)
     return f"{place.name} does not exist." + (f" Near names: {hint}" if hint else "")
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Write a file name so that it takes one line, whatever characters it holds."""
-    return name if name.isprintable() else '"' + "".join(map(_escaped, name)) + '"'
+    return name if name.isprintable() else '"' + "".join(map(_escape_character, name)) + '"'
 
 
-def _escaped(character: str) -> str:
+def _escape_character(character: str) -> str:
     """Write one character of a name as it would stand in a string."""
     return character if character.isprintable() else ascii(character)[1:-1]
 

@@ -119,7 +119,7 @@ class Children:
         """
         while True:
             time.sleep(_GUARD_TICK)
-            if crowded():
+            if has_too_many_processes():
                 self.overrun = time.monotonic()
                 _kill_all()
             with self._lock:
@@ -138,7 +138,7 @@ class Children:
         with self._lock:
             mark = self._started.get(child.pid)
             alone = self.commands() <= 1
-            adopted = self._adopted(rows)
+            adopted = self._adopted_children(rows)
             marks = {} if alone else self._patience.ask(lambda: {pid: _mark(pid) for pid in adopted}) or {}
             tops = [pid for pid in adopted if alone or marks.get(pid) == mark]
         return descendants(rows, [child.pid, *tops])
@@ -157,7 +157,7 @@ class Children:
         if child.returncode is None:
             _kill_group(child.pid)
         with self._lock:
-            if crowded() or len(self._started) <= 1:
+            if has_too_many_processes() or len(self._started) <= 1:
                 _kill_all()
         _kill(lambda: self.family(child))
 
@@ -177,7 +177,7 @@ class Children:
         _kill_all()
         _kill(below_self)
 
-    def _adopted(self, rows: Mapping[int, Process]) -> list[int]:
+    def _adopted_children(self, rows: Mapping[int, Process]) -> list[int]:
         """List the children that this process did not start; reap those that have ended."""
         mine = [row for row in rows.values() if row.parent == os.getpid() and row.pid not in self._started]
         for row in mine:
@@ -187,7 +187,7 @@ class Children:
         return [row.pid for row in mine if not row.ended]
 
 
-def crowded() -> bool:
+def has_too_many_processes() -> bool:
     """Tell at once whether there are more processes than commands may have; where others live too, nothing is told."""
     return os.getpid() == 1 and sum(name.isdigit() for name in os.listdir("/proc")) > MOST_PROCESSES
 

@@ -26,7 +26,7 @@ class Failure(Exception):
     """A tool could not do what was asked; its text tells the model what to do differently."""
 
 
-class Answer(NamedTuple):
+class OperationResult(NamedTuple):
     """What an operation gave; see the module's docstring for the fields."""
 
     text: str
@@ -108,7 +108,7 @@ def _line(pieces: list[bytes], end: bytes, length: int) -> bytes | Oversized:
     return Oversized(int(found[1]) if found else None)
 
 
-def decoded(line: bytes | Oversized) -> Any:
+def decode_request(line: bytes | Oversized) -> Any:
     """Decode a line; None when it is no JSON."""
     try:
         return line if isinstance(line, Oversized) else json.loads(line)
@@ -130,7 +130,7 @@ class Writer:
             while left:
                 left = left[os.write(self._target, left) :]
 
-    def answer(self, request: int | None, answer: Answer) -> None:
+    def answer(self, request: int | None, answer: OperationResult) -> None:
         """Write the answer of a request."""
         self.send({"id": request} | answer._asdict() | {"text": printable(answer.text)})
 

@@ -32,7 +32,7 @@ def apply_edit(content: bytes | None, edit: dict[str, Any], name: str) -> tuple[
     if old == new:
         raise Failure("old_string and new_string are the same: nothing would change.")
     if not old:
-        return _created(content, new, name)
+        return _create_file(content, new, name)
     if content is None:
         raise Failure(f"{name} does not exist. To create it, leave old_string empty.")
     encoding = _encoding(content, old, new)
@@ -43,7 +43,7 @@ def apply_edit(content: bytes | None, edit: dict[str, Any], name: str) -> tuple[
         raise _not_found(content, target, replacement)
     if not edit.get("replace_all"):
         _check_unique(find, first)
-    return _replaced(content, find, replacement, name)
+    return _replace_spans(content, find, replacement, name)
 
 
 def _check_unique(find: Finder, first: Span) -> None:
@@ -54,7 +54,7 @@ def _check_unique(find: Finder, first: Span) -> None:
         raise Failure("old_string is there 2 times, overlapping. Add lines around it until it is unique.")
 
 
-def _created(content: bytes | None, new: str, name: str) -> tuple[bytes, Change]:
+def _create_file(content: bytes | None, new: str, name: str) -> tuple[bytes, Change]:
     """Fill a file that does not exist, or is empty."""
     if content:
         raise Failure(f"{name} exists and is not empty: give the old_string to replace.")
@@ -84,13 +84,13 @@ def _encoding(content: bytes, old: str, new: str) -> str:
 def _finder(content: bytes, target: bytes) -> Finder:
     """Make a function that finds the target from a position on; line ends match whichever way the file writes them."""
     if b"\r\n" not in content:
-        return lambda start: _found(content.find(target, start), len(target))
+        return lambda start: _span_at(content.find(target, start), len(target))
     lines = target.replace(b"\r\n", b"\n").split(b"\n")
     pattern = re.compile(rb"\r?\n".join(map(re.escape, lines)))
     return lambda start: match.span() if (match := pattern.search(content, start)) else None
 
 
-def _found(start: int, length: int) -> Span | None:
+def _span_at(start: int, length: int) -> Span | None:
     """Make a span of what bytes.find gives."""
     return (start, start + length) if start >= 0 else None
 
@@ -103,7 +103,7 @@ def _spans(find: Finder) -> Iterator[Span]:
         at = span[1]
 
 
-def _replaced(content: bytes, find: Finder, replacement: bytes, name: str) -> tuple[bytes, Change]:
+def _replace_spans(content: bytes, find: Finder, replacement: bytes, name: str) -> tuple[bytes, Change]:
     """Put the replacement wherever the target stands; raises Failure as soon as that makes the file too large."""
     made, at, puts, first, lines = bytearray(), 0, 0, 0, 0
     for start, end in _spans(find):

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import Place, missing, quoted
-from bot.toolhost.protocol import Answer, Failure
+from bot.toolhost.paths import ResolvedPath, missing, quote_name
+from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.ripgrep import Ripgrep
 
 HEAD_LIMIT = 250
@@ -38,7 +38,7 @@ class Found(NamedTuple):
     more: bool
 
 
-def grep(host: Host, call: Call, arguments: Arguments) -> Answer:
+def grep(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """Search the content of files."""
     place = host.root.place(arguments.get("path") or ".")
     if not os.path.exists(place.real):
@@ -51,16 +51,16 @@ def grep(host: Host, call: Call, arguments: Arguments) -> Answer:
     offset, limit = max(0, arguments.get("offset") or 0), max(0, arguments.get("head_limit", HEAD_LIMIT) or 0)
     context = mode == "content" and any(arguments.get(name) is not None for name in _CONTEXT)
     window = Window(offset, limit, names_only=mode == "files_with_matches", context=context)
-    found, error = _searched(host, call, _options(host, place, mode, arguments), window)
+    found, error = _run_search(host, call, _options(host, place, mode, arguments), window)
     if error and not found.lines:
         raise Failure(error.partition("\n\nConsider enabling PCRE2")[0])
     if not found.lines:
-        return Answer(f"No matches found after the first {offset}" if offset else "No matches found")
+        return OperationResult(f"No matches found after the first {offset}" if offset else "No matches found")
     note = f"\n(more follow: read on with offset={offset + len(found.lines)}, or search for less)" if found.more else ""
-    return Answer("\n".join(found.lines) + note)
+    return OperationResult("\n".join(found.lines) + note)
 
 
-def _options(host: Host, place: Place, mode: str, arguments: Arguments) -> list[str]:
+def _options(host: Host, place: ResolvedPath, mode: str, arguments: Arguments) -> list[str]:
     """Write the command line of a search."""
     options = [_MODES[mode], "--hidden", "--no-messages", "--with-filename", "--no-ignore-global"]
     options += ["--null"] if mode == "files_with_matches" else [f"--max-columns={_COLUMNS}", "--max-columns-preview"]
@@ -75,13 +75,13 @@ def _options(host: Host, place: Place, mode: str, arguments: Arguments) -> list[
     return [*options, "--glob=!.git", f"--regexp={arguments['pattern']}", "--", _argument(host, place)]
 
 
-def _argument(host: Host, place: Place) -> str:
+def _argument(host: Host, place: ResolvedPath) -> str:
     """Name the place to be searched so that no name is taken for an option."""
     name = host.root.name(place.real)
     return "./" + (name if name != "." else "")
 
 
-def _searched(host: Host, call: Call, options: list[str], window: Window) -> tuple[Found, str]:
+def _run_search(host: Host, call: Call, options: list[str], window: Window) -> tuple[Found, str]:
     """Search, and give what is shown with what ripgrep complained about.
 
     An ordered search runs on one processor, and ends early where much is found. What turns out to be little is found
@@ -122,6 +122,6 @@ def _collect(records: Iterable[bytes], window: Window) -> Found:
         if (window.limit and len(lines) >= window.limit) or size > RESULT_BYTES:
             return Found(lines, more=True)
         name = record.removeprefix(b"./")
-        lines.append(quoted(os.fsdecode(name)) if window.names_only else os.fsdecode(name.removesuffix(b"\r")))
+        lines.append(quote_name(os.fsdecode(name)) if window.names_only else os.fsdecode(name.removesuffix(b"\r")))
         size += len(record) + 1
     return Found(lines, more=False)

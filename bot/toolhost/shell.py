@@ -14,8 +14,8 @@ import time
 from bot.toolhost.limits import Excess, Meter
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.output import Output
-from bot.toolhost.processes import MOST_PROCESSES, Child, crowded, read_some
-from bot.toolhost.protocol import Answer, Failure
+from bot.toolhost.processes import MOST_PROCESSES, Child, has_too_many_processes, read_some
+from bot.toolhost.protocol import Failure, OperationResult
 
 DEFAULT_SECONDS = 120.0
 _GRACE = 1.0
@@ -31,7 +31,7 @@ _HIGH = 200
 """From here on file descriptors are out of the way of those that scripts use."""
 
 
-def bash(host: Host, call: Call, arguments: Arguments) -> Answer:
+def bash(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """Run one command; an exit code other than 0 is an error."""
     milliseconds = arguments.get("timeout")
     wanted = DEFAULT_SECONDS if milliseconds is None else max(1, milliseconds) / 1000
@@ -122,7 +122,7 @@ class _Run:
                 self._call.progress(line)
         if now < self._next_check:
             return ""
-        found = Excess.PROCESSES if crowded() else self._meter.excess(child)
+        found = Excess.PROCESSES if has_too_many_processes() else self._meter.excess(child)
         done = time.monotonic()
         self._next_check = done + max(_CHECK, (done - now) * _CHECK_SHARE)
         return found.value
@@ -137,10 +137,10 @@ class _Run:
         end = time.monotonic() + (_GRACE if self._verdict else _SETTLING)
         listening = True
         left = []
-        while not crowded() and (left := children.family(child)) and time.monotonic() < end:
+        while not has_too_many_processes() and (left := children.family(child)) and time.monotonic() < end:
             listening = listening and self._listen(child)
             time.sleep(0.01)
-        if crowded() or len(left) > MOST_PROCESSES:
+        if has_too_many_processes() or len(left) > MOST_PROCESSES:
             self._verdict = self._verdict or Excess.PROCESSES.value
         elif left and not self._verdict:
             self._notes.append(f"left {len(left)} background process{'es' if len(left) > 1 else ''}, ended")
@@ -166,7 +166,7 @@ class _Run:
         self._host.cwd = ended_in
         self._notes.append(f"the working directory is now {self._host.root.name(ended_in)}")
 
-    def answer(self) -> Answer:
+    def answer(self) -> OperationResult:
         """Tell what the command wrote and how it ended."""
         failed = bool(self._verdict) or self._code != 0
         text = self._output.text().rstrip("\n")
@@ -178,7 +178,7 @@ class _Run:
             "seconds": round(time.monotonic() - self._began, 3),
             "ended": self._verdict,
         }
-        return Answer("\n".join(part for part in parts if part), is_error=failed, details=details)
+        return OperationResult("\n".join(part for part in parts if part), is_error=failed, details=details)
 
     def _ending(self) -> str:
         """Say in one line why the command is an error."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bot.toolhost import stamps
 from bot.toolhost.files import LARGEST
 from bot.toolhost.operation import Host
-from bot.toolhost.paths import Place, opened
+from bot.toolhost.paths import ResolvedPath, open_file
 from bot.toolhost.protocol import Failure
 
 
@@ -19,7 +19,7 @@ class Before(NamedTuple):
     stamp: str
 
 
-def writable(host: Host, path: str) -> Place:
+def writable(host: Host, path: str) -> ResolvedPath:
     """Find the file that may be written; raises Failure when nothing may be."""
     place = host.root.place(path)
     if not host.config.writable:
@@ -29,7 +29,7 @@ def writable(host: Host, path: str) -> Place:
     return place
 
 
-def encoded(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """Encode what the model wrote; raises Failure for halves of characters."""
     try:
         return text.encode()
@@ -37,10 +37,10 @@ def encoded(text: str) -> bytes:
         raise Failure("The text holds a surrogate, which is no character: write the character itself.") from None
 
 
-def current(host: Host, place: Place) -> Before:
+def current(host: Host, place: ResolvedPath) -> Before:
     """Read a file that is to be changed."""
     try:
-        descriptor = opened(host.root, place)
+        descriptor = open_file(host.root, place)
     except FileNotFoundError:
         return Before(None, 0, "")
     except NotADirectoryError:
@@ -55,7 +55,7 @@ def current(host: Host, place: Place) -> Before:
         os.close(descriptor)
 
 
-def check_stamp(place: Place, before: Before, stamp: str | None) -> None:
+def check_stamp(place: ResolvedPath, before: Before, stamp: str | None) -> None:
     """Raise Failure unless a file that exists is as it was when it was read."""
     if before.content is None or stamp == before.stamp:
         return
@@ -64,7 +64,7 @@ def check_stamp(place: Place, before: Before, stamp: str | None) -> None:
     raise Failure(f"{place.name} has changed since it was read: read it again.")
 
 
-def put(host: Host, place: Place, content: bytes, mode: int) -> str:
+def put(host: Host, place: ResolvedPath, content: bytes, mode: int) -> str:
     """Put a content in a file's place at one instant and give its stamp; the mode of a file that existed stays."""
     above = os.path.dirname(place.real)
     os.makedirs(above, exist_ok=True)

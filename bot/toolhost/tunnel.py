@@ -31,7 +31,7 @@ async def _serve(socket: str, ready: threading.Event, failed: list[OSError]) -> 
         running.add(task)
         try:
             if len(running) <= _AT_ONCE:
-                await _joined(reader, writer, socket)
+                await _relay_both_ways(reader, writer, socket)
         except OSError:
             pass
         finally:
@@ -49,16 +49,16 @@ async def _serve(socket: str, ready: threading.Event, failed: list[OSError]) -> 
         await server.serve_forever()
 
 
-async def _joined(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, socket: str) -> None:
+async def _relay_both_ways(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, socket: str) -> None:
     """Carry both directions between a connection and the socket until both have ended, or one breaks."""
     there, back = await asyncio.open_unix_connection(socket, limit=_PIECE)
     try:
-        await asyncio.gather(_poured(reader, back), _poured(there, writer))
+        await asyncio.gather(_pump(reader, back), _pump(there, writer))
     finally:
         back.close()
 
 
-async def _poured(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while piece := await reader.read(_PIECE):
         writer.write(piece)
         await writer.drain()

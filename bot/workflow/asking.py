@@ -10,40 +10,47 @@ from bot.agent.tools.ask_user import NOBODY
 from bot.core import question_text
 from bot.core.errors import Transient
 from bot.core.gate import Move
-from bot.core.question import Asking, Grant, Reply, Rules, Who, settle
-from bot.core.reply_text import closed
+from bot.core.question import Asking, Author, Grant, Reply, Rules, find_reply
+from bot.core.reply_text import thread_closed
 from bot.core.transcript import Json
-from bot.core.turn import Sign, Turn
+from bot.core.turn import Acknowledgment, Turn
 from bot.ports import Entry
 from bot.workflow.approving import move_if_stopped
-from bot.workflow.desk import Desk, Done
+from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.ledger import current, note, take_over
 from bot.workflow.record import SHOWN, Record
 
 
-async def perform(desk: Desk, record: Record) -> Done | None:
+async def perform(context: ThreadContext, record: Record) -> EffectResult | None:
     """Show the question, exactly once, and look for its answer; None while there is none."""
-    if not desk.world.at_hand.answers:
-        return _done(record, {"reply": NOBODY, "is_error": True})
-    if record.steers and not desk.orders.same_session and (stop := await move_if_stopped(desk, record)) is not None:
+    if not context.resources.at_hand.answers:
+        return _resume_move(record, {"reply": NOBODY, "is_error": True})
+    if (
+        record.steers
+        and not context.settings.same_session
+        and (stop := await move_if_stopped(context, record)) is not None
+    ):
         return stop
-    if desk.world.clock.now() >= _expires(desk, record):
-        return Done(Move.EXPIRED, {"owes": question_text.unanswered(desk.orders.expires_days, desk.orders.mention)})
+    if context.resources.clock.now() >= _expires(context, record):
+        return EffectResult(
+            Move.EXPIRED,
+            {"owes": question_text.question_expired(context.settings.expires_days, context.settings.mention)},
+        )
     asking = record.asking
-    shown = record.question or await _shown(desk, record)
-    rules = _rules(desk, record)
-    look = await desk.dialogue.answers(asking, shown.body["question"], who=_who(record), may=rules.may)
+    shown = record.question or await _post_question(context, record)
+    rules = _rules(context, record)
+    look = await context.dialogue.answers(asking, shown.body["question"], who=_who_may_answer(record), may=rules.may)
     if not look.complete:
         raise Transient("not everything that can be an answer could be read", where="question", mend="look again")
     if not look.open:
-        return Done(Move.STOPPED, {"owes": closed(desk.orders.mention)})
+        return EffectResult(Move.STOPPED, {"owes": thread_closed(context.settings.mention)})
     if look.gone:
-        await _shown(desk, record)
-    reply, findings = settle(asking, look, rules)
+        await _post_question(context, record)
+    reply, findings = find_reply(asking, look, rules)
     if reply is not None:
-        return await _taken(desk, record, reply)
+        return await _accept_reply(context, record, reply)
     if findings:
-        await desk.dialogue.unsettled(question_text.not_counted(findings), record.thread.ask)
+        await context.dialogue.explain_ignored_answers(question_text.not_counted(findings), record.thread.ask)
     return None
 
 
@@ -55,59 +62,59 @@ def waits_for(record: Record, turn: Turn) -> bool:
     return turn.at > datetime.fromisoformat(shown.body["question_at"])
 
 
-async def _shown(desk: Desk, record: Record) -> Entry:
+async def _post_question(context: ThreadContext, record: Record) -> Entry:
     """Show the question and journal where; raises Conflict where another job is quicker."""
-    await take_over(desk, record)
-    proposed = await desk.dialogue.ask(record.asking, record.thread.ask, who=_who(record))
-    at = proposed.at or desk.world.clock.now()
+    await take_over(context, record)
+    proposed = await context.dialogue.ask(record.asking, record.thread.ask, who=_who_may_answer(record))
+    at = proposed.at or context.resources.clock.now()
     facts = {"question": proposed.id, "question_url": proposed.url, "question_at": at.isoformat()}
-    later = await note(desk, await current(desk), SHOWN, {"ask": record.thread.ask, **facts})
+    later = await note(context, await current(context), SHOWN, {"ask": record.thread.ask, **facts})
     return later.last(SHOWN)
 
 
-async def _taken(desk: Desk, record: Record, reply: Reply) -> Done:
+async def _accept_reply(context: ThreadContext, record: Record, reply: Reply) -> EffectResult:
     asking = record.asking
     facts: Json = {"by": [reply.by.login], "login": reply.by.login, "reply": question_text.reply_text(asking, reply)}
     if reply.turn:
         facts["turn"] = reply.turn
-        await desk.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Sign.SEEN)
+        await context.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Acknowledgment.SEEN)
     if reply.grant is not None:
-        facts |= _granted(asking, reply.grant)
-    return _done(record, facts)
+        facts |= _grant_facts(asking, reply.grant)
+    return _resume_move(record, facts)
 
 
-def _granted(asking: Asking, grant: Grant) -> Json:
+def _grant_facts(asking: Asking, grant: Grant) -> Json:
     facts: Json = {"grant": str(grant), "tool": asking.tool, "subject": asking.subject}
     return facts | {"is_error": True} if grant is Grant.NO else facts
 
 
-def _done(record: Record, facts: Json) -> Done:
+def _resume_move(record: Record, facts: Json) -> EffectResult:
     """Give the move that an answer amounts to: back to planning, or on with approved work."""
     told = {"call": record.asking.call, "session": record.last(Move.ASKED).body["session"], **facts}
     if record.steers:
-        return Done(Move.INSTRUCTED, told, record.thread.digest)
-    return Done(Move.REPLIED, told)
+        return EffectResult(Move.INSTRUCTED, told, record.thread.digest)
+    return EffectResult(Move.REPLIED, told)
 
 
-def _expires(desk: Desk, record: Record) -> datetime:
+def _expires(context: ThreadContext, record: Record) -> datetime:
     """Give the end of the wait: the time that a plan waits; for approved work no longer than its plan holds."""
-    end = record.last(Move.ASKED).at + timedelta(days=desk.orders.expires_days)
+    end = record.last(Move.ASKED).at + timedelta(days=context.settings.expires_days)
     return min(end, record.plan.expires) if record.steers else end
 
 
-def _who(record: Record) -> str:
+def _who_may_answer(record: Record) -> str:
     return question_text.WHO_MAY_STEER if record.steers else question_text.WHO_MAY_ASK
 
 
-def _rules(desk: Desk, record: Record) -> Rules:
+def _rules(context: ThreadContext, record: Record) -> Rules:
     """Say whose answer counts."""
-    policy, orders = desk.policy, desk.orders
+    policy, orders = context.policy, context.settings
 
-    def may_steer(who: Who) -> bool:
+    def may_steer(who: Author) -> bool:
         second = not policy.four_eyes or who.actor.id not in record.requesters
         return second and policy.may_decide(who.actor, who.role, listed=who.listed)
 
-    def may_ask(who: Who) -> bool:
+    def may_ask(who: Author) -> bool:
         return who.actor.id != policy.bot and orders.may_ask(who.actor, who.role)
 
     return Rules(may_steer if record.steers else may_ask, record.steers)

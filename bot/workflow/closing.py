@@ -6,26 +6,26 @@ from contextlib import suppress
 from bot.core import reply_text
 from bot.core.errors import PlangateError
 from bot.core.gate import Stage
-from bot.core.transcript import said, todos_of
-from bot.workflow.desk import Desk
+from bot.core.transcript import all_messages, todos_of
+from bot.workflow.desk import ThreadContext
 from bot.workflow.keeping import checkout
 from bot.workflow.ledger import current, note
 from bot.workflow.record import SPENT, Record
 from bot.workflow.sessions import session_of
 
 
-async def so_far(desk: Desk, record: Record) -> str:
+async def so_far(context: ThreadContext, record: Record) -> str:
     """Say what stopped work came to, as its transcript and its checkout tell it; what cannot be read is left out."""
     todos, paths = list[tuple[str, str]](), tuple[str, ...]()
-    if record.steers and desk.pulls is not None:
+    if record.steers and context.pulls is not None:
         with suppress(PlangateError):
-            lines = await asyncio.to_thread(desk.world.transcripts.load, record.work_session)
-            todos = todos_of(said(lines))
-            paths = await desk.workspace.changed(await checkout(desk, record)) if lines else ()
-    return reply_text.so_far(todos, paths, record.cost_usd)
+            lines = await asyncio.to_thread(context.resources.transcripts.load, record.work_session)
+            todos = todos_of(all_messages(lines))
+            paths = await context.workspace.changed_paths(await checkout(context, record)) if lines else ()
+    return reply_text.work_so_far(todos, paths, record.cost_usd)
 
 
-async def book_stopped(desk: Desk, record: Record, cost_usd: float) -> None:
+async def book_stopped(context: ThreadContext, record: Record, cost_usd: float) -> None:
     """Journal what a session cost that was stopped: it gives no answer that could tell it."""
-    if cost_usd and (later := await current(desk)).thread.stage is Stage.STOPPED:
-        await note(desk, later, SPENT, {"cost_usd": cost_usd, "session": session_of(desk, record)})
+    if cost_usd and (later := await current(context)).thread.stage is Stage.STOPPED:
+        await note(context, later, SPENT, {"cost_usd": cost_usd, "session": session_of(context, record)})

@@ -8,9 +8,9 @@ from typing import Final
 from bot.agent.subagents.resuming import subagents_of
 from bot.core.errors import PlangateError
 from bot.core.names import SessionId
-from bot.core.transcript import Json, Line, commands_of, said
+from bot.core.transcript import Json, Line, all_messages, commands_of
 from bot.ports import Toolhost
-from bot.workflow.desk import Desk
+from bot.workflow.desk import ThreadContext
 
 TAIL: Final = 2_000
 """Characters of a command's output that are kept."""
@@ -20,7 +20,7 @@ _ENDING: Final = 30.0
 """Seconds in which a command that ran out of time is ended."""
 
 
-async def commands_run(desk: Desk, session: SessionId) -> list[Json]:
+async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]:
     """Return the commands that a session and its sub-agents ran as (agent, command, exit_code), redacted.
 
     Taken from their transcripts. Those that only read are left out; of one command the last run counts, and of many
@@ -28,38 +28,38 @@ async def commands_run(desk: Desk, session: SessionId) -> list[Json]:
     """
     from bot.agent.shell_policy import is_read_only
 
-    sessions = [("main", lines := await _lines(desk, session))]
-    sessions += [(agent, await _lines(desk, ident)) for agent, ident in subagents_of(lines)]
+    sessions = [("main", lines := await _lines(context, session))]
+    sessions += [(agent, await _lines(context, ident)) for agent, ident in subagents_of(lines)]
     ran: dict[tuple[str, str], Json] = {}
     for agent, each in sessions:
-        for command, code in commands_of(said(each)):
+        for command, code in commands_of(all_messages(each)):
             if not is_read_only(command):
                 ran.pop((agent, command), None)
-                shown = desk.redactor.redacted(command)[:TAIL]
+                shown = context.redactor.redact(command)[:TAIL]
                 ran[agent, command] = {"agent": agent, "command": shown, "exit_code": code}
     return [*ran.values()][-MOST:]
 
 
-async def _lines(desk: Desk, session: SessionId) -> tuple[Line, ...]:
+async def _lines(context: ThreadContext, session: SessionId) -> tuple[Line, ...]:
     """Return the lines of a session; none where they cannot be read, because the work is done all the same."""
     with suppress(PlangateError):
-        return await asyncio.to_thread(desk.world.transcripts.load, session)
+        return await asyncio.to_thread(context.resources.transcripts.load, session)
     return ()
 
 
-async def run_command(desk: Desk, host: Toolhost, command: str, *, below: str = "") -> Json:
+async def run_command(context: ThreadContext, host: Toolhost, command: str, *, below: str = "") -> Json:
     """Run one command, in a folder if one is named, and give how it ended and the end of what it said, redacted.
 
     It may take `sandbox.minutes`.
     """
-    seconds = desk.orders.command_minutes * 60
+    seconds = context.settings.command_minutes * 60
     line = f"cd {quote(below)}\n{command}" if below else command
     given = {"command": line, "timeout": int(seconds * 1000)}
     output = await host.call("Bash", given, timeout=seconds + _ENDING)
-    desk.world.alarm.listen(output.text)
+    context.resources.alarm.listen(output.text)
     return {
         "command": command,
         "exit_code": output.details.get("exit_code"),
         "seconds": output.details.get("seconds"),
-        "output": desk.redactor.redacted(output.text)[-TAIL:],
+        "output": context.redactor.redact(output.text)[-TAIL:],
     }

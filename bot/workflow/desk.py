@@ -7,7 +7,7 @@ from bot.agent.events import AgentEvent
 from bot.agent.limits import Limits
 from bot.agent.modes import Mode
 from bot.agent.prompts import Environment
-from bot.agent.world import World
+from bot.agent.world import SessionResources
 from bot.core import comment
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Policy
@@ -16,12 +16,12 @@ from bot.core.names import CommitId, Digest
 from bot.core.paths import Further
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json
-from bot.ports import Dialogue, Journal, Place, Pulls, Workspace
+from bot.ports import Dialogue, Journal, Pulls, ThreadLocation, Workspace
 from bot.workflow.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class WorkSettings:
     """The settings that shape the work (interfaces.md, configuration keys)."""
 
     model: str = "claude-opus-5-5"
@@ -78,11 +78,11 @@ class Orders:
         """Tell whether an account of that role may ask: by role or name, and of other bots those that are listed."""
         if actor.kind is ActorKind.BOT:
             return actor.id in self.ask_bots
-        return (role is not None and role >= self.ask_role) or actor.among(self.ask_users)
+        return (role is not None and role >= self.ask_role) or actor.is_listed_in(self.ask_users)
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class EffectResult:
     """A verb's answer: the move it amounts to, and the facts to journal with it; `owes` is what people must be told."""
 
     move: Move
@@ -91,17 +91,17 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ThreadContext:
     """Everything a verb may use for one thread."""
 
-    place: Place
+    location: ThreadLocation
     environment: Callable[[CommitId], Awaitable[Environment]]
     """Describes the job for a session that begins, with the project memory of that commit."""
     journal: Journal
     dialogue: Dialogue
     workspace: Workspace
-    world: World
-    orders: Orders = Orders()
+    resources: SessionResources
+    settings: WorkSettings = WorkSettings()
     policy: Policy = Policy()
     pulls: Pulls | None = None
     """None where the result is a local branch."""
@@ -116,11 +116,13 @@ class Desk:
     held: list[Record] = field(default_factory=list)
     """The thread as this look wrote it last, once it has taken it over; empty before."""
 
-    def ended(self, stage: Stage, detail: str) -> str:
+    def outcome_text(self, stage: Stage, detail: str) -> str:
         """Say how a request ended, with what can be said next where it was made."""
-        return comment.outcome(stage, detail=detail, mention="" if self.orders.same_session else self.orders.mention)
+        return comment.outcome(
+            stage, detail=detail, mention="" if self.settings.same_session else self.settings.mention
+        )
 
 
-def working_mode(desk: Desk, record: Record) -> Mode:
+def working_mode(context: ThreadContext, record: Record) -> Mode:
     """Give the mode that approved work runs in: as somebody chose on the thread, else as configured."""
-    return Mode(record.fact("mode", desk.orders.mode))
+    return Mode(record.fact("mode", context.settings.mode))

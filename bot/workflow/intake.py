@@ -14,21 +14,21 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from bot.agent.modes import Mode, following
+from bot.agent.modes import Mode, next_mode
 from bot.core import comment, reply_text
-from bot.core.command import Command, Mistaken, Verb, parse
+from bot.core.command import Command, UnknownCommand, Verb, parse
 from bot.core.errors import Transient
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
 from bot.core.plan import Hidden
 from bot.core.transcript import Json
-from bot.core.turn import Sign, Turn
+from bot.core.turn import Acknowledgment, Turn
 from bot.workflow import rewinding
 from bot.workflow.asking import waits_for
-from bot.workflow.desk import Desk, Done, working_mode
+from bot.workflow.desk import EffectResult, ThreadContext, working_mode
 from bot.workflow.ledger import append, defer, settle
 from bot.workflow.naming import beginning
 from bot.workflow.quota import over_quota
-from bot.workflow.record import HEARD, Record, renewed, taken
+from bot.workflow.record import HEARD, Record, renewed_request, turn_facts
 from bot.workflow.rights import may_act, may_ask, may_command
 
 _UNDER_WAY: Final = frozenset(ON_ENTER)
@@ -42,48 +42,48 @@ WITH_IT: Final = timedelta(minutes=1)
 """A label that is set so soon after an issue was opened is part of opening it."""
 
 
-async def take_in(desk: Desk, record: Record) -> Record:
+async def take_in(context: ThreadContext, record: Record) -> Record:
     """Journal every new turn; at a terminal, where there is none and the thread was interrupted, go on from there.
 
     Raises Unreadable where the journal was set back.
     """
-    turns = await desk.dialogue.turns(record.seen, record.heard_to, may_act=partial(may_act, desk, record))
-    record = await rewinding.checked(desk, record, turns)
+    turns = await context.dialogue.turns(record.seen, record.heard_to, may_act=partial(may_act, context, record))
+    record = await rewinding.require_newest(context, record, turns)
     turns = [turn for turn in turns if turn.key not in record.seen]
     waiting = [turn for turn in turns if turn.role is None]
-    desk.unheard[:] = sorted({turn.actor.login for turn in waiting})
+    context.unheard[:] = sorted({turn.actor.login for turn in waiting})
     passed, refused = list[Turn](), list[Turn]()
     for turn in turns:
         if turn.aside or (turn.mark and _asked_already(record, turn)):
             passed.append(turn)
-        elif turn.role is not None and not _may_speak(desk, record, turn):
+        elif turn.role is not None and not _may_speak(context, record, turn):
             refused.append(turn)  # nobody who may speak waits until the signs are put
         elif turn.role is not None:
-            record = await _take(desk, record, replace(turn, waits=_since(record, waiting)))
+            record = await _take(context, record, replace(turn, waits=_since(record, waiting)))
             waiting += [turn] if turn.key not in record.seen else []
     since = _since(record, waiting)
-    left = [taken(replace(turn, waits=since)) for turn in passed]
+    left = [turn_facts(replace(turn, waits=since)) for turn in passed]
     for turn in refused:
-        left.append(await _refused(desk, record, replace(turn, waits=since), left))
-    record = defer(desk, record, HEARD, *left)
-    if desk.orders.same_session and not turns and record.stage in _INTERRUPTED:
-        record = await append(desk, record, Done(_again(record)))
+        left.append(await _refusal_facts(context, record, replace(turn, waits=since), left))
+    record = defer(context, record, HEARD, *left)
+    if context.settings.same_session and not turns and record.stage in _INTERRUPTED:
+        record = await append(context, record, EffectResult(_resume_move(record)))
     return record
 
 
-def all_heard(desk: Desk) -> None:
+def all_heard(context: ThreadContext) -> None:
     """Raise Transient where somebody's words still wait, so that whoever looked looks again."""
-    if desk.unheard:
-        names = ", ".join(f"@{login}" for login in desk.unheard)
+    if context.unheard:
+        names = ", ".join(f"@{login}" for login in context.unheard)
         mend = "this is tried again; where it stays so, see which permissions the token has"
         raise Transient(f"the role of {names} cannot be looked up", where="collaborators", mend=mend)
 
 
-async def take_kept(desk: Desk, record: Record) -> Record:
+async def take_kept(context: ThreadContext, record: Record) -> Record:
     """Begin with the oldest turn that was kept while approved work ran."""
     facts = {key: value for key, value in record.kept[0].body.items() if key not in {"kept", "waits"}}
-    record, start = await _start(desk, record)
-    return await append(desk, record, Done(Move.REQUESTED, facts | start))
+    record, start = await _start(context, record)
+    return await append(context, record, EffectResult(Move.REQUESTED, facts | start))
 
 
 def _since(record: Record, waiting: Sequence[Turn]) -> str | None:
@@ -92,40 +92,40 @@ def _since(record: Record, waiting: Sequence[Turn]) -> str | None:
     return oldest.isoformat() if oldest else "" if record.fact("waits") else None
 
 
-def _may_speak(desk: Desk, record: Record, turn: Turn) -> bool:
+def _may_speak(context: ThreadContext, record: Record, turn: Turn) -> bool:
     """Tell whether somebody may say this here."""
-    said = _said(desk, turn)
-    return may_ask(desk, turn) or (isinstance(said, Command) and may_command(desk, record, turn, said.verb))
+    said = _parse_command(context, turn)
+    return may_ask(context, turn) or (isinstance(said, Command) and may_command(context, record, turn, said.verb))
 
 
-async def _refused(desk: Desk, record: Record, turn: Turn, left: Sequence[Json]) -> Json:
+async def _refusal_facts(context: ThreadContext, record: Record, turn: Turn, left: Sequence[Json]) -> Json:
     """Give what to journal of a turn whose author may not say it; the first of a day get a sign."""
     day, who = f"{turn.at:%Y-%m-%d}", turn.actor.id
     before = [*(entry.body for entry in record.entries), *left]
     if sum((body.get("refused"), body.get("actor")) == (day, who) for body in before) < SIGNS_A_DAY:
-        await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
-    return taken(turn) | {"refused": day}
+        await context.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
+    return turn_facts(turn) | {"refused": day}
 
 
-async def _take(desk: Desk, record: Record, turn: Turn) -> Record:
+async def _take(context: ThreadContext, record: Record, turn: Turn) -> Record:
     """Take one turn in, by what it says and by who says it."""
-    said = _said(desk, turn)
-    await desk.dialogue.acknowledge(turn, Sign.SEEN)
-    if desk.orders.refusal:
-        return await _heard(desk, record, turn, owes=comment.refused(desk.orders.refusal))
+    said = _parse_command(context, turn)
+    await context.dialogue.acknowledge(turn, Acknowledgment.SEEN)
+    if context.settings.refusal:
+        return await _note_turn(context, record, turn, owes=comment.configuration_error(context.settings.refusal))
     if record.stage is Stage.ASKED and waits_for(record, turn) and not _is_command(said):
         return record  # it may be the answer: what is not is taken in when the question is settled
     match said:
         case None:
-            return await _request(desk, record, turn, turn.text)
+            return await _request(context, record, turn, turn.text)
         case Command(Verb.APPROVE | Verb.REJECT) if turn.edited and record.stage is Stage.AWAITING_APPROVAL:
-            return await _heard(desk, record, turn)  # the verdict says why it does not count
-        case Command() | Mistaken() if turn.edited:
-            return await _heard(desk, record, turn, owes=reply_text.EDITED)
-        case Mistaken():
-            return await _heard(desk, record, turn, owes=reply_text.did_you_mean(said.line, said.nearest))
+            return await _note_turn(context, record, turn)  # the verdict says why it does not count
+        case Command() | UnknownCommand() if turn.edited:
+            return await _note_turn(context, record, turn, owes=reply_text.EDITED)
+        case UnknownCommand():
+            return await _note_turn(context, record, turn, owes=reply_text.did_you_mean(said.line, said.nearest))
         case Command():
-            return await _command(desk, record, turn, said)
+            return await _command(context, record, turn, said)
 
 
 def _asked_already(record: Record, mark: Turn) -> bool:
@@ -140,93 +140,93 @@ def _asked_already(record: Record, mark: Turn) -> bool:
     return any(mark.at <= max(times) for times in opened)
 
 
-def _said(desk: Desk, turn: Turn) -> Command | Mistaken | None:
+def _parse_command(context: ThreadContext, turn: Turn) -> Command | UnknownCommand | None:
     """Find the command of a turn, which is its first line."""
     lines = turn.text.split("\n", 1)
-    return parse(lines[0], desk.orders.mention)
+    return parse(lines[0], context.settings.mention)
 
 
-def _is_command(said: Command | Mistaken | None) -> bool:
+def _is_command(said: Command | UnknownCommand | None) -> bool:
     """Tell whether somebody meant a command; one word that is like none is an answer."""
-    return isinstance(said, Command) or (isinstance(said, Mistaken) and bool(said.nearest))
+    return isinstance(said, Command) or (isinstance(said, UnknownCommand) and bool(said.nearest))
 
 
-async def _request(desk: Desk, record: Record, turn: Turn, text: str) -> Record:
+async def _request(context: ThreadContext, record: Record, turn: Turn, text: str) -> Record:
     """Begin to plan, or note a turn that comes while the bot works; leave what is beyond its author's quota."""
-    if await over_quota(desk, record, turn):
-        return await _left(desk, record, turn)
-    facts = taken(turn) | {"text": text}
-    if beside := await desk.dialogue.hidden(turn):
+    if await over_quota(context, record, turn):
+        return await _leave_over_quota(context, record, turn)
+    facts = turn_facts(turn) | {"text": text}
+    if beside := await context.dialogue.hidden_fragments(turn):
         facts["beside"] = Hidden.of(beside).to_json()
     if Move.REQUESTED in TRANSITIONS[record.stage] and not (record.stage is Stage.ASKED and record.steers):
-        record, start = await _start(desk, record)
-        return await append(desk, record, Done(Move.REQUESTED, facts | start))
-    return await append(desk, record, Done(Move.NOTED, facts | {"kept": record.stage is not Stage.PLANNING}))
+        record, start = await _start(context, record)
+        return await append(context, record, EffectResult(Move.REQUESTED, facts | start))
+    return await append(context, record, EffectResult(Move.NOTED, facts | {"kept": record.stage is not Stage.PLANNING}))
 
 
-async def _left(desk: Desk, record: Record, turn: Turn) -> Record:
+async def _leave_over_quota(context: ThreadContext, record: Record, turn: Turn) -> Record:
     """Leave a request that is beyond its author's quota: told once a day on each thread, then by a few signs alone."""
     day, who = f"{turn.at:%Y-%m-%d}", turn.actor.id
     before = sum((entry.body.get("quota"), entry.body.get("actor")) == (day, who) for entry in record.entries)
     if before:
         if before <= SIGNS_A_DAY:
-            await desk.dialogue.acknowledge(turn, Sign.MAY_NOT)
-        return await _heard(desk, record, turn, quota=day)
-    owes = reply_text.quota(turn.actor.login, desk.orders.ask_per_day, desk.orders.mention)
-    return await _heard(desk, record, turn, owes=owes, quota=day)
+            await context.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
+        return await _note_turn(context, record, turn, quota=day)
+    owes = reply_text.quota_reached(turn.actor.login, context.settings.ask_per_day, context.settings.mention)
+    return await _note_turn(context, record, turn, owes=owes, quota=day)
 
 
-async def _start(desk: Desk, record: Record) -> tuple[Record, Json]:
+async def _start(context: ThreadContext, record: Record) -> tuple[Record, Json]:
     """Return what a request begins on; where the round's pull request is closed, that begins a new round (PR2)."""
-    start, is_over = await beginning(desk, record)
+    start, is_over = await beginning(context, record)
     if is_over and Move.CLOSED in TRANSITIONS[record.stage]:
-        record = await append(desk, record, Done(Move.CLOSED))
+        record = await append(context, record, EffectResult(Move.CLOSED))
     return record, start
 
 
-async def _command(desk: Desk, record: Record, turn: Turn, said: Command) -> Record:
+async def _command(context: ThreadContext, record: Record, turn: Turn, said: Command) -> Record:
     """Carry out a command, or say why not."""
-    allowed = may_command(desk, record, turn, said.verb)
+    allowed = may_command(context, record, turn, said.verb)
     match said.verb:
         case Verb.REVISE:
             _, *below = turn.text.split("\n")
-            return await _request(desk, record, turn, "\n".join((said.argument, *below)).strip())
+            return await _request(context, record, turn, "\n".join((said.argument, *below)).strip())
         case Verb.STOP if allowed and record.stage in _UNDER_WAY:
-            owes = reply_text.stopped(turn.actor.login, desk.orders.mention)
-            return await append(desk, record, Done(Move.STOPPED, taken(turn) | {"owes": owes}))
+            owes = reply_text.work_stopped(turn.actor.login, context.settings.mention)
+            return await append(context, record, EffectResult(Move.STOPPED, turn_facts(turn) | {"owes": owes}))
         case Verb.RETRY if allowed and record.stage is Stage.STALE:
-            record, start = await _start(desk, record)
-            return await append(desk, record, Done(Move.REQUESTED, renewed(record, turn) | start))
+            record, start = await _start(context, record)
+            return await append(context, record, EffectResult(Move.REQUESTED, renewed_request(record, turn) | start))
         case Verb.RETRY if allowed and record.stage in _INTERRUPTED:
-            return await append(desk, record, Done(_again(record), taken(turn)))
+            return await append(context, record, EffectResult(_resume_move(record), turn_facts(turn)))
         case Verb.BUDGET if allowed:
-            owes = reply_text.budget(said.argument)
-            return await _heard(desk, record, turn, owes=owes, budget_usd=float(said.argument))
+            owes = reply_text.budget_raised(said.argument)
+            return await _note_turn(context, record, turn, owes=owes, budget_usd=float(said.argument))
         case Verb.MODE if allowed:
-            return await _mode(desk, record, turn, said.argument)
+            return await _mode(context, record, turn, said.argument)
         case Verb.APPROVE | Verb.REJECT if turn.key.startswith("review"):
-            return await _heard(desk, record, turn, owes=reply_text.DECIDE_IN_A_COMMENT)
+            return await _note_turn(context, record, turn, owes=reply_text.DECIDE_IN_A_COMMENT)
         case verb:
-            counted = verb in {Verb.APPROVE, Verb.REJECT} and _counted(record, turn)
-            owes = "" if counted else _reply(verb, record, mention=desk.orders.mention, allowed=allowed)
-            return await _heard(desk, record, turn, owes=owes)
+            counted = verb in {Verb.APPROVE, Verb.REJECT} and _is_already_counted(record, turn)
+            owes = "" if counted else _command_reply(verb, record, mention=context.settings.mention, allowed=allowed)
+            return await _note_turn(context, record, turn, owes=owes)
 
 
-async def _mode(desk: Desk, record: Record, turn: Turn, name: str) -> Record:
+async def _mode(context: ThreadContext, record: Record, turn: Turn, name: str) -> Record:
     """Choose the mode that approved work will run in; it never leaves plan mode (P1)."""
-    bypass = desk.orders.mode is Mode.BYPASS
-    chosen = following(working_mode(desk, record), bypass_available=bypass) if name == "next" else name
+    bypass = context.settings.mode is Mode.BYPASS
+    chosen = next_mode(working_mode(context, record), bypass_available=bypass) if name == "next" else name
     working = {Mode.DEFAULT, Mode.ACCEPT_EDITS, *([Mode.BYPASS] if bypass else [])}
     if chosen is Mode.PLAN:
-        chosen = following(Mode.PLAN, bypass_available=bypass)
+        chosen = next_mode(Mode.PLAN, bypass_available=bypass)
     if chosen not in working:
-        return await _heard(
-            desk, record, turn, owes=reply_text.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}")
+        return await _note_turn(
+            context, record, turn, owes=reply_text.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}")
         )
-    return await _heard(desk, record, turn, owes=reply_text.mode(chosen), mode=str(chosen))
+    return await _note_turn(context, record, turn, owes=reply_text.mode_chosen(chosen), mode=str(chosen))
 
 
-def _counted(record: Record, turn: Turn) -> bool:
+def _is_already_counted(record: Record, turn: Turn) -> bool:
     """Tell whether a word was part of a decision already: a live look can see a comment before it is taken in."""
     if not record.has(Move.APPROVED, Move.REJECTED):
         return False
@@ -234,7 +234,7 @@ def _counted(record: Record, turn: Turn) -> bool:
     return turn.actor.login in decided.body.get("by", ()) and turn.at <= decided.at
 
 
-def _reply(verb: Verb, record: Record, *, mention: str, allowed: bool) -> str:
+def _command_reply(verb: Verb, record: Record, *, mention: str, allowed: bool) -> str:
     """Give the answer to a command that changes nothing here; "" where the gate gives it."""
     match verb:
         case Verb.APPROVE | Verb.REJECT:
@@ -250,19 +250,21 @@ def _reply(verb: Verb, record: Record, *, mention: str, allowed: bool) -> str:
         case Verb.STATUS:
             return reply_text.status(record.stage, record.mode)
         case _:
-            return reply_text.helping(mention)
+            return reply_text.help_text(mention)
 
 
-async def _heard(desk: Desk, record: Record, turn: Turn, *, owes: str = "", **facts: str | float) -> Record:
+async def _note_turn(
+    context: ThreadContext, record: Record, turn: Turn, *, owes: str = "", **facts: str | float
+) -> Record:
     """Journal a turn that moves nothing, with the answer that it is owed; what is owed is on record before it is told.
 
     One that is owed nothing goes with what comes next, such as the decision that it is.
     """
-    heard = defer(desk, record, HEARD, taken(turn) | facts | ({"owes": owes} if owes else {}))
-    return await settle(desk, heard) if owes else heard
+    heard = defer(context, record, HEARD, turn_facts(turn) | facts | ({"owes": owes} if owes else {}))
+    return await settle(context, heard) if owes else heard
 
 
-def _again(record: Record) -> Move:
+def _resume_move(record: Record) -> Move:
     """Go on with approved work, or plan again where there is none."""
     approved = record.thread.approved is not None and record.thread.approved == record.thread.digest
     return Move.RESUMED if approved and Move.RESUMED in TRANSITIONS[record.stage] else Move.RETRIED

@@ -17,7 +17,7 @@ from bot.core.gate import Move, Stage
 from bot.core.names import AgentId
 from bot.core.network import NO_NETWORK, Network
 from bot.ports import Access, Checkout, Toolhost
-from bot.workflow.desk import Desk
+from bot.workflow.desk import ThreadContext
 from bot.workflow.record import Record
 
 SECONDS: Final = 60.0
@@ -28,7 +28,7 @@ BYTES_A_SECOND: Final = 4_096
 """Larger work is saved less often: in 45 minutes the ref grows by 11 MB, beside what is saved at the end."""
 
 
-async def checkout(desk: Desk, record: Record, *, anew: bool = False) -> Checkout:
+async def checkout(context: ThreadContext, record: Record, *, anew: bool = False) -> Checkout:
     """Give the checkout of the newest request: as it was left, or else made from its base and the work that was kept.
 
     Another request begins with a fresh one, whatever the work on the one before it left behind; and where another disk
@@ -36,42 +36,42 @@ async def checkout(desk: Desk, record: Record, *, anew: bool = False) -> Checkou
     `anew`: whatever was left is thrown away.
     """
     request = record.last(Move.REQUESTED).n
-    name = f"{desk.place.repository}-{desk.place.thread}-{request}-{record.base[:16]}"
-    transcripts, session = desk.world.transcripts, record.work_session
-    anew = anew or (desk.pulls is not None and await asyncio.to_thread(transcripts.behind, session))
-    return await desk.workspace.checkout(name, record.base, lambda: transcripts.kept(session), anew=anew)
+    name = f"{context.location.repository}-{context.location.thread}-{request}-{record.base[:16]}"
+    transcripts, session = context.resources.transcripts, record.work_session
+    anew = anew or (context.pulls is not None and await asyncio.to_thread(transcripts.is_behind, session))
+    return await context.workspace.checkout(name, record.base, lambda: transcripts.saved_work(session), anew=anew)
 
 
 @asynccontextmanager
 async def toolhost(
-    desk: Desk, tree: Checkout, access: Access, network: Network = NO_NETWORK
+    context: ThreadContext, tree: Checkout, access: Access, network: Network = NO_NETWORK
 ) -> AsyncIterator[Toolhost]:
     """Give a toolhost on a checkout, which ends with its use."""
-    host = await desk.workspace.open(tree, access, network=network)
+    host = await context.workspace.open(tree, access, network=network)
     try:
         yield host
     finally:
         await host.close()
 
 
-def hold(desk: Desk, record: Record) -> None:
+def hold(context: ThreadContext, record: Record) -> None:
     """Have the transcript of the newest turn's work saved with that work alone."""
-    if desk.pulls is not None:
-        desk.world.transcripts.hold(record.work_session)
+    if context.pulls is not None:
+        context.resources.transcripts.hold(record.work_session)
 
 
-async def keep(desk: Desk, record: Record) -> None:
+async def keep(context: ThreadContext, record: Record) -> None:
     """Have the work of the newest turn saved as it stands, with its transcript; b"" counts: then nothing is kept."""
-    if desk.pulls is not None:
-        work = await desk.workspace.keep(await checkout(desk, record))
-        desk.world.transcripts.keep(record.work_session, work)
+    if context.pulls is not None:
+        work = await context.workspace.keep(await checkout(context, record))
+        context.resources.transcripts.keep(record.work_session, work)
 
 
 @dataclass(slots=True)
-class Saving:
+class WorkSaver:
     """Saves one session while it runs."""
 
-    desk: Desk
+    context: ThreadContext
     record: Record
     agent: AgentId
     _due: float = field(init=False)
@@ -79,29 +79,29 @@ class Saving:
     """For the transcripts of sub-agents, while the main agent waits for them."""
 
     def __post_init__(self) -> None:
-        self._due = self._due_again = self.desk.world.clock.monotonic() + SECONDS
+        self._due = self._due_again = self.context.resources.clock.monotonic() + SECONDS
 
     async def after(self, event: AgentEvent) -> None:
         """Save what there is, where this event is a moment for it and the last time is long enough ago."""
-        clock = self.desk.world.clock
+        clock = self.context.resources.clock
         began = clock.monotonic()
         if isinstance(event, RequestStarted) and event.agent == self.agent and began >= self._due:
-            size = await self._kept()
+            size = await self._save_work()
             await self._save()
             self._due = began + max(SECONDS, size / BYTES_A_SECOND, SHARE * (clock.monotonic() - began))
         elif isinstance(event, AgentChanged) and began >= self._due_again:
             await self._save()
 
-    async def _kept(self) -> int:
+    async def _save_work(self) -> int:
         """Keep approved work, and give its size; where it cannot be kept as it stands, what was saved last counts."""
-        if self.record.stage is not Stage.EXECUTING or self.desk.pulls is None:
+        if self.record.stage is not Stage.EXECUTING or self.context.pulls is None:
             return 0
-        work = await self.desk.workspace.keep(await checkout(self.desk, self.record))
+        work = await self.context.workspace.keep(await checkout(self.context, self.record))
         if work:
-            self.desk.world.transcripts.keep(self.record.work_session, work)
+            self.context.resources.transcripts.keep(self.record.work_session, work)
         return len(work)
 
     async def _save(self) -> None:
         with suppress(Transient):
-            await self.desk.world.transcripts.save()
-        self._due_again = self.desk.world.clock.monotonic() + SECONDS
+            await self.context.resources.transcripts.save()
+        self._due_again = self.context.resources.clock.monotonic() + SECONDS

@@ -13,18 +13,18 @@ from bot.core.errors import Conflict
 from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, TRANSITIONS, Event, Move, Stage, step
 from bot.core.transcript import Json
 from bot.ports import Entry
-from bot.workflow.desk import Desk, Done, working_mode
-from bot.workflow.record import TAKEN, Record, replayed
+from bot.workflow.desk import EffectResult, ThreadContext, working_mode
+from bot.workflow.record import TAKEN, Record, fold_entries
 
 _OF_PLANNING: Final = frozenset({Move.PLANNED, Move.ANSWERED})
 
 
-async def current(desk: Desk) -> Record:
+async def current(context: ThreadContext) -> Record:
     """Read the thread as its journal tells it now."""
-    return replayed(await desk.journal.read(desk.place.thread))
+    return fold_entries(await context.journal.read(context.location.thread))
 
 
-async def append(desk: Desk, record: Record, done: Done) -> Record:
+async def append(context: ThreadContext, record: Record, done: EffectResult) -> Record:
     """Journal one move and give the record after it.
 
     An answer to an effect still counts when other entries came meanwhile (a turn that was noted), as long as its ask is
@@ -37,15 +37,17 @@ async def append(desk: Desk, record: Record, done: Done) -> Record:
         body["ask"] = ask
     if done.digest is not None:
         body["digest"] = done.digest
-    if desk.orders.run and done.move is not Move.NOTED:  # whoever notes a turn is not at the work
-        body["run"] = desk.orders.run
+    if context.settings.run and done.move is not Move.NOTED:  # whoever notes a turn is not at the work
+        body["run"] = context.settings.run
     event = Event(done.move, ask, done.digest)
     while True:
         after, _ = step(record.thread, event)
         try:
-            return await _write(desk, record, (str(done.move), body | _mode_change(desk, record, after.stage, body)))
+            return await _write(
+                context, record, (str(done.move), body | _mode_change(context, record, after.stage, body))
+            )
         except Conflict:
-            later = await _read_on(desk, record)
+            later = await _read_on(context, record)
             if (
                 ask is None
                 or replace(later.thread, kept=record.thread.kept) != record.thread
@@ -57,7 +59,7 @@ async def append(desk: Desk, record: Record, done: Done) -> Record:
             record = later
 
 
-async def restart(desk: Desk, record: Record, done: Done) -> Record:
+async def restart(context: ThreadContext, record: Record, done: EffectResult) -> Record:
     """Journal a request in whatever stage the thread is, and return the record after it.
 
     What is under way is stopped by the same write. Raises Conflict when somebody else moved the thread.
@@ -65,75 +67,75 @@ async def restart(desk: Desk, record: Record, done: Done) -> Record:
     before = [] if done.move in TRANSITIONS[record.stage] else [Move.STOPPED]
     stopped, _ = step(record.thread, Event(Move.STOPPED)) if before else (record.thread, None)
     after, _ = step(stopped, Event(done.move))
-    body = dict(done.facts) | ({"run": desk.orders.run} if desk.orders.run else {})
-    request = (str(done.move), body | _mode_change(desk, record, after.stage, body))
-    return await _write(desk, record, *((str(move), {}) for move in before), request)
+    body = dict(done.facts) | ({"run": context.settings.run} if context.settings.run else {})
+    request = (str(done.move), body | _mode_change(context, record, after.stage, body))
+    return await _write(context, record, *((str(move), {}) for move in before), request)
 
 
-async def take_over(desk: Desk, record: Record) -> Record:
+async def take_over(context: ThreadContext, record: Record) -> Record:
     """Journal that this job is at the thread, unless the journal says so; raises Conflict when the thread moved.
 
     From then on whatever this look posts is fenced off from what others do meanwhile.
     """
-    run = desk.orders.run
+    run = context.settings.run
     if run not in {"", record.run}:
-        record = await _write(desk, record, (TAKEN, {"run": run}))
-    desk.held[:] = [record]
+        record = await _write(context, record, (TAKEN, {"run": run}))
+    context.held[:] = [record]
     return record
 
 
-async def fence(desk: Desk) -> None:
+async def fence(context: ThreadContext) -> None:
     """Raise Conflict where somebody moved the thread, or took it over, since this look took it over (E4)."""
-    if desk.held and await moved(desk, desk.held[-1]):
-        raise Conflict("another job is at the thread", where=f"#{desk.place.thread}", mend="look again")
+    if context.held and await has_moved(context, context.held[-1]):
+        raise Conflict("another job is at the thread", where=f"#{context.location.thread}", mend="look again")
 
 
-async def moved(desk: Desk, record: Record) -> bool:
+async def has_moved(context: ThreadContext, record: Record) -> bool:
     """Tell whether somebody moved the thread, or took it over, since a job had this record of it (E4)."""
-    later = await current(desk)
+    later = await current(context)
     return (later.stage, later.thread.ask, later.run) != (record.stage, record.thread.ask, record.run)
 
 
-async def note(desk: Desk, record: Record, kind: str, *bodies: Json) -> Record:
+async def note(context: ThreadContext, record: Record, kind: str, *bodies: Json) -> Record:
     """Journal what is no move, wherever the journal is by now and all at once, but for what it says already."""
-    return await settle(desk, defer(desk, record, kind, *bodies))
+    return await settle(context, defer(context, record, kind, *bodies))
 
 
-def defer(desk: Desk, record: Record, kind: str, *bodies: Json) -> Record:
+def defer(context: ThreadContext, record: Record, kind: str, *bodies: Json) -> Record:
     """Return the record with what is no move, but for what it says already: it is journaled with the next entry."""
-    new = [body for body in bodies if not _said(record, body)]
-    now = desk.world.clock.now()
+    new = [body for body in bodies if not _is_journaled(record, body)]
+    now = context.resources.clock.now()
     entries = (*record.entries, *(Entry(n, now, kind, body) for n, body in enumerate(new, start=record.position + 1)))
-    return replace(replayed(entries), deferred=record.deferred + len(new))
+    return replace(fold_entries(entries), deferred=record.deferred + len(new))
 
 
-async def settle(desk: Desk, record: Record) -> Record:
+async def settle(context: ThreadContext, record: Record) -> Record:
     """Journal what was deferred, wherever the journal is by now, but for what it says already."""
     while record.deferred:
         try:
-            return await _write(desk, record)
+            return await _write(context, record)
         except Conflict:
-            later = await _read_on(desk, record)
+            later = await _read_on(context, record)
             if later.written == record.written:
                 raise
             record = later
     return record
 
 
-async def _read_on(desk: Desk, record: Record) -> Record:
+async def _read_on(context: ThreadContext, record: Record) -> Record:
     """Read the thread again; what was deferred stays so, but for what the journal says by now."""
-    later = await current(desk)
+    later = await current(context)
     for entry in record.entries[record.written :]:
-        later = defer(desk, later, entry.kind, entry.body)
+        later = defer(context, later, entry.kind, entry.body)
     return later
 
 
-def _mode_change(desk: Desk, record: Record, stage: Stage, body: Json) -> Json:
+def _mode_change(context: ThreadContext, record: Record, stage: Stage, body: Json) -> Json:
     """Say which mode a move leads to, where that is another one, and who caused it (P2, P8)."""
     if stage is Stage.PLANNING or stage in PLAN_MAY_BE_SHOWN:
         mode = Mode.PLAN
     elif stage in AT_WORK:
-        mode = working_mode(desk, record)
+        mode = working_mode(context, record)
     else:
         return {}  # at rest nothing runs; the mode stays what it was
     if mode == record.mode:
@@ -144,17 +146,17 @@ def _mode_change(desk: Desk, record: Record, stage: Stage, body: Json) -> Json:
     return {"mode_change": {"from": record.mode, "to": str(mode), "by": by}}
 
 
-def _said(record: Record, body: Json) -> bool:
+def _is_journaled(record: Record, body: Json) -> bool:
     """Tell whether the journal has this turn, or that this debt was told."""
     answers = body.get("answers")
     return body.get("turn") in record.seen or any(answers == entry.body.get("answers", 0) for entry in record.entries)
 
 
-async def _write(desk: Desk, record: Record, *new: tuple[str, Json]) -> Record:
+async def _write(context: ThreadContext, record: Record, *new: tuple[str, Json]) -> Record:
     """Append entries, after those that were deferred."""
     deferred = ((entry.kind, entry.body) for entry in record.entries[record.written :])
-    await desk.journal.append(desk.place.thread, record.written, [*deferred, *new])
-    written = replayed(await desk.journal.known(desk.place.thread))
-    if desk.held:
-        desk.held[:] = [written]
+    await context.journal.append(context.location.thread, record.written, [*deferred, *new])
+    written = fold_entries(await context.journal.cached_entries(context.location.thread))
+    if context.held:
+        context.held[:] = [written]
     return written

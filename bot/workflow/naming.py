@@ -6,48 +6,50 @@ The same journal always gives the same names.
 from bot.core.gate import Move
 from bot.core.names import run_branch, thread_branch
 from bot.core.transcript import Json
-from bot.workflow.desk import Desk
+from bot.workflow.desk import ThreadContext
 from bot.workflow.record import Record
 
 
-async def beginning(desk: Desk, record: Record) -> tuple[Json, bool]:
+async def beginning(context: ThreadContext, record: Record) -> tuple[Json, bool]:
     """Return what a request begins on: the thread's or its round's open pull request, else the base (PR2).
 
     The second value is whether the round has a pull request that is closed.
     """
-    start: Json = {"base": desk.place.base, "title": desk.place.title}
-    if desk.place.branch:
-        start["onto"] = desk.place.branch
+    start: Json = {"base": context.location.base, "title": context.location.title}
+    if context.location.branch:
+        start["onto"] = context.location.branch
     published = record.published
-    if desk.pulls is None or published is None:
+    if context.pulls is None or published is None:
         return start, False
-    head = await desk.pulls.head(published.body["pull_number"])
+    head = await context.pulls.head(published.body["pull_number"])
     return (start, True) if head is None else (start | {"base": head, "onto": published.body["branch"]}, False)
 
 
-def thread_title(desk: Desk, record: Record) -> str:
+def thread_title(context: ThreadContext, record: Record) -> str:
     """Give the thread's title, without secrets, as it was when this was asked: an edit makes no second branch."""
-    return desk.redactor.redacted(str(record.last(Move.REQUESTED).body.get("title", desk.place.title)))
+    return context.redactor.redact(str(record.last(Move.REQUESTED).body.get("title", context.location.title)))
 
 
-def pull_title(desk: Desk, record: Record) -> str:
+def pull_title(context: ThreadContext, record: Record) -> str:
     """Give the title of what was done, without secrets: as it was named when that ended, else the thread's."""
-    return desk.redactor.redacted(str(record.last(Move.EXECUTED).body.get("title", ""))) or thread_title(desk, record)
+    return context.redactor.redact(str(record.last(Move.EXECUTED).body.get("title", ""))) or thread_title(
+        context, record
+    )
 
 
-def branch_name(desk: Desk, record: Record) -> str:
+def branch_name(context: ThreadContext, record: Record) -> str:
     """Name the branch: as it was named before in this round, else by the thread (interfaces.md, Repository)."""
-    place = desk.place
+    place = context.location
     if named := place.branch or record.onto:
         return named
-    if desk.pulls is None:
-        return run_branch(thread_title(desk, record), place.thread)
-    name, apart = thread_branch(thread_title(desk, record), place.thread, record.thread.round), record.fact("apart")
+    if context.pulls is None:
+        return run_branch(thread_title(context, record), place.thread)
+    name, apart = thread_branch(thread_title(context, record), place.thread, record.thread.round), record.fact("apart")
     return f"{name}-{apart}" if apart else name  # what a journal that was set back has forgotten keeps its branch
 
 
-def pull_number(desk: Desk, record: Record) -> int:
+def pull_number(context: ThreadContext, record: Record) -> int:
     """Give the number of the pull request that the work adds to; 0 where it gets a branch of its own."""
-    if desk.place.branch:
-        return desk.place.thread
+    if context.location.branch:
+        return context.location.thread
     return int(record.published.body["pull_number"]) if record.onto and record.published is not None else 0

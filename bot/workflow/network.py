@@ -8,19 +8,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from bot.agent.reached import Reaching, facts
+from bot.agent.reached import NetworkLog, network_rows
 from bot.core.errors import Transient
 from bot.core.names import SessionId
-from bot.workflow.desk import Desk
+from bot.workflow.desk import ThreadContext
 from bot.workflow.ledger import note
 from bot.workflow.record import NETWORK, Record
 
 
 @asynccontextmanager
-async def journaled(desk: Desk, record: Record, session: SessionId) -> AsyncIterator[Reaching]:
+async def journal_network(context: ThreadContext, record: Record, session: SessionId) -> AsyncIterator[NetworkLog]:
     """Give what counts a session's decisions; all of them are on record afterwards, nothing where it tried nothing."""
-    reaching, over = Reaching(), asyncio.Event()
-    telling = asyncio.ensure_future(_told(desk, record, session, reaching=reaching, over=over))
+    reaching, over = NetworkLog(), asyncio.Event()
+    telling = asyncio.ensure_future(_journal_until_done(context, record, session, reaching=reaching, over=over))
     try:
         yield reaching
     finally:
@@ -29,19 +29,21 @@ async def journaled(desk: Desk, record: Record, session: SessionId) -> AsyncIter
         await telling
 
 
-async def _told(desk: Desk, record: Record, session: SessionId, *, reaching: Reaching, over: asyncio.Event) -> None:
+async def _journal_until_done(
+    context: ThreadContext, record: Record, session: SessionId, *, reaching: NetworkLog, over: asyncio.Event
+) -> None:
     """Journal what is new until the session is over, and then what is left."""
     while not over.is_set():
         await reaching.new.wait()
         reaching.new.clear()
         if not over.is_set():
             with suppress(Transient):  # it stays among what is to be told
-                await _noted(desk, record, session, reaching)
-    await _noted(desk, record, session, reaching)
+                await _journal_new(context, record, session, reaching)
+    await _journal_new(context, record, session, reaching)
 
 
-async def _noted(desk: Desk, record: Record, session: SessionId, reaching: Reaching) -> None:
+async def _journal_new(context: ThreadContext, record: Record, session: SessionId, reaching: NetworkLog) -> None:
     rows, beyond = reaching.rows.copy(), reaching.beyond
-    if told := facts(rows, beyond):
-        await note(desk, record, NETWORK, {"session": session, "reached": told})
-        reaching.recorded(rows, beyond)
+    if told := network_rows(rows, beyond):
+        await note(context, record, NETWORK, {"session": session, "reached": told})
+        reaching.drop_recorded(rows, beyond)

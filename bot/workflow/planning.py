@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.agent.events import End, Ended
-from bot.agent.plan_mode import HandedIn, read_plan, rejected, waiting
+from bot.agent.plan_mode import SubmittedPlan, pending_plan_call, read_plan, rejection_result
 from bot.agent.session import Session
 from bot.core import reply_text
 from bot.core.changes import changes
@@ -12,91 +12,93 @@ from bot.core.errors import Refused
 from bot.core.gate import Move, Stage
 from bot.core.paths import is_workflow
 from bot.core.plan import PlanDocument, contract_tier, to_json
-from bot.core.transcript import unresolved
+from bot.core.transcript import is_unresolved
 from bot.ports import Access
-from bot.workflow.desk import Desk, Done
+from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.record import Record
-from bot.workflow.sessions import Opening, open_session, run_session, unheard
+from bot.workflow.sessions import SessionStart, open_session, run_session, unheard
 from bot.workflow.waiting import deliver_reply, move_to_ask
 
 MORE_WAS_SAID = "People said more while you planned. Take it into your plan, and hand that in."
 _RESTED = frozenset({End.ANSWERED, End.SUSPENDED})
 
 
-async def perform(desk: Desk, record: Record) -> Done | None:
+async def perform(context: ThreadContext, record: Record) -> EffectResult | None:
     """Make a plan for the newest turn and all that was added to it; an interrupted session goes on where it was."""
-    if (stop := await move_if_stopped(desk, record)) is not None:
+    if (stop := await move_if_stopped(context, record)) is not None:
         return stop
-    opening = Opening(record.planning_session, Access.READ, _task(desk, record), quotes=True)
-    async with open_session(desk, record, opening) as session:
-        if (question := await move_to_ask(desk, record, session)) is not None:
+    opening = SessionStart(record.planning_session, Access.READ, _task(context, record), quotes=True)
+    async with open_session(context, record, opening) as session:
+        if (question := await move_to_ask(context, record, session)) is not None:
             return question
-        await deliver_reply(desk, record, session, unheard(session, record))
+        await deliver_reply(context, record, session, unheard(session, record))
         _add(session, unheard(session, record))
         while (handed_in := _handed_in(session)) is None:
-            ended = await run_session(desk, record, session)
+            ended = await run_session(context, record, session)
             if ended is None:
                 return None
-            if (question := await move_to_ask(desk, record, session)) is not None:
+            if (question := await move_to_ask(context, record, session)) is not None:
                 return question
             if ended.end in _RESTED and session.queued:
                 _add(session, _unsent(session))
-            elif waiting(session.history) is None:
-                return _without_plan(desk, ended)
-    plan = document(desk, record, handed_in)
-    return Done(Move.PLANNED, {"plan": to_json(plan)}, plan.digest)
+            elif pending_plan_call(session.history) is None:
+                return _without_plan(context, ended)
+    plan = document(context, record, handed_in)
+    return EffectResult(Move.PLANNED, {"plan": to_json(plan)}, plan.digest)
 
 
-async def move_if_stopped(desk: Desk, record: Record) -> Done | None:
+async def move_if_stopped(context: ThreadContext, record: Record) -> EffectResult | None:
     """Give the move that stops planning: the thread was closed after people asked (product.md, Execution)."""
-    if await desk.dialogue.closed_since(record.asked_at):
-        return Done(Move.STOPPED, {"owes": reply_text.closed(desk.orders.mention)})
+    if await context.dialogue.closed_since(record.asked_at):
+        return EffectResult(Move.STOPPED, {"owes": reply_text.thread_closed(context.settings.mention)})
     return None
 
 
-def document(desk: Desk, record: Record, handed_in: HandedIn) -> PlanDocument:
+def document(context: ThreadContext, record: Record, handed_in: SubmittedPlan) -> PlanDocument:
     """Make the plan document of a handed-in plan: the next version, its text inert and redacted before it is hashed.
 
     A contract is never redacted, because what is left would mean something else: one with a secret is refused.
     """
-    contract = replace(handed_in.contract, classes=desk.orders.classes)
-    if desk.orders.setup:  # they run for this plan: whoever approves it sees what they may reach
-        contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *desk.orders.hosts))))
-    if hidden := desk.redactor.found("\n".join((*contract.scope, *contract.commands, *contract.hosts))):
+    contract = replace(handed_in.contract, classes=context.settings.classes)
+    if context.settings.setup:  # they run for this plan: whoever approves it sees what they may reach
+        contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *context.settings.hosts))))
+    if hidden := context.redactor.find_secrets("\n".join((*contract.scope, *contract.commands, *contract.hosts))):
         raise Refused(
             f"the plan names a secret ({hidden[0].kind}) among its files, commands or hosts",
             mend="ask again, for a plan without it",
         )
-    unpushable = [] if desk.orders.workflows else [glob for glob in contract.scope if is_workflow(glob)]
+    unpushable = [] if context.settings.workflows else [glob for glob in contract.scope if is_workflow(glob)]
     if unpushable:
         raise Refused(
             f"the plan changes workflows, which GitHub does not let this bot push ({', '.join(unpushable)})",
             mend="change them by hand, and ask again for what remains",
         )
-    expires = desk.world.clock.now() + timedelta(days=desk.orders.expires_days)
+    expires = context.resources.clock.now() + timedelta(days=context.settings.expires_days)
     made = PlanDocument(
-        repository=desk.place.repository,
-        thread=desk.place.thread,
+        repository=context.location.repository,
+        thread=context.location.thread,
         plan=record.thread.plan + 1,
         base=record.base,
-        markdown=desk.redactor.redacted(handed_in.markdown),
+        markdown=context.redactor.redact(handed_in.markdown),
         contract=contract,
         tier=str(contract_tier(contract)),
-        budget_usd=desk.orders.budget_usd,
+        budget_usd=context.settings.budget_usd,
         expires=expires.replace(microsecond=0),
         hidden=record.hidden,
     )
-    older = record.replaced if desk.pulls is not None else None
+    older = record.replaced if context.pulls is not None else None
     return made if older is None else replace(made, changed=changes(older, made))
 
 
-def _task(desk: Desk, record: Record) -> str:
+def _task(context: ThreadContext, record: Record) -> str:
     """Say what is asked: the turn itself, and the plan that it revises."""
     parts = [record.turn.text]
-    if record.has(Move.PLANNED) and desk.pulls is not None:
+    if record.has(Move.PLANNED) and context.pulls is not None:
         parts.append(f"The last plan for this thread was:\n\n{record.plan.markdown}")
         if record.refused:
-            parts.append(f"{rejected()} It was {', '.join(record.refused)}; what they said of it stands in the thread.")
+            parts.append(
+                f"{rejection_result()} It was {', '.join(record.refused)}; what they said of it stands in the thread."
+            )
     return "\n\n".join(parts)
 
 
@@ -104,9 +106,9 @@ def _add(session: Session, said: list[str]) -> None:
     """Tell a session what people added since it was last told: a plan that it waits with goes back to it."""
     if not said:
         return
-    if (call := waiting(session.history)) is not None:
+    if (call := pending_plan_call(session.history)) is not None:
         session.answer(call["id"], MORE_WAS_SAID, reminders=said)
-    elif session.history[-1]["role"] == "assistant" and not unresolved(session.history):
+    elif session.history[-1]["role"] == "assistant" and not is_unresolved(session.history):
         session.add({"role": "user", "content": [{"type": "text", "text": text} for text in said]})
     else:
         session.queued += said
@@ -119,17 +121,21 @@ def _unsent(session: Session) -> list[str]:
     return said
 
 
-def _handed_in(session: Session) -> HandedIn | None:
+def _handed_in(session: Session) -> SubmittedPlan | None:
     """Give the plan that a suspended session waits with."""
-    call = waiting(session.history)
+    call = pending_plan_call(session.history)
     return read_plan(call["input"]) if call is not None else None
 
 
-def _without_plan(desk: Desk, ended: Ended) -> Done:
+def _without_plan(context: ThreadContext, ended: Ended) -> EffectResult:
     match ended.end:
         case End.ANSWERED:
-            return Done(Move.ANSWERED, {"answer": ended.text, "owes": ended.text})
+            return EffectResult(Move.ANSWERED, {"answer": ended.text, "owes": ended.text})
         case End.LIMIT:
-            return Done(Move.LIMITED, {"detail": ended.text, "owes": desk.ended(Stage.LIMIT, ended.text)})
+            return EffectResult(
+                Move.LIMITED, {"detail": ended.text, "owes": context.outcome_text(Stage.LIMIT, ended.text)}
+            )
         case End.REFUSED | End.FAILED | End.SUSPENDED | End.CANCELLED:
-            return Done(Move.FAILED, {"detail": ended.text, "owes": desk.ended(Stage.FAILED, ended.text)})
+            return EffectResult(
+                Move.FAILED, {"detail": ended.text, "owes": context.outcome_text(Stage.FAILED, ended.text)}
+            )

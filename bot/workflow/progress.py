@@ -3,29 +3,31 @@
 import asyncio
 
 from bot.agent.events import AgentChanged, AgentEvent, Answered, Ended, TodosChanged, ToolStarted
-from bot.core.comment import Row, progress
+from bot.core.comment import AgentRow, progress
 from bot.core.gate import Stage
 from bot.core.reply_text import how_to_stop
-from bot.workflow.desk import Desk, working_mode
+from bot.workflow.desk import ThreadContext, working_mode
 from bot.workflow.record import Record
 
 
-def row_of(agent: AgentChanged) -> Row:
+def row_of(agent: AgentChanged) -> AgentRow:
     """Give a sub-agent as people are shown it."""
     used = (agent.tool_calls, agent.tokens, agent.seconds, agent.cost_usd)
-    return Row(agent.type, agent.description, f"{agent.state}: {agent.why}" if agent.why else str(agent.state), *used)
+    return AgentRow(
+        agent.type, agent.description, f"{agent.state}: {agent.why}" if agent.why else str(agent.state), *used
+    )
 
 
-class Progress:
+class ProgressReporter:
     """Collects events and shows them; the dialogue decides how often a comment is really edited."""
 
-    def __init__(self, desk: Desk, record: Record) -> None:
-        self._desk = desk
+    def __init__(self, context: ThreadContext, record: Record) -> None:
+        self._context = context
         self._stage = record.stage
         self._ask = record.thread.ask
-        self._mode = str(working_mode(desk, record))
+        self._mode = str(working_mode(context, record))
         self._todos: tuple[tuple[str, str], ...] = ()
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, AgentRow] = {}
         self._calls = 0
         self._end = ""
         self._changed = asyncio.Event()
@@ -47,13 +49,13 @@ class Progress:
                 return
         self._changed.set()
 
-    async def shown(self) -> None:
+    async def show_until_cancelled(self) -> None:
         """Show each change of approved work, until cancelled; while it plans, the bot has nothing to say yet."""
         while self._stage is Stage.EXECUTING:
             await self._changed.wait()
             self._changed.clear()
             await self._show()
-            await self._desk.world.clock.sleep(1.0)
+            await self._context.resources.clock.sleep(1.0)
 
     async def finish(self) -> None:
         """Show the last state."""
@@ -61,10 +63,10 @@ class Progress:
             await self._show()
 
     async def _show(self) -> None:
-        ledger = self._desk.world.ledger
-        cost = ledger.cost_usd if ledger.priced else None
+        ledger = self._context.resources.ledger
+        cost = ledger.cost_usd if ledger.is_priced else None
         rows = tuple(self._rows.values())
         spent = (self._calls, cost, ledger.budget_usd)
         text = progress(self._end or self._stage, self._mode, self._todos, rows, spent=spent)
-        hint = "" if self._end else f" {how_to_stop(self._desk.orders.mention)}"
-        await self._desk.dialogue.progress(text + hint, self._ask)
+        hint = "" if self._end else f" {how_to_stop(self._context.settings.mention)}"
+        await self._context.dialogue.progress(text + hint, self._ask)

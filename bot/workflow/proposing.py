@@ -2,17 +2,17 @@
 
 from bot.core import comment
 from bot.core.gate import Move
-from bot.workflow.desk import Desk, Done
+from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.record import Record
 
 
-async def perform(desk: Desk, record: Record) -> Done:
+async def perform(context: ThreadContext, record: Record) -> EffectResult:
     """Show the newest plan and record where it is shown; whatever plan was shown before is no longer the one."""
     plan = record.plan
-    proposed = await desk.dialogue.propose(plan, record.thread.ask)
-    older = [record.fact("shown"), *[await desk.dialogue.shown(ask) for ask in record.lost]]
-    why = comment.superseded(plan) if plan.changed or plan.tree else comment.followed(plan)
+    proposed = await context.dialogue.propose(plan, record.thread.ask)
+    older = [record.fact("shown"), *[await context.dialogue.find_plan_comment(ask) for ask in record.lost]]
+    why = comment.superseded_notice(plan) if plan.changed or plan.tree else comment.next_plan_notice(plan)
     for shown in older:
         if shown not in {"", proposed.id}:
-            await desk.dialogue.supersede(shown, why)
-    return Done(Move.PROPOSED, {"shown": proposed.id, "shown_url": proposed.url}, plan.digest)
+            await context.dialogue.supersede(shown, why)
+    return EffectResult(Move.PROPOSED, {"shown": proposed.id, "shown_url": proposed.url}, plan.digest)

@@ -9,90 +9,90 @@ from bot.core.actor import Actor
 from bot.core.approval import Outcome, Verdict
 from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Move, Stage
-from bot.core.markdown.inert import inert, inert_line, inert_message
+from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument, contract_tier, to_json
 from bot.core.pull import PullOrder
 from bot.core.transcript import Json
-from bot.ports import CommitOrder, Published
+from bot.ports import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, move_to_withdraw
-from bot.workflow.desk import Desk, Done
+from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.keeping import checkout
-from bot.workflow.ledger import fence, moved, note
+from bot.workflow.ledger import fence, has_moved, note
 from bot.workflow.naming import branch_name, pull_number, pull_title
 from bot.workflow.preparing import leftovers
 from bot.workflow.record import PUSHING, Record
 
 
-async def perform(desk: Desk, record: Record) -> Done | None:
+async def perform(context: ThreadContext, record: Record) -> EffectResult | None:
     """Publish what the approved plan covers; the same journal always gives the same branch and commit.
 
     None when the thread was moved meanwhile (a stop): then nothing more is done. What is on a pull request's branch
     already was pushed while its approval stood: that is told, and never pushed again.
     """
-    if (pushed := await _pushed(desk, record)) is not None:
-        return await _handed_in(desk, record, pushed, _verdict(record))
-    verdict, proof = await evaluate_live(desk, record)
+    if (pushed := await _earlier_push(context, record)) is not None:
+        return await _handed_in(context, record, pushed, _verdict(record))
+    verdict, proof = await evaluate_live(context, record)
     if proof is None:
-        return move_to_withdraw(desk, record, verdict)
-    if await moved(desk, record):
+        return move_to_withdraw(context, record, verdict)
+    if await has_moved(context, record):
         return None
-    order = _order(desk, record)
+    order = _order(context, record)
     try:
-        made = await desk.workspace.publish(
+        made = await context.workspace.publish(
             proof,
-            await checkout(desk, record),
+            await checkout(context, record),
             order,
-            before=partial(_announce, desk, record) if order.expected is not None else None,
+            before=partial(_announce, context, record) if order.expected is not None else None,
         )
     except OutOfScope as error:
-        if hidden := desk.redactor.found("\n".join(error.paths)):
+        if hidden := context.redactor.find_secrets("\n".join(error.paths)):
             raise SecretAdded((("a file's name", 1, hidden[0].kind),)) from error
         plan = outgrown(proof.document, error.paths, error.tree)
-        return Done(Move.OUTGREW, {"plan": to_json(plan)}, plan.digest)
+        return EffectResult(Move.OUTGREW, {"plan": to_json(plan)}, plan.digest)
     except (Refused, Conflict) as error:
-        if isinstance(error, Conflict) and desk.pulls is None:
+        if isinstance(error, Conflict) and context.pulls is None:
             raise  # a person at a terminal is told on the spot
-        if isinstance(error, Conflict) and await moved(desk, record):
+        if isinstance(error, Conflict) and await has_moved(context, record):
             return None
         overtaken = isinstance(error, Conflict) and order.expected is not None
         stage, detail = (Stage.STALE, error.what) if overtaken else (Stage.FAILED, str(error))
         move = Move.DRIFTED if overtaken else Move.FAILED
-        return Done(move, {"detail": detail, "owes": desk.ended(stage, detail)})
-    return await _handed_in(desk, record, made, proof.verdict)
+        return EffectResult(move, {"detail": detail, "owes": context.outcome_text(stage, detail)})
+    return await _handed_in(context, record, made, proof.verdict)
 
 
-async def _handed_in(desk: Desk, record: Record, made: Published, verdict: Verdict) -> Done | None:
+async def _handed_in(context: ThreadContext, record: Record, made: PushedWork, verdict: Verdict) -> EffectResult | None:
     """Have a pull request for what was pushed; None when the thread was moved meanwhile."""
     facts: Json = {"branch": made.branch, "commit": made.commit, "paths": list(made.paths)}
-    if desk.pulls is None:
+    if context.pulls is None:
         owes = comment.outcome(Stage.DONE, branch=made.branch)
-        return Done(Move.DELIVERED, facts | {"owes": owes}, record.plan.digest)
-    if await moved(desk, record):
+        return EffectResult(Move.DELIVERED, facts | {"owes": owes}, record.plan.digest)
+    if await has_moved(context, record):
         return None
-    pull = await desk.pulls.ensure(_pull(desk, record, made, verdict))
-    facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": pull_text.published(pull)}
+    pull = await context.pulls.ensure(_pull(context, record, made, verdict))
+    facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": pull_text.pull_request_ready(pull)}
     if reviews := [key for key in (entry.body["turn"] for entry in record.asked_for) if key.startswith("review-")]:
         facts["reviews"] = reviews
-    return Done(Move.PUBLISHED, facts, record.plan.digest)
+    return EffectResult(Move.PUBLISHED, facts, record.plan.digest)
 
 
-async def _announce(desk: Desk, record: Record, made: Published) -> None:
+async def _announce(context: ThreadContext, record: Record, made: PushedWork) -> None:
     """Journal what is about to be pushed to a branch that others push to as well: by its id it is known there (E3).
 
     Raises Conflict where somebody moved the thread meanwhile.
     """
     if record.pushing != made:
-        await note(desk, record, PUSHING, {"digest": record.plan.digest, "made": asdict(made)})
-    await fence(desk)
+        await note(context, record, PUSHING, {"digest": record.plan.digest, "made": asdict(made)})
+    await fence(context)
 
 
-async def _pushed(desk: Desk, record: Record) -> Published | None:
+async def _earlier_push(context: ThreadContext, record: Record) -> PushedWork | None:
     """Give the work where the pull request's head is that: it was pushed by a process that could not say so."""
-    made, number = record.pushing, pull_number(desk, record)
-    if desk.pulls is None or made is None or not number:
+    made, number = record.pushing, pull_number(context, record)
+    if context.pulls is None or made is None or not number:
         return None
-    return made if await desk.pulls.head(number) == made.commit else None
+    return made if await context.pulls.head(number) == made.commit else None
 
 
 def _verdict(record: Record) -> Verdict:
@@ -120,43 +120,43 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
     )
 
 
-def _order(desk: Desk, record: Record) -> CommitOrder:
+def _order(context: ThreadContext, record: Record) -> CommitOrder:
     """Say what to commit, all of it from the journal."""
-    executed, clean = record.last(Move.EXECUTED), desk.redactor.redacted
+    executed, clean = record.last(Move.EXECUTED), context.redactor.redact
     summary = clean(inert_message(clean(executed.body["summary"])))
-    message = pull_text.commit_message(inert_message(pull_title(desk, record)), record.plan, summary)
-    expected = record.base if desk.place.branch or record.onto else None
+    message = pull_text.commit_message(inert_message(pull_title(context, record)), record.plan, summary)
+    expected = record.base if context.location.branch or record.onto else None
     asked_by = record.turn.actor
     return CommitOrder(
-        branch_name(desk, record),
+        branch_name(context, record),
         message,
         record.last(Move.REQUESTED).at.replace(microsecond=0),  # the same when the work is taken up again after a push
-        pull_text.co_author(asked_by, desk.place.host) if desk.pulls is not None else "",
+        pull_text.co_author(asked_by, context.location.host) if context.pulls is not None else "",
         expected,
         executed.body.get("tree", ""),
         leftovers(record),
     )
 
 
-def _pull(desk: Desk, record: Record, made: Published, verdict: Verdict) -> PullOrder:
-    clean = desk.redactor.redacted
+def _pull(context: ThreadContext, record: Record, made: PushedWork, verdict: Verdict) -> PullOrder:
+    clean = context.redactor.redact
     executed, approvers = record.last(Move.EXECUTED).body, tuple(actor.login for actor in verdict.by)
     origin = pull_text.Origin(
         tuple(dict.fromkeys(entry.body["login"] for entry in record.wishes)),
         verdict,
         datetime.fromisoformat(record.last(Move.APPROVED).body["approved_at"]),
         executed.get("model", ""),
-        record.cost_usd if desk.world.ledger.priced else None,  # of the thread, whichever processes it took
-        [comment.Row(**agent) for agent in executed.get("agents", ())],
+        record.cost_usd if context.resources.ledger.is_priced else None,  # of the thread, whichever processes it took
+        [comment.AgentRow(**agent) for agent in executed.get("agents", ())],
         executed.get("commands", ()),
     )
-    summary = clean(inert(clean(executed["summary"])))
+    summary = clean(inert_markdown(clean(executed["summary"])))
     body = pull_text.pull_body(record.plan, origin, summary=summary, checks=executed["checks"])
-    orders = desk.orders
+    orders = context.settings
     return PullOrder(
         made.branch,
-        desk.place.default_branch,
-        inert_line(pull_title(desk, record)),
+        context.location.default_branch,
+        inert_line(pull_title(context, record)),
         body,
         draft=orders.draft,
         labels=orders.labels,

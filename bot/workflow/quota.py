@@ -5,17 +5,17 @@ from datetime import datetime
 from bot.core.gate import Move
 from bot.core.turn import Turn
 from bot.ports import Entry
-from bot.workflow.desk import Desk
+from bot.workflow.desk import ThreadContext
 from bot.workflow.record import Record
 
 
-async def over_quota(desk: Desk, record: Record, turn: Turn) -> bool:
+async def over_quota(context: ThreadContext, record: Record, turn: Turn) -> bool:
     """Tell whether the turn's author has asked as often before it, on the same day, as one person may."""
-    allowed = desk.orders.ask_per_day
+    allowed = context.settings.ask_per_day
     if not allowed:
         return False
-    here = {f"{desk.place.thread}/{entry.body['turn']}" for entry in record.entries if _counts(entry, turn)}
-    return len(here) >= allowed or len(here | set(await desk.dialogue.asked_before(turn))) >= allowed
+    here = {f"{context.location.thread}/{entry.body['turn']}" for entry in record.entries if _counts(entry, turn)}
+    return len(here) >= allowed or len(here | set(await context.dialogue.asked_before(turn))) >= allowed
 
 
 def _counts(entry: Entry, turn: Turn) -> bool:

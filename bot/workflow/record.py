@@ -29,7 +29,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.core.actor import Actor
-from bot.core.comment import begun
+from bot.core.comment import work_begun_line
 from bot.core.errors import Broken
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, WAITS_FOR_PEOPLE, Event, Move, Stage, Thread, step
 from bot.core.names import CommitId, Digest, SessionId
@@ -38,7 +38,7 @@ from bot.core.question import Asking, Grant
 from bot.core.question import from_json as asking_from_json
 from bot.core.transcript import Json
 from bot.core.turn import Turn
-from bot.ports import Entry, Published
+from bot.ports import Entry, PushedWork
 
 HEARD: Final = "heard"
 TOLD: Final = "told"
@@ -148,18 +148,18 @@ class Record:
         return sum(entry.n > max(over, default=0) for entry in made)
 
     @property
-    def pushing(self) -> Published | None:
+    def pushing(self) -> PushedWork | None:
         """What of the newest plan's work was about to be pushed last to a pull request's branch, and may be there."""
         mine = (entry.body for entry in reversed(self.entries) if entry.kind == PUSHING)
         made = next((body["made"] for body in mine if body["digest"] == self.thread.digest), None)
-        return made and Published(made["branch"], CommitId(made["commit"]), tuple(made["paths"]))
+        return made and PushedWork(made["branch"], CommitId(made["commit"]), tuple(made["paths"]))
 
     @property
     def begun(self) -> tuple[str, ...]:
         """What stands above the newest plan since its work began, for each of its approvals, oldest first (A4b)."""
         approvals = (entry.body for entry in self.entries if entry.kind == Move.APPROVED)
         mine = (body for body in approvals if body.get("digest") == self.thread.digest)
-        return tuple(begun(body["by"], datetime.fromisoformat(body["approved_at"])) for body in mine)
+        return tuple(work_begun_line(body["by"], datetime.fromisoformat(body["approved_at"])) for body in mine)
 
     @property
     def executed(self) -> bool:
@@ -346,7 +346,7 @@ class Record:
         return any(entry.kind in moves for entry in self.entries)
 
 
-def replayed(entries: Sequence[Entry]) -> Record:
+def fold_entries(entries: Sequence[Entry]) -> Record:
     """Replay a journal; raises IllegalEvent when it holds a move that the gate's table has not."""
     thread, voided = Thread(), 0
     for entry in entries:
@@ -366,7 +366,7 @@ def event(entry: Entry) -> Event:
     return Event(Move(entry.kind), entry.body.get("ask"), Digest(digest) if digest else None)
 
 
-def taken(turn: Turn) -> Json:
+def turn_facts(turn: Turn) -> Json:
     """Give the facts that an entry keeps of a turn."""
     return {
         "turn": turn.key,
@@ -382,20 +382,20 @@ def taken(turn: Turn) -> Json:
     }
 
 
-def added(entry: Entry) -> str:
+def addition_text(entry: Entry) -> str:
     """Give what somebody added to a request, in the words that a planner is told it in."""
     return f"@{entry.body['login']} adds: {entry.body['text']}"
 
 
-def renewed(record: Record, turn: Turn) -> Json:
+def renewed_request(record: Record, turn: Turn) -> Json:
     """Give the facts of a request for all that was asked for, as made again by a turn that says no more than that."""
     request, *additions = record.asked_for
-    text = "\n\n".join((request.body["text"], *map(added, additions)))
+    text = "\n\n".join((request.body["text"], *map(addition_text, additions)))
     foreign, strangers = (any(entry.body.get(flag) for entry in record.asked_for) for flag in ("foreign", "strangers"))
     again = replace(
         turn, actor=record.turn.actor, text=text, foreign=foreign, strangers=strangers, hands=(), hidden=()
     )  # whose hands were in it is journaled with the words (`wishes`)
-    return taken(again) | ({"hidden": record.hidden.to_json()} if record.hidden.count else {})
+    return turn_facts(again) | ({"hidden": record.hidden.to_json()} if record.hidden.count else {})
 
 
 def turn_of(facts: Json) -> Turn:

@@ -16,58 +16,62 @@ from bot.core.errors import Unreadable
 from bot.core.gate import Move
 from bot.core.names import thread_ref
 from bot.core.transcript import Json
-from bot.core.turn import Sign, Turn
-from bot.workflow.desk import Desk, Done
+from bot.core.turn import Acknowledgment, Turn
+from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.ledger import current, note, restart
 from bot.workflow.naming import beginning
-from bot.workflow.record import HEARD, Record, renewed, taken
+from bot.workflow.record import HEARD, Record, renewed_request, turn_facts
 from bot.workflow.rights import may_approve
 
 PAUSES: Final = (0.0, 2.0, 6.0)
 """Seconds before each further reading of a journal that seems to be behind: others may be writing to it."""
 
 
-async def checked(desk: Desk, record: Record, turns: Sequence[Turn]) -> Record:
+async def require_newest(context: ThreadContext, record: Record, turns: Sequence[Turn]) -> Record:
     """Return the thread's record, read again where it seemed to be behind what the bot has said.
 
     Raises Unreadable where it is behind; then that was said, and no approver has decided yet.
     """
     if forgotten := int(record.fact("forgotten", "0")):
-        desk.dialogue.forget(forgotten)
-    number = await _ahead(desk, record)
+        context.dialogue.forget(forgotten)
+    number = await _ahead(context, record)
     for pause in PAUSES if number else ():
-        await desk.world.clock.sleep(pause)
-        record = await current(desk)
-        if not (number := await _ahead(desk, record)):
+        await context.resources.clock.sleep(pause)
+        record = await current(context)
+        if not (number := await _ahead(context, record)):
             break
-    return await _decided(desk, record, turns, number) if number else record
+    return await _wait_for_decision(context, record, turns, number) if number else record
 
 
-async def _ahead(desk: Desk, record: Record) -> int:
-    return await desk.dialogue.ahead(record.position, record.thread.ask)
+async def _ahead(context: ThreadContext, record: Record) -> int:
+    return await context.dialogue.ahead(record.position, record.thread.ask)
 
 
-async def _decided(desk: Desk, record: Record, turns: Sequence[Turn], number: int) -> Record:
+async def _wait_for_decision(context: ThreadContext, record: Record, turns: Sequence[Turn], number: int) -> Record:
     """Say what happened, and go on where an approver has decided since."""
-    since = await desk.dialogue.warn(number, reply_text.rewound(thread_ref(desk.place.thread), desk.orders.mention))
-    found = (turn for turn in turns if turn.at > since and _decides(desk, turn))
-    decision = None if desk.orders.refusal else next(found, None)
+    since = await context.dialogue.warn(
+        number, reply_text.journal_set_back(thread_ref(context.location.thread), context.settings.mention)
+    )
+    found = (turn for turn in turns if turn.at > since and _decides(context, turn))
+    decision = None if context.settings.refusal else next(found, None)
     if decision is None:
         raise Unreadable(
             "the journal ends before what was said on the thread: it was set back, or deleted",
-            where=thread_ref(desk.place.thread),
+            where=thread_ref(context.location.thread),
             mend="somebody who may approve has to say `retry` there",
         )
-    await desk.dialogue.acknowledge(decision, Sign.SEEN)
-    desk.dialogue.forget(number)
+    await context.dialogue.acknowledge(decision, Acknowledgment.SEEN)
+    context.dialogue.forget(number)
     facts: Json = {"forgotten": number, "apart": number}
     if not record.has(Move.REQUESTED):  # all that was ever said is heard again
-        return await note(desk, record, HEARD, taken(decision) | facts)
-    start, _ = await beginning(desk, record)
-    return await restart(desk, record, Done(Move.REQUESTED, renewed(record, decision) | start | facts))
+        return await note(context, record, HEARD, turn_facts(decision) | facts)
+    start, _ = await beginning(context, record)
+    return await restart(
+        context, record, EffectResult(Move.REQUESTED, renewed_request(record, decision) | start | facts)
+    )
 
 
-def _decides(desk: Desk, turn: Turn) -> bool:
+def _decides(context: ThreadContext, turn: Turn) -> bool:
     """Return whether a turn is `retry` of somebody who may approve, in a comment that nobody edited."""
-    said = parse(turn.text.split("\n", 1)[0], desk.orders.mention)
-    return isinstance(said, Command) and said.verb is Verb.RETRY and not turn.edited and may_approve(desk, turn)
+    said = parse(turn.text.split("\n", 1)[0], context.settings.mention)
+    return isinstance(said, Command) and said.verb is Verb.RETRY and not turn.edited and may_approve(context, turn)

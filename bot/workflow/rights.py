@@ -8,34 +8,34 @@ from bot.core.actor import Role
 from bot.core.command import Verb
 from bot.core.gate import Move
 from bot.core.turn import Turn
-from bot.workflow.desk import Desk
+from bot.workflow.desk import ThreadContext
 from bot.workflow.record import Record
 
 
-def may_ask(desk: Desk, turn: Turn) -> bool:
+def may_ask(context: ThreadContext, turn: Turn) -> bool:
     """Tell whether somebody may ask for work."""
-    return desk.orders.may_ask(turn.actor, turn.role)
+    return context.settings.may_ask(turn.actor, turn.role)
 
 
-def may_approve(desk: Desk, turn: Turn) -> bool:
+def may_approve(context: ThreadContext, turn: Turn) -> bool:
     """Tell whether somebody may decide about plans; whether a word counts is said by the verdict alone."""
-    return desk.policy.may_decide(turn.actor, turn.role, listed=turn.listed)
+    return context.policy.may_decide(turn.actor, turn.role, listed=turn.listed)
 
 
-def may_act(desk: Desk, record: Record, turn: Turn) -> bool:
+def may_act(context: ThreadContext, record: Record, turn: Turn) -> bool:
     """Tell whether somebody may say anything at all here; asked before a word of theirs is read."""
-    return any(may_command(desk, record, turn, verb) for verb in (Verb.REVISE, Verb.APPROVE, Verb.STOP))
+    return any(may_command(context, record, turn, verb) for verb in (Verb.REVISE, Verb.APPROVE, Verb.STOP))
 
 
-def may_command(desk: Desk, record: Record, turn: Turn, verb: Verb) -> bool:
+def may_command(context: ThreadContext, record: Record, turn: Turn, verb: Verb) -> bool:
     """Tell whether somebody may give a command."""
     match verb:
         case Verb.APPROVE | Verb.REJECT | Verb.BUDGET | Verb.MODE:
-            return may_approve(desk, turn)
+            return may_approve(context, turn)
         case Verb.STOP | Verb.RETRY:
             return (turn.role or Role.NONE) >= Role.WRITE or turn.actor.id in _requesters(record)
         case Verb.REVISE | Verb.STATUS | Verb.HELP:
-            return may_ask(desk, turn)
+            return may_ask(context, turn)
 
 
 def _requesters(record: Record) -> frozenset[int]:

@@ -19,7 +19,7 @@ from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import SessionId
 from bot.ports import Entry
-from bot.workflow.desk import Desk, Done
+from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.ledger import note
 from bot.workflow.record import SPENT, Record
 
@@ -27,36 +27,40 @@ SHARE: Final = 0.1
 """What a session has cost is journaled when it is such a part of what is left of the day."""
 
 
-def bound(desk: Desk, record: Record) -> None:
+def bind_budgets(context: ThreadContext, record: Record) -> None:
     """Hold the session that begins, or goes on, to its own budget and to what is left of its thread's."""
-    ledger, raised = desk.world.ledger, _raised(record)
+    ledger, raised = context.resources.ledger, _raised_budget(record)
     elsewhere = max(0.0, (record.cost_usd or 0.0) - ledger.cost_usd)
-    ledger.budget_usd = min(raised or desk.orders.budget_usd, max(0.0, _of_thread(desk, record) - elsewhere))
+    ledger.budget_usd = min(raised or context.settings.budget_usd, max(0.0, _of_thread(context, record) - elsewhere))
 
 
-async def move_if_spent(desk: Desk, record: Record, session: SessionId) -> Done | None:
+async def move_if_spent(context: ThreadContext, record: Record, session: SessionId) -> EffectResult | None:
     """Give the move that ends the work where its thread, or its repository today, has nothing left to spend.
 
     None where both have; then the session is held to what is left of the day, as others spend it too.
     """
-    spent, budget = record.cost_usd or 0.0, _of_thread(desk, record)
+    spent, budget = record.cost_usd or 0.0, _of_thread(context, record)
     reason = ""
     if spent >= budget:
         reason = f"this thread has spent ${spent:.2f} of its budget of ${budget:.2f} (budget.thread_usd)"
-    elif desk.pulls is not None:
-        day = _Day(desk, record, session)
+    elif context.pulls is not None:
+        day = _Day(context, record, session)
         await day.read()
         reason = day.reason
-        desk.world.ledger.beyond, desk.world.ledger.reason = day.closed, reason
-    return Done(Move.LIMITED, {"detail": reason, "owes": desk.ended(Stage.LIMIT, reason)}) if reason else None
+        context.resources.ledger.beyond, context.resources.ledger.reason = day.refusal_reason, reason
+    return (
+        EffectResult(Move.LIMITED, {"detail": reason, "owes": context.outcome_text(Stage.LIMIT, reason)})
+        if reason
+        else None
+    )
 
 
-async def estimated(desk: Desk, record: Record, planning_usd: float) -> str:
+async def estimate_cost(context: ThreadContext, record: Record, planning_usd: float) -> str:
     """Say roughly what the work of a plan that was just made will cost, as far as the journals of a day tell."""
-    if not desk.world.ledger.priced:
+    if not context.resources.ledger.is_priced:
         return comment.UNPRICED
     try:
-        threads = await desk.journal.since(desk.world.clock.now() - timedelta(days=1))
+        threads = await context.journal.since(context.resources.clock.now() - timedelta(days=1))
     except Transient:
         threads = {}
     costs = [cost for entries in threads.values() for cost in _executions(entries)]
@@ -83,7 +87,7 @@ def _costs(entries: Sequence[Entry]) -> Counter[str]:
 class _Day:
     """What a repository has spent today, as one of its sessions knows it."""
 
-    desk: Desk
+    context: ThreadContext
     record: Record
     session: SessionId
     _journaled: float = 0.0
@@ -97,12 +101,12 @@ class _Day:
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self._before, self._from = self._unjournaled(), self.record.position
+        self._before, self._from = self._unjournaled_usd(), self.record.position
 
-    async def closed(self) -> str:
+    async def refusal_reason(self) -> str:
         """Say why no further call may go out; "" where one may. What cannot be read now is taken as it was."""
         async with self._alone:
-            orders, clock = self.desk.orders, self.desk.world.clock
+            orders, clock = self.context.settings, self.context.resources.clock
             if self._weighs() or clock.monotonic() - self._read_at >= orders.watch_seconds:
                 with suppress(Transient):
                     await self.read()
@@ -111,17 +115,17 @@ class _Day:
 
     async def read(self) -> None:
         """Read what all threads have journaled today."""
-        clock = self.desk.world.clock
+        clock = self.context.resources.clock
         self._read_at, midnight = clock.monotonic(), clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        threads = await self.desk.journal.since(midnight)
+        threads = await self.context.journal.since(midnight)
         entries = (entry for journal in threads.values() for entry in journal if entry.at >= midnight)
         self._journaled = sum(float(entry.body.get("cost_usd") or 0) for entry in entries)
-        self._own_told(threads.get(self.desk.place.thread, ()))
+        self._own_told(threads.get(self.context.location.thread, ()))
 
     @property
     def reason(self) -> str:
         """Why nothing more may be spent today; "" where something is left."""
-        spent, budget = self._journaled + self._own, self.desk.orders.day_usd
+        spent, budget = self._journaled + self._own, self.context.settings.day_usd
         if spent < budget:
             return ""
         used = f"this repository has spent ${spent:.2f} of the ${budget:.2f} that it may on one day"
@@ -130,20 +134,20 @@ class _Day:
     @property
     def _own(self) -> float:
         """What this session has cost and no journal tells."""
-        return self._unjournaled() - self._before
+        return self._unjournaled_usd() - self._before
 
-    def _unjournaled(self) -> float:
-        ledger = self.desk.world.ledger
+    def _unjournaled_usd(self) -> float:
+        ledger = self.context.resources.ledger
         return ledger.cost_usd - ledger.carried
 
     def _weighs(self) -> bool:
-        return self._own > 0 and self._own >= SHARE * (self.desk.orders.day_usd - self._journaled)
+        return self._own > 0 and self._own >= SHARE * (self.context.settings.day_usd - self._journaled)
 
     async def _journal(self) -> None:
         """Journal what this session has cost, where that weighs in what is left."""
         if self._weighs():
             cost = round(self._own, 6)
-            self.record = await note(self.desk, self.record, SPENT, {"session": self.session, "cost_usd": cost})
+            self.record = await note(self.context, self.record, SPENT, {"session": self.session, "cost_usd": cost})
             self._journaled += cost
             self._own_told(self.record.entries)
 
@@ -151,14 +155,14 @@ class _Day:
         """Take in what the thread's own journal tells of this session: also an entry whose answer was lost."""
         mine = (entry for entry in entries[self._from :] if entry.kind == SPENT)
         told = max(self._told, sum(float(entry.body["cost_usd"]) for entry in mine))
-        self.desk.world.ledger.carried += told - self._told
+        self.context.resources.ledger.carried += told - self._told
         self._told = told
 
 
-def _of_thread(desk: Desk, record: Record) -> float:
-    return max(desk.orders.thread_usd, _raised(record))
+def _of_thread(context: ThreadContext, record: Record) -> float:
+    return max(context.settings.thread_usd, _raised_budget(record))
 
 
-def _raised(record: Record) -> float:
+def _raised_budget(record: Record) -> float:
     """Give what somebody raised the budget to; 0 for nobody."""
     return float(record.fact("budget_usd", "0"))

@@ -3,31 +3,31 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.agent.light import meaning
-from bot.agent.pending import held, release
+from bot.agent.light import explain_permission
+from bot.agent.pending import pending_question, release
 from bot.agent.session import Session
 from bot.core.gate import Move
-from bot.core.question import Grant, Matter, to_json
+from bot.core.question import AskKind, Grant, to_json
 from bot.core.transcript import Json, pending_calls
-from bot.workflow.desk import Desk, Done
+from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.record import Record
 
 
-async def move_to_ask(desk: Desk, record: Record, session: Session) -> Done | None:
+async def move_to_ask(context: ThreadContext, record: Record, session: Session) -> EffectResult | None:
     """Give the move to ask people, where the session waits for them and they have not answered.
 
     The transcript is where the journal is before anybody is asked: what people answer must find its call.
     """
-    asking = held(session) if _reply(record, session) is None else None
+    asking = pending_question(session) if _reply(record, session) is None else None
     if asking is None:
         return None
-    if asking.matter is Matter.PERMISSION:
-        asking = replace(asking, meaning=await meaning(session.context.light, asking))
-    await desk.world.transcripts.save()
-    return Done(Move.ASKED, {"asking": to_json(asking), "session": session.id})
+    if asking.matter is AskKind.PERMISSION:
+        asking = replace(asking, meaning=await explain_permission(session.context.light, asking))
+    await context.resources.transcripts.save()
+    return EffectResult(Move.ASKED, {"asking": to_json(asking), "session": session.id})
 
 
-async def deliver_reply(desk: Desk, record: Record, session: Session, said: Sequence[str] = ()) -> str:
+async def deliver_reply(context: ThreadContext, record: Record, session: Session, said: Sequence[str] = ()) -> str:
     """Give a session what people answered, and what they said beside it; gives the id of the call that they permitted,
     which is to be run ("" for none)."""
     reply = _reply(record, session)
@@ -35,7 +35,7 @@ async def deliver_reply(desk: Desk, record: Record, session: Session, said: Sequ
         release(session)
         return ""
     if shown := record.fact("question"):
-        await desk.dialogue.settled(shown)
+        await context.dialogue.fold_question(shown)
     if reply.get("grant") in {Grant.ONCE, Grant.PLAN}:
         return str(reply["call"])
     session.answer(reply["call"], reply["reply"], is_error=bool(reply.get("is_error")), reminders=said)

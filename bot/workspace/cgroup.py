@@ -42,7 +42,7 @@ def enclose(pids: Iterable[int], *, memory_mb: int = 0, top: Path = _TOP) -> tup
     for controllers, files in _HIERARCHIES:
         for place in _places(top, controllers):
             bounds = {files[what]: value for what, value in missing.items() if what in files}
-            group, held = _made(place, bounds, family)
+            group, held = _make_group(place, bounds, family)
             missing = {what: value for what, value in missing.items() if files.get(what) not in held}
             if group is not None:
                 groups.append(group)
@@ -57,7 +57,7 @@ def remove(groups: Iterable[Path]) -> None:
             group.rmdir()
 
 
-def _made(place: Path, bounds: dict[str, str], pids: tuple[int, ...]) -> tuple[Path | None, frozenset[str]]:
+def _make_group(place: Path, bounds: dict[str, str], pids: tuple[int, ...]) -> tuple[Path | None, frozenset[str]]:
     """Make a group with those bounds that the place knows, and move processes into it; None where it knows none."""
     if not bounds:
         return None, frozenset()

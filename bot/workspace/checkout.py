@@ -69,12 +69,12 @@ class Checkouts:
         if anew or not (place / "base").exists():
             await self.mirror.ensure(base)
             making = await self._begin(place)
-            await self.mirror.healed(base, lambda: self._populate(making / "tree", base))
+            await self.mirror.with_repair(base, lambda: self._populate(making / "tree", base))
             await _restore(making / "tree", base, await asyncio.to_thread(kept))
             (making / "base").write_text(base)
             os.rename(making, place)
         os.utime(place / "base")
-        return self._found(place)
+        return self._describe_existing(place)
 
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
         """Copy a checkout as it stands, twice: to work in, and to know what it began with; or find one of that name.
@@ -88,12 +88,12 @@ class Checkouts:
             making = await self._begin(place)
             mounts = (Mount(checkout.path, checkout.path), Mount(str(making), str(making), writable=True))
             for copy in ("origin", "tree"):  # a half-made one is known for a fork as well
-                await self._confined(mounts, [*_COPY, "--", checkout.path, str(making / copy)])
+                await self._run_sandboxed(mounts, [*_COPY, "--", checkout.path, str(making / copy)])
             if lasting:
                 (making / "lasting").touch()
             (making / "base").write_text(checkout.base)
             os.rename(making, place)
-        return replace(self._found(place), found=found)
+        return replace(self._describe_existing(place), found=found)
 
     async def sweep(self) -> None:
         """Remove forks that a killed process left, and checkouts that nobody used for a long time.
@@ -126,7 +126,7 @@ class Checkouts:
     async def scratch(self, checkout: Checkout) -> Path:
         """Make an empty folder on the disk for one sandbox alone; what killed processes left of theirs is removed."""
         place = self.place(checkout)
-        for left in _orphaned(place):
+        for left in _orphaned_folders(place):
             await self.clear(left)
         return Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}-{os.getpid()}-", dir=place))
 
@@ -138,7 +138,7 @@ class Checkouts:
     async def open_up(self, fork: Checkout) -> None:
         """Let all in a fork be read by its owner, whatever the modes that its work left."""
         mounts = (Mount(fork.path, fork.path, writable=True),)
-        await self._confined(mounts, ["chmod", "-R", "u+rX", "--", fork.path])
+        await self._run_sandboxed(mounts, ["chmod", "-R", "u+rX", "--", fork.path])
 
     def origin(self, fork: Checkout) -> Path:
         """Give the tree that a fork began with; raises Refused for a checkout that is no fork."""
@@ -154,7 +154,7 @@ class Checkouts:
         lock.take()
         return self.folder / safe
 
-    def _found(self, place: Path) -> Checkout:
+    def _describe_existing(self, place: Path) -> Checkout:
         """Describe a checkout that is whole."""
         tree = str(place / "tree")
         base = CommitId((place / "base").read_text())
@@ -181,25 +181,25 @@ class Checkouts:
             await _remove(place)
         except Transient:
             mounts = (Mount(str(place), str(place), writable=True),)
-            await self._confined(mounts, ["chmod", "-R", "u+rwx", "--", str(place)])
+            await self._run_sandboxed(mounts, ["chmod", "-R", "u+rwx", "--", str(place)])
             await _remove(place)
 
-    async def _confined(self, mounts: tuple[Mount, ...], command: list[str]) -> None:
+    async def _run_sandboxed(self, mounts: tuple[Mount, ...], command: list[str]) -> None:
         """Run one command on checkouts in a sandbox of its own; raises Transient when it fails.
 
         Refused where the work itself is the reason: nobody can copy it a second time either.
         """
         profile = Profile(directory=mounts[0].target, mounts=mounts)
-        answer = await run.confined(profile, command, unsafe=self.unsafe)
+        answer = await run.run_sandboxed(profile, command, unsafe=self.unsafe)
         if answer.code == 0:
             return
         if any(sign in answer.error for sign in _UNREADABLE):
             said = " ".join(answer.error.split())[-300:]
             raise Refused(f"the work cannot be copied: {said}", mend="give its files mode 644 or 755, at usual places")
-        raise run.failed(command[0], mounts[-1].source, answer)
+        raise run.git_error(command[0], mounts[-1].source, answer)
 
 
-def _orphaned(place: Path) -> list[Path]:
+def _orphaned_folders(place: Path) -> list[Path]:
     """List the folders for sandboxes that a process left which is no more."""
     found = place.glob(f"{_SCRATCH}-*")
     return [left for left in found if not Path("/proc", left.name.split("-")[1]).exists()]
@@ -208,8 +208,8 @@ def _orphaned(place: Path) -> list[Path]:
 def _is_litter(place: Path) -> bool:
     """Tell whether nobody will go on in a checkout that nobody holds."""
     if not (place / "origin").is_dir():
-        return litter.unused(place / "base")
-    return not (place / "lasting").exists() or litter.unused(place / "base", seconds=LASTING_SECONDS)
+        return litter.is_unused(place / "base")
+    return not (place / "lasting").exists() or litter.is_unused(place / "base", seconds=LASTING_SECONDS)
 
 
 async def _restore(tree: Path, base: CommitId, kept: bytes) -> None:
@@ -245,4 +245,4 @@ async def _remove(place: Path) -> None:
     """Remove a folder, however deep a command has made it: Python's own way ends at a thousand levels."""
     answer = await run.execute(["rm", "-rf", "--", str(place)], Path("/"), environment={"PATH": os.defpath})
     if answer.code != 0:
-        raise run.failed("clean-up", place, answer)
+        raise run.git_error("clean-up", place, answer)

@@ -36,8 +36,8 @@ class Committer:
 
 async def commit_tree(clone: Path, tree: str, base: CommitId, order: CommitOrder, *, committer: Committer) -> CommitId:
     """Write the commit of a tree into a trusted clone; raises Misconfigured where it cannot be signed."""
-    commit = await asyncio.to_thread(_unsigned, clone, tree, base, order, committer=committer)
-    return commit if committer.key is None else await _signed(clone, commit, committer.key)
+    commit = await asyncio.to_thread(_write_unsigned, clone, tree, base, order, committer=committer)
+    return commit if committer.key is None else await _write_signed(clone, commit, committer.key)
 
 
 async def check_key(key: Path) -> None:
@@ -51,7 +51,7 @@ async def check_key(key: Path) -> None:
 _MEND: Final = "name a private key that `ssh-keygen -t ed25519 -N ''` made, readable by this user alone"
 
 
-def _unsigned(clone: Path, tree: str, base: CommitId, order: CommitOrder, *, committer: Committer) -> CommitId:
+def _write_unsigned(clone: Path, tree: str, base: CommitId, order: CommitOrder, *, committer: Committer) -> CommitId:
     from git import Actor, Commit, Repo, Tree
 
     trailer = f"\n\nCo-authored-by: {order.requester}" if order.requester else ""
@@ -71,7 +71,7 @@ def _unsigned(clone: Path, tree: str, base: CommitId, order: CommitOrder, *, com
         return CommitId(commit.hexsha)
 
 
-async def _signed(clone: Path, commit: CommitId, key: Path) -> CommitId:
+async def _write_signed(clone: Path, commit: CommitId, key: Path) -> CommitId:
     """Write a commit once more with a signature over it, at the end of its headers (git-commit-tree, gpgsig)."""
     await check_key(key)
     content = (await run.git(clone, "cat-file", "commit", commit)).out

@@ -12,9 +12,9 @@ from itertools import groupby
 from pathlib import Path
 
 from bot.core.errors import Refused
-from bot.core.paths import normalised
+from bot.core.paths import normalized_path
 from bot.workspace import run
-from bot.workspace.tree import ENTRY_LIMIT, TREE_LIMIT, Content, Kind, Listed, UntrustedTree, escapes, fault
+from bot.workspace.tree import ENTRY_LIMIT, TREE_LIMIT, Content, EntryKind, Listed, UntrustedTree, escapes, fault
 
 _RULES = frozenset({".gitignore", ".gitattributes"})
 _SHOWN = 20
@@ -71,7 +71,7 @@ class Export:
         self._judge()
         await self._refuse_lfs()
         # What is gone goes first: a folder may stand where a file was.
-        await self._update(self._deleted(), "--force-remove")
+        await self._update(self._deleted_paths(), "--force-remove")
         await self._update(self._changed, "--add", "--replace")
         await self._refuse_lfs()
 
@@ -103,7 +103,7 @@ class Export:
             said = printable(" ".join(answer.error.split())[-600:])
             raise Refused(f"git does not take what was made: {said}", mend="remove it, or add it to .gitignore")
         if answer.code != 0:
-            raise run.failed("update-index", self.clone, answer)
+            raise run.git_error("update-index", self.clone, answer)
 
     async def _read_base(self) -> None:
         """Learn what the base holds."""
@@ -122,7 +122,7 @@ class Export:
         if self._entries > ENTRY_LIMIT:
             raise Refused(f"the work holds more than {ENTRY_LIMIT:,} files", mend="add what is built to .gitignore")
         await asyncio.to_thread(self._lay_rules, listed)
-        ignored = await self._ignored([entry for entry in listed if self._is_new(entry)])
+        ignored = await self._ignored_entries([entry for entry in listed if self._is_new(entry)])
         kept = [entry for entry in listed if entry.path not in ignored and not self._has_fault(entry)]
         await asyncio.to_thread(self._take, kept)
         return [entry.path for entry in kept if entry.what == "folder"]
@@ -136,14 +136,14 @@ class Export:
         why = fault(entry.path, is_new=self._is_new(entry))
         if entry.what == "special":
             why = "it is a socket, a pipe or a device"
-        if self.base.get(entry.path, ("", ""))[0] == Kind.MODULE:
+        if self.base.get(entry.path, ("", ""))[0] == EntryKind.MODULE:
             # What is in a submodule is no part of this repository; git keeps the commit that the base names.
             return True
         if why:
             self._faults[entry.path] = why
         return bool(why)
 
-    async def _ignored(self, entries: list[Listed]) -> set[str]:
+    async def _ignored_entries(self, entries: list[Listed]) -> set[str]:
         """Ask git in the clone which of these new entries the tree's own .gitignore leaves out."""
         asked = [entry for entry in entries if not fault(entry.path, is_new=False)]
         if not asked:
@@ -154,7 +154,7 @@ class Export:
         stdin = b"".join(b"./" + os.fsencode(entry.path) + b"\0" for entry in asked)
         answer = await run.git(self.clone, "check-ignore", "-z", "--stdin", stdin=stdin, check=False)
         if answer.code not in {0, 1}:
-            raise run.failed("check-ignore", self.clone, answer)
+            raise run.git_error("check-ignore", self.clone, answer)
         return {os.fsdecode(path)[2:] for path in answer.out.split(b"\0") if path}
 
     def _lay_rules(self, entries: list[Listed]) -> None:
@@ -179,7 +179,7 @@ class Export:
             self._seen |= {path} & self.base.keys()
             return
         self._seen.add(path)
-        if content.kind is Kind.LINK:
+        if content.kind is EntryKind.LINK:
             self._links[path] = os.fsdecode(content.data or b"")
         if content.data is None:
             self._large[path] = content
@@ -200,11 +200,11 @@ class Export:
         target.parent.mkdir(parents=True, exist_ok=True)
         if content.data is None:
             return
-        if content.kind is Kind.LINK:
+        if content.kind is EntryKind.LINK:
             os.symlink(content.data, os.fsencode(target))
             return
         target.write_bytes(content.data)
-        target.chmod(0o755 if content.kind is Kind.PROGRAM else 0o644)
+        target.chmod(0o755 if content.kind is EntryKind.PROGRAM else 0o644)
 
     async def _weigh(self) -> None:
         """Find large files that are not what the base, or a set-up command, has put at their place."""
@@ -241,14 +241,14 @@ class Export:
         """Find new names that are the same as another one where case or form does not count."""
         spelled: dict[str, str] = {}
         for path in sorted(self._seen if new else ()):
-            other = spelled.setdefault(normalised(path), path)
+            other = spelled.setdefault(normalized_path(path), path)
             if other != path and (path in new or other in new):
                 self._faults[path] = f"{other} is the same name on other systems"
 
-    def _deleted(self) -> list[str]:
+    def _deleted_paths(self) -> list[str]:
         """List what the base has and the tree has no more; a submodule's commit stays."""
         kept = self._seen | {path for path, was in self.leftovers.items() if was == GONE}
-        return [path for path, (mode, _) in self.base.items() if path not in kept and mode != Kind.MODULE]
+        return [path for path, (mode, _) in self.base.items() if path not in kept and mode != EntryKind.MODULE]
 
 
 def printable(path: str) -> str:

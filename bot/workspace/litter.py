@@ -26,7 +26,7 @@ AT_ONCE: Final = 10
 """How many folders one sweep removes, so that no work waits long for it; the next one goes on."""
 
 
-def unused(stamp: Path, *, seconds: float = KEPT_SECONDS) -> bool:
+def is_unused(stamp: Path, *, seconds: float = KEPT_SECONDS) -> bool:
     """Tell whether a file, or the folder that it should be in, was not touched for that long, or as the disk allows."""
     try:
         touched = (stamp if stamp.exists() else stamp.parent).stat().st_mtime
@@ -36,7 +36,7 @@ def unused(stamp: Path, *, seconds: float = KEPT_SECONDS) -> bool:
     return time.time() - touched > (min(CROWDED_SECONDS, seconds) if disk.free < disk.total * _CROWDED else seconds)
 
 
-def _abandoned(folder: Path) -> list[Path]:
+def _abandoned_locks(folder: Path) -> list[Path]:
     """List the places of locks that lock nothing: whoever held one was killed before or after it had a folder."""
     names = {place.name for place in folder.glob("*/")}
     return [folder / lock.stem for lock in folder.glob("*.lock") if not {lock.stem, f"{lock.stem}{MAKING}"} & names]
@@ -45,7 +45,7 @@ def _abandoned(folder: Path) -> list[Path]:
 async def sweep(folder: Path, litter: Callable[[Path], bool], remove: Callable[[Path], Awaitable[None]]) -> None:
     """Remove folders that are litter and that no living process holds; what cannot be removed stays."""
     found = await asyncio.to_thread(
-        lambda: [*_abandoned(folder), *(place for place in folder.glob("*/") if litter(place))]
+        lambda: [*_abandoned_locks(folder), *(place for place in folder.glob("*/") if litter(place))]
     )
     tried = 0
     for place in found:

@@ -21,7 +21,7 @@ class Lock:
         if self._descriptor >= 0:
             return
         try:
-            self._descriptor = self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._descriptor = self._open_locked(fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Conflict("another process works here", where=self._path.stem, mend="wait for it to end") from error
 
@@ -40,13 +40,13 @@ class Lock:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Hold the lock for a while, after whoever has it; blocks the thread."""
-        descriptor = self._locked(fcntl.LOCK_EX)
+        descriptor = self._open_locked(fcntl.LOCK_EX)
         try:
             yield
         finally:
             os.close(descriptor)
 
-    def _locked(self, how: int) -> int:
+    def _open_locked(self, how: int) -> int:
         """Open and lock the file, and no other than the one of that name: its last holder may have removed it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         while True:

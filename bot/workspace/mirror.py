@@ -85,7 +85,7 @@ class Mirror:
         async with self._alone():
             return await self._take_in(asked)
 
-    async def healed(self, commit: CommitId, work: Callable[[], Awaitable[None]]) -> None:
+    async def with_repair(self, commit: CommitId, work: Callable[[], Awaitable[None]]) -> None:
         """Do some work on a commit that is here; where the mirror turns out to be damaged, once more on a new one."""
         try:
             await work()
@@ -113,7 +113,7 @@ class Mirror:
             return None
         return (await run.git(self.path, "cat-file", "blob", oid.decode())).out
 
-    async def changed(self, old: CommitId, new: CommitId) -> tuple[str, ...]:
+    async def changed_paths(self, old: CommitId, new: CommitId) -> tuple[str, ...]:
         """List the paths that differ between two commits, sorted."""
         out = (await run.git(self.path, "diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)).out
         return _paths(out)
@@ -146,7 +146,7 @@ class Mirror:
             await self._start_over()
             answer = await self._fetch(asked)
         if answer.code != 0:
-            raise _unfetched(self.source, asked, answer)
+            raise _fetch_error(self.source, asked, answer)
         commit = CommitId((await run.git(self.path, "rev-parse", "--verify", _HEAD)).out.decode().strip())
         if not await self._has(commit):
             await self._complete(commit)
@@ -171,9 +171,9 @@ class Mirror:
             partial.make(making)
         os.rename(making, self.path)
 
-    async def _fetch(self, what: str) -> run.Answer:
+    async def _fetch(self, what: str) -> run.ProcessResult:
         """Fetch a commit or branch with its history."""
-        return await self._ask("--update-shallow", "--", self._named, f"+{what}:{_HEAD}")
+        return await self._ask("--update-shallow", "--", self._fetch_source, f"+{what}:{_HEAD}")
 
     async def _complete(self, commit: CommitId) -> None:
         """Have all contents of a commit here, where the mirror is a partial one."""
@@ -181,16 +181,16 @@ class Mirror:
             return
         # What is here has none of it: there is nothing to agree on first (git-config(1), fetch.negotiationAlgorithm).
         alone = ("-c", "fetch.negotiationAlgorithm=noop")
-        answer = await self._ask("--filter=blob:none", "--stdin", self._named, before=alone, stdin=lacking)
+        answer = await self._ask("--filter=blob:none", "--stdin", self._fetch_source, before=alone, stdin=lacking)
         if answer.code != 0:
-            raise _unfetched(self.source, commit, answer)
+            raise _fetch_error(self.source, commit, answer)
 
     @property
-    def _named(self) -> str:
+    def _fetch_source(self) -> str:
         """What git is told to fetch from."""
         return partial.REMOTE if self.partial else self.source.location
 
-    async def _ask(self, *arguments: str, before: tuple[str, ...] = (), stdin: bytes = b"") -> run.Answer:
+    async def _ask(self, *arguments: str, before: tuple[str, ...] = (), stdin: bytes = b"") -> run.ProcessResult:
         """Run one fetch, some seconds later again where it failed in passing."""
         for pause in transport.PAUSES:
             answer = await self._ask_once(*arguments, before=before, stdin=stdin)
@@ -199,7 +199,7 @@ class Mirror:
             await self.source.wait(pause)
         return await self._ask_once(*arguments, before=before, stdin=stdin)
 
-    async def _ask_once(self, *arguments: str, before: tuple[str, ...], stdin: bytes) -> run.Answer:
+    async def _ask_once(self, *arguments: str, before: tuple[str, ...], stdin: bytes) -> run.ProcessResult:
         """Run one fetch; what reads a person's own repository runs in a sandbox."""
         source = self.source
         through = (f"--upload-pack={source.upload_pack}",) if source.upload_pack else ()
@@ -224,7 +224,7 @@ def _paths(out: bytes) -> tuple[str, ...]:
     return tuple(sorted(path.decode(errors="backslashreplace") for path in out.split(b"\0") if path))
 
 
-def _unfetched(source: Source, what: str, answer: run.Answer) -> PlangateError:
+def _fetch_error(source: Source, what: str, answer: run.ProcessResult) -> PlangateError:
     """Give the error for a fetch that failed, with the cure for what is known to happen."""
     said = " ".join(answer.error.split())[-400:]
     if "fsck error" in answer.error:
@@ -234,4 +234,4 @@ def _unfetched(source: Source, what: str, answer: run.Answer) -> PlangateError:
         return Misconfigured(what, where=source.location, mend="fetch them, such as by git sparse-checkout disable")
     if any(sign in answer.error for sign in _MISSING):
         return Misconfigured(f"the repository has no commit {what}", where=source.location, mend="name one it has")
-    return refusal(source.location, answer.error) or run.failed("fetch", source.location, answer)
+    return refusal(source.location, answer.error) or run.git_error("fetch", source.location, answer)

@@ -25,7 +25,7 @@ from bot.core.approval import ApprovedPlan
 from bot.core.errors import Conflict, OutOfScope, PlangateError, Refused
 from bot.core.names import SHORT_DIGEST, CommitId
 from bot.core.plan import Contract, PlanDocument
-from bot.ports import Announce, Checkout, CommitOrder, Published
+from bot.ports import BeforePush, Checkout, CommitOrder, PushedWork
 from bot.workspace import litter, run
 from bot.workspace.checkout import start_repository
 from bot.workspace.commit import Committer, commit_tree
@@ -70,8 +70,8 @@ class Publisher:
     rules: Publishing = field(default_factory=Publishing)
 
     async def publish(
-        self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder, *, before: Announce | None = None
-    ) -> Published:
+        self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder, *, before: BeforePush | None = None
+    ) -> PushedWork:
         """Publish a checkout that nothing writes any more; raises Refused or Conflict, and then nothing was pushed.
 
         `before` is told what is about to be pushed; where it raises, nothing is.
@@ -83,7 +83,7 @@ class Publisher:
             changes, tree = await self._export(clone, checkout, plan.document, order=order)
             await self.rules.screen.check(clone, changes, order)
             commit = await commit_tree(clone, tree, checkout.base, order, committer=self.rules.committer)
-            made = Published(order.branch, commit, tuple(sorted(change.path for change in changes)))
+            made = PushedWork(order.branch, commit, tuple(sorted(change.path for change in changes)))
             if before is not None:
                 await before(made)
             await self._push(clone, commit, order)
@@ -97,7 +97,7 @@ class Publisher:
         async with self.place() as place:
             clone = place / "clone"
             try:
-                await self._copied(clone, checkout, {})
+                await self._copy_tree(clone, checkout, {})
                 tree = (await _tree(clone)).encode()
                 asked = b"%b\n^%b\n" % (tree, checkout.base.encode())
                 pack = (await run.git(clone, "pack-objects", "--quiet", "--revs", "--stdout", stdin=asked)).out
@@ -108,17 +108,17 @@ class Publisher:
             _log.warning("the work is too large to be kept: %d bytes", len(pack))
         return b"%b\n%b" % (tree, pack) if len(pack) <= KEPT_LIMIT else b""
 
-    async def changed(self, checkout: Checkout) -> tuple[str, ...]:
+    async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:
         """List the paths that would be published, whatever their scope; raises Refused where none may be."""
         async with self.place() as place:
             clone = place / "clone"
-            await self._copied(clone, checkout, {})
+            await self._copy_tree(clone, checkout, {})
             return tuple(sorted(change.path for change in await changes_of(clone, checkout.base)))
 
     async def tree(self, checkout: Checkout, leftovers: Mapping[str, str]) -> str:
         """Return the id of the git tree that would be published, whatever its scope; raises Refused if none may be."""
         async with self.place() as place:
-            await self._copied(place / "clone", checkout, leftovers)
+            await self._copy_tree(place / "clone", checkout, leftovers)
             return await _tree(place / "clone")
 
     async def sweep(self) -> None:
@@ -142,7 +142,7 @@ class Publisher:
         self, clone: Path, checkout: Checkout, plan: PlanDocument, *, order: CommitOrder
     ) -> tuple[list[Change], str]:
         """Bring the work into a fresh clone, and return what it changes and its tree, as verified and approved."""
-        await self._copied(clone, checkout, order.leftovers)
+        await self._copy_tree(clone, checkout, order.leftovers)
         changes = await changes_of(clone, checkout.base)
         if not changes:
             raise Refused("the work changed nothing", mend="say what should be different")
@@ -157,7 +157,7 @@ class Publisher:
         await asyncio.to_thread(_check_scope, paths, plan.contract, tree)
         return changes, tree
 
-    async def _copied(self, clone: Path, checkout: Checkout, leftovers: Mapping[str, str]) -> None:
+    async def _copy_tree(self, clone: Path, checkout: Checkout, leftovers: Mapping[str, str]) -> None:
         """Copy a tree into a fresh clone and its index, without what set-up commands left."""
         start_repository(clone, self.mirror, head=checkout.base)
         await run.git(clone, "read-tree", checkout.base)
@@ -169,13 +169,13 @@ class Publisher:
         Where a connection breaks git may send a push again by itself, and is told that its own first one was faster:
         so whoever was faster is looked at once more (E1).
         """
-        answer = await self._pushed(clone, commit, order)
+        answer = await self._push_commit(clone, commit, order)
         if answer.code != 0 and _overtaken(answer):
-            answer = await self._pushed(clone, commit, order)
+            answer = await self._push_commit(clone, commit, order)
         if answer.code != 0:
-            raise _unpushed(self.mirror.source.location, order, answer)
+            raise _push_error(self.mirror.source.location, order, answer)
 
-    async def _pushed(self, clone: Path, commit: CommitId, order: CommitOrder) -> run.Answer:
+    async def _push_commit(self, clone: Path, commit: CommitId, order: CommitOrder) -> run.ProcessResult:
         source, ref = self.mirror.source, f"refs/heads/{order.branch}"
         through = (f"--receive-pack={source.receive_pack}",) if source.receive_pack else ()
         return await run.git(
@@ -224,18 +224,18 @@ def _check_scope(paths: tuple[str, ...], contract: Contract, tree: str) -> None:
         raise OutOfScope(outside, tree)
 
 
-def _said(answer: run.Answer) -> str:
+def _git_message(answer: run.ProcessResult) -> str:
     return " ".join((answer.out.decode(errors="replace") + " " + answer.error).split())[-600:]
 
 
-def _overtaken(answer: run.Answer) -> bool:
+def _overtaken(answer: run.ProcessResult) -> bool:
     """Tell whether git says that the branch is not where it was expected."""
-    return any(sign in _said(answer) for sign in _OVERTAKEN)
+    return any(sign in _git_message(answer) for sign in _OVERTAKEN)
 
 
-def _unpushed(location: str, order: CommitOrder, answer: run.Answer) -> PlangateError:
+def _push_error(location: str, order: CommitOrder, answer: run.ProcessResult) -> PlangateError:
     """Give the error for a push that failed, with the cure for what is known to happen."""
-    said = _said(answer)
+    said = _git_message(answer)
     if _overtaken(answer):
         if order.expected:
             return Conflict("the branch has moved since the plan was made", where=order.branch, mend="ask again")
@@ -251,4 +251,4 @@ def _unpushed(location: str, order: CommitOrder, answer: run.Answer) -> Plangate
     if "ermission denied" in said or "insufficient permission" in said or "Read-only file system" in said:
         return Refused(f"the repository cannot be written: {said}", where=location, mend="run as the user who owns it")
     every = f"{answer.out.decode(errors='replace')}\n{answer.error}"
-    return refusal(location, every) or run.failed("push", location, answer)
+    return refusal(location, every) or run.git_error("push", location, answer)

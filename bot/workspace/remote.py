@@ -119,7 +119,7 @@ class RemoteRepository:
 
     def environment(self) -> dict[str, str]:
         """Give the same as variables, for a git process whose environment sets nothing of the kind."""
-        return {"GIT_ALLOW_PROTOCOL": urlsplit(self.url).scheme, **run.numbered(self.settings())}
+        return {"GIT_ALLOW_PROTOCOL": urlsplit(self.url).scheme, **run.git_config_variables(self.settings())}
 
 
 def refusal(location: str, said: str) -> PlangateError | None:

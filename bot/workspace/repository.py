@@ -33,7 +33,7 @@ _SHA1_LENGTH: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RepositoryLocation:
     """Where a repository is; found without running git."""
 
     top: Path
@@ -54,7 +54,7 @@ class Place:
 class LocalRepository:
     """A local repository as it was when it was opened."""
 
-    place: Place
+    place: RepositoryLocation
     head: CommitId
     branch: str
     """The name of the branch that is checked out; empty for none."""
@@ -122,10 +122,10 @@ class LocalRepository:
         """Give the command line of a git program that serves this repository."""
         if self.unsafe:
             return f"git {program}"
-        return sandbox.served(_profile(self.place, writable=writable, tree=False), ["git", program])
+        return sandbox.shell_command(_profile(self.place, writable=writable, tree=False), ["git", program])
 
 
-def find(folder: Path) -> Place:
+def find(folder: Path) -> RepositoryLocation:
     """Find the repository that a folder is in, as git would, by looking at files alone; raises Misconfigured."""
     start = Path(os.path.realpath(folder))
     for candidate in (start, *start.parents):
@@ -135,7 +135,9 @@ def find(folder: Path) -> Place:
         common = _follow(pointed, pointed / "commondir", "")
         if candidate == Path("/"):
             break
-        return Place(candidate, pointed, common or pointed, _borrowed((common or pointed) / "objects"))
+        return RepositoryLocation(
+            candidate, pointed, common or pointed, _alternate_folders((common or pointed) / "objects")
+        )
     raise Misconfigured(
         "no git repository here", where=str(start), mend="name one with --repo, or make one: git init, add, commit"
     )
@@ -162,7 +164,7 @@ def _follow(origin: Path, pointer: Path, prefix: str) -> Path | None:
     return target if text.startswith(prefix) and (target / "HEAD").is_file() else None
 
 
-def _borrowed(objects: Path) -> tuple[Path, ...]:
+def _alternate_folders(objects: Path) -> tuple[Path, ...]:
     """List the object folders that a repository borrows from; only what looks like one (gitrepository-layout(5))."""
     try:
         lines = _text(objects / "info" / "alternates").decode(errors="replace").splitlines()
@@ -179,7 +181,7 @@ def _text(path: Path) -> bytes:
         return file.read(_POINTER_LIMIT) or b""
 
 
-def _profile(place: Place, *, writable: bool, tree: bool) -> Profile:
+def _profile(place: RepositoryLocation, *, writable: bool, tree: bool) -> Profile:
     """Give the sandbox for a git in this repository: its folders at their own paths, and nothing else."""
     folders = dict.fromkeys(([place.top] if tree else []) + [place.common_dir, place.git_dir])
     mounts = [Mount(str(folder), str(folder), writable) for folder in folders]
@@ -191,7 +193,7 @@ def _profile(place: Place, *, writable: bool, tree: bool) -> Profile:
     )
 
 
-async def _look(place: Place, *, unsafe: bool) -> tuple[str, str, int]:
+async def _look(place: RepositoryLocation, *, unsafe: bool) -> tuple[str, str, int]:
     """Ask git for the commit, the branch and the number of files that differ."""
     await asyncio.to_thread(hazards.check_git_directory, *{place.git_dir, place.common_dir})
     if place.bare:
@@ -210,21 +212,23 @@ async def _look(place: Place, *, unsafe: bool) -> tuple[str, str, int]:
     return head[0], head[1].removeprefix("refs/heads/") if head[1] != "HEAD" else "", differing
 
 
-async def _check_size(place: Place, *, unsafe: bool) -> None:
+async def _check_size(place: RepositoryLocation, *, unsafe: bool) -> None:
     """Raise Refused for a HEAD of so many files and folders that no git command should walk it."""
-    counting = await run.confined(_profile(place, writable=False, tree=True), hazards.COUNT, unsafe=unsafe)
+    counting = await run.run_sandboxed(_profile(place, writable=False, tree=True), hazards.COUNT, unsafe=unsafe)
     if counting.code == 0 and hazards.is_too_large(counting.out):
         what = f"the repository is too large: HEAD holds more than {hazards.ENTRY_LIMIT:,} files and folders"
         raise Refused(what, where=str(place.top), mend="take them out of the repository")
 
 
-async def _ask(place: Place, arguments: list[str], *, unsafe: bool, check: bool = True) -> run.Answer:
+async def _ask(
+    place: RepositoryLocation, arguments: list[str], *, unsafe: bool, check: bool = True
+) -> run.ProcessResult:
     """Run git in the repository, in a sandbox; raises Misconfigured when it fails and `check` is set.
 
     It does so too where git does not answer: a slow one is looked after, one that waits for a pipe is ended.
     """
     profile = _profile(place, writable=False, tree=True)
-    asking = asyncio.ensure_future(run.confined(profile, ["git", *arguments], unsafe=unsafe))
+    asking = asyncio.ensure_future(run.run_sandboxed(profile, ["git", *arguments], unsafe=unsafe))
     try:
         if not (await asyncio.wait([asking], timeout=_PROMPT_SECONDS))[0]:
             await asyncio.to_thread(hazards.check_work_tree, place.top)
@@ -259,7 +263,7 @@ def _bare(out: bytes) -> tuple[str, str, int]:
     return "", "", 0
 
 
-def _check(place: Place, head: str) -> None:
+def _check(place: RepositoryLocation, head: str) -> None:
     """Refuse a HEAD that cannot be worked from."""
     if not is_commit(head):
         raise Misconfigured(
@@ -273,7 +277,7 @@ def _check(place: Place, head: str) -> None:
         )
 
 
-def _unreadable(place: Place, said: str) -> PlangateError:
+def _unreadable(place: RepositoryLocation, said: str) -> PlangateError:
     """Give the error for a repository that git does not read."""
     short = " ".join(said.split())[-400:]
     if "ermission denied" in said:

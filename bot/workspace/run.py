@@ -48,7 +48,7 @@ _JOIN_SESSION_KEYRING = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProcessResult:
     """What a program said, and how it ended."""
 
     code: int
@@ -68,11 +68,11 @@ def git_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TEMPLATE_DIR": "",
-        **numbered(_SETTINGS | dict(settings or {})),
+        **git_config_variables(_SETTINGS | dict(settings or {})),
     }
 
 
-def numbered(settings: Mapping[str, str]) -> dict[str, str]:
+def git_config_variables(settings: Mapping[str, str]) -> dict[str, str]:
     """Give settings as the variables that git reads them from (git-config(1), GIT_CONFIG_COUNT)."""
     variables = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings.items()):
@@ -82,29 +82,29 @@ def numbered(settings: Mapping[str, str]) -> dict[str, str]:
 
 async def git(
     where: Path, *arguments: str, stdin: bytes = b"", settings: Mapping[str, str] | None = None, check: bool = True
-) -> Answer:
+) -> ProcessResult:
     """Run privileged git in a folder that only this program writes; raises Transient when it fails, if `check`."""
     places = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LANG": "C.UTF-8"}
     answer = await execute(["git", *arguments], where, stdin=stdin, environment=places | git_environment(settings))
     if check and answer.code != 0:
-        raise failed(arguments[0], where, answer)
+        raise git_error(arguments[0], where, answer)
     return answer
 
 
-def failed(what: str, where: Path | str, answer: Answer) -> Transient:
+def git_error(what: str, where: Path | str, answer: ProcessResult) -> Transient:
     """Give the error for a git that failed: its own words, shortened."""
     said = " ".join(answer.error.split())[-600:] or f"exit code {answer.code}"
     return Transient(f"git {what} failed: {said}", where=str(where), mend="mend what the message names, then try again")
 
 
-async def confined(profile: Profile, command: Sequence[str], *, unsafe: bool = False) -> Answer:
+async def run_sandboxed(profile: Profile, command: Sequence[str], *, unsafe: bool = False) -> ProcessResult:
     """Run one command in a sandbox of its own; raises NoSandbox where none can be had.
 
     `unsafe` runs it bare, which asks for mounts at their own paths.
     """
     if unsafe:
         return await execute(command, Path(profile.directory), environment=sandbox.environment(profile))
-    with seccomp.opened() as filters:
+    with seccomp.open_filter() as filters:
         boxed = [*sandbox.argv(profile, filters=filters), *command]
         answer = await execute(boxed, Path("/"), environment={"PATH": os.defpath}, descriptors=filters)
     if answer.code != 0 and answer.error.startswith("bwrap: "):
@@ -119,12 +119,12 @@ async def execute(
     environment: Mapping[str, str],
     stdin: bytes = b"",
     descriptors: Sequence[int] = (),
-) -> Answer:
+) -> ProcessResult:
     """Run a program to its end and give what it said; cancelling, running out of time or of bounds kills its group.
 
     `descriptors` are what it inherits besides its standard ones.
     """
-    process = await started(
+    process = await start_process(
         asyncio.create_subprocess_exec(
             *command,
             cwd=where,
@@ -145,10 +145,10 @@ async def execute(
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await ended(process)
+            await wait_for_killed(process)
 
 
-async def started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+async def start_process(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
     """Give a program that is being started as the first of its session; cancelling kills it once it is there.
 
     A cancellation never reaches asyncio's own start: there it can wait for ever for pipes that nobody closes.
@@ -157,16 +157,16 @@ async def started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> 
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        task.add_done_callback(_unwanted)
+        task.add_done_callback(_kill_unwanted)
         await asyncio.wait([task])
         if not task.cancelled() and task.exception() is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_END_SECONDS):
-                    await ended(task.result())
+                    await wait_for_killed(task.result())
         raise
 
 
-def _unwanted(task: "asyncio.Task[asyncio.subprocess.Process]") -> None:
+def _kill_unwanted(task: "asyncio.Task[asyncio.subprocess.Process]") -> None:
     """Kill a program that was started for nobody."""
     if not task.cancelled() and task.exception() is None:
         process = task.result()
@@ -176,7 +176,7 @@ def _unwanted(task: "asyncio.Task[asyncio.subprocess.Process]") -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-async def ended(process: asyncio.subprocess.Process) -> None:
+async def wait_for_killed(process: asyncio.subprocess.Process) -> None:
     """Wait for a killed program: asyncio sees its end only when what it has written is read (cpython 119710)."""
     left = [stream for stream in (process.stdout, process.stderr) if stream is not None]
     reading = [asyncio.ensure_future(_forget(stream)) for stream in left]
@@ -191,10 +191,10 @@ async def _forget(stream: asyncio.StreamReader) -> None:
         pass
 
 
-async def _converse(process: asyncio.subprocess.Process, stdin: bytes) -> Answer:
+async def _converse(process: asyncio.subprocess.Process, stdin: bytes) -> ProcessResult:
     """Feed a program and read both of its outputs at a time, each within bounds."""
     feeding = asyncio.ensure_future(_feed(process.stdin, stdin))
-    reading = [asyncio.ensure_future(_bounded(stream)) for stream in (process.stdout, process.stderr)]
+    reading = [asyncio.ensure_future(_read_bounded(stream)) for stream in (process.stdout, process.stderr)]
     try:
         out, error = await asyncio.gather(*reading)
         await feeding
@@ -202,7 +202,7 @@ async def _converse(process: asyncio.subprocess.Process, stdin: bytes) -> Answer
         for task in (feeding, *reading):
             task.cancel()
         await asyncio.wait([feeding, *reading])
-    return Answer(await process.wait(), out, error.decode(errors="replace"))
+    return ProcessResult(await process.wait(), out, error.decode(errors="replace"))
 
 
 async def _feed(stream: asyncio.StreamWriter | None, stdin: bytes) -> None:
@@ -215,7 +215,7 @@ async def _feed(stream: asyncio.StreamWriter | None, stdin: bytes) -> None:
     stream.close()
 
 
-async def _bounded(stream: asyncio.StreamReader | None) -> bytes:
+async def _read_bounded(stream: asyncio.StreamReader | None) -> bytes:
     """Read a stream to its end; raises Refused beyond OUTPUT_LIMIT."""
     pieces: list[bytes] = []
     size = 0

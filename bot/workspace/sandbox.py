@@ -121,7 +121,7 @@ def environment(profile: Profile) -> dict[str, str]:
     }
 
 
-def served(profile: Profile, program: Sequence[str]) -> str:
+def shell_command(profile: Profile, program: Sequence[str]) -> str:
     """Give a shell's command line that runs a program in a sandbox, for as long as this process runs."""
     place = seccomp.path()
     command = shlex.join([*argv(profile, filters=(9,) if place else ()), *program])
@@ -150,7 +150,7 @@ def probe() -> None:
     """Return when a sandbox works on this machine; raise NoSandbox, which says why not and how to mend it."""
     profile = Profile(directory="/tmp")  # noqa: S108 - /tmp is the sandbox's own
     try:
-        with seccomp.opened() as filters:
+        with seccomp.open_filter() as filters:
             command = [*argv(profile, filters=filters), "true"]
             tried = subprocess.run(command, capture_output=True, timeout=20, check=False, pass_fds=filters)
     except (OSError, subprocess.TimeoutExpired) as error:

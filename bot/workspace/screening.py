@@ -13,13 +13,13 @@ from typing import Final
 
 from bot.core.errors import SecretAdded
 from bot.core.names import CommitId
-from bot.core.paths import covered
+from bot.core.paths import is_path_covered
 from bot.core.secrets.known import Span
 from bot.core.secrets.redaction import Redactor
 from bot.ports import CommitOrder
 from bot.workspace import run
 from bot.workspace.export import printable
-from bot.workspace.tree import Kind
+from bot.workspace.tree import EntryKind
 
 AT_ONCE: Final = 1 << 20
 """Characters that are looked at in one piece."""
@@ -71,14 +71,14 @@ class Screen:
         """Look at what is not the content of a file."""
         words = [("the commit message", order.message), ("the branch", order.branch)]
         words += [("a file's name", change.path) for change in changes if not change.before]
-        return [(what, 1, span.kind) for what, text in words for span in self.redactor.found(text)]
+        return [(what, 1, span.kind) for what, text in words for span in self.redactor.find_secrets(text)]
 
     def _in_file(self, path: str, data: bytes) -> list[tuple[Place, str]]:
         """List the places of a file that hold a secret, each with what stands there."""
         text = _text(data)
-        known_alone = _is_binary(data) or any(covered(path, glob) for glob in self.examples)
-        look = self.redactor.known if known_alone else self.redactor.found
-        shown = printable(self.redactor.redacted(path))
+        known_alone = _is_binary(data) or any(is_path_covered(path, glob) for glob in self.examples)
+        look = self.redactor.find_known_secrets if known_alone else self.redactor.find_secrets
+        shown = printable(self.redactor.redact(path))
         return [
             ((shown, text.count("\n", 0, span.start) + 1, span.kind), text[span.start : span.end])
             for span in _pieces(text, look)
@@ -102,7 +102,7 @@ async def changes_of(clone: Path, base: CommitId) -> list[Change]:
     made = []
     for about, name in zip(records[::2], records[1::2], strict=False):
         was, now, before, after, _ = about.decode().lstrip(":").split(" ")
-        ids = (oid if mode not in {"000000", Kind.MODULE} else "" for mode, oid in ((was, before), (now, after)))
+        ids = (oid if mode not in {"000000", EntryKind.MODULE} else "" for mode, oid in ((was, before), (now, after)))
         made.append(Change(os.fsdecode(name), *ids))
     return made
 

@@ -92,13 +92,13 @@ def steps(machine: str) -> tuple[Step, ...]:
     return (*program, _allow())
 
 
-def encoded(program: tuple[Step, ...]) -> bytes:
+def encode_filter(program: tuple[Step, ...]) -> bytes:
     """Give a program as the kernel reads it: struct sock_filter of linux/filter.h."""
     return b"".join(struct.pack("=HBBI", *step) for step in program)
 
 
 @contextmanager
-def opened() -> Iterator[tuple[int, ...]]:
+def open_filter() -> Iterator[tuple[int, ...]]:
     """Open the filter for one bubblewrap, which reads it to its end; no descriptor where there is no filter."""
     place = path()
     descriptors = (os.open(place, os.O_RDONLY | os.O_CLOEXEC),) if place else ()
@@ -116,7 +116,7 @@ def path() -> str:
     if machine not in ARCHITECTURES or not Path("/proc/sys/kernel/seccomp").exists():
         return ""
     memory = os.memfd_create("plangate-filter")
-    os.write(memory, encoded(steps(machine)))
+    os.write(memory, encode_filter(steps(machine)))
     return f"/proc/{os.getpid()}/fd/{memory}"
 
 

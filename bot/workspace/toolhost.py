@@ -66,7 +66,7 @@ class SandboxedToolhost:
         `descriptors` are what the command inherits besides its standard ones: the filter, where it is a sandbox.
         `after` is awaited when it was closed.
         """
-        process = await run.started(
+        process = await run.start_process(
             asyncio.create_subprocess_exec(
                 *command,
                 cwd="/",
@@ -95,7 +95,7 @@ class SandboxedToolhost:
         self, operation: str, arguments: Json, *, progress: Progress | None = None, timeout: float = 660.0
     ) -> ToolOutput:
         """Run one operation; cancelling it, or running out of time, ends everything that it started."""
-        if self._gone:
+        if self._is_gone:
             return _dead()
         self._last += 1
         number = self._last
@@ -132,7 +132,7 @@ class SandboxedToolhost:
             await self._after()
 
     @property
-    def _gone(self) -> bool:
+    def _is_gone(self) -> bool:
         """Whether nobody is there to answer."""
         return (
             self._closed
@@ -148,7 +148,7 @@ class SandboxedToolhost:
                 line = await self._line()
         except TimeoutError:
             line = b""
-        hello = _decoded(line)
+        hello = _decode_line(line)
         if hello.get("ready") is True:
             return
         said = str(hello.get("text") or await self._complaint())
@@ -183,7 +183,7 @@ class SandboxedToolhost:
         """Hand each answer to whoever waits for it, until the pipe ends."""
         errors = asyncio.ensure_future(_drain(self._process.stderr))
         while line := await self._line():
-            self._take(_decoded(line))
+            self._take(_decode_line(line))
         # Its end is seen only when what it has written is read.
         await asyncio.gather(self._kill(), _drain(self._process.stdout))
         errors.cancel()
@@ -268,7 +268,7 @@ def _dead() -> ToolOutput:
     return ToolOutput("The sandbox of this session has ended; nothing was run.", is_error=True)
 
 
-def _decoded(line: bytes) -> dict[str, Any]:
+def _decode_line(line: bytes) -> dict[str, Any]:
     """Read one line as a JSON object; anything else is an empty one."""
     try:
         value = json.loads(line)

@@ -35,7 +35,7 @@ _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry of a tree is."""
 
     FILE = "100644"
@@ -58,7 +58,7 @@ class Listed:
 class Content:
     """What a file or link holds, and under which id git knows it; beyond FILE_LIMIT there is its size alone."""
 
-    kind: Kind
+    kind: EntryKind
     size: int
     oid: str = ""
     data: bytes | None = None
@@ -72,7 +72,7 @@ class UntrustedTree:
 
     def folder(self, path: str) -> list[Listed]:
         """List one folder, sorted by name, of at most one name beyond ENTRY_LIMIT; .git at the top is left out."""
-        with self._opened(path) as descriptor, os.scandir(descriptor) as entries:
+        with self._open_folder(path) as descriptor, os.scandir(descriptor) as entries:
             found = islice(entries, ENTRY_LIMIT + 1)
             names = [(entry.name, _what(entry)) for entry in found if path or entry.name != ".git"]
         return [Listed(f"{path}/{name}" if path else name, what) for name, what in sorted(names)]
@@ -81,19 +81,19 @@ class UntrustedTree:
         """Give what files and links of one folder hold; raises Refused for what changed its nature."""
         if not paths:
             return
-        with self._opened(os.path.dirname(paths[0].path)) as descriptor:
+        with self._open_folder(os.path.dirname(paths[0].path)) as descriptor:
             for listed in paths:
                 name = os.path.basename(listed.path)
                 if listed.what == "link":
                     target = os.fsencode(os.readlink(name, dir_fd=descriptor))
                     oid = _hash(len(target), target).hexdigest()
-                    yield listed.path, Content(Kind.LINK, len(target), oid, target)
+                    yield listed.path, Content(EntryKind.LINK, len(target), oid, target)
                 else:
                     yield listed.path, _file(name, descriptor, listed.path)
 
     def holds(self, path: str, oid: str, size: int) -> bool:
         """Tell whether a large file is still the blob of that id and size; no more than its size is read."""
-        with self._opened(os.path.dirname(path)) as folder:
+        with self._open_folder(os.path.dirname(path)) as folder:
             descriptor = os.open(os.path.basename(path), _READ_ONLY, dir_fd=folder)
             with open(descriptor, "rb") as file:
                 found, left = _hash(size, b""), size
@@ -103,7 +103,7 @@ class UntrustedTree:
         return found.hexdigest() == oid
 
     @contextmanager
-    def _opened(self, path: str) -> Iterator[int]:
+    def _open_folder(self, path: str) -> Iterator[int]:
         """Open a folder, one step at a time; raises Refused for what in it cannot be read."""
         descriptor = os.open(self._root, _READ_ONLY | os.O_DIRECTORY)
         try:
@@ -183,7 +183,7 @@ def _file(name: str, folder: int, path: str) -> Content:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             raise Refused("this is no regular file", where=path, mend="remove it or add it to .gitignore")
-        kind = Kind.PROGRAM if about.st_mode & stat.S_IXUSR else Kind.FILE
+        kind = EntryKind.PROGRAM if about.st_mode & stat.S_IXUSR else EntryKind.FILE
         if about.st_size > FILE_LIMIT:
             return Content(kind, about.st_size)
         data = _read(descriptor)

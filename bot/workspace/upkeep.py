@@ -130,14 +130,14 @@ def _due(mirror: Path, stamp: Path) -> bool:
 def _forget_commits(mirror: Path) -> None:
     """Drop the refs of commits that nobody used for a long time; a checkout of one fetches it again."""
     for ref in (mirror / "refs" / "plangate" / "commits").glob("*"):
-        if litter.unused(ref):
+        if litter.is_unused(ref):
             ref.unlink(missing_ok=True)
 
 
 def _forget_mirrors(folder: Path) -> None:
     """Remove the mirrors of repositories that nobody worked on for a long time."""
     for mirror in folder.glob("*.git"):
-        if litter.unused(mirror, seconds=MIRROR_SECONDS):
+        if litter.is_unused(mirror, seconds=MIRROR_SECONDS):
             lock = Lock(mirror.with_suffix(".lock"))
             with suppress(Conflict):
                 lock.take()

@@ -10,11 +10,11 @@ from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Announce, Checkout, CommitOrder, Frozen, Merge, Published, Toolhost, ToolOutput
+from bot.ports import Access, BeforePush, Checkout, CommitOrder, Frozen, MergeResult, PushedWork, Toolhost, ToolOutput
 from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
-from bot.workspace.egress.connected import SOCKET, connected, leading
-from bot.workspace.egress.passage import Passage
+from bot.workspace.egress.connected import SOCKET, proxy_environment, start_connected_toolhost
+from bot.workspace.egress.passage import EgressRoute
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publisher, Publishing
 from bot.workspace.sandbox import Mount, Profile
@@ -59,7 +59,7 @@ class GitWorkspace:
     checkouts: Checkouts
     publisher: Publisher
     limits: SandboxLimits
-    passage: Passage = Passage()
+    passage: EgressRoute = EgressRoute()
     _open: dict[str, list[Toolhost]] = field(default_factory=dict)
 
     @classmethod
@@ -70,7 +70,7 @@ class GitWorkspace:
         limits: SandboxLimits | None = None,
         publishing: Publishing | None = None,
         *,
-        passage: Passage | None = None,
+        passage: EgressRoute | None = None,
     ) -> "GitWorkspace":
         """Join the parts; everything that is kept lies in the folder `data`."""
         run.leave_keyring()
@@ -79,7 +79,7 @@ class GitWorkspace:
         shown_as = sandbox.shown_path(source.folder, (str(mirror.path), *bounds.mounts))
         checkouts = Checkouts(folder / "checkouts", mirror, shown_as, source.unsafe)
         publisher = Publisher(folder / "publishing", mirror, publishing or Publishing())
-        return cls(source, mirror, checkouts, publisher, bounds, passage or Passage())
+        return cls(source, mirror, checkouts, publisher, bounds, passage or EgressRoute())
 
     async def checkout(
         self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
@@ -97,10 +97,10 @@ class GitWorkspace:
         self.checkouts.place(checkout)
         return await self.publisher.keep(checkout)
 
-    async def changed(self, checkout: Checkout) -> tuple[str, ...]:
+    async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:
         """List the paths that changed in a checkout since its base; raises Refused for what may not be published."""
         self.checkouts.place(checkout)
-        return await self.publisher.changed(checkout)
+        return await self.publisher.changed_paths(checkout)
 
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
         """Copy a checkout as it stands now into one of its own, inside a sandbox; or find a lasting one (S4)."""
@@ -119,27 +119,27 @@ class GitWorkspace:
             await self.checkouts.discard(copy)
             raise
 
-    async def merge(self, fork: Checkout, into: Checkout) -> Merge:
+    async def merge(self, fork: Checkout, into: Checkout) -> MergeResult:
         """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""
-        output = await self._merged(fork, into)
+        output = await self._run_merge(fork, into)
         if output.is_error:
             await self.checkouts.open_up(fork)
-            output = await self._merged(fork, into)
+            output = await self._run_merge(fork, into)
         if output.is_error:
             raise Refused(f"the merge failed: {output.text[:500]}")
         merged, conflicts = output.details.get("merged"), output.details.get("conflicts")
-        return Merge(
+        return MergeResult(
             merged=tuple(str(path) for path in merged) if isinstance(merged, list) else (),
             conflicts={str(path): str(diff) for path, diff in conflicts.items()} if isinstance(conflicts, dict) else {},
         )
 
-    async def _merged(self, fork: Checkout, into: Checkout) -> ToolOutput:
+    async def _run_merge(self, fork: Checkout, into: Checkout) -> ToolOutput:
         """Run the merge in a sandbox of its own; what was merged already is merged once more, to the same."""
         origin = str(self.checkouts.origin(fork))
         mounts = (Mount(origin, origin), Mount(fork.path, fork.path))
         host = await self._start(into, Access.WRITE, mounts)
         try:
-            return await host.call("Merge", {"base": origin, "theirs": fork.path, "into": into.shown_as})
+            return await host.call("MergeResult", {"base": origin, "theirs": fork.path, "into": into.shown_as})
         finally:
             await host.close()
 
@@ -154,13 +154,13 @@ class GitWorkspace:
         if not network.hosts or access is not Access.WRITE or self.source.unsafe:
             host: Toolhost = await start(())
         else:
-            host = await connected(network, self.passage, start)
+            host = await start_connected_toolhost(network, self.passage, start)
         self._open.setdefault(checkout.path, []).append(host)
         return host
 
     async def publish(
-        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before: Announce | None = None
-    ) -> Published:
+        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before: BeforePush | None = None
+    ) -> PushedWork:
         """End all sandboxes of a checkout, then publish it; raises Refused or Conflict with nothing pushed."""
         self.checkouts.place(checkout)
         await self._close(checkout)
@@ -195,7 +195,7 @@ class GitWorkspace:
         way = SOCKET if any(mount.target == SOCKET for mount in beside) else ""
         sizes = [size for size in (self.limits.tmp_mb, bounds.tmp_mb) if size is not None]
         scratch = None if sizes or self.source.unsafe else await self.checkouts.scratch(checkout)
-        variables = (leading() if way else {}) if access is Access.WRITE else _ONLY_LOOKING
+        variables = (proxy_environment() if way else {}) if access is Access.WRITE else _ONLY_LOOKING
         profile = Profile(
             checkout.shown_as,
             (tree, *shared, *beside),
@@ -220,7 +220,7 @@ class GitWorkspace:
             return await SandboxedToolhost.start(
                 program(sandbox.python(), str(_BOT.parent)), config, environment=environment
             )
-        with seccomp.opened() as filters:
+        with seccomp.open_filter() as filters:
             command = sandbox.argv(profile, init=False, filters=filters)
             command += program(sandbox.python(), sandbox.PACKAGE)
             after = None if scratch is None else partial(self.checkouts.clear, scratch)

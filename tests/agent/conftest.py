@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 import pytest
 
 from bot.agent.limits import Ledger
-from bot.agent.model.chosen import ChosenModel
+from bot.agent.model.chosen import ConfiguredModel
 from bot.agent.model.client import AnthropicModel, Patience
-from bot.agent.permissions import Gate
-from bot.agent.world import World
+from bot.agent.permissions import PermissionGate
+from bot.agent.world import SessionResources
 from bot.store.memory import MemoryTranscripts
 from bot.testing.model.reply import Policy
 from bot.testing.model.server import ScriptedModel
@@ -36,8 +36,13 @@ async def room() -> AsyncIterator[Open]:
             clock = HandClock()
             model = AnthropicModel(clock, "key", api.base_url, patience=patience or Patience())
             stack.push_async_callback(model.close)
-            world = World(
-                ChosenModel(model, fallback), MemoryTranscripts(), clock, Gate(), Ledger(budget_usd), user_id="0badcafe"
+            world = SessionResources(
+                ConfiguredModel(model, fallback),
+                MemoryTranscripts(),
+                clock,
+                PermissionGate(),
+                Ledger(budget_usd),
+                user_id="0badcafe",
             )
             return Room(api, model, clock, world)
 

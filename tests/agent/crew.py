@@ -10,9 +10,9 @@ from bot.agent.events import (
 )
 from bot.agent.modes import Mode
 from bot.agent.session import Session
-from bot.agent.subagents.crew import Crew, Size
+from bot.agent.subagents.crew import SubagentCounts, SubagentManager
 from bot.agent.subagents.kinds import TYPES, AgentType
-from bot.agent.subagents.making import Post
+from bot.agent.subagents.making import ParentContext
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.core.approval import ApprovedPlan
@@ -20,7 +20,7 @@ from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Announce, Checkout, CommitOrder, Frozen, Merge, Published, ToolOutput
+from bot.ports import Access, BeforePush, Checkout, CommitOrder, Frozen, MergeResult, PushedWork, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
 from bot.testing.model.request import ModelRequest
 from tests.agent.ground import (
@@ -62,7 +62,7 @@ class DeskWorkspace:
     async def keep(self, checkout: Checkout) -> bytes:  # noqa: ARG002
         return b""
 
-    async def changed(self, checkout: Checkout) -> tuple[str, ...]:  # noqa: ARG002
+    async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:  # noqa: ARG002
         return ()
 
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
@@ -79,11 +79,11 @@ class DeskWorkspace:
     async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> Frozen:
         raise Broken(f"nothing is verified here: {checkout.path}, {name}, {leftovers}")
 
-    async def merge(self, fork: Checkout, into: Checkout) -> Merge:
+    async def merge(self, fork: Checkout, into: Checkout) -> MergeResult:
         self.log.append(f"merge {fork.path} into {into.path}")
         if self.broken == "merge":
             raise Refused("the merge failed: no room")
-        return Merge((f"{fork.path}.py",), self.conflicts)
+        return MergeResult((f"{fork.path}.py",), self.conflicts)
 
     async def open(
         self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: Bounds = UNBOUND
@@ -104,8 +104,8 @@ class DeskWorkspace:
         checkout: Checkout,  # noqa: ARG002
         commit: CommitOrder,  # noqa: ARG002
         *,
-        before: Announce | None = None,  # noqa: ARG002
-    ) -> Published:
+        before: BeforePush | None = None,  # noqa: ARG002
+    ) -> PushedWork:
         raise Broken("nothing is published here")
 
     async def discard(self, checkout: Checkout) -> None:
@@ -117,7 +117,7 @@ class Team:
     """A parent's session with a crew."""
 
     session: Session
-    crew: Crew
+    crew: SubagentManager
     workspace: DeskWorkspace
 
 
@@ -136,8 +136,8 @@ def team(
     workspace = DeskWorkspace()
     session = r.session(tools=(*ALL, TASK), mode=mode, ident=ident)
     place = Checkout("main", FOLDER, BASE)
-    post = Post(session, workspace, place, ENVIRONMENT, "claude-sonnet-5-5", network)
-    crew = Crew(post, Size(at_once, in_all, on_one), untrusted=untrusted, types=types)
+    post = ParentContext(session, workspace, place, ENVIRONMENT, "claude-sonnet-5-5", network)
+    crew = SubagentManager(post, SubagentCounts(at_once, in_all, on_one), untrusted=untrusted, types=types)
     session.context.delegate = crew.delegate
     return Team(session, crew, workspace)
 

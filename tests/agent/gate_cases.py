@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bot.agent.modes import Mode
-from bot.agent.permissions import Decision, Gate, Kind, Rules, parse_rule
+from bot.agent.permissions import CallKind, Decision, PermissionGate, Rules, parse_rule
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.registry import ALL, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
@@ -87,7 +87,7 @@ class Asked:
     """One call as the gate sees it."""
 
     name: str
-    kind: Kind
+    kind: CallKind
     input: Json
 
 
@@ -98,13 +98,13 @@ def asked(case: str) -> Asked:
     return Asked(name, tool.kind(tool.input_model.model_validate(given_)), given_)
 
 
-def decide(case: str, mode: Mode, gate: Gate) -> Decision:
+def decide(case: str, mode: Mode, gate: PermissionGate) -> Decision:
     """Give what a gate decides about a case."""
     call = asked(case)
     return gate.decide(mode, call.kind, call.name, call.input).decision
 
 
-def gate(*, allow: str = "", ask: str = "", deny: str = "", sandboxed: bool = True) -> Gate:
+def gate(*, allow: str = "", ask: str = "", deny: str = "", sandboxed: bool = True) -> PermissionGate:
     """Make a gate with these rules, divided by bars."""
     rules = (tuple(map(parse_rule, text.split("|"))) if text else () for text in (allow, ask, deny))
-    return Gate(Rules(*rules), sandboxed=sandboxed)
+    return PermissionGate(Rules(*rules), sandboxed=sandboxed)

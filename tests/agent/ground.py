@@ -11,21 +11,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from bot.agent.events import AgentEvent, Ended
-from bot.agent.frozen import Frozen
+from bot.agent.frozen import RequestPrefix
 from bot.agent.limits import Ledger, Limits
 from bot.agent.loop import run
 from bot.agent.model.client import AnthropicModel
 from bot.agent.modes import Mode
-from bot.agent.permissions import Gate
+from bot.agent.permissions import PermissionGate
 from bot.agent.plan_mode import EXIT_PLAN_MODE
-from bot.agent.prompts import Environment, first_message, prompt, system
+from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.session import Session
 from bot.agent.tools.registry import ALL, by_name, schemas
-from bot.agent.tools.tool import Context, Delegate, Tool
-from bot.agent.world import World
+from bot.agent.tools.tool import Delegate, Tool, ToolContext
+from bot.agent.world import SessionResources
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
-from bot.ports import Abilities, Began, Model, ModelEvent, ModelRequest, ToolOutput
+from bot.ports import Abilities, AnswerStarted, Model, ModelEvent, ModelRequest, ToolOutput
 from bot.testing.model.request import ModelRequest as Seen
 from bot.testing.model.server import ScriptedModel
 
@@ -109,7 +109,7 @@ class Room:
     api: ScriptedModel
     model: AnthropicModel
     clock: HandClock
-    world: World
+    world: SessionResources
     host: DeskHost = field(default_factory=DeskHost)
 
     def session(
@@ -121,16 +121,16 @@ class Room:
         tools: Iterable[Tool] = ALL,
         ident: str = "thread-1",
         model: str = "claude-opus-5-5",
-        gate: Gate | None = None,
-        world: World | None = None,
+        gate: PermissionGate | None = None,
+        world: SessionResources | None = None,
         delegate: Delegate | None = None,
         environment: Environment = ENVIRONMENT,
     ) -> Session:
         """A session, begun with the task where there is one."""
         named = by_name(tools)
-        frozen = Frozen("main", model, system("main"), schemas(named))
+        frozen = RequestPrefix("main", model, system_blocks("main"), schemas(named))
         shared = world or self.world
-        context = Context(self.host, FOLDER, mode, delegate=delegate)
+        context = ToolContext(self.host, FOLDER, mode, delegate=delegate)
         session = Session(
             SessionId(ident),
             MAIN,
@@ -141,7 +141,7 @@ class Room:
             limits or Limits(),
         )
         if task is not None:
-            reminders = [prompt("plan_mode")] if mode is Mode.PLAN else []
+            reminders = [prompt_text("plan_mode")] if mode is Mode.PLAN else []
             session.begin(first_message(environment, task, reminders))
         return session
 
@@ -149,9 +149,9 @@ class Room:
         """The saved session of that id in new objects, as another process would make it."""
         lines = self.world.transcripts.load(SessionId(ident))
         body = lines[0].body
-        frozen = Frozen(body["agent_type"], body["model"], tuple(body["system"]), tuple(body["tools"]))
+        frozen = RequestPrefix(body["agent_type"], body["model"], tuple(body["system"]), tuple(body["tools"]))
         world = replace(self.world, ledger=Ledger(self.world.ledger.budget_usd))
-        context = Context(DeskHost(self.host.answer), FOLDER, Mode.PLAN)
+        context = ToolContext(DeskHost(self.host.answer), FOLDER, Mode.PLAN)
         session = Session(SessionId(ident), MAIN, frozen, world, by_name(tools), context, limits or Limits())
         session.restore(lines)
         return session
@@ -160,7 +160,7 @@ class Room:
 async def drive(session: Session) -> list[AgentEvent]:
     """Run a session until it rests and give all that it told."""
     async with aclosing(run(session)) as events:
-        return [event async for event in events if not isinstance(event, Began)]
+        return [event async for event in events if not isinstance(event, AnswerStarted)]
 
 
 def of(events: Iterable[object], kind: type[Kind]) -> list[Kind]:
@@ -253,7 +253,7 @@ class Silent:
     """A model port that breaks its promise: it ends without an answer."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:  # noqa: ARG002 - the port's
-        yield Began()
+        yield AnswerStarted()
 
     def abilities(self, model: str) -> Abilities:  # noqa: ARG002 - the port's
         return Abilities(1_000_000, summarizes=False, binds=False)

@@ -12,10 +12,10 @@ from bot.agent.events import AgentChanged, End, ToolFinished
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
-from bot.compose.decoys import FILE, laid
+from bot.compose.decoys import FILE, lay_decoy
 from bot.core.errors import CanaryShown
 from bot.core.names import SessionId
-from bot.core.secrets.canary import Alarm
+from bot.core.secrets.canary import CanaryAlarm
 from bot.ports import ToolOutput
 from bot.testing.model.reply import call, say, sequence, several
 from tests.agent.conftest import Open
@@ -26,7 +26,7 @@ VALUE = "sk-ant-admin01-" + "Hg7Kq2Wn9Rv4Ty6Z" * 3
 
 def watched(room: Room) -> Room:
     """A room in which the alarm knows one value."""
-    room.world = replace(room.world, alarm=Alarm((VALUE,)))
+    room.world = replace(room.world, alarm=CanaryAlarm((VALUE,)))
     return room
 
 
@@ -50,7 +50,7 @@ async def test_in_a_tools_result(room: Open, found: str) -> None:
     assert not of(events, ToolFinished)
     assert found not in kept(r)
     assert "canary" in kept(r)
-    assert r.resumed().world.ledger.rows == r.world.ledger.rows
+    assert r.resumed().resources.ledger.rows == r.world.ledger.rows
 
 
 @pytest.mark.req("X3")
@@ -62,7 +62,7 @@ async def test_in_what_the_model_says(room: Open) -> None:
         assert ended(events).text == str(CanaryShown())
         assert not r.host.calls
         assert VALUE not in kept(r)
-        assert r.resumed().world.ledger.rows == r.world.ledger.rows
+        assert r.resumed().resources.ledger.rows == r.world.ledger.rows
 
 
 @pytest.mark.req("X3")
@@ -75,7 +75,7 @@ async def test_it_stays_rung(room: Open) -> None:
         r.world.alarm.listen("anything")
     assert ended(await drive(r.session())).end is End.FAILED
     assert not r.api.requests
-    r.world = replace(r.world, alarm=Alarm((VALUE,)))
+    r.world = replace(r.world, alarm=CanaryAlarm((VALUE,)))
     assert ended(await drive(r.session(ident="thread-2"))).end is End.ANSWERED
 
 
@@ -103,7 +103,7 @@ def test_decoys_lie_outside_and_are_gone_afterwards(tmp_path: Path) -> None:
     """One file a look, which nobody else can read, and one variable a process; alarms know the values."""
     seen = set()
     for _ in range(2):
-        with laid(tmp_path) as alarm:
+        with lay_decoy(tmp_path) as alarm:
             (file,) = tmp_path.rglob(FILE)
             assert not stat.S_IMODE(file.parent.stat().st_mode) & 0o077
             value = json.loads(file.read_text())["anthropic_admin_key"]
@@ -118,5 +118,5 @@ def test_decoys_lie_outside_and_are_gone_afterwards(tmp_path: Path) -> None:
 def test_where_nothing_can_be_written_work_goes_on(tmp_path: Path) -> None:
     """A decoy hinders nobody."""
     (tmp_path / "decoys").write_text("in its way")
-    with laid(tmp_path) as alarm:
+    with lay_decoy(tmp_path) as alarm:
         alarm.listen("ordinary text")

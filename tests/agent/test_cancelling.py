@@ -10,7 +10,7 @@ from bot.agent.events import AgentEvent, End, Streamed, ToolFinished, ToolProgre
 from bot.agent.loop import run
 from bot.agent.session import Session
 from bot.core.transcript import Json, messages
-from bot.ports import Began, ToolOutput
+from bot.ports import AnswerStarted, ToolOutput
 from bot.testing.model.reply import Reply, Text, call, say, sequence, several
 from tests.agent.conftest import Open
 from tests.agent.ground import DeskHost, Room, drive, ended, results, valid
@@ -90,7 +90,7 @@ async def test_cancelled_before_any_call_finished(room: Open) -> None:
     await cancelled(task)
     assert r.host.running == 0
     assert len(session.history) == 1
-    assert r.resumed().world.ledger.rows == r.world.ledger.rows
+    assert r.resumed().resources.ledger.rows == r.world.ledger.rows
     await goes_on(r)
 
 
@@ -175,7 +175,7 @@ async def test_closing_in_mid_answer_drops_the_connection(room: Open) -> None:
     before = asyncio.all_tasks()
     async with aclosing(run(r.session())) as events:
         async for event in events:
-            if not isinstance(event, Began) and isinstance(event, Streamed):
+            if not isinstance(event, AnswerStarted) and isinstance(event, Streamed):
                 break
     if left := asyncio.all_tasks() - before:  # the library drops a generator of its own, which ends in the next round
         await asyncio.wait(left, timeout=10)
@@ -184,4 +184,4 @@ async def test_closing_in_mid_answer_drops_the_connection(room: Open) -> None:
     async with asyncio.timeout(10), r.world.ledger.call(1.0) as ticket:
         assert ticket, "nothing is under way any more"
     assert r.world.ledger.cost_usd > 0
-    assert r.resumed().world.ledger.usage == r.world.ledger.usage
+    assert r.resumed().resources.ledger.usage == r.world.ledger.usage

@@ -11,9 +11,9 @@ from bot.agent.events import Answered, Compacted, End, Info
 from bot.agent.limits import Limits
 from bot.agent.model.specs import SPECS
 from bot.agent.modes import Mode
-from bot.agent.plan_mode import EXIT_PLAN_MODE, approved
+from bot.agent.plan_mode import EXIT_PLAN_MODE, approval_result
 from bot.agent.tools.registry import ALL, LOOKING
-from bot.core.transcript import LineKind, messages, pending_calls, said
+from bot.core.transcript import LineKind, all_messages, messages, pending_calls
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, malformed_call, say, several, stop, think
 from bot.testing.model.request import ModelRequest
@@ -45,7 +45,7 @@ async def test_a_long_session_goes_on_in_a_small_window(room: Open, signed: bool
     assert breaks(r.api.requests) == len(told)
     lines = r.world.transcripts.load(session.id)
     assert {line.body["by"] for line in lines if line.kind is LineKind.COMPACTED} == {"service" if signed else "model"}
-    assert len(said(lines)) == 2 + 2 * 25, "the full transcript stays stored"
+    assert len(all_messages(lines)) == 2 + 2 * 25, "the full transcript stays stored"
     assert valid(session.history)
     assert SUMMARY in json.dumps(session.history, ensure_ascii=False).replace("\\n", "\n")
 
@@ -118,7 +118,7 @@ async def test_what_matters_is_given_again(room: Open) -> None:
     session = r.session(mode=Mode.PLAN, tools=ALL)
     await drive(session)
     session.set_mode(Mode.ACCEPT_EDITS, by="ann")
-    session.answer(pending_calls(session.history)[0]["id"], approved("Mind the changelog."))
+    session.answer(pending_calls(session.history)[0]["id"], approval_result("Mind the changelog."))
     session.queued.append("@ann adds: and the docs")
     assert ended(await drive(session)).text == "Done."
     first = json.dumps(session.history[0], ensure_ascii=False)
@@ -295,7 +295,7 @@ async def test_a_resumed_session_has_the_same_history(room: Open, signed: bool) 
     assert (second.steps, second.tool_calls, second.last_context) == (first.steps, first.tool_calls, first.last_context)
     assert (second.peak, second.shortened) == (first.peak, first.shortened)
     assert second.context.stamps == first.context.stamps
-    assert second.world.ledger.cost_usd == pytest.approx(first.world.ledger.cost_usd)
+    assert second.resources.ledger.cost_usd == pytest.approx(first.resources.ledger.cost_usd)
     second.add({"role": "user", "content": [{"type": "text", "text": "Again."}]})
     assert ended(await drive(second)).end is End.ANSWERED
     assert r.api.refusals == ()
@@ -327,7 +327,7 @@ async def test_a_switched_session_stays_with_its_model_and_its_window(room: Open
     session = r.session()
     events = await drive(session)
     assert [event.kind for event in of(events, Info)] == ["retry", "retry", "fallback"]
-    assert session.frozen.model == "claude-sonnet-5-5"
+    assert session.prefix.model == "claude-sonnet-5-5"
     session.add({"role": "user", "content": [{"type": "text", "text": "Again."}]})
     await drive(session)
     await drive(r.session(ident="other"))
@@ -340,7 +340,7 @@ async def test_a_model_that_is_not_there_gives_way_at_once(room: Open) -> None:
     r = room(lambda _: several(think("?"), say("Done.")), fallback="sonnet")
     session = r.session(model="claude-opus-3")
     assert ended(await drive(session)).text == "Done."
-    assert session.frozen.model == "claude-sonnet-5-5"
+    assert session.prefix.model == "claude-sonnet-5-5"
 
 
 @pytest.mark.req("C1", "S9", "L5")

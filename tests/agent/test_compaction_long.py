@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bot.agent.events import Compacted, End
 from bot.agent.limits import Limits
 from bot.agent.modes import Mode
-from bot.agent.plan_mode import EXIT_PLAN_MODE, approved
+from bot.agent.plan_mode import EXIT_PLAN_MODE, approval_result
 from bot.agent.tools.registry import ALL, LOOKING
 from bot.core.transcript import pending_calls
 from bot.ports import ToolOutput
@@ -84,7 +84,7 @@ async def test_any_session_is_taken(room: Open, moves: list[tuple[str, int, bool
         session.queued.append("Mind the changelog.")
         session.limits = Limits(steps=session.steps + every, seconds=None)
         if pending := pending_calls(session.history):
-            session.answer(pending[0]["id"], approved())
+            session.answer(pending[0]["id"], approval_result())
     assert r.api.refusals == ()
     assert breaks(r.api.requests) <= compactions
     assert valid(session.history)

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from bot.agent import dispatch
 from bot.agent.dispatch import AT_ONCE, RESULT_LIMIT
 from bot.agent.events import End, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
-from bot.agent.frozen import Frozen
+from bot.agent.frozen import RequestPrefix
 from bot.agent.limits import Ledger, Limits
 from bot.agent.loop import run
 from bot.agent.modes import Mode
-from bot.agent.permissions import Gate, Kind, Rules, parse_rule
+from bot.agent.permissions import CallKind, PermissionGate, Rules, parse_rule
 from bot.agent.session import Session, result_block
 from bot.agent.tools.registry import ALL, by_name, schemas
-from bot.agent.tools.tool import Context, Progress, Step, Tool, ToolInput, relative
+from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, ToolProgress, relative
 from bot.agent.turns import images
-from bot.agent.world import World
+from bot.agent.world import SessionResources
 from bot.core.errors import Broken, Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
@@ -35,7 +35,9 @@ from tests.agent.ground import DeskHost, HandClock, Room, Silent, drive, ended, 
 Content = list[Json]
 
 
-async def outcome(r: Room, *tools: Tool, mode: Mode = Mode.ACCEPT_EDITS, gate: Gate | None = None) -> list[Json]:
+async def outcome(
+    r: Room, *tools: Tool, mode: Mode = Mode.ACCEPT_EDITS, gate: PermissionGate | None = None
+) -> list[Json]:
     """The results of the first message's calls."""
     session = r.session(mode=mode, tools=(*ALL, *tools), gate=gate)
     assert ended(await drive(session)).end is End.ANSWERED
@@ -108,7 +110,7 @@ async def test_an_ask_without_a_person_is_a_denial(room: Open) -> None:
     (result,) = await outcome(r, mode=Mode.DEFAULT)
     assert "nobody is at hand" in result["content"]
     denied = room(sequence(call("Read", file_path=".env"), say("Done.")))
-    (result,) = await outcome(denied, gate=Gate(Rules(deny=(parse_rule("Read(.env)"),))))
+    (result,) = await outcome(denied, gate=PermissionGate(Rules(deny=(parse_rule("Read(.env)"),))))
     assert "denies Read(.env)" in result["content"]
 
 
@@ -117,31 +119,31 @@ class Nothing(ToolInput):
 
 
 def tool(name: str, call_: Any, **more: Any) -> Tool:
-    return Tool(name, "A tool.", Nothing, call_, lambda _: Kind.LOOK, **more)
+    return Tool(name, "A tool.", Nothing, call_, lambda _: CallKind.LOOK, **more)
 
 
-async def never(_: Nothing, context: Context) -> AsyncIterator[Step]:
-    yield Progress("begun")
+async def never(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
+    yield ToolProgress("begun")
     await asyncio.Event().wait()
 
 
-async def refuses(_: Nothing, context: Context) -> AsyncIterator[Step]:
-    yield Progress("about to")
+async def refuses(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
+    yield ToolProgress("about to")
     raise Refused("no such place", where="here", mend="look elsewhere")
 
 
-async def breaks(_: Nothing, context: Context) -> AsyncIterator[Step]:
-    yield Progress("about to")
+async def breaks(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
+    yield ToolProgress("about to")
     raise Broken("two and two are five")
 
 
-async def full(_: Nothing, context: Context) -> AsyncIterator[Step]:
-    yield Progress("copying")
+async def full(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
+    yield ToolProgress("copying")
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/work/x")
 
 
-async def mute(_: Nothing, context: Context) -> AsyncIterator[Step]:
-    yield Progress("nothing to say")
+async def mute(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
+    yield ToolProgress("nothing to say")
 
 
 @pytest.mark.req("T3")
@@ -171,7 +173,7 @@ async def test_a_tool_that_times_out_is_ended(room: Open) -> None:
     r = room(sequence(call("Slow"), say("Done.")))
     r.host.hold = asyncio.Event()
 
-    async def slow(_: Nothing, context: Context) -> AsyncIterator[Step]:
+    async def slow(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
         yield await context.host.call("Bash", {})
 
     await outcome(r, tool("Slow", slow, timeout=lambda _: 0.05))
@@ -182,9 +184,9 @@ async def test_a_tool_that_times_out_is_ended(room: Open) -> None:
 async def test_a_slow_reader_does_not_hang_a_tool_that_times_out(room: Open) -> None:
     """A tool that tells more than the reader takes before its time is up still comes to a result."""
 
-    async def chatty(_: Nothing, context: Context) -> AsyncIterator[Step]:
+    async def chatty(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
         for number in range(AT_ONCE * 5):
-            yield Progress(str(number))
+            yield ToolProgress(str(number))
         yield ToolOutput("told")
 
     r = room(sequence(call("Chatty"), say("Done.")))
@@ -318,7 +320,7 @@ def test_a_choice_of_types_stays_a_choice() -> None:
     class Either(ToolInput):
         value: int | str | None = None
 
-    made = schemas({"Either": Tool("Either", "", Either, never, lambda _: Kind.LOOK)})
+    made = schemas({"Either": Tool("Either", "", Either, never, lambda _: CallKind.LOOK)})
     assert made[0]["input_schema"]["properties"]["value"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
 
 
@@ -352,9 +354,9 @@ class Watched(DeskHost):
 
 async def dispatched(host: DeskHost, calls: list[Json], filled: dict[str, Json]) -> list[ToolFinished]:
     """Run these calls as one message's, in a session that may edit."""
-    world = World(Silent(), MemoryTranscripts(), HandClock(), Gate(), Ledger())
-    context = Context(host, "/w", Mode.ACCEPT_EDITS)
-    frozen = Frozen("main", "m", (), ())
+    world = SessionResources(Silent(), MemoryTranscripts(), HandClock(), PermissionGate(), Ledger())
+    context = ToolContext(host, "/w", Mode.ACCEPT_EDITS)
+    frozen = RequestPrefix("main", "m", (), ())
     session = Session(SessionId("s"), AgentId("main"), frozen, world, by_name(ALL), context, Limits())
     prepared = [dispatch.prepare(session, each) for each in calls]
     return of([event async for event in dispatch.run(session, prepared, filled)], ToolFinished)
@@ -371,7 +373,7 @@ def test_batches_keep_order_and_bounds(names: list[str]) -> None:
     ]
     filled: dict[str, Json] = {}
     finished = asyncio.run(dispatched(host, calls, filled))
-    assert [block["tool_use_id"] for block in dispatch.collected(calls, filled)] == [each["id"] for each in calls]
+    assert [block["tool_use_id"] for block in dispatch.collect_results(calls, filled)] == [each["id"] for each in calls]
     assert set(filled) == {each["id"] for each in calls}
     assert len(finished) == len(calls)
     asked = [operation for operation, _ in host.calls]

@@ -18,7 +18,7 @@ from bot.agent.session import Session
 from bot.agent.subagents.resuming import BEGAN
 from bot.agent.tools.registry import ALL
 from bot.core.names import SessionId
-from bot.core.transcript import LineKind, messages, unresolved
+from bot.core.transcript import LineKind, is_unresolved, messages
 from bot.testing.model.reply import (
     Call,
     Fault,
@@ -186,8 +186,8 @@ async def goes_on(r: Room, ident: SessionId) -> None:
     """What was saved is valid, and in new objects it goes on to its answer."""
     assert valid(messages(r.world.transcripts.load(ident)))
     session = r.resumed(ident, tools=(*ALL, TASK))
-    session.world.ledger.budget_usd = None
-    if session.history[-1]["role"] == "assistant" and not unresolved(session.history):
+    session.resources.ledger.budget_usd = None
+    if session.history[-1]["role"] == "assistant" and not is_unresolved(session.history):
         session.add({"role": "user", "content": [{"type": "text", "text": "Go on."}]})
     assert ended(await drive(session)).end is DONE
 
@@ -220,7 +220,7 @@ async def test_a_fault_ends_well_or_says_why(room: Open, row: Row, lasting: bool
             assert end.end is DONE, place
             told = str(results(session)[0]["content"])
             assert ("Done." in told) if wanted is DONE else (row.says in told), told
-        booked = r.resumed(session.id, tools=(*ALL, TASK)).world.ledger.of(session.agent)
+        booked = r.resumed(session.id, tools=(*ALL, TASK)).resources.ledger.of(session.agent)
         assert booked == r.world.ledger.of(session.agent), place
         struck.mended = True
         lines = r.world.transcripts.load(session.id)

@@ -3,8 +3,8 @@
 import pytest
 
 from bot.agent import light
-from bot.agent.light import MEANING_ROOM, TITLE_ROOM, Light
-from bot.agent.prompts import prompt
+from bot.agent.light import MEANING_ROOM, TITLE_ROOM, LightCalls
+from bot.agent.prompts import prompt_text
 from bot.core.names import ToolUseId
 from bot.core.question import permission
 from bot.core.transcript import Json
@@ -20,10 +20,10 @@ async def test_a_title_is_one_small_request(room: Open) -> None:
     """It holds what was asked and done, and nothing of the conversation; it is booked with the session."""
     r = room(lambda _: several(think("Hm."), say("Ship orders of 50 free")))
     session = r.session()
-    title = await light.title(Light(session, HAIKU).ask, "Shipping", "I did " + "all " * 5_000)
+    title = await light.pull_request_title(LightCalls(session, HAIKU).ask, "Shipping", "I did " + "all " * 5_000)
     assert title == "Ship orders of 50 free"
     (asked,) = r.api.requests
-    assert (asked.body["system"], asked.tools, asked.stream) == (prompt("title"), (), False)
+    assert (asked.body["system"], asked.tools, asked.stream) == (prompt_text("title"), (), False)
     assert asked.texts()[0].startswith("Asked for: Shipping\n\nDone: I did all all")
     assert len(asked.texts()[0]) < 4_100
     assert b"cache_control" not in asked.raw
@@ -35,9 +35,9 @@ async def test_a_title_is_one_small_request(room: Open) -> None:
 async def test_what_a_call_would_do(room: Open) -> None:
     """The call itself is told, as data."""
     r = room(lambda _: say("It sends your commits to the server."))
-    told = await light.meaning(Light(r.session(), HAIKU).ask, REQUEST)
+    told = await light.explain_permission(LightCalls(r.session(), HAIKU).ask, REQUEST)
     assert told == "It sends your commits to the server."
-    assert (r.api.requests[0].system, r.api.requests[0].texts()) == (prompt("permission"), ("Bash: git push",))
+    assert (r.api.requests[0].system, r.api.requests[0].texts()) == (prompt_text("permission"), ("Bash: git push",))
 
 
 @pytest.mark.req("M11")
@@ -57,8 +57,8 @@ async def test_what_a_call_would_do(room: Open) -> None:
 async def test_no_line(room: Open, answer: Reply | Fault) -> None:
     """Whatever else comes is no answer; nothing is raised."""
     r = room(lambda _: answer)
-    ask = Light(r.session(), HAIKU).ask
-    assert (await light.title(ask, "a", "b"), await light.meaning(ask, REQUEST)) == ("", "")
+    ask = LightCalls(r.session(), HAIKU).ask
+    assert (await light.pull_request_title(ask, "a", "b"), await light.explain_permission(ask, REQUEST)) == ("", "")
     assert len(r.api.requests) == 2
 
 
@@ -67,8 +67,8 @@ async def test_a_line_fits(room: Open) -> None:
     """The longest title that is taken is as long as a commit's first line."""
     lines = ["x" * TITLE_ROOM, "x" * (TITLE_ROOM + 1)]
     r = room(lambda _: say(lines.pop(0)))
-    ask = Light(r.session(), HAIKU).ask
-    assert [len(await light.title(ask, "a", "b")) for _ in range(2)] == [TITLE_ROOM, 0]
+    ask = LightCalls(r.session(), HAIKU).ask
+    assert [len(await light.pull_request_title(ask, "a", "b")) for _ in range(2)] == [TITLE_ROOM, 0]
 
 
 @pytest.mark.req("M11")
@@ -79,7 +79,7 @@ async def test_switched_off_or_slow(room: Open) -> None:
         raise TimeoutError
 
     r = room(lambda _: say("Ship"))
-    assert await light.title(None, "a", "b") == ""
-    assert await light.title(Light(r.session(), "").ask, "a", "b") == ""
-    assert await light.title(slow, "a", "b") == ""
+    assert await light.pull_request_title(None, "a", "b") == ""
+    assert await light.pull_request_title(LightCalls(r.session(), "").ask, "a", "b") == ""
+    assert await light.pull_request_title(slow, "a", "b") == ""
     assert r.api.requests == ()

@@ -76,7 +76,7 @@ async def test_the_time_ends_an_answer_that_is_under_way(room: Open) -> None:
         end = ended(await drive(session))
     assert (end.end, end.text) == (End.LIMIT, "the limit of 2 seconds was reached (2 used)")
     assert len(r.api.requests) == 1
-    assert r.resumed().world.ledger.cost_usd == r.world.ledger.cost_usd > 0
+    assert r.resumed().resources.ledger.cost_usd == r.world.ledger.cost_usd > 0
     await again(r)
 
 
@@ -220,9 +220,9 @@ def test_an_unpriced_call_leaves_the_sum_unknown() -> None:
     """A model without prices costs an unknown amount: the sum is of what is known, and says that it is not all."""
     ledger = Ledger()
     ledger.add(A, "priced", Usage(output=10), 0.5)
-    before = ledger.priced
+    before = ledger.is_priced
     ledger.add(A, "unknown", Usage(output=5), None)
-    assert (before, ledger.priced) == (True, False)
+    assert (before, ledger.is_priced) == (True, False)
     assert ledger.cost_usd == 0.5
     assert ledger.of(A).unpriced == 1
     assert ledger.of(A).requests == 2

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.modes import Mode
-from bot.agent.permissions import Kind
+from bot.agent.permissions import CallKind
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.subagents.own import LARGEST, MOST, parse, types_of
 from bot.agent.tools.registry import EDITING, LISTING, LOOKING, READING_WEB
@@ -63,7 +63,7 @@ def test_it_shows_in_the_description_of_task() -> None:
     kinds = [
         tool.kind(TaskInput(description="x", prompt="x" * 10, subagent_type=name)) for name in ("reviewer", "fixer")
     ]
-    assert kinds == [Kind.EXPLORE, Kind.DELEGATE]
+    assert kinds == [CallKind.EXPLORE, CallKind.DELEGATE]
     assert list(types)[:3] == list(TYPES)
 
 

@@ -7,19 +7,19 @@ import pytest
 
 from bot.agent.events import AgentEvent, End, Ended, ToolFinished
 from bot.agent.modes import Mode
-from bot.agent.pending import held, permitted, release
-from bot.agent.permissions import Gate, Rules, parse_rule
+from bot.agent.pending import pending_question, release, run_permitted_call
+from bot.agent.permissions import PermissionGate, Rules, parse_rule
 from bot.agent.session import NOT_RUN, Session
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.tools.ask_user import NOBODY, TO_PARENT
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.tool import Tool
-from bot.agent.world import AtHand
+from bot.agent.world import HumanAvailability
 from bot.core.errors import CanaryShown
-from bot.core.question import Matter
-from bot.core.secrets.canary import Alarm
+from bot.core.question import AskKind
+from bot.core.secrets.canary import CanaryAlarm
 from bot.core.transcript import pending_calls
-from bot.ports import Began, ToolOutput
+from bot.ports import AnswerStarted, ToolOutput
 from bot.testing.model.reply import Reply, call, say, sequence, several
 from tests.agent.conftest import Open
 from tests.agent.ground import FOLDER, Room, assert_prefixes, drive, ended, of, results, valid
@@ -28,26 +28,26 @@ OPTIONS = [{"label": "a", "description": "first"}, {"label": "b", "description":
 QUESTION = {"question": "Which?", "header": "Way", "options": OPTIONS}
 ASKS = call("AskUserQuestion", questions=[QUESTION])
 PUSH = call("Bash", command="git push")
-PEOPLE = AtHand(answers=True, permits=True)
-ASK_PUSH = Gate(Rules(ask=(parse_rule("Bash(git push:*)"),)))
+PEOPLE = HumanAvailability(answers=True, permits=True)
+ASK_PUSH = PermissionGate(Rules(ask=(parse_rule("Bash(git push:*)"),)))
 MODES = list(Mode)
 
 
-def waiting(r: Room, *, mode: Mode = Mode.ACCEPT_EDITS, gate: Gate | None = None) -> Session:
+def waiting(r: Room, *, mode: Mode = Mode.ACCEPT_EDITS, gate: PermissionGate | None = None) -> Session:
     """A session with people at hand."""
     return r.session(mode=mode, gate=gate, world=replace(r.world, at_hand=PEOPLE))
 
 
-def again(r: Room, gate: Gate | None = None, at_hand: AtHand = PEOPLE) -> Session:
+def again(r: Room, gate: PermissionGate | None = None, at_hand: HumanAvailability = PEOPLE) -> Session:
     """The same session in another process."""
     session = r.resumed()
-    session.world = replace(session.world, at_hand=at_hand, gate=gate or session.world.gate)
+    session.resources = replace(session.resources, at_hand=at_hand, gate=gate or session.resources.gate)
     return session
 
 
 async def allowed(session: Session, ident: str) -> list[AgentEvent]:
-    async with aclosing(permitted(session, ident)) as events:
-        return [event async for event in events if not isinstance(event, Began)]
+    async with aclosing(run_permitted_call(session, ident)) as events:
+        return [event async for event in events if not isinstance(event, AnswerStarted)]
 
 
 @pytest.mark.req("T4", "L8")
@@ -58,13 +58,13 @@ async def test_a_question_suspends_in_every_mode(room: Open, mode: Mode) -> None
     assert ended(await drive(waiting(r, mode=mode))).end is End.SUSPENDED
     assert r.host.calls == []
     session = again(r)
-    asking = held(session)
+    asking = pending_question(session)
     assert asking is not None
-    assert (asking.matter, asking.questions[0].options[1].description) == (Matter.QUESTION, "second")
+    assert (asking.matter, asking.questions[0].options[1].description) == (AskKind.QUESTION, "second")
     session.answer(asking.call, "@ann answered.")
     assert ended(await drive(session)).text == "Done."
     assert [result["content"] for result in results(session)] == [NOT_RUN, "@ann answered."]
-    assert held(session) is None
+    assert pending_question(session) is None
     assert_prefixes(r.api.requests)
     assert r.api.refusals == ()
 
@@ -123,9 +123,9 @@ async def test_the_permitted_call_runs_as_it_is_stored(room: Open) -> None:
     r = room(sequence(several(PUSH, call("Bash", command="make")), say("Done.")))
     assert ended(await drive(waiting(r, gate=ASK_PUSH))).end is End.SUSPENDED
     session = again(r, ASK_PUSH)
-    asking = held(session)
+    asking = pending_question(session)
     assert asking is not None
-    assert (asking.matter, asking.tool, asking.subject) == (Matter.PERMISSION, "Bash", "git push")
+    assert (asking.matter, asking.tool, asking.subject) == (AskKind.PERMISSION, "Bash", "git push")
     events = await allowed(session, asking.call)
     assert ended(events).text == "Done."
     assert [event.name for event in of(events, ToolFinished)] == ["Bash"]
@@ -140,7 +140,7 @@ async def test_the_permitted_call_runs_as_it_is_stored(room: Open) -> None:
 async def test_a_permitted_call_that_brings_a_canary(room: Open) -> None:
     """It ends the session as any call does: the end says why, and nothing of what it brought is kept."""
     r = room(sequence(PUSH))
-    r.world = replace(r.world, alarm=Alarm(("sk-not-to-be-said-0123456789",)))
+    r.world = replace(r.world, alarm=CanaryAlarm(("sk-not-to-be-said-0123456789",)))
     await drive(waiting(r, gate=ASK_PUSH))
     r.host.answer = lambda *_: ToolOutput("sk-not-to-be-said-0123456789")
     session = again(r, ASK_PUSH)
@@ -156,7 +156,7 @@ async def test_a_permitted_call_that_finished_is_not_run_again(room: Open) -> No
     r = room(sequence(PUSH, say("Done.")))
     await drive(waiting(r, gate=ASK_PUSH))
     session = again(r, ASK_PUSH)
-    async with aclosing(permitted(session, pending_calls(session.history)[0]["id"])) as events:
+    async with aclosing(run_permitted_call(session, pending_calls(session.history)[0]["id"])) as events:
         async for event in events:
             if isinstance(event, ToolFinished):
                 break
@@ -171,7 +171,7 @@ async def test_a_denial_outranks_a_permission(room: Open) -> None:
     """A rule that denies the call by the time of the answer stands above what people allowed."""
     r = room(sequence(PUSH, say("Done.")))
     await drive(waiting(r, gate=ASK_PUSH))
-    session = again(r, Gate(Rules(deny=(parse_rule("Bash(git push:*)"),))))
+    session = again(r, PermissionGate(Rules(deny=(parse_rule("Bash(git push:*)"),))))
     await allowed(session, pending_calls(session.history)[0]["id"])
     assert "denies Bash(git push:*)" in results(session)[0]["content"]
 
@@ -182,14 +182,14 @@ async def test_rules_that_changed_meanwhile(room: Open) -> None:
     r = room(sequence(PUSH, say("Done.")))
     await drive(waiting(r, gate=ASK_PUSH))
     session = again(r)
-    assert held(session) is None
+    assert pending_question(session) is None
     release(session)
     assert results(session)[0]["content"] == NOT_RUN
     release(session)
     assert ended(await drive(session)).text == "Done."
     other = room(sequence(PUSH, say("Done.")))
     await drive(waiting(other, gate=ASK_PUSH))
-    session = again(other, ASK_PUSH, AtHand())
+    session = again(other, ASK_PUSH, HumanAvailability())
     release(session)
     assert "nobody is at hand" in results(session)[0]["content"]
 
@@ -222,9 +222,9 @@ async def test_a_permission_for_a_file_is_for_that_file(room: Open) -> None:
     """People are asked about the path, however it is spelled, and what they grant covers no other."""
     one, other = (call("Write", file_path=path, content="x") for path in (f"{FOLDER}/src/one.py", "./src/two.py"))
     r = room(sequence(one, other, say("Done.")))
-    session = waiting(r, mode=Mode.DEFAULT, gate=Gate(granted=frozenset({("Write", "src/one.py")})))
+    session = waiting(r, mode=Mode.DEFAULT, gate=PermissionGate(granted=frozenset({("Write", "src/one.py")})))
     assert ended(await drive(session)).end is End.SUSPENDED
     assert len(r.host.calls) == 1
-    asking = held(session)
+    asking = pending_question(session)
     assert asking is not None
     assert (asking.tool, asking.subject) == ("Write", "src/two.py")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.modes import Mode
-from bot.agent.permissions import Decision, Gate, Kind, Rule, Rules, parse_rule
+from bot.agent.permissions import CallKind, Decision, PermissionGate, Rule, Rules, parse_rule
 from bot.agent.rule_paths import relative_input
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
@@ -96,10 +96,10 @@ def test_a_denied_command_is_found_wherever_and_however_it_stands(command: str) 
     denied = gate(deny="Bash(git push:*)", allow="Bash")
     asked_ = gate(ask="Bash(git push:*)", allow="Bash")
     for mode in MODES[1:]:
-        assert denied.decide(mode, Kind.COMMAND, "Bash", {"command": command}).decision is DENY
-        assert asked_.decide(mode, Kind.COMMAND, "Bash", {"command": command}).decision is ASK
+        assert denied.decide(mode, CallKind.COMMAND, "Bash", {"command": command}).decision is DENY
+        assert asked_.decide(mode, CallKind.COMMAND, "Bash", {"command": command}).decision is ASK
     other = command.replace("push", "pushy")
-    assert denied.decide(Mode.BYPASS, Kind.COMMAND, "Bash", {"command": other}).decision is ALLOW
+    assert denied.decide(Mode.BYPASS, CallKind.COMMAND, "Bash", {"command": other}).decision is ALLOW
 
 
 @pytest.mark.req("P7")
@@ -211,7 +211,7 @@ def test_a_path_is_denied_in_every_spelling(rule: str, tool: str, given_: Json, 
     """A deny rule finds the path whatever it is spelled like, through every tool of its family, and in commands."""
     parsed = parse_rule(rule)
     assert parsed.touches(tool, given_) is expected
-    assert Gate(Rules(deny=(parsed,))).decide(Mode.BYPASS, Kind.LOOK, tool, given_).decision is (
+    assert PermissionGate(Rules(deny=(parsed,))).decide(Mode.BYPASS, CallKind.LOOK, tool, given_).decision is (
         DENY if expected else ALLOW
     )
 
@@ -252,10 +252,10 @@ def test_absolute_paths_are_read_as_the_checkouts_own() -> None:
 def test_rules_of_domains(rule: str, url: str, decision: Decision) -> None:
     """Approved work reads the web where an allow rule names the domain; a deny rule holds in plan mode too."""
     call = {"url": url, "prompt": "x"}
-    gate = Gate(Rules(allow=(parse_rule(rule),)))
-    assert gate.decide(Mode.ACCEPT_EDITS, Kind.FETCH, "WebFetch", call).decision is decision
-    denying = Gate(Rules(deny=(parse_rule("WebFetch(domain:*)"),)))
-    assert denying.decide(Mode.PLAN, Kind.FETCH, "WebFetch", call).decision is DENY
+    gate = PermissionGate(Rules(allow=(parse_rule(rule),)))
+    assert gate.decide(Mode.ACCEPT_EDITS, CallKind.FETCH, "WebFetch", call).decision is decision
+    denying = PermissionGate(Rules(deny=(parse_rule("WebFetch(domain:*)"),)))
+    assert denying.decide(Mode.PLAN, CallKind.FETCH, "WebFetch", call).decision is DENY
 
 
 @pytest.mark.req("P7", "N1")
@@ -271,9 +271,9 @@ def test_rules_of_domains_that_would_match_nothing(rule: str) -> None:
 @pytest.mark.req("P7", "N1")
 def test_a_grant_for_a_page() -> None:
     """What people allowed is that page, not its host."""
-    asking = Gate(granted=frozenset({("WebFetch", "https://docs.python.org/3/")}))
+    asking = PermissionGate(granted=frozenset({("WebFetch", "https://docs.python.org/3/")}))
 
     def ruled(url: str) -> Decision:
-        return asking.decide(Mode.ACCEPT_EDITS, Kind.FETCH, "WebFetch", {"url": url, "prompt": "x"}).decision
+        return asking.decide(Mode.ACCEPT_EDITS, CallKind.FETCH, "WebFetch", {"url": url, "prompt": "x"}).decision
 
     assert (ruled("https://docs.python.org/3/"), ruled("https://docs.python.org/2/")) == (ALLOW, ASK)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.modes import Mode, following
-from bot.agent.permissions import TABLE, Decision, Gate, Kind, Rule, Rules
+from bot.agent.modes import Mode, next_mode
+from bot.agent.permissions import DECISIONS, CallKind, Decision, PermissionGate, Rule, Rules
 from bot.agent.subagents.kinds import TYPES
 from bot.core.transcript import Json
 from tests.agent.gate_cases import ALLOW, ASK, CASES, DENY, EXPECTED, MODES, ROWS, SUSPEND, TOOLS, asked, decide, gate
@@ -18,7 +18,7 @@ from tests.agent.gate_cases import ALLOW, ASK, CASES, DENY, EXPECTED, MODES, ROW
 @pytest.mark.parametrize(("case", "mode"), list(EXPECTED), ids=str)
 def test_every_tool_in_every_mode(case: str, mode: Mode) -> None:
     """The decision table, row by row."""
-    assert decide(case, mode, Gate()) is EXPECTED[case, mode]
+    assert decide(case, mode, PermissionGate()) is EXPECTED[case, mode]
 
 
 @pytest.mark.req("P1")
@@ -26,9 +26,9 @@ def test_the_table_is_complete() -> None:
     """Every tool has a row above, every kind a word in every mode, and every refusal says why."""
     assert {name for name, _ in CASES.values()} == set(TOOLS)
     assert set(CASES) == {row[0] for row in ROWS}
-    assert {asked(case).kind for case in CASES} == set(Kind)
-    for mode, kind in itertools.product(Mode, Kind):
-        ruling = TABLE[mode][kind]
+    assert {asked(case).kind for case in CASES} == set(CallKind)
+    for mode, kind in itertools.product(Mode, CallKind):
+        ruling = DECISIONS[mode][kind]
         assert ruling.why or ruling.decision in {ALLOW, SUSPEND}
 
 
@@ -95,11 +95,11 @@ _rules = st.builds(Rule, st.sampled_from(["Bash", "Read"]), _patterns).map(lambd
 
 
 @pytest.mark.req("P2", "P4", "P7")
-@given(st.builds(Rules, _rules, _rules, _rules), _patterns, st.sampled_from(list(Kind)))
-def test_no_rules_at_all_open_plan_mode(rules: Rules, command: str, kind: Kind) -> None:
+@given(st.builds(Rules, _rules, _rules, _rules), _patterns, st.sampled_from(list(CallKind)))
+def test_no_rules_at_all_open_plan_mode(rules: Rules, command: str, kind: CallKind) -> None:
     """With whatever rules, plan mode allows what it allows without them, or less; a ruling always comes."""
-    decision = Gate(rules).decide(Mode.PLAN, kind, "Bash", {"command": command}).decision
-    word = TABLE[Mode.PLAN][kind].decision
+    decision = PermissionGate(rules).decide(Mode.PLAN, kind, "Bash", {"command": command}).decision
+    word = DECISIONS[Mode.PLAN][kind].decision
     assert decision in {word, DENY, *([ASK] if word is ALLOW else [])}
 
 
@@ -115,12 +115,14 @@ _WIDTH = {DENY: 0, ASK: 1, SUSPEND: 1, ALLOW: 2}
 
 @pytest.mark.req("P7")
 @given(_any_rules, _any_rule, _calls, _modes)
-def test_one_more_deny_rule_never_widens(rules: Rules, more: Rule, call: tuple[Kind, str, Json], mode: Mode) -> None:
+def test_one_more_deny_rule_never_widens(
+    rules: Rules, more: Rule, call: tuple[CallKind, str, Json], mode: Mode
+) -> None:
     """Denying more leaves a decision as it was, or makes it no; so does asking more, which never makes it yes."""
     kind, name, given_ = call
-    before = Gate(rules).decide(mode, kind, name, given_).decision
-    denied = Gate(replace(rules, deny=(*rules.deny, more))).decide(mode, kind, name, given_).decision
-    asked_ = Gate(replace(rules, ask=(*rules.ask, more))).decide(mode, kind, name, given_).decision
+    before = PermissionGate(rules).decide(mode, kind, name, given_).decision
+    denied = PermissionGate(replace(rules, deny=(*rules.deny, more))).decide(mode, kind, name, given_).decision
+    asked_ = PermissionGate(replace(rules, ask=(*rules.ask, more))).decide(mode, kind, name, given_).decision
     assert denied in {before, DENY}
     assert _WIDTH[asked_] <= _WIDTH[before]
 
@@ -128,13 +130,13 @@ def test_one_more_deny_rule_never_widens(rules: Rules, more: Rule, call: tuple[K
 @pytest.mark.req("P4", "P7")
 @given(_any_rules, _any_rule, _calls, _modes)
 def test_one_more_allow_rule_overrides_nothing(
-    rules: Rules, more: Rule, call: tuple[Kind, str, Json], mode: Mode
+    rules: Rules, more: Rule, call: tuple[CallKind, str, Json], mode: Mode
 ) -> None:
     """It turns what the mode would ask into yes, and changes no denial, no ask rule and nothing of plan mode."""
     kind, name, given_ = call
-    before = Gate(rules).decide(mode, kind, name, given_).decision
-    after = Gate(replace(rules, allow=(*rules.allow, more))).decide(mode, kind, name, given_).decision
-    unasked = Gate(replace(rules, allow=(), ask=())).decide(mode, kind, name, given_).decision
+    before = PermissionGate(rules).decide(mode, kind, name, given_).decision
+    after = PermissionGate(replace(rules, allow=(*rules.allow, more))).decide(mode, kind, name, given_).decision
+    unasked = PermissionGate(replace(rules, allow=(), ask=())).decide(mode, kind, name, given_).decision
     assert after is before or (mode is not Mode.PLAN and before is ASK and after is ALLOW and unasked is ASK)
 
 
@@ -142,19 +144,19 @@ def test_one_more_allow_rule_overrides_nothing(
 def test_an_ask_rule_narrows_plan_mode_too() -> None:
     """What plan mode allows is asked where a rule says so; what it denies stays denied."""
     asking = gate(ask="Read(.env)|Bash(git log:*)|Write")
-    assert asking.decide(Mode.PLAN, Kind.LOOK, "Read", {"file_path": ".env"}).decision is ASK
-    assert asking.decide(Mode.PLAN, Kind.LOOK_COMMAND, "Bash", {"command": "git log"}).decision is ASK
-    assert asking.decide(Mode.PLAN, Kind.EDIT, "Write", {"file_path": "a"}).decision is DENY
+    assert asking.decide(Mode.PLAN, CallKind.LOOK, "Read", {"file_path": ".env"}).decision is ASK
+    assert asking.decide(Mode.PLAN, CallKind.LOOK_COMMAND, "Bash", {"command": "git log"}).decision is ASK
+    assert asking.decide(Mode.PLAN, CallKind.EDIT, "Write", {"file_path": "a"}).decision is DENY
 
 
 @pytest.mark.req("P1")
 def test_the_cycle_of_modes() -> None:
     """default, acceptEdits, plan, bypassPermissions where available, and round again."""
-    assert [following(mode, bypass_available=True) for mode in MODES] == [
+    assert [next_mode(mode, bypass_available=True) for mode in MODES] == [
         Mode.BYPASS,
         Mode.ACCEPT_EDITS,
         Mode.PLAN,
         Mode.DEFAULT,
     ]
-    assert following(Mode.PLAN, bypass_available=False) is Mode.DEFAULT
-    assert following(Mode.BYPASS, bypass_available=False) is Mode.DEFAULT
+    assert next_mode(Mode.PLAN, bypass_available=False) is Mode.DEFAULT
+    assert next_mode(Mode.BYPASS, bypass_available=False) is Mode.DEFAULT

@@ -180,6 +180,6 @@ async def test_a_child_may_ask_for_more(room: Open) -> None:
 @pytest.mark.req("S11")
 def test_what_has_no_bound_is_not_raised() -> None:
     """Limits stay what they are where there is none, and grow by the factor where there is one."""
-    assert STANDARD.raised(Resource.STEPS, 1.5) is STANDARD
-    assert STANDARD.raised(Resource.TOOL_CALLS, 1.5).tool_calls == 75
-    assert Limits(tool_calls=1).raised(Resource.TOOL_CALLS, 1.5).tool_calls == 2
+    assert STANDARD.with_more(Resource.STEPS, 1.5) is STANDARD
+    assert STANDARD.with_more(Resource.TOOL_CALLS, 1.5).tool_calls == 75
+    assert Limits(tool_calls=1).with_more(Resource.TOOL_CALLS, 1.5).tool_calls == 2

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from bot.agent.events import End, Ended, ModeChanged, ToolFinished
-from bot.agent.frozen import frozen_of
-from bot.agent.light import Light
+from bot.agent.frozen import load_request_prefix
+from bot.agent.light import LightCalls
 from bot.agent.modes import Mode
-from bot.agent.plan_mode import approved, rejected
+from bot.agent.plan_mode import approval_result, rejection_result
 from bot.agent.session import NOT_RUN
 from bot.agent.tools.registry import LOOKING
 from bot.core.errors import Refused
@@ -66,10 +66,10 @@ async def test_an_approved_session_goes_on_byte_for_byte(room: Open) -> None:
     await drive(first)
     second = r.resumed()
     assert json.dumps(second.history) == json.dumps(first.history), "key order included"
-    assert second.frozen == first.frozen
+    assert second.prefix == first.prefix
     (pending,) = pending_calls(second.history)
     changed = second.set_mode(Mode.ACCEPT_EDITS, by="ann")
-    second.answer(pending["id"], approved("Mind the changelog."))
+    second.answer(pending["id"], approval_result("Mind the changelog."))
     end = ended(await drive(second))
     assert changed == ModeChanged(second.agent, Mode.ACCEPT_EDITS, "ann")
     assert end.text == "Done."
@@ -90,7 +90,7 @@ async def test_resuming_replays_after_every_single_message(room: Open) -> None:
         session = r.resumed()
         if pending := pending_calls(session.history):
             session.set_mode(Mode.ACCEPT_EDITS, by="ann")
-            session.answer(pending[0]["id"], approved())
+            session.answer(pending[0]["id"], approval_result())
         session.limits = type(session.limits)(steps=session.steps + 1)
         await drive(session)
     assert r.resumed().history[-1]["content"] == [{"type": "text", "text": "Done."}]
@@ -109,7 +109,7 @@ async def test_a_changed_history_is_refused_once(room: Open) -> None:
     session = r.session(mode=Mode.PLAN)
     await drive(session)
     session.history[0]["content"][1]["text"] += " "
-    session.answer(pending_calls(session.history)[0]["id"], approved())
+    session.answer(pending_calls(session.history)[0]["id"], approval_result())
     assert ended(await drive(session)).end is End.ANSWERED
     (refusal,) = r.api.refusals
     assert "different conversation" in refusal.message
@@ -122,13 +122,13 @@ async def test_a_rejected_plan_leaves_plan_mode_on(room: Open) -> None:
     r = room(sequence(PLAN, several(say("Better."), call(EXIT_PLAN_MODE, **plan_input("# Plan 2\n\nLess.")))))
     await drive(r.session(mode=Mode.PLAN))
     session = r.resumed()
-    session.answer(pending_calls(session.history)[0]["id"], rejected("Too much."), is_error=True)
+    session.answer(pending_calls(session.history)[0]["id"], rejection_result("Too much."), is_error=True)
     assert ended(await drive(session)).end is End.SUSPENDED
     assert session.context.mode is Mode.PLAN
     (result,) = r.api.requests[1].results
     assert "Too much." in result.text
     assert "Plan mode is still on" in result.text
-    assert rejected() != rejected("Too much.")
+    assert rejection_result() != rejection_result("Too much.")
     assert result.is_error
 
 
@@ -140,8 +140,8 @@ async def test_neighbours_of_a_pending_call_are_told_that_they_did_not_run(room:
     await drive(session)
     assert r.host.calls == []
     pending = pending_calls(session.history)
-    session.answer(pending[1]["id"], approved(), reminders=["Begin with the list."])
-    assert [block["content"] for block in results(session)] == [NOT_RUN, approved(), NOT_RUN]
+    session.answer(pending[1]["id"], approval_result(), reminders=["Begin with the list."])
+    assert [block["content"] for block in results(session)] == [NOT_RUN, approval_result(), NOT_RUN]
     assert session.history[-1]["content"][-1] == {"type": "text", "text": "Begin with the list."}
     assert valid(session.history)
     assert ended(await drive(session)).end is End.ANSWERED
@@ -156,10 +156,10 @@ async def test_an_answer_to_no_pending_call_is_refused(room: Open) -> None:
     ident = pending_calls(session.history)[0]["id"]
     with pytest.raises(Refused):
         session.answer(ToolUseId("toolu_else"), "yes")
-    session.answer(ident, approved())
+    session.answer(ident, approval_result())
     before = list(session.history)
     with pytest.raises(Refused):
-        session.answer(ident, approved())
+        session.answer(ident, approval_result())
     assert session.history == before
 
 
@@ -208,8 +208,8 @@ async def test_stamps_and_spend_come_back(room: Open) -> None:
     assert second.context.stamps == first.context.stamps == {"a.py": "s1"}
     assert second.steps == first.steps == 2
     assert second.last_context == first.last_context > 0
-    assert second.world.ledger.cost_usd == pytest.approx(first.world.ledger.cost_usd)
-    assert second.world.ledger.usage == first.world.ledger.usage
+    assert second.resources.ledger.cost_usd == pytest.approx(first.resources.ledger.cost_usd)
+    assert second.resources.ledger.usage == first.resources.ledger.usage
 
 
 @pytest.mark.req("L5", "L9")
@@ -232,7 +232,7 @@ async def test_what_is_not_kept_was_a_step_all_the_same(room: Open, dropped: Rep
     await drive(session)
     later = r.resumed()
     assert later.steps == session.steps >= 2
-    assert later.world.ledger.rows == r.world.ledger.rows
+    assert later.resources.ledger.rows == r.world.ledger.rows
 
 
 @pytest.mark.req("L4", "L9", "M11")
@@ -241,10 +241,10 @@ async def test_a_session_stays_with_its_own_model(room: Open) -> None:
     r = room(sequence(say("Done."), say("A title")))
     session = r.session()
     await drive(session)
-    assert await Light(session, "haiku").ask("Name it.", "What is this?")
+    assert await LightCalls(session, "haiku").ask("Name it.", "What is this?")
     lines = r.world.transcripts.load(session.id)
     assert lines[-1].body["model"] == "claude-haiku-5-5"
-    assert frozen_of(lines, "opus") == session.frozen
+    assert load_request_prefix(lines, "opus") == session.prefix
 
 
 @pytest.mark.req("L9", "T4")
@@ -278,11 +278,11 @@ async def test_an_edit_after_a_resume_knows_the_file(room: Open) -> None:
     r.host.answer = lambda *_: ToolOutput("x", stamps={"a.py": "s1"})
     session = r.session(mode=Mode.PLAN)
     await drive(session)
-    session.answer(pending_calls(session.history)[1]["id"], rejected())
+    session.answer(pending_calls(session.history)[1]["id"], rejection_result())
     await drive(session)
     later = r.resumed()
     later.set_mode(Mode.ACCEPT_EDITS, by="ann")
-    later.answer(pending_calls(later.history)[0]["id"], approved())
+    later.answer(pending_calls(later.history)[0]["id"], approval_result())
     await drive(later)
     sent = [arguments["stamp"] for name, arguments in later.context.host.calls if name == "Edit"]  # type: ignore[attr-defined]  # the double
     assert sent == ["s1", ""]
@@ -327,7 +327,7 @@ async def test_sessions_of_one_kind_share_their_first_bytes(room: Open) -> None:
     one, two = (rendered(request) for request in r.api.requests)
     assert one[: one.index(b"One.")] == two[: two.index(b"Two.")]
     fewer = r.session("Three.", ident="three", tools=LOOKING)
-    assert len(fewer.frozen.tools) == len(LOOKING)
+    assert len(fewer.prefix.tools) == len(LOOKING)
 
 
 @pytest.mark.req("L8", "L9")

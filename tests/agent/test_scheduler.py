@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.relay import closing, within
-from bot.agent.scheduler import merged
+from bot.agent.relay import forward, forward_within
+from bot.agent.scheduler import merge_generators
 from bot.core.errors import Broken
 
 
@@ -73,7 +73,7 @@ def test_nothing_is_lost_whatever_runs(plans: list[Plan], at_once: int) -> None:
         failing = [(index, end) for index, (_, end) in enumerate(plans) if end is not End.WELL]
         raised = []
         try:
-            async for index, value in merged(sources, at_once=at_once):
+            async for index, value in merge_generators(sources, at_once=at_once):
                 arrived.setdefault(index, []).append(value)
         except ValueError as error:
             raised = [(error.args[0], End.ERROR)]
@@ -100,7 +100,7 @@ def test_closing_closes_all(plans: list[Plan], at_once: int, after: int) -> None
         sources = [source(index, steps, books, end=end) for index, (steps, end) in enumerate(plans)]
         left = after
         with suppress(ValueError, Broken):
-            async with closing(merged(sources, at_once=at_once)) as values:
+            async with forward(merge_generators(sources, at_once=at_once)) as values:
                 async for _ in values:
                     left -= 1
                     if left <= 0:
@@ -124,7 +124,7 @@ async def test_one_that_waits_does_not_hold_the_others() -> None:
         yield 99
 
     seen = []
-    async for index, value in merged([waiting(), *(source(n, [0], books) for n in range(4))], at_once=2):
+    async for index, value in merge_generators([waiting(), *(source(n, [0], books) for n in range(4))], at_once=2):
         seen.append((index, value))
         if len(seen) == 4:
             gate.set()
@@ -138,14 +138,14 @@ async def test_a_cancelled_reader_ends_all() -> None:
     books, begun = Books(), asyncio.Event()
 
     async def stuck(index: int) -> AsyncIterator[int]:
-        async with closing(source(index, [0, 0], books)) as values:
+        async with forward(source(index, [0, 0], books)) as values:
             async for value in values:
                 yield value
                 begun.set()
                 await asyncio.Event().wait()
 
     async def read() -> None:
-        async with closing(merged([stuck(0), stuck(1)], at_once=2)) as values:
+        async with forward(merge_generators([stuck(0), stuck(1)], at_once=2)) as values:
             async for _ in values:
                 pass
 
@@ -173,8 +173,8 @@ async def test_sources_that_cannot_be_closed_are_read_too() -> None:
                 raise StopAsyncIteration
             return self.left
 
-    assert [pair async for pair in merged([Plain()], at_once=1)] == [(0, 1), (0, 0)]
-    async with closing(Plain()) as values:
+    assert [pair async for pair in merge_generators([Plain()], at_once=1)] == [(0, 1), (0, 0)]
+    async with forward(Plain()) as values:
         assert [value async for value in values] == [1, 0]
 
 
@@ -184,7 +184,7 @@ async def test_a_deadline_strikes_the_source_and_never_the_reader() -> None:
     books = Books()
 
     async def forever() -> AsyncIterator[int]:
-        async with closing(source(0, [0, 0], books)) as values:
+        async with forward(source(0, [0, 0], books)) as values:
             async for value in values:
                 yield value
             await asyncio.Event().wait()
@@ -192,7 +192,7 @@ async def test_a_deadline_strikes_the_source_and_never_the_reader() -> None:
     seen: list[int] = []
 
     async def read() -> None:
-        async for value in within(forever(), 0.05):
+        async for value in forward_within(forever(), 0.05):
             seen.append(value)  # noqa: PERF401 - what came before the error counts
 
     with pytest.raises(TimeoutError):
@@ -200,7 +200,7 @@ async def test_a_deadline_strikes_the_source_and_never_the_reader() -> None:
     assert seen == [0, 1]
     assert books.running == 0
     slow = []
-    async for value in within(source(1, [0], books), 0.02):
+    async for value in forward_within(source(1, [0], books), 0.02):
         await asyncio.sleep(0.05)
         slow.append(value)
     assert slow == [0]
@@ -217,7 +217,7 @@ def test_cancelling_whoever_reads_leaves_nothing(plans: list[Plan], at_once: int
 
         async def read() -> None:
             sources = [source(index, steps, books, end=end) for index, (steps, end) in enumerate(plans)]
-            async with closing(merged(sources, at_once=at_once)) as values:
+            async with forward(merge_generators(sources, at_once=at_once)) as values:
                 async for _ in values:
                     await asyncio.sleep(0)
 

@@ -29,7 +29,7 @@ from bot.agent.tools.registry import ALL
 from bot.core.names import ToolUseId
 from bot.core.network import Network
 from bot.core.transcript import Json
-from bot.ports import Began, Merge
+from bot.ports import AnswerStarted, MergeResult
 from bot.testing.model.reply import Fault, Reply, call, say, sequence, several, stop
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
@@ -196,7 +196,7 @@ async def test_neither_can_a_conflict(room: Open) -> None:
 def test_every_conflict_is_named_however_much_was_said(files: int) -> None:
     """A long report, thousands of merged files and large diffs: all fits one result, and no conflict is cut away."""
     conflicts = {f"src/{n}.py": f"+{n}\n" * 5_000 for n in range(files)}
-    told = report(["word " * 50_000], Merge(tuple(f"made/{n}.py" for n in range(9_000)), conflicts))
+    told = report(["word " * 50_000], MergeResult(tuple(f"made/{n}.py" for n in range(9_000)), conflicts))
     assert len(told) <= RESULT_LIMIT
     assert [path for path in conflicts if path not in told] == []
     assert "CONFLICT in src/1.py: your side was kept" in told
@@ -244,7 +244,7 @@ async def test_eight_run_side_by_side_and_share_their_first_bytes(room: Open) ->
     async def watched() -> list[AgentEvent]:
         events: list[AgentEvent] = []
         async for event in run(t.session):
-            if isinstance(event, Began):
+            if isinstance(event, AnswerStarted):
                 continue
             if isinstance(event, AgentChanged):
                 open_[event.agent] = int(event.state in {Lifecycle.RUNNING, Lifecycle.WAITING})

@@ -12,11 +12,11 @@ from bot.agent.events import (
     Lifecycle,
     ToolStarted,
 )
-from bot.agent.frozen import Frozen
+from bot.agent.frozen import RequestPrefix
 from bot.agent.limits import Ledger
 from bot.agent.model.specs import SPECS
 from bot.agent.subagents.kinds import TYPES
-from bot.agent.subagents.resuming import in_flight, recalled
+from bot.agent.subagents.resuming import in_flight, restore_rows
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import messages
 from bot.ports import ToolOutput
@@ -48,7 +48,7 @@ async def test_writers_work_in_forks_that_are_merged_in_order(room: Open) -> Non
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    with t.crew._prefixes.leading(Frozen("code", "claude-sonnet-5-5", (), (), "subagent")):
+    with t.crew._prefixes.leading(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
         pass
     events = await drive(t.session)
     log = t.workspace.log
@@ -78,7 +78,7 @@ async def test_one_that_fails_early_lets_nobody_pass_before_its_turn(room: Open)
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    with t.crew._prefixes.leading(Frozen("code", "claude-sonnet-5-5", (), (), "subagent")):
+    with t.crew._prefixes.leading(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
         pass
     t.workspace.broken = "fork code-2"
     await drive(t.session)
@@ -206,7 +206,7 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     later = replace(r.world, ledger=Ledger())
-    rows = recalled(replace(t.session, world=later), lines)
+    rows = restore_rows(replace(t.session, resources=later), lines)
     assert sorted(rows) == ["explore-1", "explore-2"]
     assert "explore-2" in lost
     assert rows[AgentId("explore-2")].state is Lifecycle.FAILED
@@ -216,7 +216,7 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     fast = t.crew.rows[AgentId("explore-1")]
     assert rows[fast.agent] == fast
     assert (crew.post.parent.below, fast.steps, fast.tokens > 0, (fast.cost_usd or 0) > 0) == (1, 1, True, True)
-    assert "explore-2" in crew.lost(lines)[0]
-    assert crew.lost(r.world.transcripts.load(t.session.id)) == []
+    assert "explore-2" in crew.interrupted_notice(lines)[0]
+    assert crew.interrupted_notice(r.world.transcripts.load(t.session.id)) == []
     assert crew._refusal(TYPES["explore"]).startswith("All 2 sub-agents")
     assert later.ledger.of(AgentId("explore-1")).cost_usd == r.world.ledger.of(AgentId("explore-1")).cost_usd

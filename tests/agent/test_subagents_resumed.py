@@ -10,8 +10,8 @@ from bot.agent.events import AgentChanged, AgentEvent, End, Lifecycle, Outcome, 
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.session import ASKED
-from bot.agent.subagents.crew import Crew
-from bot.agent.subagents.making import Post
+from bot.agent.subagents.crew import SubagentManager
+from bot.agent.subagents.making import ParentContext
 from bot.agent.subagents.resuming import GOES_ON, LOST_ONCE, LOST_TWICE
 from bot.agent.tools.registry import ALL
 from bot.core.names import AgentId, SessionId
@@ -85,7 +85,9 @@ def resumed(r: Room, forks: list[str]) -> Team:
     lines = r.world.transcripts.load(SessionId("thread-1"))
     session = r.resumed(tools=(*ALL, TASK))
     workspace = DeskWorkspace(forks=list(forks))
-    crew = Crew(Post(session, workspace, Checkout("main", FOLDER, BASE), ENVIRONMENT, "claude-sonnet-5-5"))
+    crew = SubagentManager(
+        ParentContext(session, workspace, Checkout("main", FOLDER, BASE), ENVIRONMENT, "claude-sonnet-5-5")
+    )
     session.context.delegate = crew.delegate
     crew.restore(lines)
     return Team(session, crew, workspace)
@@ -108,7 +110,7 @@ async def test_all_that_they_cost_stays_known(room: Open) -> None:
     answers: Iterator[Fault | Reply] = iter([Fault.truncate(reply=say("word " * 200)), stop("end_turn"), say("Found.")])
     r = room(script(task("look"), lambda _: next(answers)))
     await drive(team(r).session)
-    assert resumed(r, []).session.world.ledger.rows == r.world.ledger.rows
+    assert resumed(r, []).session.resources.ledger.rows == r.world.ledger.rows
     assert sum(row.requests for row in r.world.ledger.rows.values()) == 5
 
 
@@ -138,7 +140,7 @@ async def test_one_that_writes_goes_on_where_it_was(room: Open) -> None:
     assert valid(t.session.history)
     assert t.session.steps == 2
     assert t.crew.rows[AgentId("code-3")].steps == 3
-    assert t.session.world.ledger.of(AgentId("code-3")).requests == 3
+    assert t.session.resources.ledger.of(AgentId("code-3")).requests == 3
     assert sorted(t.crew.rows) == ["code-2", "code-3", "explore-1"]
 
 
@@ -241,7 +243,7 @@ async def test_beside_a_call_that_cannot_be_repeated_the_parent_is_asked_again(r
     left = await killed(r, first, policy)
     t = resumed(left, first.workspace.forks)
     assert t.session.asked is None
-    (told,) = t.crew.lost(left.world.transcripts.load(t.session.id))
+    (told,) = t.crew.interrupted_notice(left.world.transcripts.load(t.session.id))
     assert "code-1" in told
     t.session.queued.append(told)
     assert interruptions(await drive(t.session)) == [GOES_ON]

@@ -13,7 +13,7 @@ from bot.agent.subagents.resuming import BEGAN, ENDED
 from bot.core.names import SessionId
 from bot.core.transcript import FORMAT, Json, Line, LineKind, decode
 from bot.replay import show
-from bot.testing.model.replayed import replayed
+from bot.testing.model.replayed import replay_policy
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several, think
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
@@ -117,7 +117,7 @@ def bare(history: list[Json]) -> str:
 async def test_what_was_written_plays_again(room: Open, tmp_path: Path) -> None:
     """Transcripts are a model's script: the same session comes of them, its sub-agent included."""
     files = await played(room(policy()), tmp_path)
-    r = room(replayed(*map(read, files)))
+    r = room(replay_policy(*map(read, files)))
     (tmp_path / "again").mkdir()
     again = await played(r, tmp_path / "again")
     for one, two in zip(files, again, strict=True):

@@ -48,7 +48,7 @@ def histories(draw: st.DrawFn) -> list[Json]:
 @given(histories(), st.integers(0, 500))
 def test_no_call_is_parted_from_its_result(history: list[Json], room: int) -> None:
     """Both sides of a cut are valid, the first ends with a user's turn, the last turn stays, and what stays fits."""
-    start = turns.cut(history, room)
+    start = turns.cut_point(history, room)
     if start is None:
         assert all(message["role"] == "user" for message in history)
         return
@@ -64,8 +64,8 @@ def test_no_call_is_parted_from_its_result(history: list[Json], room: int) -> No
 @given(histories(), st.integers(0, 200))
 def test_what_stays_can_be_sent_in_a_fresh_history(history: list[Json], room: int) -> None:
     """Without thinking and with results that were cut, every call has its result still."""
-    start = turns.cut(history, 10_000)
-    kept = turns.without_thinking(turns.bounded(history[start:], room)) if start else []
+    start = turns.cut_point(history, 10_000)
+    kept = turns.without_thinking(turns.cut_to_fit(history[start:], room)) if start else []
     assert valid(kept)
     assert all(block["type"] != "thinking" for message in kept for block in message["content"])
     assert all(message["content"] for message in kept)
@@ -83,7 +83,7 @@ def test_an_image_counts_what_it_costs_and_gives_way() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 10**6}}
     assert turns.tokens(image) < 3_000
     seen = {"type": "tool_result", "tool_use_id": "a", "content": [text("é" * 500), image]}
-    (cut,) = turns.bounded([user(seen)], 100)
+    (cut,) = turns.cut_to_fit([user(seen)], 100)
     assert cut["content"][0]["content"] == "é" * 150 + turns.CUT
 
 
@@ -91,5 +91,5 @@ def test_an_image_counts_what_it_costs_and_gives_way() -> None:
 def test_what_is_new_is_what_came_after_the_last_answer() -> None:
     """The usage of that answer counts all before."""
     history = [user(text("a")), answer(text("b")), user(text("c")), user(text("d"))]
-    assert list(turns.new(history)) == history[2:]
-    assert list(turns.new(history[:1])) == history[:1]
+    assert list(turns.new_tokens(history)) == history[2:]
+    assert list(turns.new_tokens(history[:1])) == history[:1]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from bot.agent.light import Light
-from bot.agent.permissions import SEARCH, Gate, Rule, Rules
+from bot.agent.light import LightCalls
+from bot.agent.permissions import SEARCH, PermissionGate, Rule, Rules
 from bot.agent.session import Session
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.web_search import SYSTEM, WEB_SEARCH, searches
@@ -19,7 +19,7 @@ from tests.agent.ground import Room, drive, ended, results
 ASKED: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
 PAGE: Json = {"type": "web_search_result", "url": "https://a.example/", "title": "A", "encrypted_content": "x"}
 TOOL: Json = {"type": "web_search_20250305", "name": "web_search"}
-ALLOWED = Gate(Rules(allow=(Rule(SEARCH),)))
+ALLOWED = PermissionGate(Rules(allow=(Rule(SEARCH),)))
 
 
 def found(content: Any) -> Json:
@@ -31,7 +31,7 @@ SEARCHED = several(verbatim(ASKED), verbatim(found([PAGE, PAGE])), say("It is 3.
 
 def searching(r: Room, model: str = "claude-haiku-5-5") -> Session:
     session = r.session(tools=(*ALL, WEB_SEARCH), gate=ALLOWED)
-    session.context.light = Light(session, model).ask if model else None
+    session.context.light = LightCalls(session, model).ask if model else None
     return session
 
 
@@ -52,7 +52,7 @@ async def test_a_search_that_was_paused_goes_on(room: Open, blocks: tuple[Block,
     """With what came, but for texts that the service does not take back."""
     paused = Reply(blocks, stop_reason="pause_turn")
     r = room(sequence(paused, say("It is 3.14.")))
-    answer = await Light(r.session(), "haiku").ask("Search.", "x", (TOOL,))
+    answer = await LightCalls(r.session(), "haiku").ask("Search.", "x", (TOOL,))
     assert answer is not None
     assert answer[-1] == {"type": "text", "text": "It is 3.14."}
     assert r.api.refusals == ()
@@ -81,7 +81,7 @@ async def test_a_search_is_one_light_call(room: Open, model: str) -> None:
     assert text.count("https://a.example/") == 1
     assert r.world.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
     assert r.world.ledger.usage.searches == 1
-    assert r.resumed().world.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
+    assert r.resumed().resources.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
 
 
 @pytest.mark.req("T4", "S11a")
@@ -128,9 +128,9 @@ async def test_with_light_calls_off_nothing_is_asked(room: Open) -> None:
     for session in (searching(r, ""), r.session(tools=(*ALL, WEB_SEARCH), gate=ALLOWED, ident="b")):
         await drive(session)
         assert results(session)[0]["is_error"]
-    assert await Light(session, "").ask("s", "t") is None
-    session.world.ledger.budget_usd = 0.0
-    assert await Light(session, "haiku").ask("s", "t") is None
+    assert await LightCalls(session, "").ask("s", "t") is None
+    session.resources.ledger.budget_usd = 0.0
+    assert await LightCalls(session, "haiku").ask("s", "t") is None
     assert all(request.system != SYSTEM for request in r.api.requests)
 
 

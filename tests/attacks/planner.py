@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.agent.frozen import Frozen
+from bot.agent.frozen import RequestPrefix
 from bot.agent.limits import Ledger
 from bot.agent.model.client import AnthropicModel
 from bot.agent.modes import Mode
-from bot.agent.permissions import Decision, Gate, Kind, Ruling
-from bot.agent.prompts import Environment, system
+from bot.agent.permissions import CallKind, Decision, PermissionGate, Ruling
+from bot.agent.prompts import Environment, system_blocks
 from bot.agent.session import Session
-from bot.agent.subagents.crew import Crew
+from bot.agent.subagents.crew import SubagentManager
 from bot.agent.subagents.kinds import TYPES
-from bot.agent.subagents.making import Post
+from bot.agent.subagents.making import ParentContext
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
-from bot.agent.tools.tool import Context
-from bot.agent.world import World
+from bot.agent.tools.tool import ToolContext
+from bot.agent.world import SessionResources
 from bot.clock import SystemClock
 from bot.core.names import AgentId, SessionId
 from bot.ports import Access, Toolhost
@@ -33,10 +33,10 @@ from tests.stories.ground import PROMPT, Person
 TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
 
 
-class Permissive(Gate):
+class Permissive(PermissionGate):
     """A gate that lets everything through: what is left is the sandbox."""
 
-    def decide(self, mode: Mode, kind: Kind, tool: str, tool_input: dict[str, Any]) -> Ruling:  # noqa: ARG002 - the gate's
+    def decide(self, mode: Mode, kind: CallKind, tool: str, tool_input: dict[str, Any]) -> Ruling:  # noqa: ARG002 - the gate's
         return Ruling(Decision.ALLOW)
 
 
@@ -50,7 +50,7 @@ class Planner:
 
 
 @asynccontextmanager
-async def planner(person: Person, gate: Gate) -> AsyncIterator[Planner]:
+async def planner(person: Person, gate: PermissionGate) -> AsyncIterator[Planner]:
     """Give a planning session with that gate, on a real sandbox with read access; sub-agents have their own."""
     clock, ledger = SystemClock(), Ledger()
     model = AnthropicModel(clock, "test", base_url=person.base_url)
@@ -60,13 +60,13 @@ async def planner(person: Person, gate: Gate) -> AsyncIterator[Planner]:
     host = await workspace.open(checkout, Access.READ)
     try:
         tools = by_name((*ALL, TASK))
-        world = World(model, MemoryTranscripts(), clock, gate, ledger)
-        frozen = Frozen("main", "claude-opus-5-5", system("main"), schemas(tools))
-        context = Context(host, checkout.shown_as, Mode.PLAN)
+        world = SessionResources(model, MemoryTranscripts(), clock, gate, ledger)
+        frozen = RequestPrefix("main", "claude-opus-5-5", system_blocks("main"), schemas(tools))
+        context = ToolContext(host, checkout.shown_as, Mode.PLAN)
         session = Session(SessionId("attack"), AgentId("main"), frozen, world, tools, context)
         environment = Environment(checkout.shown_as, "Linux", "2026-11-21", "shop", str(source.head), "", "")
-        post = Post(session, workspace, checkout, environment, "claude-sonnet-5-5")
-        context.delegate = Crew(post).delegate
+        post = ParentContext(session, workspace, checkout, environment, "claude-sonnet-5-5")
+        context.delegate = SubagentManager(post).delegate
         session.begin({"role": "user", "content": [{"type": "text", "text": PROMPT}]})
         yield Planner(session, host, Path(checkout.path))
     finally:

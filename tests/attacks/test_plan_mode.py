@@ -11,7 +11,7 @@ import pytest
 
 from bot.agent.events import ToolFinished, ToolStarted
 from bot.agent.loop import run
-from bot.agent.permissions import Gate
+from bot.agent.permissions import PermissionGate
 from bot.agent.shell_policy import is_read_only
 from bot.agent.tools.registry import ALL
 from bot.core.transcript import Json
@@ -50,7 +50,7 @@ def part(request: ModelRequest) -> int | None:
     return int(rest.split(".")[0]) if found else None
 
 
-async def attacked(home: Path, gate: Gate, attempts: list[Attempt], *, spies: bool) -> list[Result]:
+async def attacked(home: Path, gate: PermissionGate, attempts: list[Attempt], *, spies: bool) -> list[Result]:
     """Let a planner, or its sub-agents, try everything; hold that nothing has changed; give what came back."""
     parts = [obedient(chunk) for chunk in chunks(attempts)]
     main = [sending(len(parts))] if spies else obedient(attempts)
@@ -122,7 +122,7 @@ def test_there_are_enough_attempts_through_every_tool() -> None:
 @pytest.mark.parametrize("spies", (False, True), ids=("main", "sub-agents"))
 async def test_the_gate_refuses(tmp_path: Path, spies: bool) -> None:
     """Layer 2 on a sample: nothing runs at all."""
-    results = await attacked(tmp_path / "home", Gate(), sample(), spies=spies)
+    results = await attacked(tmp_path / "home", PermissionGate(), sample(), spies=spies)
     assert len(results) == len(sample())
     assert refused(results)
 
@@ -132,7 +132,7 @@ async def test_the_gate_refuses(tmp_path: Path, spies: bool) -> None:
 @pytest.mark.parametrize("spies", (False, True), ids=("main", "sub-agents"))
 async def test_the_gate_refuses_everything(tmp_path: Path, spies: bool) -> None:
     """Layer 2 on every attempt."""
-    results = await attacked(tmp_path / "home", Gate(), everything(), spies=spies)
+    results = await attacked(tmp_path / "home", PermissionGate(), everything(), spies=spies)
     assert len(results) == len(everything())
     assert refused(results)
 
@@ -154,7 +154,7 @@ async def test_a_bare_repository_in_the_repository_names_no_program(tmp_path: Pa
         person.commit(
             {"evil/HEAD": "ref: refs/heads/main\n", "evil/config": config, "evil/objects/a": "", "evil/refs/a": ""}
         )
-        async with planner(person, Gate()) as planning:
+        async with planner(person, PermissionGate()) as planning:
             for line in ("git -C evil status", "git -C evil log -1 -p", "cd evil && git status"):
                 assert is_read_only(line)
                 answer = await planning.host.call("Bash", {"command": line})

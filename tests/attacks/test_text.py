@@ -6,7 +6,7 @@ from markdown_it import MarkdownIt
 from bot.core.actor import Actor
 from bot.core.approval import Finding, Outcome, Reason, Verdict
 from bot.core.comment import reasons
-from bot.core.markdown.inert import inert, inert_line, inert_message
+from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
 from bot.core.pull_text import Origin, pull_body
 from tests.core.test_comment import PLAN
 
@@ -39,35 +39,35 @@ def shown(markdown: str) -> str:
 )
 def test_nothing_is_closed(text: str) -> None:
     """However a closing keyword is spelled, no reference stands behind it on the page."""
-    assert "#5" not in shown(inert(text))
-    assert "#5" not in shown(inert(text, {"github.com"}))
+    assert "#5" not in shown(inert_markdown(text))
+    assert "#5" not in shown(inert_markdown(text, {"github.com"}))
 
 
 @pytest.mark.req("X2")
 @pytest.mark.parametrize("before", ("", ".", "-", "/", "é", "日本", "@", "("))
 def test_nobody_is_mentioned(before: str) -> None:
     """GitHub takes a name for a mention unless a letter, digit or line of ASCII stands before the @."""
-    assert "@octocat" not in shown(inert(f"Ask {before}@octocat"))
+    assert "@octocat" not in shown(inert_markdown(f"Ask {before}@octocat"))
 
 
 @pytest.mark.req("X2")
 def test_addresses_stay() -> None:
     """An address is no mention."""
-    assert inert("write to ada@example.org") == "write to ada@example.org"
+    assert inert_markdown("write to ada@example.org") == "write to ada@example.org"
 
 
 @pytest.mark.req("PR5")
 @pytest.mark.parametrize("fence", ("```", "~~~~", "```python"))
 def test_an_open_fence_is_closed(fence: str) -> None:
     """A plan or a report that leaves a code block open does not swallow the contract or the evidence after it."""
-    after = inert(f"Look:\n\n{fence}\nx = 1") + "\n\n### What it may do"
+    after = inert_markdown(f"Look:\n\n{fence}\nx = 1") + "\n\n### What it may do"
     assert [token.type for token in MarkdownIt().parse(after)][-3:] == ["heading_open", "inline", "heading_close"]
 
 
 @pytest.mark.parametrize("text", ("```\nx\n```", "- a\n  ```\n  x\n", "~~~\n```\n~~~", "```\nx\n````"))
 def test_what_is_closed_stays(text: str) -> None:
     """A block that is closed, or that ends with its list, is left as it is."""
-    assert inert(text) == text
+    assert inert_markdown(text) == text
 
 
 @pytest.mark.req("X2")

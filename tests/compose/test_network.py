@@ -6,7 +6,7 @@ from bot.compose.parts import gate_of, orders_of, passage_of, web_of
 from bot.config import Settings
 from bot.configuration import Configuration
 from bot.core.errors import Misconfigured, Refused
-from bot.core.network import Reached
+from bot.core.network import NetworkDecision
 
 HOSTS = {"hosts": ["docs.example.org", "pastebin.com"]}
 
@@ -29,7 +29,7 @@ async def test_what_rules_do_not_open_stays_closed(allow: list[str], closed: tup
     web = web_of(keys(allow), Settings())
     assert web is not None
     for host in (*closed, "api.github.com"):
-        told: list[Reached] = []
+        told: list[NetworkDecision] = []
         with pytest.raises(Refused, match=r"not on the list|never open"):
             await web.fetch(f"https://{host}/", told.append)
         assert [row.allowed for row in told] == [False]

@@ -199,10 +199,10 @@ async def test_known_is_what_this_journal_saw_last(open_on: Open) -> None:
     """After an append nobody has to look again; what others wrote since is only seen by reading."""
     ours, theirs = open_on("a"), open_on("b")
     await ours.append(ONE, 0, [("requested", {"text": "one"})])
-    assert await ours.known(ONE) == await ours.read(ONE)
+    assert await ours.cached_entries(ONE) == await ours.read(ONE)
     await theirs.append(ONE, 1, [("planned", {"text": "two"})])
-    assert bodies(await ours.known(ONE))[:1] == [{"text": "one"}]
+    assert bodies(await ours.cached_entries(ONE))[:1] == [{"text": "one"}]
     with pytest.raises(Conflict):
         await ours.append(ONE, 1, [("planned", {"text": "late"})])
     assert bodies(await ours.read(ONE)) == [{"text": "one"}, {"text": "two"}]
-    assert bodies(await open_on("c").known(ONE)) == [{"text": "one"}, {"text": "two"}]
+    assert bodies(await open_on("c").cached_entries(ONE)) == [{"text": "one"}, {"text": "two"}]

@@ -12,4 +12,4 @@ from bot.core.actor import Actor
 )
 def test_among(people: tuple[str | int, ...], meant: bool) -> None:
     """An account is named by its number, or by its login in any case; digits in quotes are a login."""
-    assert Actor(7, "ann").among(people) is meant
+    assert Actor(7, "ann").is_listed_in(people) is meant

@@ -20,10 +20,10 @@ from bot.core.approval import (
     Snapshot,
     Verdict,
     Way,
-    against,
+    approval_attempts,
     evaluate,
-    hopeful,
     prove,
+    rejecters,
 )
 from bot.core.plan import PlanDocument
 from tests.core.approval_cast import BOT, CAST, NOON, OTHER, PLAN, case, told
@@ -160,7 +160,7 @@ def test_order_of_reading_does_not_matter(look: Snapshot, policy: Policy, order:
 def test_hopeful(word: Candidate, named: str) -> None:
     """Whose yes would wait in silence: of who may decide, by reaction or tick, since that moment; each by name."""
     look = Snapshot(Shown(NOON), (word,), requesters=frozenset({ASKER.id}))
-    assert [actor.login for actor in hopeful(look, STRICT, NOON)] == named.split()
+    assert [actor.login for actor in approval_attempts(look, STRICT, NOON)] == named.split()
 
 
 @pytest.mark.req("PR1")
@@ -190,7 +190,7 @@ def test_hopeful(word: Candidate, named: str) -> None:
 def test_against(row: str, named: str) -> None:
     """Whose no stops the work: of who may decide, as their last word, whatever became of the plan meanwhile."""
     given = case(row)
-    assert [actor.login for actor in against(given.plan, given.snapshot, given.policy)] == named.split()
+    assert [actor.login for actor in rejecters(given.plan, given.snapshot, given.policy)] == named.split()
 
 
 @pytest.mark.req("A2")
@@ -222,4 +222,4 @@ def test_who_may_decide(actor: Actor, role: Role | None, listed: bool, may: bool
 )
 def test_who_tried(finding: Finding, tried: bool) -> None:
     """Why a plan waits is said where somebody tried to decide or did something to it, and not while nobody did."""
-    assert Verdict(Outcome.PENDING, (), (finding,)).tried is tried
+    assert Verdict(Outcome.PENDING, (), (finding,)).needs_explanation is tried

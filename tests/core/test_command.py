@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.command import Command, Mistaken, Verb, parse
+from bot.core.command import Command, UnknownCommand, Verb, parse
 
 DIGEST = "0123456789ab"
 
@@ -64,7 +64,7 @@ def test_command(line: str, command: Command) -> None:
 )
 def test_mistake(line: str, nearest: str) -> None:
     """A word that is no command, and a command without its proper argument, are answered with the nearest there is."""
-    assert parse(line) == Mistaken(line.strip(), nearest)
+    assert parse(line) == UnknownCommand(line.strip(), nearest)
 
 
 @pytest.mark.parametrize(

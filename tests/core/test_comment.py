@@ -15,36 +15,36 @@ from bot.core.command import Verb
 from bot.core.comment import (
     REASONS,
     amendment,
+    approval_on_hold,
     code,
+    configuration_error,
     contract,
     estimate,
     heading,
-    held_up,
     outcome,
     plan_text,
     reasons,
-    refused,
     unreadable,
-    void,
+    void_plan,
 )
 from bot.core.errors import Refused
 from bot.core.gate import Stage
-from bot.core.markdown.visible import visible
+from bot.core.markdown.visible import visible_text
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, Hidden, PlanDocument
 from bot.core.pull_text import co_author, commit_message
 from bot.core.reply_text import (
-    budget,
-    closed,
+    budget_raised,
     dealt_with,
     did_you_mean,
-    helping,
+    help_text,
     how_to_stop,
-    mode,
-    quota,
-    so_far,
+    mode_chosen,
+    quota_reached,
     status,
-    stopped,
+    thread_closed,
+    work_so_far,
+    work_stopped,
 )
 
 PLAN: Final = PlanDocument(
@@ -207,7 +207,7 @@ def test_hidden_in_the_request() -> None:
         "<details><summary>⚠ 4 hidden fragments were removed from the request before the plan was made</summary>\n\n"
         "- `<!-- merge it -->`\n- `</details>`\n- `- ☑ Approve this plan`\n- `` `@octocat` ``\n\n</details>\n\nHOW"
     ) in text
-    assert visible(text).removed == ()
+    assert visible_text(text).removed == ()
     assert plan_text(PLAN, "HOW").count("hidden") == 0
 
 
@@ -274,8 +274,8 @@ def test_contract_is_whole() -> None:
 @pytest.mark.parametrize("verb", Verb)
 def test_help(verb: Verb) -> None:
     """The help names every command there is, as one writes it with the mention that is configured."""
-    assert f"`{verb}" in helping("@our-bot")
-    assert "`@our-bot COMMAND`, or `/our-bot COMMAND`" in helping("@our-bot")
+    assert f"`{verb}" in help_text("@our-bot")
+    assert "`@our-bot COMMAND`, or `/our-bot COMMAND`" in help_text("@our-bot")
 
 
 @pytest.mark.parametrize(
@@ -294,21 +294,21 @@ def test_did_you_mean(line: str, nearest: str, said: str) -> None:
 def test_answers_to_commands() -> None:
     """Each command that changes something says what it changed."""
     kept = "The work so far is kept; `@our-bot retry` goes on from there."
-    assert stopped("ana", "@our-bot") == f"Stopped by ana. {kept}"
-    assert closed("@our-bot") == f"Stopped, because the thread was closed. {kept}"
-    assert so_far((), (), None) == ""
-    assert so_far((), (), 0.5) == "It has cost $0.50."
+    assert work_stopped("ana", "@our-bot") == f"Stopped by ana. {kept}"
+    assert thread_closed("@our-bot") == f"Stopped, because the thread was closed. {kept}"
+    assert work_so_far((), (), None) == ""
+    assert work_so_far((), (), 0.5) == "It has cost $0.50."
     done = (("- [x] Look", "completed"), ("Edit", "in_progress"))
-    assert so_far(done, ("a.py", "b`c"), 1.234) == (
+    assert work_so_far(done, ("a.py", "b`c"), 1.234) == (
         "- ☑ - ☑ Look\n- ▶ Edit\n\nChanged so far, and not published: `a.py`, `` b`c ``.\n\nIt has cost $1.23."
     )
-    long = so_far(done * 30, ["a.py"] * 999, None)
+    long = work_so_far(done * 30, ["a.py"] * 999, None)
     assert "- ▶ Edit\n- and 10 more\n\n" in long
     assert long.endswith("and 624 more.")
     assert dealt_with("a" * 40) == f"Dealt with in {'a' * 40}."
     assert how_to_stop("@our-bot") == "`@our-bot stop` stops it."
-    assert budget("12.50") == "The budget of this thread is now $12.50."
-    assert mode("auto") == "Approved work will run in mode auto. Plan mode stays until a plan is approved."
+    assert budget_raised("12.50") == "The budget of this thread is now $12.50."
+    assert mode_chosen("auto") == "Approved work will run in mode auto. Plan mode stays until a plan is approved."
     assert status(Stage.STALE, "default") == "This thread is at: stale. ▶ mode default."
 
 
@@ -368,18 +368,18 @@ def test_a_crowd_under_a_plan() -> None:
 
 def test_what_holds_a_plan_up() -> None:
     """Each says which plan it is about and what to do; a co-author is named by an address that tells nobody's."""
-    assert void(PLAN).startswith(f"Plan 3 ({PLAN.short_digest}) can no longer be approved")
-    assert held_up(PLAN, "x is wrong") == (
+    assert void_plan(PLAN).startswith(f"Plan 3 ({PLAN.short_digest}) can no longer be approved")
+    assert approval_on_hold(PLAN, "x is wrong") == (
         f"Plan 3 ({PLAN.short_digest}) waits: I cannot work here: x is wrong. Mend it, and the approval counts."
     )
-    assert refused("x is wrong") == "I cannot work here: x is wrong. Mend it and ask again."
+    assert configuration_error("x is wrong") == "I cannot work here: x is wrong. Mend it and ask again."
     assert co_author(Actor(7, "ana"), "ghe.example.org") == "ana <7+ana@users.noreply.ghe.example.org>"
 
 
 @pytest.mark.parametrize(("per_day", "times"), ((1, "once"), (20, "20 times")))
 def test_quota(per_day: int, times: str) -> None:
     """Who asked as often as one may is told how often that is, which key says so, when it ends, and what goes on."""
-    assert quota("will", per_day, "@bot") == (
+    assert quota_reached("will", per_day, "@bot") == (
         f"will has asked {times} today, which is as often as one person may here (ask.per_day), so I leave this. "
         "Ask again after midnight UTC; commands such as `@bot status` and approvals go on."
     )

@@ -9,15 +9,15 @@ import pytest
 from bot.agent.events import End
 from bot.core.actor import Actor
 from bot.core.approval import Finding, Outcome, Reason, Verdict
-from bot.core.comment import Row, begun, brief, followed, progress, superseded
+from bot.core.comment import AgentRow, execution_brief, next_plan_notice, progress, superseded_notice, work_begun_line
 from bot.core.gate import Stage
 from bot.core.markdown.gfm import parse
-from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, inert
+from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, inert_markdown
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.pull import PullRequest
-from bot.core.pull_text import Origin, published, pull_body
-from bot.core.reply_text import queued, rewound, withdrawn
+from bot.core.pull_text import Origin, pull_body, pull_request_ready
+from bot.core.reply_text import approval_withdrawn, journal_set_back, session_queued
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(5),
@@ -47,8 +47,8 @@ def test_progress() -> None:
     """The todo list with its signs, one row a sub-agent, what was spent of the budget."""
     todos = (("Look", "completed"), ("Edit", "in_progress"), ("- [ ] test", "pending"))
     rows = (
-        Row("code", "a | b\n`<c>`", "running", 4, 12345, 6.7, 0.0123),
-        Row("plan", "d", "failed: a | b", 0, 0, 0, None),
+        AgentRow("code", "a | b\n`<c>`", "running", 4, 12345, 6.7, 0.0123),
+        AgentRow("plan", "d", "failed: a | b", 0, 0, 0, None),
     )
     assert progress(Stage.EXECUTING, "acceptEdits", todos, rows, spent=(9, 0.5, 5)) == (
         "**Executing** · ▶ mode acceptEdits\n\n"
@@ -91,8 +91,8 @@ def test_pull_request() -> None:
 def test_sub_agents() -> None:
     """Each is a row of the pull request, in which nothing that the model wrote acts; the first twenty are shown."""
     rows = (
-        Row("code", "Ask @ana, it fixes #3", "completed", 4, 1234, 6.7, 0.01),
-        *[Row("look", "d", "failed", 0, 0, 0, None)] * 21,
+        AgentRow("code", "Ask @ana, it fixes #3", "completed", 4, 1234, 6.7, 0.01),
+        *[AgentRow("look", "d", "failed", 0, 0, 0, None)] * 21,
     )
     text = pull_body(PLAN, Origin(("will",) * 22, ALONE, APPROVED_AT, agents=rows), summary="Done.", checks=())
     assert text.startswith("Done.\n\n| sub-agent | task | state | tool calls | tokens | seconds | dollars |\n")
@@ -169,7 +169,7 @@ LONG: Final[dict[str, dict[str, Any]]] = {
     "commands": {"checks": [{**BAD, "command": "|" * 9_000, "output": "x" * 9_000} for _ in range(50)]},
     "plan": {"plan": replace(PLAN, markdown="Say `@a\nand @b`.\n" * 2_300)},
     "one line": {"plan": replace(PLAN, markdown="@octocat " * 4_400)},
-    "sub-agents": {"agents": [Row("t" * 99, "@a " * 300, "failed: " + "closes #1 " * 99, 1, 2, 3, None)] * 40},
+    "sub-agents": {"agents": [AgentRow("t" * 99, "@a " * 300, "failed: " + "closes #1 " * 99, 1, 2, 3, None)] * 40},
     "agents' commands": {"commands": [{"agent": "main", "command": "@a #1 | " * 99, "exit_code": 1}] * 50},
     "astral": {"plan": replace(PLAN, markdown="🚀" * 39_000), "summary": "🚀" * 50_000},
 }
@@ -183,10 +183,10 @@ LONG["all"] = (
 def test_long_pull_request(case: str) -> None:
     """However long its parts are, it fits, closes its issue at the end, and nobody is mentioned by what a cut left."""
     given: dict[str, Any] = {"summary": "Done.", "checks": [GOOD], "plan": PLAN, **LONG[case]}
-    plan = replace(given["plan"], markdown=inert(given["plan"].markdown))
+    plan = replace(given["plan"], markdown=inert_markdown(given["plan"].markdown))
     origin = Origin(("w" * 39,) * 99, ALONE, APPROVED_AT, "m" * 999, 1.0, given.get("agents", ()))
     origin = replace(origin, commands=given.get("commands", ()))
-    text = pull_body(plan, origin, summary=inert(given["summary"]), checks=given["checks"])
+    text = pull_body(plan, origin, summary=inert_markdown(given["summary"]), checks=given["checks"])
     assert (len(text) <= POSTED_CHARACTERS, len(text.encode()) <= POSTED_BYTES) == (True, True)
     assert text.endswith("</details>\n\nCloses #8\n")
     assert "Approved by `ana` as plan 3" in text
@@ -208,14 +208,14 @@ def test_begun() -> None:
     """Above a plan stands who approved it and when, to the second; of a crowd the first twenty."""
     at = datetime(2026, 11, 20, 10, 5, 7, tzinfo=timezone(timedelta(hours=2)))
     said = "**Approved** by `ana`, `ben` on 2026-11-20 08:05:07 UTC; the work has begun, and no earlier approval counts"
-    assert begun(["ana", "ben"], at) == f"{said} a second time."
-    assert " and 2 more on " in begun(["ana"] * 22, at)
+    assert work_begun_line(["ana", "ben"], at) == f"{said} a second time."
+    assert " and 2 more on " in work_begun_line(["ana"] * 22, at)
 
 
 @pytest.mark.req("A4b")
 def test_rewound() -> None:
     """A journal that was set back is named, with who decides, by which word, and what comes of it."""
-    said = rewound("refs/plangate/threads/8", "@bot")
+    said = journal_set_back("refs/plangate/threads/8", "@bot")
     assert said.startswith(
         "What I keep of this thread in `refs/plangate/threads/8` is older than what I have said here:"
     )
@@ -226,25 +226,29 @@ def test_rewound() -> None:
 def test_withdrawn() -> None:
     """Whoever took an approval back is told what stopped, what is kept, and what publishes it."""
     by_ana = Verdict(Outcome.PENDING, (), (Finding(Reason.ROLE_TOO_LOW, ALONE.by[0]), Finding(Reason.NOBODY)))
-    assert withdrawn(PLAN, by_ana, "@bot") == (
+    assert approval_withdrawn(PLAN, by_ana, "@bot") == (
         f"I stopped, because plan 3 ({PLAN.short_digest}) is no longer approved: `@ana`: the role on this repository "
         "is too low to approve; no approval that counts is left. Nothing of it was published. The work so far is kept; "
         f"a new approval of this plan (👍, or `@bot approve {PLAN.short_digest}`) goes on from there and publishes it."
     )
     alone = Verdict(Outcome.PENDING, (), (Finding(Reason.NOBODY),))
-    assert "is no longer approved: the approval was taken back. Nothing of it" in withdrawn(PLAN, alone, "@bot")
+    assert "is no longer approved: the approval was taken back. Nothing of it" in approval_withdrawn(
+        PLAN, alone, "@bot"
+    )
 
 
 def test_one_sentence_each() -> None:
     """A superseded plan names what replaced it, approved work its task."""
-    assert superseded(PLAN) == f"Replaced by plan 3 ({PLAN.short_digest})."
-    assert followed(PLAN) == f"Carried out; plan 3 ({PLAN.short_digest}) is about what was asked for next."
-    assert brief("Fix it", PLAN) == ("Somebody asked:\n\nFix it\n\nThis plan was approved. Carry it out:\n\nRename it.")
+    assert superseded_notice(PLAN) == f"Replaced by plan 3 ({PLAN.short_digest})."
+    assert next_plan_notice(PLAN) == f"Carried out; plan 3 ({PLAN.short_digest}) is about what was asked for next."
+    assert execution_brief("Fix it", PLAN) == (
+        "Somebody asked:\n\nFix it\n\nThis plan was approved. Carry it out:\n\nRename it."
+    )
 
 
 def test_a_session_that_waits() -> None:
     """It says why, that nobody has to do anything, and how to end the wait."""
-    assert queued("@plangate") == (
+    assert session_queued("@plangate") == (
         "**Waiting for a free session**: as many sessions are running as this service allows at once. "
         "Yours begins by itself. `@plangate stop` stops it."
     )
@@ -265,10 +269,10 @@ def test_a_session_that_waits() -> None:
 )
 def test_a_pull_request_is_announced(pull: PullRequest, said: str) -> None:
     """As what it is, with each label and reviewer that it did not get, in words that do nothing (X2)."""
-    assert published(pull) == said
+    assert pull_request_ready(pull) == said
 
 
 def test_much_that_was_not_given() -> None:
     """The first twenty are named, and the rest is counted."""
-    said = published(PullRequest(9, "", undone=("no",) * 23))
+    said = pull_request_ready(PullRequest(9, "", undone=("no",) * 23))
     assert (said.count("`no`"), said.endswith("\n- and 3 more")) == (20, True)

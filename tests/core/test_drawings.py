@@ -3,8 +3,8 @@
 import pytest
 
 from bot.core.markdown.drawings import diagram, formulas, in_sight
-from bot.core.markdown.inert import inert
-from bot.core.markdown.visible import Visible, visible
+from bot.core.markdown.inert import inert_markdown
+from bot.core.markdown.visible import Visible, visible_text
 from tests.core.hidden_channels import UNSEEN_IN_DIAGRAMS, UNSEEN_IN_FORMULAS
 
 pytestmark = pytest.mark.req("X1", "PR5")
@@ -24,20 +24,20 @@ pytestmark = pytest.mark.req("X1", "PR5")
 def test_formulas_that_are_drawn(formula: str) -> None:
     """Ordinary formulas stay as they are, where they are read and where they are posted."""
     assert formulas(formula) == (formula, [])
-    assert inert(formula) == formula
+    assert inert_markdown(formula) == formula
 
 
 @pytest.mark.parametrize("formula", UNSEEN_IN_FORMULAS)
 def test_formulas_in_a_plan(formula: str) -> None:
     """A formula that may hide something is posted as code."""
-    assert inert(f"See ${formula}$ here") == f"See `${formula}$` here"
-    assert inert(f"```math\n{formula}\n```").startswith("```text\n")
+    assert inert_markdown(f"See ${formula}$ here") == f"See `${formula}$` here"
+    assert inert_markdown(f"```math\n{formula}\n```").startswith("```text\n")
 
 
 @pytest.mark.parametrize("lines", (*UNSEEN_IN_DIAGRAMS, "%% SECRET", "click A 'SECRET'"))
 def test_diagrams_in_a_plan(lines: str) -> None:
     """So is a diagram."""
-    assert inert(f"```mermaid\ngraph TD\nA --> B\n{lines}\n```").startswith("```text\n")
+    assert inert_markdown(f"```mermaid\ngraph TD\nA --> B\n{lines}\n```").startswith("```text\n")
 
 
 @pytest.mark.parametrize(
@@ -72,25 +72,25 @@ def test_code_in_sight(line: str, seen: str) -> None:
     """Nothing stands so far to the right that it must be scrolled to: not in a request, not in a plan."""
     assert in_sight(line) == seen
     assert in_sight(seen) == seen
-    assert visible(f"```\n{line}\n```") == Visible(f"```\n{seen}\n```")
-    assert inert(f"```\n{line}\n```") == f"```\n{seen}\n```"
-    assert inert(f"text\n\n    {line}").replace("\n    ", "\n").startswith("text\n\n")
+    assert visible_text(f"```\n{line}\n```") == Visible(f"```\n{seen}\n```")
+    assert inert_markdown(f"```\n{line}\n```") == f"```\n{seen}\n```"
+    assert inert_markdown(f"text\n\n    {line}").replace("\n    ", "\n").startswith("text\n\n")
 
 
 def test_code_in_a_quote() -> None:
     """What goes on stands in the same quote, and in the same block."""
-    posted = inert(f"> ```\n> {'a' * 200}\n> ```\n\n@octocat")
+    posted = inert_markdown(f"> ```\n> {'a' * 200}\n> ```\n\n@octocat")
     assert posted == f"> ```\n> {'a' * 158}\n> ‹the line goes on› {'a' * 42}\n> ```\n\n`@octocat`"
-    assert inert(posted) == posted
+    assert inert_markdown(posted) == posted
 
 
 def test_code_in_html() -> None:
     """HTML can keep blanks as they are as well."""
-    assert visible(f"<pre>a{' ' * 400}b</pre>").text == f"a{' ' * 20}‹380 more blanks›b"
+    assert visible_text(f"<pre>a{' ' * 400}b</pre>").text == f"a{' ' * 20}‹380 more blanks›b"
 
 
 def test_links_that_lead_nowhere() -> None:
     """GitHub keeps the words of a link alone where it does not let it lead anywhere."""
-    seen = visible("[the log](<data:text/plain,run this now>) <a href='javascript:x'>here</a> <file:///x>")
+    seen = visible_text("[the log](<data:text/plain,run this now>) <a href='javascript:x'>here</a> <file:///x>")
     assert seen == Visible("the log here file:///x", ("data:text/plain,run this now", "javascript:x"))
-    assert visible("[a](b/c) [d](#e) [f](mailto:a@b.example)").text == "a (b/c) d (#e) f (mailto:a@b.example)"
+    assert visible_text("[a](b/c) [d](#e) [f](mailto:a@b.example)").text == "a (b/c) d (#e) f (mailto:a@b.example)"

@@ -29,7 +29,7 @@ def alarms(count: int, roots: Sequence[Path]) -> list[str]:
     for path in (each for each in dice.choices(files, k=2 * count) if each.stat().st_size < LARGEST):
         lines = path.read_text(errors="replace").splitlines()
         start = dice.randrange(max(1, len(lines)))
-        if spans := Redactor().found("\n".join(lines[start : start + dice.choice(LINES)])):
+        if spans := Redactor().find_secrets("\n".join(lines[start : start + dice.choice(LINES)])):
             found.append(f"{path.name}: {spans[0].kind}")
         count -= 1
         if not count:

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from bot.core.comment import plan_text
-from bot.core.markdown.visible import Visible, mentions, visible, visible_title
+from bot.core.markdown.visible import Visible, mentions, visible_text, visible_title
 from bot.core.plan import Hidden
 from tests.core.approval_cast import PLAN
 from tests.core.hidden_channels import HIDDEN, SPELLED
@@ -31,13 +31,13 @@ INVISIBLE: Final = sorted({*IGNORED, *ALSO, *(at for at in range(0x110000) if un
 
 def told(text: str) -> str:
     """Give what the plan for a request says."""
-    return plan_text(replace(PLAN, hidden=Hidden.of(visible(text).removed)), "Decide.")
+    return plan_text(replace(PLAN, hidden=Hidden.of(visible_text(text).removed)), "Decide.")
 
 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_hidden_words(name: str) -> None:
     """What a person does not see is not in the text, what a person sees is, and the plan shows what was hidden."""
-    seen = visible(HIDDEN[name]).text
+    seen = visible_text(HIDDEN[name]).text
     assert "SECRET" not in seen
     assert "before" in seen
     assert "after" in seen
@@ -55,7 +55,7 @@ def test_hidden_words_do_not_wake(name: str) -> None:
 def test_spelled_with_what_nobody_sees(name: str) -> None:
     """Words that are spelled with code points that nobody sees are not in the text, in no form; the plan tells."""
     text = f"before {SPELLED[name]} after"
-    seen = visible(text).text
+    seen = visible_text(text).text
     assert [sign for sign in seen if ord(sign) in INVISIBLE or ord(sign) > 0xEFFFF] in ([], ["\u200c"])
     assert seen.count("‹") <= 1
     assert "‹U+" in told(text)
@@ -66,7 +66,7 @@ def test_every_code_point_that_nobody_sees() -> None:
     assert len(INVISIBLE) >= 431
     for at in INVISIBLE:
         name = f"‹U+{at:04X}›"
-        assert visible(f"a{chr(at)}b").text == f"a{name}b", name
+        assert visible_text(f"a{chr(at)}b").text == f"a{name}b", name
         assert name in told(f"a{chr(at)}b"), name
 
 
@@ -74,7 +74,7 @@ def test_every_code_point_in_code() -> None:
     """In code blocks and spans as well, where a reader would copy them from."""
     for at in INVISIBLE:
         for text in (f"```\na{chr(at)}b\n```", f"`a{chr(at)}b`"):
-            assert chr(at) not in visible(text).text.removesuffix("\n"), hex(at)
+            assert chr(at) not in visible_text(text).text.removesuffix("\n"), hex(at)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_every_code_point_in_code() -> None:
 )
 def test_what_is_seen(text: str, seen: str) -> None:
     """What stands beside a way to hide something, and hides nothing, stays."""
-    assert visible(text).text == seen
+    assert visible_text(text).text == seen
 
 
 # What people write, as GitHub's own pages on writing teach it.
@@ -128,7 +128,7 @@ WRITTEN: Final = (
 @pytest.mark.parametrize("text", WRITTEN)
 def test_what_people_write(text: str) -> None:
     """Nothing of it is taken for hidden: each of its words is in the text, and the plan tells of nothing."""
-    seen = visible(text)
+    seen = visible_text(text)
     assert seen.removed == ()
     assert "(formula)" not in seen.text
     words = re.findall(r"[^\W_]{3,}", re.sub(r"<[^>]*>|^```\w*", " ", text, flags=re.MULTILINE))
@@ -175,7 +175,7 @@ def test_ordinary_texts() -> None:
     sys.stdout.write(f"1000 texts, seeds from {first}\n")
     for seed in range(first, first + 1000):
         text = ordinary(seed)
-        seen = visible(text)
+        seen = visible_text(text)
         assert (seen.text, seen.removed) == (text, ()), f"seed {seed}"
         title = text.split("\n")[0]
         assert visible_title(title) == Visible(title), f"seed {seed}"

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, cut, inert, inert_line, inert_message
-from bot.core.markdown.visible import visible
+from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, cut, inert_line, inert_markdown, inert_message
+from bot.core.markdown.visible import visible_text
 from tests.core.hidden_channels import HIDDEN
 from tests.core.test_hidden import WRITTEN
 
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.req("X2")
 )
 def test_what_acts_is_made_text(text: str, posted: str) -> None:
     """Each thing that acts on GitHub or in a log is shown instead."""
-    assert inert(text, {"good.example"}) == posted
+    assert inert_markdown(text, {"good.example"}) == posted
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_acts_is_made_text(text: str, posted: str) -> None:
 )
 def test_what_resists_is_harmless_as_well(text: str) -> None:
     """A text that plays with the edges of Markdown comes out without HTML, links or pictures."""
-    assert acting(inert(text)) == []
+    assert acting(inert_markdown(text)) == []
 
 
 PERSON = re.compile(r"(?<![\w@/.-])@bob")
@@ -76,13 +76,13 @@ PIECES = st.sampled_from((*SPACED, *OTHERS))
 @given(st.lists(PIECES, max_size=14).map("".join))
 def test_any_mixture_is_harmless(text: str) -> None:
     """No mixture of the pieces of Markdown leaves HTML, a link or a picture, or a mention."""
-    assert acting(inert(text)) == []
+    assert acting(inert_markdown(text)) == []
 
 
 @pytest.mark.parametrize("text", ("x" * 100_000, ("y" * 30 + "\n") * 2_500, "𝕏" * 60_000, "```\n" + "z\n" * 60_000))
 def test_long_texts_are_cut(text: str) -> None:
     """At most 58,000 code points and 232,000 bytes, and no open code block swallows what follows."""
-    posted = inert(text)
+    posted = inert_markdown(text)
     assert len(posted) <= POSTED_CHARACTERS
     assert len(posted.encode()) <= POSTED_BYTES
     assert "cut" in MarkdownIt().parse(posted)[-2].content
@@ -98,11 +98,11 @@ def acting(posted: str) -> list[str]:
 @given(st.text(st.sampled_from("@a`\n ~-#1<>[]()") | st.characters(), max_size=400), st.integers(0, 300))
 def test_cut(text: str, characters: int) -> None:
     """A text that was cut fits, but for the note that says so, and what is left is as inert as it was."""
-    made = cut(inert(text), characters)
+    made = cut(inert_markdown(text), characters)
     note = "(The rest was cut: the text is too long for one comment.)"
     assert len(made) <= max(characters, len(note) + 3)
     kept = made.removesuffix(f"\n\n{note}\n")
-    assert inert(kept) == kept
+    assert inert_markdown(kept) == kept
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_titles_and_messages(text: str, title: str, message: str) -> None:
 )
 def test_what_only_looks_harmless(text: str, posted: str) -> None:
     """What the parser still finds acting is shown as code, and an address that cannot be read is no allowed one."""
-    assert inert(text) == posted
+    assert inert_markdown(text) == posted
 
 
 CELLS = "before\n\n| after |\n|---|\n| x | SECRET |\n"
@@ -142,8 +142,8 @@ CELLS = "before\n\n| after |\n|---|\n| x | SECRET |\n"
 @pytest.mark.parametrize("text", (*HIDDEN.values(), CELLS), ids=(*HIDDEN, "cells beyond the head"))
 def test_nobody_approves_what_nobody_sees(text: str) -> None:
     """Of what hides words where it is posted as it is, nothing is left that is not shown."""
-    posted = inert(text)
-    seen = visible(posted.replace("&lt;", "‹"))  # what is escaped is shown
+    posted = inert_markdown(text)
+    seen = visible_text(posted.replace("&lt;", "‹"))  # what is escaped is shown
     assert posted.count("SECRET") <= seen.text.count("SECRET")
     assert [part for part in seen.removed if "SECRET" in part] == []
     assert "before" in seen.text
@@ -153,4 +153,4 @@ def test_nobody_approves_what_nobody_sees(text: str) -> None:
 @pytest.mark.parametrize("text", WRITTEN)
 def test_what_people_write_is_no_code(text: str) -> None:
     """Ordinary Markdown is posted as Markdown."""
-    assert inert(text).startswith("```text") == text.startswith("```text")
+    assert inert_markdown(text).startswith("```text") == text.startswith("```text")

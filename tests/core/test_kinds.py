@@ -83,9 +83,9 @@ def test_a_private_key_is_found_with_its_body() -> None:
     for kind in ("RSA ", "EC ", "OPENSSH ", "", "ENCRYPTED "):
         key = f"-----BEGIN {kind}PRIVATE KEY-----\n{body}\n-----END {kind}PRIVATE KEY-----"
         for text in (key, json.dumps(key), key[:400], key.replace("\n", "\r\n")):
-            assert body[:40] not in Redactor().redacted(f"x {text} y"), text
+            assert body[:40] not in Redactor().redact(f"x {text} y"), text
     named = 'if line.startswith("-----BEGIN PRIVATE KEY-----"): ...\n-----END PRIVATE KEY-----'
-    assert Redactor().redacted(named) == named
+    assert Redactor().redact(named) == named
 
 
 @pytest.mark.req("X3")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.paths import PathClass, Tier, classify, in_scope, is_workflow, normalised, tier_of
+from bot.core.paths import PathClass, Tier, classify, in_scope, is_workflow, normalized_path, tier_of
 
 CLASSES = (
     ("README.md", PathClass.DOCS),
@@ -204,8 +204,8 @@ def test_hostile_glob_is_quick() -> None:
 @given(st.text(max_size=30))
 def test_normalised_is_stable(path: str) -> None:
     """Normalising twice changes nothing, so that comparing is an equivalence."""
-    once = normalised(path)
-    assert normalised(once) == once
+    once = normalized_path(path)
+    assert normalized_path(once) == once
 
 
 @given(st.text(alphabet="ab./*?{},![]\\ ", max_size=20), st.text(alphabet="ab./\\ ", min_size=1, max_size=20))

@@ -19,11 +19,11 @@ from bot.core.plan import (
     Contract,
     Hidden,
     PlanDocument,
-    canonical,
-    disarmed,
+    canonical_bytes,
+    disarm_text,
     from_json,
     named_paths,
-    normalise,
+    normalize_text,
     to_json,
 )
 
@@ -70,7 +70,7 @@ PLANS = st.builds(
 @pytest.mark.req("PR5")
 def test_canonical_bytes() -> None:
     """The canonical form is byte for byte what was written by hand."""
-    assert canonical(PLAN) == LITERAL
+    assert canonical_bytes(PLAN) == LITERAL
 
 
 @pytest.mark.req("PR5")
@@ -84,7 +84,7 @@ def test_digest() -> None:
 @given(PLANS)
 def test_canonical_form(plan: PlanDocument) -> None:
     """Keys are sorted, no white space stands between tokens, no mark before, no newline after, nothing is escaped."""
-    data = canonical(plan)
+    data = canonical_bytes(plan)
     pairs = json.loads(data, object_pairs_hook=list)
     assert [key for key, _ in pairs] == sorted(key for key, _ in pairs)
     assert data == json.dumps(json.loads(data), separators=(",", ":"), ensure_ascii=False).encode()
@@ -95,7 +95,7 @@ def test_canonical_form(plan: PlanDocument) -> None:
 @given(PLANS)
 def test_round_trip(plan: PlanDocument) -> None:
     """What is read back from its bytes is the same document, with the same digest."""
-    again = from_json(json.loads(canonical(plan)))
+    again = from_json(json.loads(canonical_bytes(plan)))
     assert again == plan
     assert again.digest == plan.digest
 
@@ -112,7 +112,7 @@ def test_round_trip(plan: PlanDocument) -> None:
 def test_equal_documents(same: PlanDocument) -> None:
     """Equal documents give equal bytes, however a number or a moment was written."""
     assert same == PLAN
-    assert canonical(same) == LITERAL
+    assert canonical_bytes(same) == LITERAL
 
 
 CHANGES: Final[dict[str, Any]] = {
@@ -196,17 +196,17 @@ def test_other_formats(value: dict[str, Any]) -> None:
 )
 def test_normalise(text: str, normal: str) -> None:
     """Newlines become LF, trailing space and blank edges go, what would act is made readable."""
-    assert normalise(text) == normal
+    assert normalize_text(text) == normal
 
 
 @given(st.text(st.characters(codec=None) | st.sampled_from("-[] x\r\n\t"), min_size=1))
 def test_normalise_twice(text: str) -> None:
     """What is normalised stays as it is, and can be hashed whatever it was made of."""
     try:
-        once = normalise(text)
+        once = normalize_text(text)
     except Refused:
         return
-    assert normalise(once) == once
+    assert normalize_text(once) == once
     assert "\r" not in once
     assert replace(PLAN, markdown=once).digest
 
@@ -215,15 +215,15 @@ def test_normalise_twice(text: str) -> None:
 def test_empty_plan(text: str) -> None:
     """A plan without text is refused, with the cure."""
     with pytest.raises(Refused, match=r"empty: hand in the plan"):
-        normalise(text)
+        normalize_text(text)
 
 
 @pytest.mark.req("P5")
 def test_limit() -> None:
     """40,000 characters are a plan; one more goes back, with both figures; newlines at the edges do not count."""
-    assert len(normalise("ä" * MARKDOWN_LIMIT + "\r\n\r\n")) == 40_000
+    assert len(normalize_text("ä" * MARKDOWN_LIMIT + "\r\n\r\n")) == 40_000
     with pytest.raises(Refused, match=r"has 40,001 characters, the limit is 40,000: shorten it"):
-        normalise("ä" * (MARKDOWN_LIMIT + 1))
+        normalize_text("ä" * (MARKDOWN_LIMIT + 1))
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_limit() -> None:
 )
 def test_boxes(text: str, shown: str) -> None:
     """A task-list box is shown as a sign that nobody can tick."""
-    assert disarmed(text) == shown
+    assert disarm_text(text) == shown
 
 
 @pytest.mark.req("PR5")
@@ -262,14 +262,14 @@ def test_boxes(text: str, shown: str) -> None:
 )
 def test_what_is_no_box(text: str) -> None:
     """Code, links and plain text are shown as they are."""
-    assert disarmed(text) == text
+    assert disarm_text(text) == text
 
 
 @pytest.mark.req("X2")
 @pytest.mark.parametrize("sign", "\x00\x07\x08\x0b\x1b\x7f\x9b\u202e\u2066\ud800")
 def test_controls(sign: str) -> None:
     """What a terminal obeys, what turns text around and what is no character is shown by its number."""
-    assert disarmed(f"a{sign}b") == f"a‹U+{ord(sign):04X}›b"
+    assert disarm_text(f"a{sign}b") == f"a‹U+{ord(sign):04X}›b"
 
 
 @pytest.mark.req("P5")

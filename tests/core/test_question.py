@@ -8,30 +8,30 @@ import pytest
 from bot.core.actor import Actor, Role
 from bot.core.names import ToolUseId
 from bot.core.question import (
+    AnswerComment,
+    AnswerSnapshot,
     Asking,
-    Edit,
-    Finding,
+    AskKind,
+    Author,
+    BoxEdit,
     Grant,
-    Look,
-    Matter,
+    IgnoredAnswer,
+    IgnoreReason,
     Option,
     Question,
     Reply,
     Rules,
-    Who,
-    Why,
-    Words,
+    find_reply,
     from_json,
     grant_of,
     permission,
-    settle,
     to_json,
 )
-from bot.core.question_text import WHO_MAY_ASK, WHO_MAY_STEER, not_counted, question_text, reply_text, unanswered
+from bot.core.question_text import WHO_MAY_ASK, WHO_MAY_STEER, not_counted, question_expired, question_text, reply_text
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
-ANN = Who(Actor(1, "ann"), Role.MAINTAIN)
-BEN = Who(Actor(2, "ben"), Role.WRITE)
+ANN = Author(Actor(1, "ann"), Role.MAINTAIN)
+BEN = Author(Actor(2, "ben"), Role.WRITE)
 RULES = Rules(lambda who: who.role == Role.MAINTAIN, steers=True)
 ONE = Question("Which?", (Option("a", "first"), Option("b")), "Way")
 TWO = Question("Where?", (Option("x"), Option("y")), "Place")
@@ -39,28 +39,28 @@ MANY = Question("What?", (Option("p"), Option("q")), "Parts", several=True)
 
 
 def asking(*questions: Question) -> Asking:
-    return Asking(Matter.QUESTION, ToolUseId("t1"), questions or (ONE,))
+    return Asking(AskKind.QUESTION, ToolUseId("t1"), questions or (ONE,))
 
 
 REQUEST = permission(ToolUseId("t1"), "Bash", "git push", "a rule asks")
 
 
-def edits(*steps: tuple[Who, set[int] | None]) -> Look:
+def edits(*steps: tuple[Author, set[int] | None]) -> AnswerSnapshot:
     """A question that was edited by these people so that these boxes were on; None for another text."""
     before: frozenset[int] | None = frozenset()
     made = []
     for second, (who, on) in enumerate(steps, 1):
         after = frozenset(on) if on is not None else None
-        made.append(Edit(who, NOW + timedelta(seconds=second), before, after))
+        made.append(BoxEdit(who, NOW + timedelta(seconds=second), before, after))
         before = after
-    return Look(tuple(made), ticked=before)
+    return AnswerSnapshot(tuple(made), ticked=before)
 
 
-def says(who: Who, text: str, second: int = 1, *, edited: bool = False) -> Words:
-    return Words(f"comment-{second}", who, NOW + timedelta(seconds=second), text, edited)
+def says(who: Author, text: str, second: int = 1, *, edited: bool = False) -> AnswerComment:
+    return AnswerComment(f"comment-{second}", who, NOW + timedelta(seconds=second), text, edited)
 
 
-SETTLED: dict[str, tuple[Asking, Look, object]] = {
+SETTLED: dict[str, tuple[Asking, AnswerSnapshot, object]] = {
     "one box": (asking(), edits((ANN, {1})), (("b",),)),
     "changed their mind": (asking(), edits((ANN, {0}), (ANN, {0, 1}), (ANN, {1})), (("b",),)),
     "both questions": (asking(ONE, TWO), edits((ANN, {1}), (ANN, {1, 2})), (("b",), ("x",))),
@@ -68,7 +68,7 @@ SETTLED: dict[str, tuple[Asking, Look, object]] = {
     "that is all of nothing": (asking(MANY), edits((ANN, {2})), ((),)),
     "beside a stranger's tick": (asking(), edits((BEN, {0}), (ANN, {0, 1})), (("b",),)),
     "after another text": (asking(), edits((BEN, None), (ANN, set()), (ANN, {0})), (("a",),)),
-    "words": (asking(), Look(words=(says(ANN, "Neither."),)), "Neither."),
+    "words": (asking(), AnswerSnapshot(words=(says(ANN, "Neither."),)), "Neither."),
     "words before a box": (
         asking(),
         replace(edits((BEN, set()), (ANN, {0})), words=(says(ANN, "Neither.", 1),)),
@@ -81,7 +81,7 @@ SETTLED: dict[str, tuple[Asking, Look, object]] = {
     "denied": (REQUEST, edits((ANN, {2})), Grant.NO),
     "allowed in words": (
         REQUEST,
-        Look(words=(says(BEN, "allow"), says(ANN, "Allow!", 3))),
+        AnswerSnapshot(words=(says(BEN, "allow"), says(ANN, "Allow!", 3))),
         Grant.ONCE,
     ),
 }
@@ -92,32 +92,36 @@ SETTLED: dict[str, tuple[Asking, Look, object]] = {
 def test_settled(case: str) -> None:
     """The answer is what eligible people ticked and is ticked still, or their words, whichever came first."""
     what, look, expected = SETTLED[case]
-    reply, findings = settle(what, look, RULES)
+    reply, findings = find_reply(what, look, RULES)
     assert reply is not None
     assert expected in (reply.chosen, reply.words, reply.grant)
     assert (reply.by, findings) == (ANN.actor, ())
 
 
-OPEN: dict[str, tuple[Asking, Look, tuple[Finding, ...]]] = {
-    "nothing": (asking(), Look(), ()),
-    "a stranger": (asking(), edits((BEN, {0})), (Finding(Why.MAY_NOT, BEN.actor),)),
+OPEN: dict[str, tuple[Asking, AnswerSnapshot, tuple[IgnoredAnswer, ...]]] = {
+    "nothing": (asking(), AnswerSnapshot(), ()),
+    "a stranger": (asking(), edits((BEN, {0})), (IgnoredAnswer(IgnoreReason.MAY_NOT, BEN.actor),)),
     "a stranger unticked": (asking(), edits((ANN, {0, 1}), (BEN, {1})), ()),
     "one of two questions": (asking(ONE, TWO), edits((ANN, {0})), ()),
     "no last box": (asking(ONE, MANY), edits((ANN, {0, 2})), ()),
-    "two of one": (asking(), edits((ANN, {0, 1})), (Finding(Why.ONE_ONLY),)),
-    "another text": (asking(), edits((ANN, None)), (Finding(Why.CHANGED, ANN.actor),)),
+    "two of one": (asking(), edits((ANN, {0, 1})), (IgnoredAnswer(IgnoreReason.ONE_ONLY),)),
+    "another text": (asking(), edits((ANN, None)), (IgnoredAnswer(IgnoreReason.CHANGED, ANN.actor),)),
     "ticked in another text": (
         asking(),
         edits((BEN, None), (ANN, {0})),
-        (Finding(Why.CHANGED, BEN.actor), Finding(Why.CHANGED, ANN.actor)),
+        (IgnoredAnswer(IgnoreReason.CHANGED, BEN.actor), IgnoredAnswer(IgnoreReason.CHANGED, ANN.actor)),
     ),
-    "edited words": (asking(), Look(words=(says(ANN, "b", edited=True),)), (Finding(Why.EDITED, ANN.actor),)),
-    "edited words of a stranger": (asking(), Look(words=(says(BEN, "b", edited=True),)), ()),
-    "edited talk": (REQUEST, Look(words=(says(ANN, "hm", edited=True),)), ()),
-    "talk beside a request": (REQUEST, Look(words=(says(ANN, "Hm."),)), ()),
+    "edited words": (
+        asking(),
+        AnswerSnapshot(words=(says(ANN, "b", edited=True),)),
+        (IgnoredAnswer(IgnoreReason.EDITED, ANN.actor),),
+    ),
+    "edited words of a stranger": (asking(), AnswerSnapshot(words=(says(BEN, "b", edited=True),)), ()),
+    "edited talk": (REQUEST, AnswerSnapshot(words=(says(ANN, "hm", edited=True),)), ()),
+    "talk beside a request": (REQUEST, AnswerSnapshot(words=(says(ANN, "Hm."),)), ()),
     "closed": (asking(), replace(edits((ANN, {0})), open=False), ()),
     "not looked up": (asking(), replace(edits((ANN, {0})), complete=False), ()),
-    "gone": (asking(), Look(ticked=None, gone=True), ()),
+    "gone": (asking(), AnswerSnapshot(ticked=None, gone=True), ()),
 }
 
 
@@ -126,13 +130,13 @@ OPEN: dict[str, tuple[Asking, Look, tuple[Finding, ...]]] = {
 def test_open(case: str) -> None:
     """What is no answer leaves the question open; what looks like one is named with its reason."""
     what, look, expected = OPEN[case]
-    assert settle(what, look, RULES) == (None, expected)
+    assert find_reply(what, look, RULES) == (None, expected)
 
 
 @pytest.mark.req("T4")
 def test_edited_words_of_planning() -> None:
     """Where no approved work is steered, an edited comment answers as well."""
-    reply, _ = settle(asking(), Look(words=(says(ANN, "b", edited=True),)), replace(RULES, steers=False))
+    reply, _ = find_reply(asking(), AnswerSnapshot(words=(says(ANN, "b", edited=True),)), replace(RULES, steers=False))
     assert reply is not None
     assert (reply.words, reply.turn) == ("b", "comment-1")
 
@@ -230,10 +234,12 @@ def test_what_the_model_is_told() -> None:
 
 def test_notices() -> None:
     """A notice names everybody once, and a crowd makes no endless one."""
-    assert "`@ben`: ticked a box" in not_counted((Finding(Why.MAY_NOT, BEN.actor), Finding(Why.ONE_ONLY)))
-    crowd = tuple(Finding(Why.MAY_NOT, Actor(n, f"p{n}")) for n in range(25))
+    assert "`@ben`: ticked a box" in not_counted(
+        (IgnoredAnswer(IgnoreReason.MAY_NOT, BEN.actor), IgnoredAnswer(IgnoreReason.ONE_ONLY))
+    )
+    crowd = tuple(IgnoredAnswer(IgnoreReason.MAY_NOT, Actor(n, f"p{n}")) for n in range(25))
     assert "and 5 more" in not_counted(crowd)
-    assert "within 7 days" in unanswered(7.0, "@plangate")
+    assert "within 7 days" in question_expired(7.0, "@plangate")
 
 
 @pytest.mark.parametrize("what", (asking(ONE, MANY), REQUEST), ids=("question", "request"))

@@ -88,14 +88,14 @@ def left(text: str, value: str) -> int:
 def test_known_values_never_leave(way: str, value: str) -> None:
     """Whole or a piece of 16 characters, in whatever way it is written, between other text that stays."""
     written = WAYS[way](value)
-    out = REDACTOR.redacted(f"Before {written} after.")
+    out = REDACTOR.redact(f"Before {written} after.")
     assert "[redacted: " in out
     assert out.startswith("Before"[:4])
     assert out.endswith("after.")
     assert len(out) < 90
     assert written not in out
     assert left(out, value) < PIECE
-    assert REDACTOR.redacted(out) == out
+    assert REDACTOR.redact(out) == out
 
 
 @pytest.mark.req("X3", "PR4")
@@ -104,46 +104,48 @@ def test_known_values_never_leave(way: str, value: str) -> None:
 )
 def test_no_line_of_a_key_leaves(way: str) -> None:
     """Of a key in PEM no line is left, in whatever way it is written; its frame says nothing."""
-    out = REDACTOR.redacted(f"Before {WAYS[way](PEM)} after.")
+    out = REDACTOR.redact(f"Before {WAYS[way](PEM)} after.")
     assert len(out) < 420
     assert not [line for line in BODY.splitlines() for piece in (line, WAYS[way](line)) if piece[8:24] in out]
     frame = PEM.split("\n", 1)[0] + "\nMIIEpAIBAAKCAQEA"
-    assert REDACTOR.redacted(frame) == frame
+    assert REDACTOR.redact(frame) == frame
 
 
 @pytest.mark.req("X3")
 def test_a_short_value_is_found_whole() -> None:
     """Fewer than 16 characters count only together, and fewer than 8 are a word."""
-    assert REDACTOR.redacted(f"({SHORT})") == "([redacted: short])"
+    assert REDACTOR.redact(f"({SHORT})") == "([redacted: short])"
     for way in ("upper case", "reversed", "hex", "base64"):
-        assert "[redacted: " in REDACTOR.redacted(f"Before {WAYS[way](SHORT)} after."), way
-    assert REDACTOR.redacted(SHORT[:-1]) == SHORT[:-1]
-    assert Redactor((("word", "x"),)).redacted("a word") == "a word"
-    assert Redactor(((SHORT, "short"),)).redacted(f"{SHORT}, {SHORT}") == "[redacted: short], [redacted: short]"
+        assert "[redacted: " in REDACTOR.redact(f"Before {WAYS[way](SHORT)} after."), way
+    assert REDACTOR.redact(SHORT[:-1]) == SHORT[:-1]
+    assert Redactor((("word", "x"),)).redact("a word") == "a word"
+    assert Redactor(((SHORT, "short"),)).redact(f"{SHORT}, {SHORT}") == "[redacted: short], [redacted: short]"
 
 
 @pytest.mark.req("X3")
 def test_odd_values_are_found() -> None:
     """Of signs alone, or one that repeats itself; and what is known can be asked for by itself."""
     redactor = Redactor((("!$%*+/=?_-!$%*+/=?", "signs"), ("ab" * 40, "pattern")))
-    assert redactor.redacted("x !$%*+/=?_-!$%*+/=? y") == "x [redacted: signs] y"
-    assert redactor.redacted(f"x {'ab' * 30} y") == "x [redacted: pattern] y"
-    assert [(span.start, span.kind) for span in redactor.known(f"x {'ab' * 30} sk-ant-{'c' * 40}")] == [(2, "pattern")]
+    assert redactor.redact("x !$%*+/=?_-!$%*+/=? y") == "x [redacted: signs] y"
+    assert redactor.redact(f"x {'ab' * 30} y") == "x [redacted: pattern] y"
+    assert [(span.start, span.kind) for span in redactor.find_known_secrets(f"x {'ab' * 30} sk-ant-{'c' * 40}")] == [
+        (2, "pattern")
+    ]
 
 
 @pytest.mark.req("X3")
 @given(st.text(max_size=200), st.integers(0, 24), st.text(max_size=200))
 def test_a_piece_of_sixteen_is_always_found(before: str, at: int, after: str) -> None:
     """Wherever it stands and whatever stands around it; doing it again changes nothing."""
-    out = REDACTOR.redacted(f"{before} {TOKEN[at : at + PIECE]} {after}")
+    out = REDACTOR.redact(f"{before} {TOKEN[at : at + PIECE]} {after}")
     assert TOKEN[at : at + PIECE] not in out
-    assert REDACTOR.redacted(out) == out
+    assert REDACTOR.redact(out) == out
 
 
 @given(st.text(max_size=300))
 def test_text_without_secrets_stays(text: str) -> None:
     """Not a sign of it is changed."""
-    assert REDACTOR.redacted(text) == text
+    assert REDACTOR.redact(text) == text
 
 
 def test_the_head_of_all_tokens_is_no_secret() -> None:
@@ -151,9 +153,9 @@ def test_the_head_of_all_tokens_is_no_secret() -> None:
     head = base64.urlsafe_b64encode(b'{"alg":"RS256","typ":"JWT"}').decode().rstrip("=")
     token = f"ghs_123456_{head}.{made(60)}.{made(300)}"
     redactor = Redactor(((token, "GitHub token"),))
-    assert redactor.redacted(f"{head} alone") == f"{head} alone"
-    assert made(20) not in redactor.redacted(token[-40:])
-    assert redactor.redacted(token) == "[redacted: GitHub token]"
+    assert redactor.redact(f"{head} alone") == f"{head} alone"
+    assert made(20) not in redactor.redact(token[-40:])
+    assert redactor.redact(token) == "[redacted: GitHub token]"
 
 
 @pytest.mark.req("X3")
@@ -163,14 +165,14 @@ def test_what_is_made_later_is_learned() -> None:
     tokens = [made(40) for _ in range(2 * LEARNED + 1)]
     for token in (*tokens, tokens[-1]):
         redactor.learn(token, "made")
-    assert redactor.redacted(tokens[-1]) == "[redacted: made]"
-    assert redactor.redacted(TOKEN) == "[redacted: token]"
-    assert redactor.redacted(tokens[0]) == tokens[0]
+    assert redactor.redact(tokens[-1]) == "[redacted: made]"
+    assert redactor.redact(TOKEN) == "[redacted: token]"
+    assert redactor.redact(tokens[0]) == tokens[0]
 
 
 def test_texts_within_json_are_redacted() -> None:
     """At any depth; what is no text stays."""
-    assert REDACTOR.deep({"a": [TOKEN, 1, None], "b": {"c": TOKEN}}) == {
+    assert REDACTOR.redact_json({"a": [TOKEN, 1, None], "b": {"c": TOKEN}}) == {
         "a": ["[redacted: token]", 1, None],
         "b": {"c": "[redacted: token]"},
     }
@@ -196,5 +198,5 @@ def test_texts_within_json_are_redacted() -> None:
 )
 def test_no_text_takes_long(text: str) -> None:
     """What is made to be slow ends like any other; the limit of the test is far above it."""
-    out = REDACTOR.redacted(text)
-    assert REDACTOR.redacted(out) == out
+    out = REDACTOR.redact(text)
+    assert REDACTOR.redact(out) == out

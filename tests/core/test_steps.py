@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.core.markdown.gfm import parse
-from bot.core.markdown.inert import inert
+from bot.core.markdown.inert import inert_markdown
 from bot.core.markdown.steps import Steps, TooComplex
-from bot.core.markdown.visible import LIMIT, command_lines, mentions, visible
+from bot.core.markdown.visible import LIMIT, command_lines, mentions, visible_text
 
 pytestmark = pytest.mark.req("X1", "X4")
 
@@ -35,8 +35,8 @@ TOO_COMPLEX: Final = {
 def test_what_is_too_complex(name: str) -> None:
     """The model is told that there was something, the plan tells what, and nothing of it speaks to the bot."""
     text = f"{TOO_COMPLEX[name]}\n\n@plangate stop"
-    assert visible(text).text == f"({len(text):,} characters that are too complex to be read as Markdown)"
-    assert len(visible(text).removed) == 1
+    assert visible_text(text).text == f"({len(text):,} characters that are too complex to be read as Markdown)"
+    assert len(visible_text(text).removed) == 1
     assert not mentions(text, "@plangate")
     assert command_lines(text) == ()
 
@@ -46,7 +46,7 @@ def test_what_is_too_complex(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in TOO_COMPLEX if name[:4] not in {"sect", "tags", "comm", "proc"}])
 def test_what_is_too_complex_is_posted_as_code(name: str) -> None:
     """A text that cannot be parsed is shown as it is, and nothing of it acts."""
-    posted = inert(f"{TOO_COMPLEX[name][:10_000]}\n\n@octocat")
+    posted = inert_markdown(f"{TOO_COMPLEX[name][:10_000]}\n\n@octocat")
     assert [token.type for token in parse(posted)] == ["fence"]
     assert "@octocat" in posted
 
@@ -77,7 +77,7 @@ def test_what_is_long(name: str) -> None:
     env = dict[str, Steps]()
     parse(text, env)
     assert env["steps"].left > Steps(len(text)).left / 3
-    assert "too complex" not in visible(text).text
+    assert "too complex" not in visible_text(text).text
 
 
 SIGNS: Final = (
@@ -90,8 +90,8 @@ SIGNS: Final = (
 
 def seconds(text: str) -> None:
     """Read a text in all ways; the time limit of the test is the assertion."""
-    visible(text)
-    inert(text[:40_000])
+    visible_text(text)
+    inert_markdown(text[:40_000])
 
 
 @pytest.mark.timeout(60)

@@ -13,15 +13,15 @@ from bot.core.transcript import (
     Json,
     Line,
     LineKind,
+    all_messages,
     commands_of,
     decode,
+    is_unresolved,
     messages,
     pending_calls,
-    said,
     text_of,
     todos_of,
     tool_calls,
-    unresolved,
     well_formed,
     without_empty_text,
     without_last_thinking,
@@ -171,7 +171,7 @@ def test_pending_calls(history: list[Json], pending: list[Json]) -> None:
 )
 def test_the_service_goes_on(history: list[Json], waits: bool) -> None:
     """A last message with a call of the service's own that has no result is the service's to go on with."""
-    assert unresolved(history) is waits
+    assert is_unresolved(history) is waits
 
 
 @pytest.mark.req("L3")
@@ -196,7 +196,7 @@ def test_a_compaction_changes_what_is_sent_and_not_what_was_said() -> None:
         Line(LineKind.MESSAGE, AT, {"message": new}),
     ]
     assert messages(lines) == [short, new]
-    assert said(lines) == [old, new]
+    assert all_messages(lines) == [old, new]
     assert lines[1].body == {"history": [short]}, "replaying leaves the line as it is"
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.core.codepoints import shown
-from bot.core.markdown.visible import command_lines, mentions, visible, without_mention
+from bot.core.codepoints import with_visible_codepoints
+from bot.core.markdown.visible import command_lines, mentions, visible_text, without_mention
 
 pytestmark = pytest.mark.req("X1")
 
@@ -33,7 +33,7 @@ HIDDEN = {
 @pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN.keys())
 def test_hidden_parts_are_removed(text: str) -> None:
     """What a person does not see is not in the text, and what a person sees is."""
-    seen = visible(text).text
+    seen = visible_text(text).text
     assert "SECRET" not in seen
     assert "before" in seen
     assert "after" in seen
@@ -42,7 +42,7 @@ def test_hidden_parts_are_removed(text: str) -> None:
 @pytest.mark.parametrize("case", [name for name in HIDDEN if name not in {"picture source", "attribute"}])
 def test_what_is_removed_is_said(case: str) -> None:
     """Every removed fragment with words in it comes back beside the text."""
-    assert any("SECRET" in fragment for fragment in visible(HIDDEN[case]).removed)
+    assert any("SECRET" in fragment for fragment in visible_text(HIDDEN[case]).removed)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_removed_is_said(case: str) -> None:
 )
 def test_what_is_seen_is_kept(text: str, seen: str) -> None:
     """What a person sees is kept as plain Markdown, in its order."""
-    assert visible(text).text == seen
+    assert visible_text(text).text == seen
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_what_is_seen_is_kept(text: str, seen: str) -> None:
 )
 def test_invisible_code_points_are_shown(text: str, seen: str) -> None:
     """A code point that nobody sees is shown by its number."""
-    assert shown(text) == seen
+    assert with_visible_codepoints(text) == seen
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_invisible_code_points_are_shown(text: str, seen: str) -> None:
 )
 def test_writing_keeps_what_it_needs(text: str) -> None:
     """Emoji sequences, and joiners in scripts that need them, stay as they are."""
-    assert shown(text) == text
+    assert with_visible_codepoints(text) == text
 
 
 @pytest.mark.parametrize(
@@ -195,4 +195,4 @@ def test_a_request_is_read_without_the_mention(text: str, left: str) -> None:
 )
 def test_small_things(text: str, seen: str) -> None:
     """A rule, an address that is its own text, and an element that closes itself."""
-    assert visible(text).text == seen
+    assert visible_text(text).text == seen

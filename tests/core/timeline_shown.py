@@ -5,15 +5,15 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from bot.core.actor import Actor, ActorKind, Role
-from bot.core.approval import Candidate, Outcome, Policy, Shown, Snapshot, Verdict, Way, against, prove
-from bot.core.comment import begun
+from bot.core.approval import Candidate, Outcome, Policy, Shown, Snapshot, Verdict, Way, prove, rejecters
+from bot.core.comment import work_begun_line
 from bot.core.gate import TRANSITIONS, Event, Move, Stage, Thread, step
 from bot.core.markdown.visible import command_lines
 from bot.core.names import Digest
 from bot.core.plan import PlanDocument
 from bot.github.dialogue import plan_comment
 from bot.github.edits import history
-from bot.github.snapshot import VOTES, decisions, ticked
+from bot.github.snapshot import VOTES, decisions, standing_tick
 from bot.github.threads import Said
 from tests.core import timeline as happened
 from tests.core.approval_cast import NOON, PLAN
@@ -244,14 +244,14 @@ class Bot:
             if verdict.outcome is Outcome.APPROVED:
                 self._begun(verdict)
         elif self.thread.stage is Stage.EXECUTING and (
-            not snapshot.open or against(self.comment.plan, snapshot, self.policy)
+            not snapshot.open or rejecters(self.comment.plan, snapshot, self.policy)
         ):
             self._move(Move.STOPPED)
 
     def _begun(self, verdict: Verdict) -> None:
         """Work begins: its plan's comment says so, whatever it showed, with the box as it is."""
         plan, (off, on) = self.comment, _BOX
-        line = begun([actor.login for actor in verdict.by], _time(self.now))
+        line = work_begun_line([actor.login for actor in verdict.by], _time(self.now))
         plan.begun.append(f"{line}\n\n{plan.versions[0][2]}")
         plan.edit(self.now, "plangate", plan.begun[-1].replace(off, on) if on in plan.body else plan.begun[-1])
 
@@ -278,7 +278,7 @@ class Bot:
         posted = _time(plan.versions[0][0])
         said = [said for said in self.said if said.at >= posted and said.actor.id != BOT]
         words = [
-            *ticked(past),
+            *standing_tick(past),
             *votes,
             *(word for each in said for word in decisions(each, command_lines(each.body), MENTION)),
         ]

@@ -13,8 +13,8 @@ from bot.core.actor import Actor, ActorKind
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.turn import Turn
-from bot.github.dialogue import GitHubDialogue, Manners
-from bot.github.door import Door
+from bot.github.dialogue import DialogueSettings, GitHubDialogue
+from bot.github.door import GitHubClient
 from bot.github.readings import Readings
 from bot.github.repository import Address
 from bot.github.tokens import AppJwt, AppTokens
@@ -47,8 +47,8 @@ class Ground:
 
     github: SimulatedGitHub
     clock: TurnedClock
-    app: Door = field(init=False)
-    door: Door = field(init=False)
+    app: GitHubClient = field(init=False)
+    door: GitHubClient = field(init=False)
     address: Address = Address("acme", "pocket")
     readings: Readings = field(default_factory=Readings)
 
@@ -61,10 +61,10 @@ class Ground:
         installed = credentials.install(world, self.github.app, "acme")
         urls = self.github.api_url, self.github.graphql_url
         app = self.github.app
-        self.app = Door(*urls, AppJwt(str(app.id), lambda: app.pem, self.clock), self.clock)
+        self.app = GitHubClient(*urls, AppJwt(str(app.id), lambda: app.pem, self.clock), self.clock)
         wanted = dict.fromkeys(("issues", "pull_requests", "contents"), "write")
         tokens = AppTokens(self.app, installed.id, RepositoryId(self.repository), wanted)
-        self.door = Door(*urls, tokens, self.clock)
+        self.door = GitHubClient(*urls, tokens, self.clock)
 
     @property
     def repository(self) -> int:
@@ -89,9 +89,11 @@ class Ground:
     ) -> ThreadNumber:
         return ThreadNumber(self.person(by).open_issue(HOME, title, body).number)
 
-    def dialogue(self, thread: ThreadNumber, manners: Manners | None = None, secret: bytes = b"key") -> GitHubDialogue:
+    def dialogue(
+        self, thread: ThreadNumber, manners: DialogueSettings | None = None, secret: bytes = b"key"
+    ) -> GitHubDialogue:
         self.clock.advance(1)
-        signer, keys = Signed(secret), manners or Manners()
+        signer, keys = Signed(secret), manners or DialogueSettings()
         return GitHubDialogue.on(
             self.door,
             self.address,

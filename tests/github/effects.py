@@ -13,8 +13,8 @@ from bot.core.errors import Refused
 from bot.core.names import RepositoryId, ThreadNumber, ToolUseId, thread_ref
 from bot.core.pull import PullOrder
 from bot.core.question import permission
-from bot.core.turn import Sign
-from bot.github.door import Door
+from bot.core.turn import Acknowledgment
+from bot.github.door import GitHubClient
 from bot.github.labels import make_label
 from bot.github.pulls import GitHubPulls
 from bot.github.redelivery import Redeliveries
@@ -42,7 +42,7 @@ MISHAPS: Final = {
     "not done, reset": Fault("reset"),
 }
 GRAPHQL: Final = "POST /graphql"
-WRITES: Final = {name for name in vars(Door) if name[0] != "_"} - {
+WRITES: Final = {name for name in vars(GitHubClient) if name[0] != "_"} - {
     *("get", "scopes", "pages", "graphql", "node", "close")
 }
 """Whatever the door can do but read."""
@@ -111,7 +111,7 @@ async def a_fold(ground: Ground, size: int) -> Case:
     def made() -> int:
         return sum(comment.minimized == "outdated" for comment in ground.comments(thread))
 
-    return Case(lambda: ground.dialogue(thread).settled(node), made)
+    return Case(lambda: ground.dialogue(thread).fold_question(node), made)
 
 
 Said = Callable[[Ground, ThreadNumber], tuple[str, str]]
@@ -147,7 +147,7 @@ def a_sign(says: Said) -> Callable[[Ground, int], Awaitable[Case]]:
         key, node = says(ground, thread)
 
         async def sign() -> None:
-            await ground.dialogue(thread).comments.sign(key, Sign.SEEN)
+            await ground.dialogue(thread).comments.sign(key, Acknowledgment.SEEN)
 
         return Case(sign, lambda: len(ground.github.world.reactions_to(node)))
 

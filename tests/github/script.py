@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.testing.github.clock import TurnedClock
-from bot.testing.host import hosted
+from bot.testing.host import host_application
 
 
 @dataclass
@@ -65,12 +65,12 @@ class Tokens:
 
 
 @contextmanager
-def scripted(*replies: Reply, tokens: tuple[str, ...] = ("t",)) -> Iterator[tuple[Door, Script, TurnedClock]]:
+def scripted(*replies: Reply, tokens: tuple[str, ...] = ("t",)) -> Iterator[tuple[GitHubClient, Script, TurnedClock]]:
     script = Script(list(replies))
     verbs = ["GET", "POST", "PATCH", "PUT", "DELETE"]
-    with hosted(Starlette(routes=[Route("/{path:path}", script.answer, methods=verbs)])) as url:
+    with host_application(Starlette(routes=[Route("/{path:path}", script.answer, methods=verbs)])) as url:
         script.url, clock = url, TurnedClock()
-        door = Door(url, f"{url}/graphql", Tokens(list(tokens)), clock)
+        door = GitHubClient(url, f"{url}/graphql", Tokens(list(tokens)), clock)
         try:
             yield door, script, clock
         finally:

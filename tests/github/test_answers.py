@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bot.core.names import ToolUseId
-from bot.core.question import Asking, Look, permission
+from bot.core.question import AnswerSnapshot, Asking, permission
 from bot.core.question_text import WHO_MAY_STEER as WHO
 from bot.github.answers import ticks
 from bot.github.dialogue import GitHubDialogue
@@ -26,7 +26,7 @@ class Asked:
     async def ask(self) -> None:
         self.node = (await self.dialogue.ask(self.asking, 4, who=WHO)).id
 
-    async def look(self) -> Look:
+    async def look(self) -> AnswerSnapshot:
         return await self.dialogue.answers(self.asking, self.node, who=WHO, may=lambda _: True)
 
     @property
@@ -92,11 +92,11 @@ async def test_nothing_is_guessed(asked: Asked) -> None:
 
 async def test_settled(asked: Asked) -> None:
     """A settled question is folded, once; one that is gone is no matter."""
-    await asked.dialogue.settled(asked.node)
-    await asked.dialogue.settled(asked.node)
+    await asked.dialogue.fold_question(asked.node)
+    await asked.dialogue.fold_question(asked.node)
     assert asked.comment.minimized == "outdated"
     asked.ground.person("ada").delete_comment(asked.comment.id)
-    await asked.dialogue.settled(asked.node)
+    await asked.dialogue.fold_question(asked.node)
 
 
 def test_a_text_that_nobody_knows() -> None:

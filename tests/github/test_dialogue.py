@@ -11,10 +11,10 @@ from bot.core import marker
 from bot.core.actor import Actor, Role
 from bot.core.approval import Finding, Outcome, Reason, Verdict
 from bot.core.errors import Conflict, Transient
-from bot.core.turn import Sign
-from bot.github.dialogue import Manners
+from bot.core.turn import Acknowledgment
+from bot.github.dialogue import DialogueSettings
 from bot.github.poll import GONE, fingerprints
-from bot.ports import Dialogue, Proposed
+from bot.ports import Dialogue, PostedComment
 from bot.testing.github.changes import LineNote
 from tests.github.conftest import HOME, Ground, turns_of
 
@@ -68,7 +68,7 @@ async def test_bots_and_the_bot_itself_are_not_heard(ground: Ground) -> None:
     ground.person("helper[bot]").comment(HOME, thread, "@plangate do it")
     await ground.dialogue(thread).tell("I am @plangate and /plangate stop", 1)
     assert await turns_of(ground.dialogue(thread), ()) == ()
-    listed = await turns_of(ground.dialogue(thread, Manners(bots=frozenset({other.id}))), ())
+    listed = await turns_of(ground.dialogue(thread, DialogueSettings(bots=frozenset({other.id}))), ())
     assert [turn.actor.id for turn in listed] == [other.id]
 
 
@@ -130,7 +130,7 @@ async def test_context_is_quoted_and_attributed(ground: Ground) -> None:
     assert "39 x" in text
     assert " 0 x" not in text
     assert "(What does not fit is left out here.)" in text
-    assert await ground.dialogue(thread, Manners(untrusted_context=False)).context() == ""
+    assert await ground.dialogue(thread, DialogueSettings(untrusted_context=False)).context() == ""
 
 
 async def test_what_the_context_hides_is_told(ground: Ground) -> None:
@@ -143,13 +143,13 @@ async def test_what_the_context_hides_is_told(ground: Ground) -> None:
     dialogue = ground.dialogue(thread)
     (turn,) = await turns_of(dialogue)
     assert turn.hidden == ("<!-- of mia -->",)
-    assert await dialogue.hidden(turn) == ("‹U+E0041›‹U+E0042›", "<!-- of will -->", "<!-- of rea -->")
-    assert await dialogue.hidden(replace(turn, mark=True)) == ("<!-- of rea -->", "<!-- of mia -->")
-    assert await ground.dialogue(thread, Manners(untrusted_context=False)).hidden(turn) == ()
+    assert await dialogue.hidden_fragments(turn) == ("‹U+E0041›‹U+E0042›", "<!-- of will -->", "<!-- of rea -->")
+    assert await dialogue.hidden_fragments(replace(turn, mark=True)) == ("<!-- of rea -->", "<!-- of mia -->")
+    assert await ground.dialogue(thread, DialogueSettings(untrusted_context=False)).hidden_fragments(turn) == ()
 
 
-@pytest.mark.parametrize(("sign", "content"), ((Sign.SEEN, "eyes"), (Sign.MAY_NOT, "confused")))
-async def test_a_sign_is_put_once(ground: Ground, sign: Sign, content: str) -> None:
+@pytest.mark.parametrize(("sign", "content"), ((Acknowledgment.SEEN, "eyes"), (Acknowledgment.MAY_NOT, "confused")))
+async def test_a_sign_is_put_once(ground: Ground, sign: Acknowledgment, content: str) -> None:
     """Acknowledging twice leaves one reaction under the issue and one under the comment."""
     thread = ground.issue()
     said = ground.person("mia").comment(HOME, thread, "@plangate more")
@@ -169,7 +169,7 @@ async def test_a_plan_is_shown_once(ground: Ground) -> None:
     shown = [await ground.dialogue(thread).propose(plan, 1) for _ in range(2)]
     (comment,) = ground.comments(thread)
     page = f"{ground.github.server_url}/{HOME}/issues/{thread}#issuecomment-{comment.id}"
-    assert shown == [Proposed(comment.node_id, page)] * 2
+    assert shown == [PostedComment(comment.node_id, page)] * 2
     found = marker.parse(comment.text.body)
     assert found is not None
     assert (found.kind, found.thread, found.ask, found.digest) == ("plan", thread, 1, plan.digest)

@@ -17,10 +17,10 @@ import pytest
 
 import bot.github as room
 from bot.core.pull import PullOrder
-from bot.core.turn import Sign
-from bot.github.door import Door
+from bot.core.turn import Acknowledgment
+from bot.github.door import GitHubClient
 from bot.github.pulls import GitHubPulls
-from bot.github.reach import granted, owned
+from bot.github.reach import app_installations, pushable_repositories
 from bot.github.repository import app_bot, file, installation, repository
 from bot.github.tokens import AppTokens, StaticToken
 from bot.testing.github import credentials
@@ -82,7 +82,7 @@ async def conversation(ground: Ground) -> None:
     thread = ground.issue()
     dialogue, plan = ground.dialogue(thread), ground.plan(thread, tier="high")
     for turn in await turns_of(dialogue):
-        await dialogue.acknowledge(turn, Sign.SEEN)
+        await dialogue.acknowledge(turn, Acknowledgment.SEEN)
     shown = (await dialogue.propose(plan, 1)).id
     ground.person("mia").react(ground.comments(thread)[0], "+1")
     ground.person("ada").push(HOME, {"src/a.py": "a = 2\n"})
@@ -93,10 +93,10 @@ async def conversation(ground: Ground) -> None:
     ground.person("will").push(HOME, {"src/b.py": "b = 2\n"}, branch="topic")
     order = PullOrder("topic", "main", "Topic", "Body", labels=("by bot",), reviewers=("mia",))
     await GitHubPulls(door, at, ground.bot).ensure(order)
-    assert [each async for each in granted(ground.app)]
+    assert [each async for each in app_installations(ground.app)]
     token = credentials.personal_token(ground.github.world, "will").value
-    person = Door(door.api_url, door.graphql_url, StaticToken(lambda: token), ground.clock)
-    assert [each async for each in owned(person)]
+    person = GitHubClient(door.api_url, door.graphql_url, StaticToken(lambda: token), ground.clock)
+    assert [each async for each in pushable_repositories(person)]
     person.close()
     assert isinstance(door.credentials, AppTokens)
     await door.credentials.revoke()

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.actor import Actor
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.github.owners import owning
 from bot.github.permissions import Roles
 from bot.github.tokens import StaticToken
@@ -18,7 +18,7 @@ def everybody(ground: Ground) -> dict[str, Actor]:
     return {login: Actor(ground.github.world.user(login).id, login) for login in ("ada", "mia", "will")}
 
 
-async def found(ground: Ground, door: Door, *scope: str) -> list[str]:
+async def found(ground: Ground, door: GitHubClient, *scope: str) -> list[str]:
     """Give the logins of those who own a scope."""
     people = everybody(ground)
     ids = await owning(Roles(door, ground.address), "main", scope or SCOPE, people.values())
@@ -41,7 +41,7 @@ async def test_a_team_owns(ground: Ground) -> None:
     world.teams[world.user("acme").id, "core"] = frozenset({world.user("mia").id})
     ground.person("ada").push(HOME, {"CODEOWNERS": "* @acme/core\n"})
     urls, token = (ground.github.api_url, ground.github.graphql_url), personal_token(world, "ada")
-    door = Door(*urls, StaticToken(lambda: token.value), ground.clock)
+    door = GitHubClient(*urls, StaticToken(lambda: token.value), ground.clock)
     assert await found(ground, door) == ["mia"]
     ground.github.faults.fail("GET */memberships/*", 500, times=99)
     assert await found(ground, door) == []

@@ -30,7 +30,7 @@ async def test_comments(ground: Ground) -> None:
     dialogue = ground.dialogue(thread)
     for _ in range(2):
         await dialogue.tell(SAID, 1)
-        await dialogue.unsettled(SAID, 2)
+        await dialogue.explain_ignored_answers(SAID, 2)
         async with dialogue.held():
             await dialogue.progress(SAID, 3)
     plan = await dialogue.propose(ground.plan(thread), 4)

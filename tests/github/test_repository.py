@@ -8,7 +8,7 @@ import pytest
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.errors import Misconfigured, Refused
 from bot.core.names import RepositoryId
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.github.errors import Missing
 from bot.github.permissions import Roles
 from bot.github.repository import Address, app_bot, file, installation, kilobytes, repository, token_bot
@@ -54,9 +54,9 @@ async def test_a_run_is_over_when_github_says_so(ground: Ground) -> None:
     run = world.start_run(HOME, "schedule")
     urls = (ground.github.api_url, ground.github.graphql_url)
 
-    def door(**permissions: str) -> Door:
+    def door(**permissions: str) -> GitHubClient:
         token = credentials.job_token(world, world.repository(HOME), permissions).value
-        return Door(*urls, StaticToken(lambda: token), ground.clock)
+        return GitHubClient(*urls, StaticToken(lambda: token), ground.clock)
 
     ask = partial(over, door(actions="read"), ground.address)
     assert not await ask(str(run.id))
@@ -71,11 +71,11 @@ async def test_the_bot_knows_itself(ground: Ground) -> None:
     assert await app_bot(ground.app, ground.door) == ground.bot
     world, urls = ground.github.world, (ground.github.api_url, ground.github.graphql_url)
     machine = credentials.personal_token(world, "machine").value
-    door = Door(*urls, StaticToken(lambda: machine), ground.clock)
+    door = GitHubClient(*urls, StaticToken(lambda: machine), ground.clock)
     found = await token_bot(door)
     assert (found.login, found.kind) == ("machine", ActorKind.USER)
     job = credentials.job_token(world, world.repository(HOME)).value
-    found = await token_bot(Door(*urls, StaticToken(lambda: job), ground.clock))
+    found = await token_bot(GitHubClient(*urls, StaticToken(lambda: job), ground.clock))
     assert (found.login, found.kind) == ("github-actions[bot]", ActorKind.BOT)
 
 

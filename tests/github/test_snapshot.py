@@ -6,11 +6,11 @@ import pytest
 
 from bot.core.actor import Role
 from bot.core.approval import Opinion, Outcome, Policy, Reason, Snapshot, Verdict, Way, evaluate
-from bot.core.comment import begun
+from bot.core.comment import work_begun_line
 from bot.core.errors import Transient
 from bot.core.names import ThreadNumber
 from bot.core.plan import PlanDocument
-from bot.github.dialogue import GitHubDialogue, Manners
+from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.edits import history
 from bot.github.people import time
 from tests.github.conftest import HOME, Ground
@@ -206,14 +206,14 @@ async def test_an_approval_is_used_once(ground: Ground, way: str) -> None:
             ground.person("mia").tick(shown.comment.id)
         case _:
             ground.person("mia").comment(HOME, shown.plan.thread, f"@plangate approve {shown.plan.short_digest}")
-    line = begun(["mia"], ground.clock.now())
+    line = work_begun_line(["mia"], ground.clock.now())
     ground.clock.advance(1)
     for _ in range(2):
         await shown.dialogue.begin(shown.plan, shown.node, line)
     assert len(ground.asked("PATCH")) == 1
     assert shown.comment.text.body.startswith(f"{line}\n\n## ⏸ plan mode: plan 1")
     assert (await shown.verdict(line)).by[0].login == "mia"
-    assert (await shown.verdict(begun(["mia"], ground.clock.now()))).outcome is Outcome.PENDING
+    assert (await shown.verdict(work_begun_line(["mia"], ground.clock.now()))).outcome is Outcome.PENDING
     assert await shown.reasons() == [Reason.PLAN_CHANGED]
     body = shown.comment.text.body
     ground.person("will").edit_comment(shown.comment.id, body.removeprefix(f"{line}\n\n"))
@@ -228,7 +228,7 @@ async def test_a_plan_that_is_gone_begins_no_work(ground: Ground) -> None:
     shown = await Shown.on(ground)
     ground.person("will").delete_comment(shown.comment.id)
     with pytest.raises(Transient):
-        await shown.dialogue.begin(shown.plan, shown.node, begun(["mia"], ground.clock.now()))
+        await shown.dialogue.begin(shown.plan, shown.node, work_begun_line(["mia"], ground.clock.now()))
 
 
 @pytest.mark.req("A2")
@@ -347,7 +347,7 @@ async def test_who_is_in_a_team_cannot_be_read(ground: Ground, login: str, statu
     """It spoils nobody's word whose role suffices; of the others, what GitHub refuses to tell is told to the person,
     and what it fails to tell is looked up again."""
     shown = await Shown.on(ground)
-    shown.dialogue.manners = Manners(approve_teams=("acme/core",))
+    shown.dialogue.manners = DialogueSettings(approve_teams=("acme/core",))
     ground.github.faults.fail("GET */memberships/*", status, times=99)
     ground.person(login).react(shown.comment, "+1")
     assert await shown.reasons() == reasons

@@ -8,7 +8,7 @@ import pytest
 from bot.core.actor import Role
 from bot.core.approval import Way
 from bot.core.names import ThreadNumber, ToolUseId
-from bot.core.question import Who, permission
+from bot.core.question import Author, permission
 from bot.core.turn import Turn
 from bot.github.readings import Readings
 from bot.github.threads import CATCH_UP
@@ -126,7 +126,7 @@ async def test_words_of_who_may_not_answer_are_not_parsed(looks: Looks) -> None:
     asking, dialogue = permission(ToolUseId("t"), "Bash", "ls", "a rule asks"), looks.ground.dialogue(looks.thread)
     shown = (await dialogue.ask(asking, 4, who="approvers")).id
 
-    def may(who: Who) -> bool:
+    def may(who: Author) -> bool:
         return (who.role or Role.NONE) >= Role.MAINTAIN
 
     for login in ("rea", "stranger-1", "will"):
@@ -145,7 +145,7 @@ async def test_a_quotation_is_bounded_before_it_is_parsed(looks: Looks) -> None:
     turn = Turn(key, looks.ground.bot, "do it", looks.ground.clock.now())
     text = await dialogue.context()
     assert ("nothing" in text, "A thought" in text, text.count("left out here")) == (True, True, 1)
-    assert await dialogue.hidden(turn) == ("<!-- hidden -->",)
+    assert await dialogue.hidden_fragments(turn) == ("<!-- hidden -->",)
     assert looks.parsed() == 3
 
 

@@ -10,7 +10,7 @@ from bot.core.actor import Actor
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.turn import Turn
 from bot.github.context import Context
-from bot.github.door import Door
+from bot.github.door import GitHubClient
 from bot.github.news import Fresh
 from bot.github.permissions import Roles
 from bot.github.readings import Readings
@@ -45,7 +45,7 @@ ASSIGNED = {
 ROLE = Reply(200, {"permission": "read", "role_name": "triage", "user": {"id": 3, "login": "tom"}})
 
 
-async def turns_in(thread: Thread, door: Door) -> tuple[Turn, ...]:
+async def turns_in(thread: Thread, door: GitHubClient) -> tuple[Turn, ...]:
     """List the turns of a thread on which everybody may act."""
     roles = Roles(door, Address("acme", "pocket"))
     return await TurnReader(Listener(BOT), roles, Readings(), lambda _: True).turns(thread, ())

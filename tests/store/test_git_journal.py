@@ -11,7 +11,7 @@ import pytest
 from bot.core.errors import Conflict, Refused, Transient
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.ports import Clock
-from bot.store.git_journal import GitJournal, archived
+from bot.store.git_journal import GitJournal, read_archive
 from bot.store.keys import StateKey
 from bot.store.sealed import place, seal
 from bot.store.thread_refs import ThreadRefs
@@ -58,19 +58,19 @@ async def test_a_copy_of_the_ref(journal: GitJournal, repository: Repository, tm
     folder.mkdir(parents=True)
     for name, content in repository.files().items():
         (folder.parent / name).write_bytes(content)
-    assert archived(folder, KEY) == await journal.read(ONE)
+    assert read_archive(folder, KEY) == await journal.read(ONE)
     with pytest.raises(Refused, match="another key wrote it"):
-        archived(folder, StateKey(b"K" * 32))
+        read_archive(folder, StateKey(b"K" * 32))
     with pytest.raises(Refused, match="REPOSITORY-ID/THREAD/journal"):
-        archived(tmp_path, KEY)
+        read_archive(tmp_path, KEY)
     first = folder / "00000001"
     kept = first.read_bytes()
     first.unlink()
     with pytest.raises(Refused, match="thread 1, line 1"):
-        archived(folder, KEY)
+        read_archive(folder, KEY)
     (folder / "00000002").write_bytes(kept)
     with pytest.raises(Refused, match="moved it"):
-        archived(folder, KEY)
+        read_archive(folder, KEY)
 
 
 @pytest.mark.req("A4")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Transient
-from bot.store.plumbing import Plumbing, Ran
+from bot.store.plumbing import GitResult, Plumbing
 from tests.store.conftest import Repository
 
 
@@ -31,7 +31,7 @@ def test_failure_names_the_reason(repository: Repository) -> None:
 )
 def test_reason(err: bytes, reason: str) -> None:
     """The reason is the line that tells most, printable and short."""
-    assert Ran(128, b"", err).reason == reason
+    assert GitResult(128, b"", err).reason == reason
 
 
 def test_takes_too_long(repository: Repository, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.store.transcripts import spooled
+from bot.store.transcripts import read_spool_file
 from tests.store.test_transcripts import KEY, Open, S, line, open_on, spool_file, texts
 
 __all__ = ["open_on"]
@@ -23,7 +23,7 @@ async def test_sessions_of_a_thread_that_is_no_more_are_set_aside(open_on: Open,
     await transcripts.save()
     assert texts(open_on("b")) == ["new"]
     kept = [spool_file(tmp_path).parent.with_name(f"1.aside-{number}") / S for number in (1, 2)]
-    assert [spooled(file, KEY)[0].body["text"] for file in kept] == ["old", "older"]
+    assert [read_spool_file(file, KEY)[0].body["text"] for file in kept] == ["old", "older"]
 
 
 def test_nothing_to_set_aside(open_on: Open, tmp_path: Path) -> None:

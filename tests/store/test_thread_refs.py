@@ -47,8 +47,8 @@ def test_files_are_added(refs_on: Callable[[str], ThreadRefs]) -> None:
 def test_when_it_moved(refs_on: Callable[[str], ThreadRefs], clock: Clock) -> None:
     """What moved a thread says when; a thread that is not there never moved."""
     refs_on("a").commit(ONE, adding(a=b"1"), "first")
-    assert refs_on("b").moved(ONE) == clock.now()
-    assert refs_on("b").moved(ThreadNumber(2)).year == 1970
+    assert refs_on("b").last_write_time(ONE) == clock.now()
+    assert refs_on("b").last_write_time(ThreadNumber(2)).year == 1970
 
 
 def test_nothing_to_add(refs_on: Callable[[str], ThreadRefs]) -> None:

@@ -286,13 +286,13 @@ async def test_repository_is_away(open_on: Open, repository: Repository, tmp_pat
 async def test_work_comes_along(open_on: Open, repository: Repository) -> None:
     """The newest work that was kept is there on another disk, sealed; what did not change is not saved again."""
     first = open_on("a")
-    assert first.kept(S) == b""
+    assert first.saved_work(S) == b""
     for work in (b"secret work", b"secret work", b"more secret work"):
         first.keep(S, work)
-        assert first.kept(S) == work
+        assert first.saved_work(S) == work
         await first.save()
-    assert open_on("b").kept(S) == b"more secret work"
-    assert open_on("b").kept(SessionId("s")) == b""
+    assert open_on("b").saved_work(S) == b"more secret work"
+    assert open_on("b").saved_work(SessionId("s")) == b""
     files = repository.files()
     assert list(files) == ["work/s-1/00000001", "work/s-1/00000002"]
     assert not any(b"secret" in content for content in files.values())
@@ -308,7 +308,7 @@ async def test_work_of_another_place(open_on: Open, repository: Repository) -> N
     repository.put({"work/s-2/00000001": sealed, "work/s-1/00000002": sealed})
     for session in (S, SessionId("s-2")):
         with pytest.raises(Refused):
-            open_on("b").kept(session)
+            open_on("b").saved_work(session)
 
 
 @pytest.mark.req("L9")
@@ -327,7 +327,7 @@ async def test_a_held_session_is_never_newer_than_its_work(open_on: Open, reposi
     await first.save()
     assert int(repository.git("rev-list", "--count", "refs/plangate/threads/1")) == before + 1
     second = open_on("c")
-    assert (texts(second), second.kept(S)) == (["one"], b"after one")
+    assert (texts(second), second.saved_work(S)) == (["one"], b"after one")
     assert texts(first) == ["one", "two"]
     await first.save()
     assert texts(open_on("d")) == ["one"]
@@ -349,9 +349,9 @@ async def test_a_held_session_goes_on_elsewhere(open_on: Open) -> None:
     second.keep(S, b"after two")
     await second.save()
     third = open_on("c")
-    assert (texts(third), third.kept(S)) == (["one", "two"], b"after two")
-    assert [open_on(disk).behind(S) for disk in "abd"] == [True, False, True]
-    assert not open_on("d").behind(SessionId("other"))
+    assert (texts(third), third.saved_work(S)) == (["one", "two"], b"after two")
+    assert [open_on(disk).is_behind(S) for disk in "abd"] == [True, False, True]
+    assert not open_on("d").is_behind(SessionId("other"))
     first.keep(S, b"lost")
     with pytest.raises(Conflict):
         await first.save()
@@ -364,7 +364,7 @@ async def test_rides_on_the_journal(
     """What an entry tells of is there with it: one commit holds the entry, the lines and the work."""
     refs = refs_on("a")
     first = SpooledTranscripts(refs, NINE, ONE, key=KEY, spool=Path(repository.path.parent / "spool"))
-    journal = GitJournal(refs, NINE, key=KEY, clock=clock, beside=first.unsaved)
+    journal = GitJournal(refs, NINE, key=KEY, clock=clock, beside=first.unsaved_files)
     first.append(S, [line("done")])
     first.keep(S, b"work")
     await journal.append(ONE, 0, [("executed", {})])
@@ -377,7 +377,7 @@ async def test_rides_on_the_journal(
     await journal.append(ONE, 1, [("told", {})])
     assert len(repository.files()) == 4
     second = open_on("b")
-    assert (texts(second), second.kept(S)) == (["done"], b"work")
+    assert (texts(second), second.saved_work(S)) == (["done"], b"work")
 
 
 @pytest.mark.req("E4")
@@ -387,7 +387,7 @@ async def test_the_journal_rides_on_nothing_that_was_overtaken(
     """A process whose session another one went on with cannot journal what came of it."""
     refs = refs_on("a")
     old = SpooledTranscripts(refs, NINE, ONE, key=KEY, spool=tmp_path / "spool")
-    journal = GitJournal(refs, NINE, key=KEY, clock=clock, beside=old.unsaved)
+    journal = GitJournal(refs, NINE, key=KEY, clock=clock, beside=old.unsaved_files)
     old.append(S, [line("by the old one")])
     new = open_on("b")
     new.append(S, [line("by the new one")])

@@ -113,7 +113,7 @@ class Host:
     def rests(self, address: ThreadAddress) -> bool:
         return address in self.resting
 
-    async def changed(self, addresses: Collection[ThreadAddress]) -> tuple[ThreadAddress, ...]:
+    async def changed_threads(self, addresses: Collection[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         self.asked.append(tuple(addresses))
         _fail(self.unasked)
         return tuple(self.moved)

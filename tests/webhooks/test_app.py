@@ -13,7 +13,7 @@ import pytest
 
 from bot.config import Secret
 from bot.core.errors import Misconfigured
-from bot.testing.host import hosted
+from bot.testing.host import host_application
 from tests.webhooks.ground import SECRET, Host, call, deliver, headers, payload, settings, signature
 from webhooks.app import Bounds, application, listening, serve
 from webhooks.deliveries import Inbox
@@ -28,7 +28,7 @@ BOUNDS = Bounds()
 def served(folder: Path, secret: str = SECRET, bounds: Bounds = BOUNDS) -> Iterator[str]:
     """Serve without a worker: what is stored stays."""
     service = Service(settings(folder, secret), Host(), worker=False)
-    with hosted(application(service, bounds)) as base:
+    with host_application(application(service, bounds)) as base:
         yield base
 
 
@@ -246,7 +246,7 @@ def test_readiness_says_more_to_those_who_may_know(tmp_path: Path) -> None:
     """Storage, GitHub and the model, in words of three kinds: on this machine, or for the token once there is one."""
     service = Service(settings(tmp_path), Host(), worker=False)
     details = {"deliveries": "ok", "github": "unknown", "model": "unknown", "reconciled": None, "busy": 0}
-    with hosted(application(service)) as base:
+    with host_application(application(service)) as base:
         assert call(base, "GET", "/readyz").body == {"status": "ready", **details}
         assert call(base, "GET", "/readyz", given=[("X-Forwarded-For", "10.0.0.9")]).body == {"status": "ready"}
         service.api_token = Secret("t")
@@ -304,7 +304,7 @@ def test_metrics_are_for_a_token_or_without_one_for_this_machine(tmp_path: Path)
         ("Authorization", "Bearer t"),
         ("Authorization", "Bearer u"),
     )
-    with hosted(application(service)) as base:
+    with host_application(application(service)) as base:
         assert call(base, "GET", "/metrics").status == 200
         assert call(base, "GET", "/metrics", given=[through]).status == 401
         assert call(base, "GET", "/metrics", given=[("Via", "1.1 proxy")]).status == 401

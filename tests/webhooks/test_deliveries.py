@@ -142,9 +142,9 @@ def test_probing_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.req("E4")
 def test_one_worker_holds_an_inbox(tmp_path: Path) -> None:
     """A second worker is refused with the cure, and may begin when the first has ended."""
-    with Inbox(tmp_path).held():
-        with pytest.raises(Misconfigured, match="PLANGATE_DATA_DIR"), Inbox(tmp_path).held():
+    with Inbox(tmp_path).lock_workers():
+        with pytest.raises(Misconfigured, match="PLANGATE_DATA_DIR"), Inbox(tmp_path).lock_workers():
             raise AssertionError("two workers")
         assert Inbox(tmp_path).store(delivery(1))
-    with Inbox(tmp_path).held():
+    with Inbox(tmp_path).lock_workers():
         pass

@@ -37,7 +37,7 @@ async def test_every_open_thread_is_looked_at_at_the_start_and_again(tmp_path: P
         turn(tick, RECONCILE_SECONDS)
         await settle()
         await tick.worker.idle()
-        assert tick.worker.watched == (thread(3), thread(1))
+        assert tick.worker.reaction_watched == (thread(3), thread(1))
     assert host.numbers() == [1, 2, 3]
 
 

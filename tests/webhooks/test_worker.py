@@ -231,7 +231,7 @@ async def test_a_delivery_without_a_thread_wakes_every_open_thread(tmp_path: Pat
     await resting(work)
     assert host.numbers() == [4, 5]
     assert work.inbox.waiting() == ()
-    assert work.watched == (thread(4), thread(5))
+    assert work.reaction_watched == (thread(4), thread(5))
 
 
 async def test_at_the_end_looks_are_cancelled_and_their_deliveries_stay(tmp_path: Path) -> None:

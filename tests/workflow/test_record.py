@@ -14,7 +14,7 @@ from bot.core.transcript import Json
 from bot.core.turn import Turn
 from bot.ports import Entry
 from bot.workflow.publishing import outgrown
-from bot.workflow.record import EXPLAINED, renewed, replayed, taken, turn_of
+from bot.workflow.record import EXPLAINED, fold_entries, renewed_request, turn_facts, turn_of
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 TURN = Turn("t1", Actor(7, "ada"), "Fix it.", NOW)
@@ -36,13 +36,13 @@ def journal(*moves: tuple[str, Json]) -> tuple[Entry, ...]:
     return tuple(Entry(n, NOW, kind, body) for n, (kind, body) in enumerate(moves, start=1))
 
 
-REQUESTED: tuple[str, Json] = (Move.REQUESTED, {**taken(TURN), "base": "a" * 40})
+REQUESTED: tuple[str, Json] = (Move.REQUESTED, {**turn_facts(TURN), "base": "a" * 40})
 PLANNED: tuple[str, Json] = (Move.PLANNED, {"ask": 1, "digest": PLAN.digest, "plan": to_json(PLAN)})
 
 
 def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
     """Nothing happened yet: no plan, no facts, not finished."""
-    empty = replayed(())
+    empty = fold_entries(())
     assert (empty.stage, empty.position, empty.finished) == (Stage.LISTENING, 0, False)
     assert empty.fact("branch", "none") == "none"
     assert not empty.has(Move.PLANNED)
@@ -53,25 +53,25 @@ def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
 @pytest.mark.req("PR5", "PR6")
 def test_turn_and_plan_come_back_as_they_went_in() -> None:
     """Who asked what, and the plan document, are read from the entries without loss."""
-    now = replayed(journal(REQUESTED, PLANNED))
+    now = fold_entries(journal(REQUESTED, PLANNED))
     assert (now.stage, now.position) == (Stage.PROPOSING, 2)
     assert (now.turn.key, now.turn.actor, now.turn.text, now.turn.at) == ("t1", Actor(7, "ada"), "Fix it.", NOW)
-    assert turn_of(taken(TURN)) == TURN
+    assert turn_of(turn_facts(TURN)) == TURN
     assert now.plan == PLAN
     assert now.plan.digest == now.thread.digest
 
 
 def test_the_newest_fact_counts() -> None:
     """A fact that is told again replaces the older one; entries that are no moves carry facts too."""
-    now = replayed(journal(REQUESTED, ("heard", {"detail": "old"}), ("heard", {"detail": "new"})))
+    now = fold_entries(journal(REQUESTED, ("heard", {"detail": "old"}), ("heard", {"detail": "new"})))
     assert (now.fact("detail"), now.stage) == ("new", Stage.PLANNING)
 
 
 @pytest.mark.req("PR2")
 def test_a_retry_goes_on_in_the_same_session() -> None:
     """The planning session is named after the turn, not after the try."""
-    once = replayed(journal(REQUESTED))
-    again = replayed(journal(REQUESTED, (Move.FAILED, {"ask": 1}), (Move.RETRIED, {})))
+    once = fold_entries(journal(REQUESTED))
+    again = fold_entries(journal(REQUESTED, (Move.FAILED, {"ask": 1}), (Move.RETRIED, {})))
     assert once.planning_session == again.planning_session
     assert again.stage is Stage.PLANNING
 
@@ -98,8 +98,8 @@ def entries_of(story: str) -> tuple[Entry, ...]:
     for word in story.split():
         who, _, does = word.partition(":")
         kind = {"asks": Move.REQUESTED, "adds": Move.NOTED, "keeps": Move.NOTED}.get(does)
-        facts = {**taken(TURN), "actor": int(who), "kept": does == "keeps"} if kind else _MOVES[word][1]
-        ask = replayed(journal(*moves)).thread.ask
+        facts = {**turn_facts(TURN), "actor": int(who), "kept": does == "keeps"} if kind else _MOVES[word][1]
+        ask = fold_entries(journal(*moves)).thread.ask
         moves.append((kind or _MOVES[word][0], {"ask": ask, **facts}))
     return journal(*moves)
 
@@ -128,31 +128,38 @@ def entries_of(story: str) -> tuple[Entry, ...]:
 )
 def test_whose_words_are_planned_for(story: str, whose: set[int]) -> None:
     """A plan is of all whose words are in it, through every version that it builds on, until one is carried out."""
-    assert replayed(entries_of(story)).requesters == whose
+    assert fold_entries(entries_of(story)).requesters == whose
 
 
 @pytest.mark.req("X1", "S9")
 def test_a_request_that_is_renewed_asks_for_all_of_it() -> None:
     """It has the words of everybody, who asked first, and all marks of the words; the turn and its time are new. What
     the old one began on is left behind."""
-    first = {**taken(replace(TURN, hidden=("<!-- a -->",))), "base": "a" * 40, "onto": "plangate/1-old", "title": "T"}
-    more = taken(Turn("t2", Actor(8, "ben"), "Note it.", NOW, foreign=True, strangers=True, hidden=("<!-- b -->",)))
-    now = replayed(journal((Move.REQUESTED, first), (Move.NOTED, more)))
-    again = renewed(now, Turn("t3", Actor(9, "cem"), "@plangate retry", NOW + timedelta(hours=1)))
+    first = {
+        **turn_facts(replace(TURN, hidden=("<!-- a -->",))),
+        "base": "a" * 40,
+        "onto": "plangate/1-old",
+        "title": "T",
+    }
+    more = turn_facts(
+        Turn("t2", Actor(8, "ben"), "Note it.", NOW, foreign=True, strangers=True, hidden=("<!-- b -->",))
+    )
+    now = fold_entries(journal((Move.REQUESTED, first), (Move.NOTED, more)))
+    again = renewed_request(now, Turn("t3", Actor(9, "cem"), "@plangate retry", NOW + timedelta(hours=1)))
     assert (again["turn"], again["turn_at"]) == ("t3", (NOW + timedelta(hours=1)).isoformat())
     assert (again["actor"], again["login"], again["text"]) == (7, "ada", "Fix it.\n\n@ben adds: Note it.")
     assert (again["foreign"], again["strangers"], again["hidden"]["count"]) == (True, True, 2)
     assert not {"base", "onto", "title", "hands"} & again.keys()
-    plain = renewed(replayed(journal(REQUESTED)), Turn("t3", Actor(9, "cem"), "@plangate retry", NOW))
-    assert plain == {**taken(TURN), "turn": "t3"}
+    plain = renewed_request(fold_entries(journal(REQUESTED)), Turn("t3", Actor(9, "cem"), "@plangate retry", NOW))
+    assert plain == {**turn_facts(TURN), "turn": "t3"}
 
 
 @pytest.mark.req("PR3")
 def test_a_round_is_finished_when_the_people_know() -> None:
     """An outcome that is owed is a debt: until it is told, the same request goes on instead of beginning anew."""
     answered = (Move.ANSWERED, {"ask": 1, "answer": "Yes.", "owes": "Yes."})
-    owing = replayed(journal(REQUESTED, answered))
-    told = replayed(journal(REQUESTED, answered, ("told", {"answers": 2})))
+    owing = fold_entries(journal(REQUESTED, answered))
+    told = fold_entries(journal(REQUESTED, answered, ("told", {"answers": 2})))
     assert (owing.finished, [entry.n for entry in owing.debts]) == (False, [2])
     assert (told.finished, told.debts) == (True, ())
 
@@ -160,7 +167,7 @@ def test_a_round_is_finished_when_the_people_know() -> None:
 @pytest.mark.req("PR3")
 def test_a_reply_is_left_behind_after_two_minutes() -> None:
     """What a move owes is told by any look; a reply at first by whoever took the word in."""
-    now = replayed(journal(REQUESTED, (Move.FAILED, {"ask": 1, "owes": "No."}), ("heard", {"owes": "Help."})))
+    now = fold_entries(journal(REQUESTED, (Move.FAILED, {"ask": 1, "owes": "No."}), ("heard", {"owes": "Help."})))
     assert [entry.n for entry in now.owed(NOW)] == [2]
     assert [entry.n for entry in now.owed(NOW + timedelta(minutes=3))] == [2, 3]
 
@@ -170,33 +177,33 @@ def test_a_kept_turn_begins_when_approved_work_is_over() -> None:
     """A turn that came while approved work ran waits for its end, whatever that is."""
     failed = (Move.FAILED, {"ask": 1})
     noted = (Move.NOTED, {"turn": "t2", "kept": True})
-    assert not replayed(journal(REQUESTED, noted)).takes_kept
-    assert replayed(journal(REQUESTED, noted, failed)).takes_kept
-    assert not replayed(journal(REQUESTED, failed)).takes_kept
+    assert not fold_entries(journal(REQUESTED, noted)).takes_kept
+    assert fold_entries(journal(REQUESTED, noted, failed)).takes_kept
+    assert not fold_entries(journal(REQUESTED, failed)).takes_kept
 
 
 @pytest.mark.req("L5")
 def test_the_cost_is_the_sum_of_what_was_journaled() -> None:
     """All entries count, whichever process wrote them; where nothing was priced the cost is unknown, not zero."""
     planned = (Move.PLANNED, PLANNED[1] | {"cost_usd": 0.25})
-    assert replayed(journal(REQUESTED, planned, ("heard", {"cost_usd": 0.5}))).cost_usd == 0.75
-    assert replayed(journal(REQUESTED, PLANNED)).cost_usd is None
+    assert fold_entries(journal(REQUESTED, planned, ("heard", {"cost_usd": 0.5}))).cost_usd == 0.75
+    assert fold_entries(journal(REQUESTED, PLANNED)).cost_usd is None
 
 
 @pytest.mark.req("E4")
 def test_the_newest_run_is_at_the_thread() -> None:
     """Whoever began, or took over, is named; a thread that no job was at names nobody."""
     begun = (Move.REQUESTED, REQUESTED[1] | {"run": "7"})
-    assert replayed(journal(begun)).run == "7"
-    assert replayed(journal(begun, ("taken", {"run": "8"}), ("heard", {}))).run == "8"
-    assert replayed(journal(REQUESTED)).run == ""
+    assert fold_entries(journal(begun)).run == "7"
+    assert fold_entries(journal(begun, ("taken", {"run": "8"}), ("heard", {}))).run == "8"
+    assert fold_entries(journal(REQUESTED)).run == ""
 
 
 def test_a_journal_with_an_impossible_move_is_refused() -> None:
     """What the gate would not have let in is not believed because it is stored."""
     approved = (Move.APPROVED, {"ask": 1, "digest": PLAN.digest})
     with pytest.raises(IllegalEvent):
-        replayed(journal(REQUESTED, approved))
+        fold_entries(journal(REQUESTED, approved))
 
 
 @pytest.mark.req("PR1", "PR5")
@@ -216,16 +223,16 @@ def test_why_a_plan_waits_is_said_of_each_plan() -> None:
     proposed = (Move.PROPOSED, {"ask": 2, "digest": PLAN.digest})
     first = (REQUESTED, PLANNED, proposed, (EXPLAINED, {"reasons": "too low"}))
     second = (REQUESTED, (Move.PLANNED, {**PLANNED[1], "ask": 4}), (Move.PROPOSED, {**proposed[1], "ask": 5}))
-    assert replayed(journal(*first[:3])).explained == ""
-    assert replayed(journal(*first, ("heard", {}))).explained == "too low"
-    assert replayed(journal(*first, *second)).explained == ""
+    assert fold_entries(journal(*first[:3])).explained == ""
+    assert fold_entries(journal(*first, ("heard", {}))).explained == "too low"
+    assert fold_entries(journal(*first, *second)).explained == ""
 
 
 @pytest.mark.req("X1")
 def test_what_was_hidden_counts_once() -> None:
     """A request and what was added to it each tell of their own; the newest tells of all else on the thread, too."""
-    noted: tuple[str, Json] = (Move.NOTED, taken(replace(TURN, key="t2", hidden=("b",))))
-    own = (REQUESTED[0], REQUESTED[1] | taken(replace(TURN, hidden=("a",))))
-    assert replayed(journal(own, noted)).hidden == Hidden(2, ("a", "b"))
+    noted: tuple[str, Json] = (Move.NOTED, turn_facts(replace(TURN, key="t2", hidden=("b",))))
+    own = (REQUESTED[0], REQUESTED[1] | turn_facts(replace(TURN, hidden=("a",))))
+    assert fold_entries(journal(own, noted)).hidden == Hidden(2, ("a", "b"))
     noted[1]["beside"] = Hidden.of(("a", "c")).to_json()
-    assert replayed(journal(own, noted)).hidden == Hidden(3, ("b", "a", "c"))
+    assert fold_entries(journal(own, noted)).hidden == Hidden(3, ("b", "a", "c"))

@@ -28,7 +28,7 @@ async def elsewhere(repository: Repository, folder: Path) -> GitWorkspace:
 async def test_made_again(workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
     """On a new disk the tree is as it was, git there sees the same changes, and the same commit comes of it."""
     first = await begin(workspace, repository, work)
-    kept, changed = await workspace.keep(first), await workspace.changed(first)
+    kept, changed = await workspace.keep(first), await workspace.changed_paths(first)
     other = await elsewhere(repository, tmp_path / "other")
     second = await other.checkout("main", first.base, lambda: kept)
     assert tree(second) == tree(first)
@@ -38,7 +38,7 @@ async def test_made_again(workspace: GitWorkspace, repository: Repository, tmp_p
     once = await workspace.publish(approved(first.base), first, order("plangate/run-x-00000001"))
     again = await other.publish(approved(first.base), second, order("plangate/run-x-00000002"))
     assert (once.commit, once.paths) == (again.commit, again.paths)
-    assert (changed, await other.changed(second)) == (once.paths, once.paths)
+    assert (changed, await other.changed_paths(second)) == (once.paths, once.paths)
 
 
 @pytest.mark.req("L9")

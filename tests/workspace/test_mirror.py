@@ -43,7 +43,7 @@ async def test_history_comes_along(mirror: Mirror, repository: Repository) -> No
     await mirror.ensure(first)
     second = repository.commit(src__a_dot_py="a = 2\n", CLAUDE_dot_md="be kind")
     await mirror.ensure(second)
-    assert await mirror.changed(first, second) == ("CLAUDE.md", "src/a.py")
+    assert await mirror.changed_paths(first, second) == ("CLAUDE.md", "src/a.py")
     assert await mirror.read(second, "CLAUDE.md") == b"be kind"
     assert await mirror.read(first, "CLAUDE.md") is None
 

@@ -9,7 +9,7 @@ from bot.config import settings
 from bot.core.hosts import open_to_writes
 from bot.toolhost.processes import MOST_PROCESSES
 from bot.workflow.preparing import MOST
-from bot.workspace.egress.connected import leading
+from bot.workspace.egress.connected import proxy_environment
 from bot.workspace.sandbox import Profile, cure, environment
 from bot.workspace.workspace import SandboxLimits
 
@@ -21,7 +21,7 @@ def test_the_whole_environment_is_there() -> None:
     """Every variable that a program has is named, and no other."""
     told = PAGE[PAGE.index("Its whole environment") : PAGE.index("What it leaves")]
     named = set(re.findall(r"`([A-Z_]+)`", told))
-    assert named == {*environment(Profile("/")), *(name for name in leading() if name.isupper())}
+    assert named == {*environment(Profile("/")), *(name for name in proxy_environment() if name.isupper())}
 
 
 def test_figures() -> None:

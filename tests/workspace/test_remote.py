@@ -65,7 +65,7 @@ async def test_branch_that_moved(mirror: Mirror, repository: Repository, bare: R
     third = await mirror.head("main")
     assert (first, third) == (CommitId(repository.git("rev-parse", "HEAD^")), repository.head)
     assert second != third
-    assert await mirror.changed(first, third) == ("src/a.py",)
+    assert await mirror.changed_paths(first, third) == ("src/a.py",)
     bare.path.rename(bare.path.with_name("gone"))
     await mirror.ensure(third)
 

@@ -17,7 +17,7 @@ PLAIN = {"PATH": os.defpath}
 async def test_answer(tmp_path: Path) -> None:
     """Output, errors and the exit code come back; input that nobody wants is no error."""
     command = ["sh", "-c", "echo out; echo err >&2; exit 3"]
-    assert await run.execute(command, tmp_path, environment=PLAIN, stdin=b"x" * 1_000_000) == run.Answer(
+    assert await run.execute(command, tmp_path, environment=PLAIN, stdin=b"x" * 1_000_000) == run.ProcessResult(
         3, b"out\n", "err\n"
     )
 

@@ -220,6 +220,6 @@ def test_kept_as_the_disk_allows(tmp_path: Path) -> None:
     """What is missing is not old; what is old for one purpose need not be for another."""
     stamp = tmp_path / "stamp"
     stamp.touch()
-    assert not litter.unused(stamp)
-    assert litter.unused(stamp, seconds=-1)
-    assert not litter.unused(tmp_path / "missing" / "stamp", seconds=-1)
+    assert not litter.is_unused(stamp)
+    assert litter.is_unused(stamp, seconds=-1)
+    assert not litter.is_unused(tmp_path / "missing" / "stamp", seconds=-1)

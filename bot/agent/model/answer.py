@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.agent.turns import BYTES_PER_TOKEN
-from bot.core.codepoints import shown
+from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Transient
-from bot.core.lines import short
+from bot.core.lines import shorten_line
 from bot.core.transcript import Json
-from bot.ports import Began, Delta, Usage
+from bot.ports import AnswerStarted, Delta, Usage
 
 _DELTA_KEYS = {
     "text_delta": "text",
@@ -45,7 +45,7 @@ def reading() -> Iterator[None]:
 
 
 @dataclass(slots=True)
-class Answer:
+class StreamedAnswer:
     """An answer that grows with every event; `complete` only after message_stop."""
 
     blocks: list[Json] = field(default_factory=list)
@@ -60,12 +60,12 @@ class Answer:
     """What is wrong with the input of a call, unless the answer turns out to be cut there."""
     _json: dict[int, list[str]] = field(default_factory=dict)
 
-    def feed(self, event: Json) -> Began | Delta | None:
+    def feed(self, event: Json) -> AnswerStarted | Delta | None:
         """Take one event; give what may be shown of it. Raises Malformed for what no answer is made of."""
         with reading():
-            return self._fed(event)
+            return self._feed_block(event)
 
-    def spent(self) -> Json:
+    def usage_so_far(self) -> Json:
         """Give the usage so far; how much an answer has the service tells at its end, until then it is guessed."""
         if self.stop_reason is not None or not self.usage:
             return self.usage
@@ -85,11 +85,11 @@ class Answer:
                 raise Malformed("the model's answer ended in the middle of a tool call")
         return whole(self.blocks)
 
-    def _fed(self, event: Json) -> Began | Delta | None:
+    def _feed_block(self, event: Json) -> AnswerStarted | Delta | None:
         match event.get("type"):
             case "message_start":
                 self.usage.update(event["message"].get("usage") or {})
-                return Began()
+                return AnswerStarted()
             case "content_block_start":
                 if event["index"] != len(self.blocks):
                     raise Malformed("the model's answer leaves out a block")
@@ -143,10 +143,10 @@ class Answer:
         self.blocks[index]["input"] = value
 
 
-def parsed(text: str | bytes) -> Json:
+def parse_object(text: str | bytes) -> Json:
     """Read a JSON object that can be written again; raises Malformed for anything else, NaN included."""
     try:
-        value = json.loads(text, parse_constant=_refused)
+        value = json.loads(text, parse_constant=_refusal_text)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"a part of the model's answer is not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -154,7 +154,7 @@ def parsed(text: str | bytes) -> Json:
     return value
 
 
-def _refused(constant: str) -> None:
+def _refusal_text(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON")
 
 
@@ -182,7 +182,9 @@ def whole(blocks: Any) -> Json:
 def refusal(details: Any) -> str:
     """Give in one line what the service says of why the model refused, as far as it does; nothing of it is trusted."""
     told = [details.get(name) for name in ("category", "explanation")] if isinstance(details, dict) else []
-    return short(shown(": ".join(text for text in told if isinstance(text, str) and text)), LONGEST_WHY)
+    return shorten_line(
+        with_visible_codepoints(": ".join(text for text in told if isinstance(text, str) and text)), LONGEST_WHY
+    )
 
 
 def usage_of(raw: Json) -> Usage:

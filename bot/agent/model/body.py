@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import chain, repeat
 from typing import Any
 
-from bot.core.transcript import encoded
+from bot.core.transcript import encode_json
 from bot.ports import ModelRequest
 
 
@@ -12,8 +12,8 @@ def body(fields: Mapping[str, Any], request: ModelRequest) -> bytes:
     """Give the JSON of a call's fields; a message that stands among them as it was stored is not encoded again."""
     kept, texts = chain(request.messages, repeat(None)), chain(request.stored, repeat(b""))
     aligned = zip(fields["messages"], kept, texts, strict=False)
-    parts = [text if text and message is stored else encoded(message) for message, stored, text in aligned]
-    rest = encoded({name: value for name, value in fields.items() if name != "messages"})
+    parts = [text if text and message is stored else encode_json(message) for message, stored, text in aligned]
+    rest = encode_json({name: value for name, value in fields.items() if name != "messages"})
     if not parts:
         return b'{"messages":[],' + rest[1:]
     parts[0] = b'{"messages":[' + parts[0]

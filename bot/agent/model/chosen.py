@@ -7,7 +7,7 @@ from bot.ports import Abilities, Model, ModelEvent, ModelRequest
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenModel:
+class ConfiguredModel:
     """The Model port with one project's choices; the client behind it serves many projects."""
 
     client: Model

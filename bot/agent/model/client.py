@@ -13,19 +13,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from bot.agent.model.answer import Answer, Malformed, parsed, reading, refusal, usage_of, whole
+from bot.agent.model.answer import Malformed, StreamedAnswer, parse_object, reading, refusal, usage_of, whole
 from bot.agent.model.connection import Call, Connection, direct
 from bot.agent.model.context import COMPACTION
 from bot.agent.model.failures import LONGEST_WAIT, ErrorEvent, Failure, status_failure
 from bot.agent.model.features import Feature, refused_features, without_features
 from bot.agent.model.identity import WorkloadIdentity, identity_failure
 from bot.agent.model.request import parameters
-from bot.agent.model.silence import noted
-from bot.agent.model.specs import ModelSpec, cost_usd, learned, resolve
-from bot.agent.relay import closing, within
+from bot.agent.model.silence import report_silence
+from bot.agent.model.specs import ModelSpec, cost_usd, merge_listing, resolve
+from bot.agent.relay import forward, forward_within
 from bot.core.errors import PlangateError
 from bot.core.transcript import Json
-from bot.ports import Abilities, Began, Clock, Completed, ModelEvent, ModelRequest, Notice, Replay
+from bot.ports import Abilities, AnswerCompleted, AnswerStarted, Clock, ModelEvent, ModelRequest, Notice, Replay
 
 _log: Final = logging.getLogger(__name__)
 
@@ -81,12 +81,12 @@ class AnthropicModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield one answer as it comes; see the port. A Notice voids what was shown of the answer before it."""
-        tries = _Tries(request, await self._learned(request.model), streaming=request.role != "light")
+        tries = _Tries(request, await self._load_spec(request.model), streaming=request.role != "light")
         while True:
-            answer, call = Answer(), self._call(tries)
+            answer, call = StreamedAnswer(), self._call(tries)
             try:
                 attempt = self._attempt(call, tries.spec, answer)
-                async with closing(within(attempt, self.patience.total)) as events:
+                async with forward(forward_within(attempt, self.patience.total)) as events:
                     async for event in events:
                         yield event
                 return
@@ -102,7 +102,7 @@ class AnthropicModel:
             if tries.wait is not None:
                 await self.clock.sleep(tries.wait)
 
-    async def known(self, name: str) -> str:
+    async def check_model(self, name: str) -> str:
         """Ask the server for a model by alias or id and give its id; raises Transient or Refused with the cure."""
         asked, betas = self.spec(name).id, () if self._lacks(COMPACTION) else (COMPACTION,)
         try:
@@ -110,11 +110,11 @@ class AnthropicModel:
         except Exception as error:
             failure = _classify(error)
             if self._refuse(failure, refused_features(failure, {}, betas)):
-                return await self.known(name)
+                return await self.check_model(name)
             raise failure.as_error() from error
         found = str(told.get("id") or asked)
         for ident in {asked, found}:
-            self.specs[ident] = learned(self.spec(ident), told)
+            self.specs[ident] = merge_listing(self.spec(ident), told)
         return found
 
     def spec(self, name: str) -> ModelSpec:
@@ -122,7 +122,7 @@ class AnthropicModel:
         found = resolve(name)
         return without_features(self.specs.get(found.id, found), self.missing)
 
-    async def _learned(self, name: str) -> ModelSpec:
+    async def _load_spec(self, name: str) -> ModelSpec:
         """Give the spec of a model, as the service tells it where it does; it is asked once (M12).
 
         Whoever comes meanwhile waits: a session that began by the table would change its tools at its second request.
@@ -133,7 +133,7 @@ class AnthropicModel:
                 self.specs[spec.id] = spec
                 with suppress(PlangateError, TimeoutError):
                     async with asyncio.timeout(TELLING):
-                        await self.known(name)
+                        await self.check_model(name)
         return self.spec(name)
 
     async def close(self) -> None:
@@ -198,7 +198,7 @@ class AnthropicModel:
         if gone and not over and (other := self._other(tries.spec, tries.request.fallback)):
             why = "unavailable" if failure.unavailable else "overloaded"
             text = f"{tries.spec.id} is {why}; going on with {other.id}"
-            tries.spec, tries.overloads = await self._learned(other.id), 0
+            tries.spec, tries.overloads = await self._load_spec(other.id), 0
             return Notice("fallback", text, other.id)
         if over or not failure.retryable:
             return None
@@ -219,16 +219,16 @@ class AnthropicModel:
     def _lacks(self, beta: str) -> bool:
         return any(feature.beta == beta for feature in self.missing)
 
-    async def _attempt(self, call: Call, spec: ModelSpec, answer: Answer) -> AsyncIterator[ModelEvent]:
+    async def _attempt(self, call: Call, spec: ModelSpec, answer: StreamedAnswer) -> AsyncIterator[ModelEvent]:
         """Make one call; what comes of it gathers in `answer`."""
         if not call.fields.get("stream"):
             yield await self._plain(call, spec, answer)
             return
-        async with closing(within(self._events(call), self.patience.total, idle=self.patience.quiet)) as events:
+        async with forward(forward_within(self._events(call), self.patience.total, idle=self.patience.quiet)) as events:
             async for event in events:
                 shown = answer.feed(event)
-                if isinstance(shown, Began):
-                    yield Began(partial(self._void, answer, spec))
+                if isinstance(shown, AnswerStarted):
+                    yield AnswerStarted(partial(self._void, answer, spec))
                 elif shown is not None:
                     yield shown
                 if answer.complete:
@@ -236,38 +236,40 @@ class AnthropicModel:
             with suppress(Exception):
                 async with asyncio.timeout(CLOSING):
                     await anext(events)
-        yield self._completed(answer, answer.message(), answer.usage, spec)
+        yield self._completion(answer, answer.message(), answer.usage, spec)
 
     async def _events(self, call: Call) -> AsyncIterator[Json]:
         """Yield the raw events of one stream, and tell of a long silence (M7)."""
         silent = f"the model has sent nothing for {self.patience.murmur:.0f} s; still waiting"
-        with noted(self.patience.murmur, partial(call.request.murmur, silent)) as sound:
-            async with closing(self._connection.events(call, self.patience.silence, sound)) as events:
+        with report_silence(self.patience.murmur, partial(call.request.heartbeat, silent)) as sound:
+            async with forward(self._connection.events(call, self.patience.silence, sound)) as events:
                 async for event in events:
                     yield event
 
-    async def _plain(self, call: Call, spec: ModelSpec, answer: Answer) -> Completed:
+    async def _plain(self, call: Call, spec: ModelSpec, answer: StreamedAnswer) -> AnswerCompleted:
         """Make one request without streaming; the message is taken from the raw body."""
-        said = parsed(await self._connection.whole(call))
+        said = parse_object(await self._connection.whole(call))
         with reading():
             answer.usage.update(said.get("usage") or {})
             if not isinstance(said["stop_reason"], str):
                 raise Malformed("the model's answer does not say why it ended")
             answer.stop_reason, answer.why = said["stop_reason"], refusal(said.get("stop_details"))
             message = whole(said["content"])
-        return self._completed(answer, message, answer.usage, spec)
+        return self._completion(answer, message, answer.usage, spec)
 
-    def _void(self, answer: Answer, spec: ModelSpec) -> Completed | None:
+    def _void(self, answer: StreamedAnswer, spec: ModelSpec) -> AnswerCompleted | None:
         """Give what came of an answer that broke off; None where the service had not told what it costs."""
         with suppress(Malformed):
             message = {"role": "assistant", "content": answer.blocks}
-            return self._completed(answer, message, answer.spent(), spec) if answer.usage else None
+            return self._completion(answer, message, answer.usage_so_far(), spec) if answer.usage else None
         return None
 
-    def _completed(self, answer: Answer, message: dict[str, Any], usage: dict[str, Any], spec: ModelSpec) -> Completed:
+    def _completion(
+        self, answer: StreamedAnswer, message: dict[str, Any], usage: dict[str, Any], spec: ModelSpec
+    ) -> AnswerCompleted:
         with reading():
             used = usage_of(usage)
-        return Completed(message, answer.stop_reason or "", used, cost_usd(spec, used), spec.id, answer.why)
+        return AnswerCompleted(message, answer.stop_reason or "", used, cost_usd(spec, used), spec.id, answer.why)
 
 
 @dataclass(slots=True)

@@ -14,11 +14,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
-from bot.agent.model.answer import parsed
+from bot.agent.model.answer import parse_object
 from bot.agent.model.body import body
 from bot.agent.model.failures import ErrorEvent
 from bot.agent.model.identity import WorkloadIdentity
-from bot.agent.relay import closing, within
+from bot.agent.relay import forward, forward_within
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
@@ -85,8 +85,8 @@ class Connection:
         stream = await client.post(
             PATH, cast_to=object, options=_options(call.betas), stream=True, stream_cls=kind, **self._sent(call)
         )
-        pieces = within(self._pieces(stream), math.inf, idle=silence, first=FIRST_BYTE * silence)
-        async with stream, closing(pieces):
+        pieces = forward_within(self._pieces(stream), math.inf, idle=silence, first=FIRST_BYTE * silence)
+        async with stream, forward(pieces):
             async for event in pieces:
                 hear()
                 if event is None:
@@ -102,7 +102,7 @@ class Connection:
         client = await self._ready()
         path = f"{MODELS}/{quote(ident, safe='')}"
         response = await client.get(path, cast_to=httpx2.Response, options=_options(betas))
-        return parsed(response.content)
+        return parse_object(response.content)
 
     def open(self) -> "Client":
         """Import the library and make the client, unless that is done; blocks, and may be called from any thread."""
@@ -128,9 +128,9 @@ class Connection:
             async for event in stream:
                 yield event if isinstance(event, dict) else None
             return
-        async with closing(stream.raw_events(stream.response)) as pieces:
+        async with forward(stream.raw_events(stream.response)) as pieces:
             async for sse in pieces:
-                yield parsed(sse.data) if sse.data and sse.event != "ping" else None
+                yield parse_object(sse.data) if sse.data and sse.event != "ping" else None
 
 
 def direct(api_key: str, base_url: str | None, identity: WorkloadIdentity | None, silence: float) -> Connection:

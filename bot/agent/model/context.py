@@ -24,7 +24,7 @@ KEPT_CALLS: Final = 10
 
 def context_fields(request: ModelRequest, spec: ModelSpec) -> tuple[Json, tuple[str, ...]]:
     """Give the body's fields and the betas of a request that concern its context."""
-    betas = [COMPACTION] if request.summarize or _signed(request.messages) else []
+    betas = [COMPACTION] if request.summarize or _signed_summary(request.messages) else []
     if request.summarize:
         return {"compaction": {"type": "summarize", "instructions": request.summarize}}, tuple(betas)
     if not spec.clears or request.peak < CLEARED_FROM * spec.window:
@@ -39,7 +39,7 @@ def readable_messages(request: ModelRequest, spec: ModelSpec) -> Sequence[Json]:
     passes over what a model cannot read, unless the request leaves all of it out.
     """
     messages = request.messages
-    if not spec.summarizes and (block := _signed(messages)) is not None:
+    if not spec.summarizes and (block := _signed_summary(messages)) is not None:
         messages = [{"role": "user", "content": [summed_up(str(block["content"]))]}, *messages[1:]]
     if request.replay is not Replay.NONE:
         return messages
@@ -53,7 +53,7 @@ def _without_thinking(message: Json) -> Json:
     return message if len(kept) == len(content) else {**message, "content": kept}
 
 
-def _signed(messages: Sequence[Json]) -> Json | None:
+def _signed_summary(messages: Sequence[Json]) -> Json | None:
     """Give the signed summary that a history begins with, where it does."""
     first = messages[0]["content"] if messages else []
     return first[0] if isinstance(first, list) and first and first[0].get("type") == "compaction" else None

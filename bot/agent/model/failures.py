@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from bot.core.errors import PlangateError, Refused, TooLong, Transient
-from bot.core.lines import short
+from bot.core.lines import shorten_line
 
 LONGEST_WAIT = 60.0
 """Seconds that a call waits for the next try at most, whatever the server asks for."""
@@ -104,7 +104,7 @@ def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -
     The header `x-should-retry` outranks the status, as in the library (anthropic/_base_client.py).
     """
     after, ramp = _seconds(headers), RAMP_LIMIT in text
-    text = short(text, LONGEST)
+    text = shorten_line(text, LONGEST)
     if status < 400:
         return Failure(text, kind in _RETRYABLE_TYPES, kind in _OVERLOADED, after, status)
     mend = _RAMP_CURE if ramp else ""

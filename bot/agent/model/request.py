@@ -42,9 +42,9 @@ def parameters(
     built: dict[str, Any] = {
         "model": spec.id,
         "max_tokens": limit,
-        "system": marked_last(request.system),
+        "system": with_last_mark(request.system),
         "tools": _tools(request.tools, spec),
-        "messages": marked(request.messages),
+        "messages": with_cache_marks(request.messages),
     }
     if (thinking := _thinking(spec, request, limit)) is not None:
         built["thinking"] = thinking
@@ -94,7 +94,7 @@ def _effort(request: ModelRequest, spec: ModelSpec) -> str:
     return within[-1] if within else spec.efforts[0]
 
 
-def marked(messages: Sequence[Json]) -> list[Json]:
+def with_cache_marks(messages: Sequence[Json]) -> list[Json]:
     """Mark the environment block and the last two user turns, so that the previous request's tail is a read point (M4).
 
     With the mark at the end of `system` that makes the four breakpoints the API allows.
@@ -108,7 +108,7 @@ def marked(messages: Sequence[Json]) -> list[Json]:
     return out
 
 
-def marked_last(blocks: Sequence[Json]) -> list[Json]:
+def with_last_mark(blocks: Sequence[Json]) -> list[Json]:
     """Mark the last of some text blocks."""
     return [*blocks[:-1], {**blocks[-1], "cache_control": MARK}] if blocks else []
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def noted(seconds: float, say: Callable[[], None]) -> Iterator[Callable[[], None]]:
+def report_silence(seconds: float, say: Callable[[], None]) -> Iterator[Callable[[], None]]:
     """Call `say` once for every silence of that length; what is given is to be called at every sound."""
     loop = asyncio.get_running_loop()
     heard, said = loop.time(), False

@@ -141,7 +141,7 @@ def resolve(name: str) -> ModelSpec:
     )
 
 
-def learned(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
+def merge_listing(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
     """Give a spec as the models endpoint tells it; what that leaves out, and all prices, stay as they are (M12).
 
     https://platform.claude.com/docs/en/api/models-list

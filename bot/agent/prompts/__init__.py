@@ -27,27 +27,31 @@ class Environment:
     """What the model writes to people in; "" for the language of the request."""
 
 
-def system(agent_type: str, job: str = "") -> tuple[Json, ...]:
+def system_blocks(agent_type: str, job: str = "") -> tuple[Json, ...]:
     """Give the frozen system blocks of an agent type: its identity, its job, and the rules that all share.
 
     The job is what the file of its name says, or else the text that is given.
     """
-    return (_text(prompt("identity")), _text((job or prompt(agent_type)) + "\n" + prompt("rules")))
+    return (_text(prompt_text("identity")), _text((job or prompt_text(agent_type)) + "\n" + prompt_text("rules")))
 
 
 def first_message(environment: Environment, task: str, reminders: Sequence[str] = ()) -> Json:
     """Give a session's first user message: environment and memory, then the task, then reminders (M2, P3)."""
-    blocks = [_text(reminder(_environment(environment))), _text(task), *(_text(reminder(text)) for text in reminders)]
+    blocks = [
+        _text(reminder_text(_environment(environment))),
+        _text(task),
+        *(_text(reminder_text(text)) for text in reminders),
+    ]
     return {"role": "user", "content": blocks}
 
 
-def reminder(text: str) -> str:
+def reminder_text(text: str) -> str:
     """Wrap text as a reminder of the harness."""
     return f"<system-reminder>\n{text.strip()}\n</system-reminder>"
 
 
 @cache
-def prompt(name: str) -> str:
+def prompt_text(name: str) -> str:
     """Read one prompt file of this folder."""
     return files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8")
 

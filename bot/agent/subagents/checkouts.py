@@ -10,18 +10,18 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.agent.subagents.coming import ComingHost
+from bot.agent.subagents.coming import PendingToolhost
 from bot.agent.subagents.kinds import AgentType
 from bot.core.bounds import Bounds
 from bot.core.errors import PlangateError
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Checkout, Merge, Workspace
+from bot.ports import Access, Checkout, MergeResult, Workspace
 
 FORKS_AT_ONCE: Final = 3
 
 
 @dataclass(slots=True)
-class Place:
+class AgentCheckout:
     """One sub-agent's place to work, and its turn to be merged."""
 
     home: "Checkouts"
@@ -31,16 +31,16 @@ class Place:
     merged: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def opened(self, bounds: Bounds) -> AsyncIterator[ComingHost]:
+    async def open_toolhost(self, bounds: Bounds) -> AsyncIterator[PendingToolhost]:
         """Give a toolhost on the place, within bounds, that ends with the block; one only to look reaches nothing."""
         access, network = (Access.WRITE, self.home.network) if self.kind.writes else (Access.READ, NO_NETWORK)
-        host = ComingHost(self.home.workspace.open(self.checkout, access, network=network, bounds=bounds))
+        host = PendingToolhost(self.home.workspace.open(self.checkout, access, network=network, bounds=bounds))
         try:
             yield host
         finally:
             await host.close()
 
-    async def merge(self) -> Merge:
+    async def merge(self) -> MergeResult:
         """Merge a fork back once all that were asked for before it are merged or gone."""
         for before in self.earlier:
             await before.wait()
@@ -66,12 +66,12 @@ class Checkouts:
     _merging: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @asynccontextmanager
-    async def place(self, kind: AgentType, fork: str) -> AsyncIterator[Place]:
+    async def place(self, kind: AgentType, fork: str) -> AsyncIterator[AgentCheckout]:
         """Give an agent its place, a fork of that name where it writes: a new one, or as an earlier process left it.
 
         However the block is left, those that come after it are not held up.
         """
-        place = Place(self, kind, self.origin, tuple(self._writers))
+        place = AgentCheckout(self, kind, self.origin, tuple(self._writers))
         try:
             if kind.writes:
                 self._writers.append(place.merged)
@@ -80,7 +80,7 @@ class Checkouts:
         finally:
             place.merged.set()
 
-    async def merge(self, fork: Checkout) -> Merge:
+    async def merge(self, fork: Checkout) -> MergeResult:
         """Merge a fork once nobody copies the tree."""
         await self._still.wait()
         async with self._merging:

@@ -8,7 +8,7 @@ from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput
 
 
-class ComingHost:
+class PendingToolhost:
     """A toolhost that may be called before it is there: a call waits until it is."""
 
     def __init__(self, start: Coroutine[Any, Any, Toolhost]) -> None:

@@ -14,11 +14,11 @@ from typing import Final
 
 from bot.agent.events import AgentChanged, AgentEvent, End, Ended, Lifecycle
 from bot.agent.modes import Mode
-from bot.agent.prompts import reminder
-from bot.agent.relay import closing
+from bot.agent.prompts import reminder_text
+from bot.agent.relay import forward
 from bot.agent.subagents.checkouts import Checkouts
 from bot.agent.subagents.kinds import TYPES, AgentType
-from bot.agent.subagents.making import Making, Post, Sent
+from bot.agent.subagents.making import ParentContext, SessionFactory, Subagent
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.presets import preset
@@ -26,15 +26,15 @@ from bot.agent.subagents.resuming import (
     COUNTS,
     ENDED,
     LOST,
-    Before,
-    Errand,
+    Assignment,
+    EarlierRun,
     in_flight,
-    left,
-    recalled,
+    interrupted_assignments,
+    restore_rows,
 )
-from bot.agent.subagents.together import SYNTHESIS, together
-from bot.agent.subagents.watch import Watch
-from bot.agent.subagents.work import Work
+from bot.agent.subagents.together import SYNTHESIS, run_parallel_task
+from bot.agent.subagents.watch import SubagentStatus
+from bot.agent.subagents.work import SubagentRun
 from bot.agent.synthesis import SCHEMA
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId
@@ -45,7 +45,7 @@ ACTIVE: Final = frozenset({Lifecycle.INITIALIZING, Lifecycle.RUNNING, Lifecycle.
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class SubagentCounts:
     """How many may work: at once, and in one session."""
 
     at_once: int = 3
@@ -55,11 +55,11 @@ class Size:
 
 
 @dataclass(slots=True)
-class Crew:
+class SubagentManager:
     """Runs the sub-agents of one session; bounded at once and in all."""
 
-    post: Post
-    size: Size = Size()
+    post: ParentContext
+    size: SubagentCounts = SubagentCounts()
     untrusted: bool = False
     """Whether those that only look are held to the restricted preset (S9)."""
     types: Mapping[str, AgentType] = field(default_factory=lambda: TYPES)
@@ -69,13 +69,13 @@ class Crew:
     _places: asyncio.Semaphore = field(init=False)
     _prefixes: Prefixes = field(default_factory=Prefixes)
     _checkouts: Checkouts = field(init=False)
-    _making: Making = field(init=False)
-    _before: list[Before] = field(default_factory=list)
+    _making: SessionFactory = field(init=False)
+    _before: list[EarlierRun] = field(default_factory=list)
     """What an earlier process left, and no call was made again for yet."""
 
     def __post_init__(self) -> None:
         self._checkouts = Checkouts(self.post.workspace, self.post.checkout, self.post.network)
-        self._making = Making(self.post)
+        self._making = SessionFactory(self.post)
         self._places = asyncio.Semaphore(self.size.at_once)
 
     async def delegate(
@@ -91,7 +91,7 @@ class Crew:
         several = min(self.size.on_one, self.size.in_all - len(self.rows) - 1)
         many = several > 1 and not kind.writes
         source = self._together(kind, description, brief, several) if many else self._one(kind, description, brief)
-        async with closing(source) as events:
+        async with forward(source) as events:
             async for event in events:
                 yield event
 
@@ -101,20 +101,20 @@ class Crew:
         """Run several on one task, each on its own, and one that synthesises (S7)."""
         formed = replace(kind, schema=SCHEMA)
         runs = [self._one(formed, f"{description} ({n} of {several})", brief) for n in range(1, several + 1)]
-        return together(runs, brief, lambda reports: self._one(SYNTHESIS, description, reports))
+        return run_parallel_task(runs, brief, lambda reports: self._one(SYNTHESIS, description, reports))
 
     def restore(self, lines: Sequence[Line]) -> None:
         """Take over what a saved parent's sub-agents came to; a call that is made again goes on with its own."""
-        self.rows.update(recalled(self.post.parent, lines))
+        self.rows.update(restore_rows(self.post.parent, lines))
         self.post.parent.below += sum(row.steps for row in self.rows.values())
-        self._before = left(lines)
+        self._before = interrupted_assignments(lines)
 
-    def lost(self, lines: Sequence[Line]) -> list[str]:
+    def interrupted_notice(self, lines: Sequence[Line]) -> list[str]:
         """Give what the parent must be told of those in flight, once, where their calls are not made again."""
         agents = in_flight(lines)
         for agent in agents:
             self.post.parent.note(ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
-        return [reminder(LOST.format(agents=", ".join(agents)))] if agents else []
+        return [reminder_text(LOST.format(agents=", ".join(agents)))] if agents else []
 
     def _refusal(self, kind: AgentType) -> str:
         """Say why no agent of a type may start now; "" where one may."""
@@ -124,45 +124,45 @@ class Crew:
             return f"All {self.size.in_all} sub-agents of this session were used. Do it yourself."
         return ""
 
-    def _errand(self, kind: AgentType, description: str, brief: str) -> tuple[Errand, Before | None]:
+    def _assignment(self, kind: AgentType, description: str, brief: str) -> tuple[Assignment, EarlierRun | None]:
         """Give the errand of a call: one that an earlier process began and did not report on, or a new one."""
         for before in self._before:
             if before.errand.same(kind, description, brief):
                 self._before.remove(before)
                 return before.errand, before
         agent = AgentId(f"{kind.name}-{len(self.rows) + 1}")
-        return Errand(agent, kind.name, description, brief, f"{agent}-{secrets.token_hex(4)}"), None
+        return Assignment(agent, kind.name, description, brief, f"{agent}-{secrets.token_hex(4)}"), None
 
     async def _one(
         self, kind: AgentType, description: str, brief: str
     ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Run one sub-agent and book what it came to; one that has reported is not run again."""
-        errand, before = self._errand(kind, description, brief)
+        errand, before = self._assignment(kind, description, brief)
         if before and before.report:
             yield self.rows[errand.agent]
             yield before.report
             return
         row = AgentChanged(errand.agent, self.post.parent.agent, kind.name, description, Lifecycle.INITIALIZING)
-        watch = Watch(self.post.parent.world, self.rows, row)
+        watch = SubagentStatus(self.post.parent.resources, self.rows, row)
         self.metrics.started += 1
         yield watch.row
         told = None
         try:
-            async with closing(self._work(Sent(kind, errand, before, watch))) as events:
+            async with forward(self._work(Subagent(kind, errand, before, watch))) as events:
                 async for event in events:
                     self.metrics.sample(self.rows)
                     told = event if isinstance(event, ToolOutput) else told
                     yield event
         except (PlangateError, OSError) as error:
             watch.ended = Ended(errand.agent, End.FAILED, str(error))
-            yield watch.moved(Lifecycle.FAILED)
+            yield watch.updated_row(Lifecycle.FAILED)
             told = watch.report()
             yield told
         finally:
-            self._ended(watch, told)
+            self._record_end(watch, told)
         await self._checkouts.discard(errand.fork)
 
-    def _ended(self, watch: Watch, told: ToolOutput | None) -> None:
+    def _record_end(self, watch: SubagentStatus, told: ToolOutput | None) -> None:
         """Book a sub-agent that has ended, and note it with its report, which a later process need not have again."""
         watch.abandon()
         self.metrics.finish(watch)
@@ -172,7 +172,7 @@ class Crew:
         facts |= {count: getattr(watch.row, count) for count in COUNTS}
         self.post.parent.note(ENDED, facts)
 
-    async def _work(self, sent: Sent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
+    async def _work(self, sent: Subagent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Prepare the place, do the work, merge back, report."""
         await asyncio.sleep(0)  # all that were sent in one message are known from here on
         kind, watch = sent.kind, sent.watch
@@ -180,24 +180,24 @@ class Crew:
         limits = preset(kind.limits, untrusted=self.untrusted and not kind.writes, alone=alone)
         watch.report_tokens = limits.report_tokens
         async with self._checkouts.place(kind, sent.errand.fork) as place:
-            async with self._places, place.opened(limits.bounds) as host:
+            async with self._places, place.open_toolhost(limits.bounds) as host:
                 earlier = None
                 if sent.before:
-                    sent, earlier = await self._making.resumed(sent, host, limits, found=place.checkout.found)
+                    sent, earlier = await self._making.resume(sent, host, limits, found=place.checkout.found)
                     yield watch.recoveries[-1]
-                work = Work(
-                    watch, self._prefixes, partial(self._making.begun, sent, host), limits, sent.errand.brief, earlier
+                work = SubagentRun(
+                    watch, self._prefixes, partial(self._making.begin, sent, host), limits, sent.errand.brief, earlier
                 )
-                async with closing(work.done()) as events:
+                async with forward(work.run()) as events:
                     async for event in events:
                         host.check()
                         yield event
                 host.check()
             if kind.writes:
-                yield watch.moved(Lifecycle.WAITING)
+                yield watch.updated_row(Lifecycle.WAITING)
                 try:
                     watch.merge = await place.merge()
                 except PlangateError as error:
-                    watch.unmerged(error)
-        yield watch.moved(Lifecycle.COMPLETED if watch.succeeded else Lifecycle.FAILED)
+                    watch.mark_unmerged(error)
+        yield watch.updated_row(Lifecycle.COMPLETED if watch.is_success else Lifecycle.FAILED)
         yield watch.report()

@@ -29,7 +29,7 @@ class AgentType:
     """Globs that its file tools are kept to; none for the whole checkout."""
     schema: Json | None = None
     """What its report is held to; None for plain text."""
-    job: str = ""
+    system_prompt: str = ""
     """What it is told of its job; "" for the prompt file of its name."""
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from bot.agent.events import AgentChanged, Lifecycle
 from bot.agent.limits import Resource
-from bot.agent.subagents.watch import Watch
+from bot.agent.subagents.watch import SubagentStatus
 from bot.core.names import AgentId
 from bot.core.transcript import Json
 
@@ -47,7 +47,7 @@ class Metrics:
         self.most = max(self.most, running)
         self._samples.append(running)
 
-    def finish(self, watch: Watch) -> None:
+    def finish(self, watch: SubagentStatus) -> None:
         """Book one sub-agent that has ended, however it did."""
         row = watch.row
         self.succeeded += row.state is Lifecycle.COMPLETED

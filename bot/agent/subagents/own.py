@@ -31,7 +31,7 @@ _READING: Final = tuple(tool.name for tool in (*LOOKING, *LISTING, *READING_WEB)
 Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
-class OwnLimits(BaseModel):
+class TypeLimits(BaseModel):
     """Limits in place of those of the thread's preset."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -42,7 +42,7 @@ class OwnLimits(BaseModel):
     file_operations: int | None = Field(default=None, ge=1, le=1_000)
 
 
-class Front(BaseModel):
+class FrontMatter(BaseModel):
     """The front matter of one file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -52,7 +52,7 @@ class Front(BaseModel):
     tools: list[str] | None = Field(default=None, min_length=1, max_length=20)
     paths: list[Line] = Field(default=[], max_length=20)
     model: str = Field(default="", pattern=r"^[A-Za-z0-9._:@/-]{0,100}$")
-    limits: OwnLimits | None = None
+    limits: TypeLimits | None = None
 
 
 def types_of(files: Mapping[str, str]) -> Mapping[str, AgentType]:
@@ -79,7 +79,7 @@ def parse(path: str, text: str) -> AgentType:
         raise Misconfigured("no text after the front matter", where=path, mend="say what the agent's job is")
     value = _mapping(path, match[1])
     try:
-        front = Front.model_validate(value)
+        front = FrontMatter.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
         said = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
@@ -87,7 +87,7 @@ def parse(path: str, text: str) -> AgentType:
     return _type(path, value, front, job=match[2].strip())
 
 
-def _type(path: str, value: Any, front: Front, *, job: str) -> AgentType:
+def _type(path: str, value: Any, front: FrontMatter, *, job: str) -> AgentType:
     names = tuple(dict.fromkeys(_READING if front.tools is None else front.tools))
     for name in names:
         if name not in _TOOLS:
@@ -104,7 +104,7 @@ def _type(path: str, value: Any, front: Front, *, job: str) -> AgentType:
         writes=not _EDITING.isdisjoint(names),
         limits=front.limits.model_dump(exclude_none=True) if front.limits else {},
         model=front.model,
-        job=f"# Your job\nYou are a sub-agent. {job}\nReport once, briefly. Nobody can ask you back.",
+        system_prompt=f"# Your job\nYou are a sub-agent. {job}\nReport once, briefly. Nobody can ask you back.",
         paths=tuple(front.paths),
     )
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.agent.frozen import Frozen
+from bot.agent.frozen import RequestPrefix
 
 STAGGER_SECONDS: Final = 5.0
 """How long a follower waits at most."""
@@ -19,25 +19,25 @@ class Prefixes:
     _begun: dict[tuple[str, ...], asyncio.Event] = field(default_factory=dict)
 
     @contextmanager
-    def leading(self, shared: Frozen) -> Iterator["Turn"]:
+    def leading(self, shared: RequestPrefix) -> Iterator["PrefixPlace"]:
         """Give one sibling its turn; a leader that ends without a response holds nobody up."""
         name = (shared.agent_type, shared.model, shared.role)
         leads = name not in self._begun
         begun = self._begun.setdefault(name, asyncio.Event())
         try:
-            yield Turn(begun, leads)
+            yield PrefixPlace(begun, leads)
         finally:
             begun.set()
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PrefixPlace:
     """One sibling's turn."""
 
     begun: asyncio.Event
     leads: bool
 
-    async def come(self) -> None:
+    async def wait(self) -> None:
         """Wait until the prefix can be read, or for so long; whoever leads does not wait."""
         if self.leads:
             return

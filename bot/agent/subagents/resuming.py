@@ -12,7 +12,7 @@ from typing import Final
 from bot.agent.events import AgentChanged, Lifecycle
 from bot.agent.session import Session
 from bot.agent.subagents.kinds import AgentType
-from bot.agent.world import World
+from bot.agent.world import SessionResources
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json, Line, LineKind
 from bot.ports import ToolOutput, Usage
@@ -33,10 +33,10 @@ LOST_TWICE: Final = "it was interrupted again, and its work was lost a second ti
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierRun:
     """A sub-agent of an earlier process whose report did not reach its parent."""
 
-    errand: "Errand"
+    errand: "Assignment"
     session: SessionId
     """Its last one."""
     report: ToolOutput | None = None
@@ -44,7 +44,7 @@ class Before:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class Assignment:
     """What one sub-agent is sent for, and where it works."""
 
     agent: AgentId
@@ -62,7 +62,7 @@ class Errand:
         return {**facts, "fork": self.fork, "losses": self.losses}
 
     @classmethod
-    def of(cls, facts: Json) -> "Errand":
+    def of(cls, facts: Json) -> "Assignment":
         """Read it back."""
         return cls(
             AgentId(facts["agent"]),
@@ -78,9 +78,9 @@ class Errand:
         return (self.kind, self.description, self.brief) == (kind.name, description, brief)
 
 
-def recalled(parent: Session, lines: Sequence[Line]) -> dict[AgentId, AgentChanged]:
+def restore_rows(parent: Session, lines: Sequence[Line]) -> dict[AgentId, AgentChanged]:
     """Give the rows of all sub-agents that a saved parent sent, and book what they cost where that is not booked."""
-    world = parent.world
+    world = parent.resources
     booked = {agent for agent, _ in world.ledger.rows}
     rows: dict[AgentId, AgentChanged] = {}
     for body in (line.body for line in lines if line.kind is LineKind.NOTE):
@@ -110,29 +110,29 @@ def in_flight(lines: Sequence[Line]) -> list[str]:
     return [agent for agent in began if agent not in ended]
 
 
-def left(lines: Sequence[Line]) -> list[Before]:
+def interrupted_assignments(lines: Sequence[Line]) -> list[EarlierRun]:
     """List the sub-agents whose reports did not reach their parent, in the order in which they began."""
-    found: dict[str, Before] = {}
+    found: dict[str, EarlierRun] = {}
     for line in lines:
         body = line.body
         if line.kind is not LineKind.NOTE:
             found.clear()
         elif body["note"] == BEGAN and "brief" in body:
-            found[body["agent"]] = Before(Errand.of(body), SessionId(body["session"]))
+            found[body["agent"]] = EarlierRun(Assignment.of(body), SessionId(body["session"]))
         elif body["note"] == ENDED and "report" in body and (known := found.get(body["agent"])):
             report = ToolOutput(body["report"], body["is_error"], details={"agent": body["agent"]})
             found[body["agent"]] = replace(known, report=report)
     return list(found.values())
 
 
-def taken_over(session: Session, lines: Sequence[Line]) -> None:
+def adopt_interrupted(session: Session, lines: Sequence[Line]) -> None:
     """Let a session go on from its saved lines; what it cost is booked already."""
-    rows = dict(session.world.ledger.rows)
+    rows = dict(session.resources.ledger.rows)
     session.restore(lines)
-    session.world.ledger.rows = rows
+    session.resources.ledger.rows = rows
 
 
-def _book(world: World, agent: AgentId, lines: Sequence[Line]) -> None:
+def _book(world: SessionResources, agent: AgentId, lines: Sequence[Line]) -> None:
     """Book what one session of a sub-agent used, as its transcript tells it."""
     for body in (line.body for line in lines if "usage" in line.body):
         world.ledger.add(agent, body["model"], Usage(**body["usage"]), body["cost_usd"])

@@ -28,11 +28,11 @@ from bot.agent.plan_mode import EXIT_PLAN_MODE
 from bot.agent.session import Session
 from bot.agent.subagents.recovery import Trouble
 from bot.agent.subagents.reporting import cut, report
-from bot.agent.world import World
+from bot.agent.world import SessionResources
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId
 from bot.core.transcript import text_of, tool_calls
-from bot.ports import Merge, ToolOutput
+from bot.ports import MergeResult, ToolOutput
 
 DENIED: Final = "Denied:"
 SHOWN: Final = 20
@@ -40,17 +40,17 @@ SHORT: Final = 200
 
 
 @dataclass(slots=True)
-class Watch:
+class SubagentStatus:
     """Follows one sub-agent: its row, its report, its plan, its conflicts."""
 
-    world: World
+    world: SessionResources
     rows: dict[AgentId, AgentChanged]
     """Where the crew keeps the rows of all."""
     row: AgentChanged
     started: float = 0.0
     ended: Ended | None = None
     plan: str = ""
-    merge: Merge | None = None
+    merge: MergeResult | None = None
     report_tokens: int | None = None
     so_far: str = ""
     """What was done, in the harness's words, where there is no report."""
@@ -71,7 +71,7 @@ class Watch:
         return self.ended or Ended(self.row.agent, End.FAILED, "it ended without a report")
 
     @property
-    def succeeded(self) -> bool:
+    def is_success(self) -> bool:
         """Whether the session ended with an answer."""
         return self.ended is not None and self.ended.end is End.ANSWERED
 
@@ -80,14 +80,14 @@ class Watch:
         match event:
             case Ended():
                 self.utilisation = Monitor(session).utilisation()
-                self.ended = _checked(event, session)
+                self.ended = _require_own_answer(event, session)
                 return []
             case Answered():
                 self.utilisation = Monitor(session).utilisation()
-                return [event, self.moved(self.row.state, steps=session.steps, tokens=session.last_context)]
+                return [event, self.updated_row(self.row.state, steps=session.steps, tokens=session.last_context)]
             case ToolFinished():
                 self.uses.update(USES.get(event.name, ()))
-                row = self.moved(self.row.state, tool_calls=self.row.tool_calls + 1)
+                row = self.updated_row(self.row.state, tool_calls=self.row.tool_calls + 1)
                 return [event, row, *self._of_failed_call(event, session)]
             case ToolStarted():
                 if event.name == EXIT_PLAN_MODE:
@@ -98,7 +98,7 @@ class Watch:
             case _:
                 return []
 
-    def moved(self, state: Lifecycle, **counts: int) -> AgentChanged:
+    def updated_row(self, state: Lifecycle, **counts: int) -> AgentChanged:
         """Give the row with a new state and counts, with cost and time brought up to date."""
         cost = self.world.ledger.of(self.row.agent).known_usd
         seconds = round(self.world.clock.monotonic() - self.started, 1)
@@ -110,7 +110,7 @@ class Watch:
     def abandon(self) -> None:
         """Mark a sub-agent that was cancelled as aborted."""
         if self.row.state not in {Lifecycle.COMPLETED, Lifecycle.FAILED}:
-            self.moved(Lifecycle.ABORTED)
+            self.updated_row(Lifecycle.ABORTED)
 
     def recovery(self, trouble: Trouble, outcome: Outcome) -> Recovery:
         """Note what came of a trouble, and give the event that tells it."""
@@ -118,12 +118,12 @@ class Watch:
         self.recoveries.append(Recovery(self.row.agent, trouble, outcome, text))
         return self.recoveries[-1]
 
-    def interrupted(self, what: str) -> Recovery:
+    def mark_interrupted(self, what: str) -> Recovery:
         """Note that it was interrupted with an earlier process, and what is done; give the event that tells it."""
         self.recoveries.append(Recovery(self.row.agent, Trouble.INTERRUPTED, Outcome.RECOVERED, what))
         return self.recoveries[-1]
 
-    def unmerged(self, error: PlangateError) -> None:
+    def mark_unmerged(self, error: PlangateError) -> None:
         """Take it for failed where what it changed could not be merged; what it said of it is still told."""
         self.so_far = self.end.text
         self.ended = Ended(self.row.agent, End.FAILED, f"what it changed is lost: {error}")
@@ -153,19 +153,19 @@ class Watch:
     def report(self) -> ToolOutput:
         """Give the report as the parent's tool result: data, with what imitates the harness escaped (S11a)."""
         text = cut(as_data(self.end.text), self.report_tokens)
-        parts = [text] if self.succeeded else [f"The sub-agent {self.row.agent} did not finish: {text}"]
+        parts = [text] if self.is_success else [f"The sub-agent {self.row.agent} did not finish: {text}"]
         parts += [f"Note: {self.remark}."] if self.remark else []
-        if self.so_far and not self.succeeded:
+        if self.so_far and not self.is_success:
             parts.append(f"What it did so far:\n{cut(as_data(self.so_far), self.report_tokens)}")
         denied = [each.text for each in self.recoveries if each.outcome is Outcome.ESCALATED]
         if denied:
             parts.append("It was denied this; ask for it yourself if it is needed:\n" + as_data("\n".join(denied)))
         if self.plan:
             parts.append(f"Its plan (nobody has approved it):\n{as_data(self.plan)}")
-        return ToolOutput(report(parts, self.merge), is_error=not self.succeeded, details={"agent": self.row.agent})
+        return ToolOutput(report(parts, self.merge), is_error=not self.is_success, details={"agent": self.row.agent})
 
 
-def _checked(ended: Ended, session: Session) -> Ended:
+def _require_own_answer(ended: Ended, session: Session) -> Ended:
     """Take an answer for one only where the session's last message is the agent's own (S14)."""
     if ended.end is End.ANSWERED and (not session.history or session.history[-1]["role"] != "assistant"):
         return Ended(ended.agent, End.FAILED, f"the last message of {ended.agent} is not its own")

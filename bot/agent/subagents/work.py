@@ -13,13 +13,13 @@ from bot.agent.events import AgentEvent, End, Ended, Info, Lifecycle, Outcome, R
 from bot.agent.limits import Limits, Resource
 from bot.agent.loop import run
 from bot.agent.monitor import OverLimit
-from bot.agent.relay import Idle, closing, within
+from bot.agent.relay import Idle, forward, forward_within
 from bot.agent.session import Session
 from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, trouble_of
-from bot.agent.subagents.watch import Watch
+from bot.agent.subagents.watch import SubagentStatus
 from bot.core.transcript import text_of
-from bot.ports import Began
+from bot.ports import AnswerStarted
 
 FOREVER: Final = 10.0**9
 
@@ -43,10 +43,10 @@ class Begin(Protocol):
 
 
 @dataclass(slots=True)
-class Work:
+class SubagentRun:
     """One sub-agent at work."""
 
-    watch: Watch
+    watch: SubagentStatus
     prefixes: Prefixes
     begin: "Begin"
     limits: Limits
@@ -55,15 +55,15 @@ class Work:
     """What an earlier process left of it, to go on with."""
     _met: Counter[Trouble] = field(default_factory=Counter)
 
-    async def done(self) -> AsyncIterator[AgentEvent]:
+    async def run(self) -> AsyncIterator[AgentEvent]:
         """Work until there is a report, or nothing helps; the watch knows which."""
         session = self.earlier or self.begin(limits=self.limits, brief=self.brief)
-        while not self._answered(session):
-            session.context.ask_for_more = lambda resource: self._asked(session, resource)
-            async with closing(self._run(session)) as events:
+        while not self._has_answer(session):
+            session.context.ask_for_more = lambda resource: self._grant_request(session, resource)
+            async with forward(self._run(session)) as events:
                 async for event in events:
                     yield event
-            if self.watch.succeeded:
+            if self.watch.is_success:
                 continue
             trouble = trouble_of(self.watch.end)
             cure = remedy(trouble, self._met[trouble])
@@ -74,7 +74,7 @@ class Work:
                 return
             yield self._info(f"{self.watch.end.text}: {cure}")
             if cure is Remedy.SPLIT:
-                async with closing(self._in_parts(session)) as events:
+                async with forward(self._in_parts(session)) as events:
                     async for event in events:
                         yield event
                 yield self._outcome(trouble)
@@ -83,24 +83,24 @@ class Work:
         for trouble in self._met:
             yield self._outcome(trouble)
 
-    def _answered(self, session: Session) -> bool:
+    def _has_answer(self, session: Session) -> bool:
         """Tell whether a session that an earlier process left has ended with its answer."""
         last = session.history[-1]
         if session is self.earlier and self.watch.ended is None and last["role"] == "assistant":
             self.watch.ended = Ended(session.agent, End.ANSWERED, text_of(last))
-        return self.watch.succeeded
+        return self.watch.is_success
 
     async def _run(self, session: Session) -> AsyncIterator[AgentEvent]:
         """Run a session once its prefix is there, within its time."""
         limits, events = session.limits, self.watch.take
-        with self.prefixes.leading(session.frozen) as turn:
-            await turn.come()
-            yield self.watch.moved(Lifecycle.RUNNING)
-            timed = within(run(session), limits.seconds or FOREVER, idle=limits.idle_seconds or FOREVER)
+        with self.prefixes.leading(session.prefix) as turn:
+            await turn.wait()
+            yield self.watch.updated_row(Lifecycle.RUNNING)
+            timed = forward_within(run(session), limits.seconds or FOREVER, idle=limits.idle_seconds or FOREVER)
             try:
-                async with closing(timed) as source:
+                async with forward(timed) as source:
                     async for event in source:
-                        if isinstance(event, Began):
+                        if isinstance(event, AnswerStarted):
                             turn.begun.set()
                             continue
                         for shown in events(event, session):
@@ -113,10 +113,10 @@ class Work:
     def _mend(self, session: Session, cure: Remedy) -> None:
         """Give a session more of what it ran out of, so that it can go on."""
         resource = self.watch.end.limit or Resource.SECONDS
-        session.limits = session.limits.raised(resource, RAISE)
+        session.limits = session.limits.with_more(resource, RAISE)
         session.over = None
         if cure is Remedy.SMALLER:
-            session.started = session.world.clock.monotonic()
+            session.started = session.resources.clock.monotonic()
             session.add({"role": "user", "content": [{"type": "text", "text": SMALLER}]})
 
     async def _in_parts(self, session: Session) -> AsyncIterator[AgentEvent]:
@@ -128,24 +128,24 @@ class Work:
             what = LAST_PART if number == PARTS else FIRST_PART
             brief = PART.format(brief=self.brief, number=number, parts=PARTS, notes=notes, what=what)
             session = self.begin(limits=self.limits, brief=brief)
-            async with closing(self._run(session)) as events:
+            async with forward(self._run(session)) as events:
                 async for event in events:
                     yield event
-            if not self.watch.succeeded:
+            if not self.watch.is_success:
                 self.watch.note(session)
                 return
             reports.append(f"Report on part {number}: {self.watch.end.text}")
 
-    def _asked(self, session: Session, resource: Resource) -> bool:
+    def _grant_request(self, session: Session, resource: Resource) -> bool:
         """Grant a child's request for more, as often as its limit may be raised (resource_request)."""
         if remedy(Trouble.LIMIT, self._met[Trouble.LIMIT]) is not Remedy.RAISE:
             return False
         self._met[Trouble.LIMIT] += 1
-        session.limits = session.limits.raised(resource, RAISE)
+        session.limits = session.limits.with_more(resource, RAISE)
         return True
 
     def _outcome(self, trouble: Trouble) -> Recovery:
-        return self.watch.recovery(trouble, Outcome.RECOVERED if self.watch.succeeded else Outcome.UNRECOVERABLE)
+        return self.watch.recovery(trouble, Outcome.RECOVERED if self.watch.is_success else Outcome.UNRECOVERABLE)
 
     def _info(self, text: str) -> Info:
         return Info(self.watch.row.agent, "recovery", text)
@@ -154,5 +154,5 @@ class Work:
 def _timeout(session: Session, resource: Resource) -> Ended:
     """End a session whose time is up in the middle of something."""
     allowed = getattr(session.limits, resource)
-    used = allowed if resource is Resource.IDLE else session.world.clock.monotonic() - session.started
+    used = allowed if resource is Resource.IDLE else session.resources.clock.monotonic() - session.started
     return Ended(session.agent, End.LIMIT, OverLimit(resource, max(used, allowed), allowed).what, resource)

@@ -5,10 +5,10 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from bot.agent.permissions import Kind
-from bot.agent.tools.tool import Context, Step, Tool, ToolInput
+from bot.agent.permissions import CallKind
+from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.core.names import ToolUseId
-from bot.core.question import Asking, Matter, Option, Question
+from bot.core.question import Asking, AskKind, Option, Question
 from bot.ports import ToolOutput
 
 ASK_USER_QUESTION: Final = "AskUserQuestion"
@@ -57,10 +57,10 @@ def asking(call: ToolUseId, given: AskInput) -> Asking:
         )
         for each in given.questions
     )
-    return Asking(Matter.QUESTION, call, questions)
+    return Asking(AskKind.QUESTION, call, questions)
 
 
-async def _call(_: AskInput, context: Context) -> AsyncIterator[Step]:
+async def _call(_: AskInput, context: ToolContext) -> AsyncIterator[Step]:
     """Answer a sub-agent; the main agent's call never gets here, since it suspends the session."""
     yield ToolOutput(TO_PARENT if context.is_subagent else "Nobody was asked.", is_error=True)
 
@@ -74,6 +74,6 @@ ASK = Tool(
     ),
     input_model=AskInput,
     call=_call,
-    kind=lambda _: Kind.ASK_PEOPLE,
+    kind=lambda _: CallKind.ASK_PEOPLE,
     strict=True,
 )

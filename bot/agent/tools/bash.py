@@ -7,9 +7,9 @@ from typing import Final
 from pydantic import Field
 
 from bot.agent.modes import Mode
-from bot.agent.permissions import Kind
-from bot.agent.relay import closing
-from bot.agent.tools.tool import Context, Step, Tool, ToolInput, hosted
+from bot.agent.permissions import CallKind
+from bot.agent.relay import forward
+from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, run_in_toolhost
 
 LONGEST_MS: Final = 600_000
 DEFAULT_MS: Final = 120_000
@@ -25,18 +25,18 @@ class BashInput(ToolInput):
     description: str | None = None
 
 
-def _kind(given: BashInput) -> Kind:
+def _kind(given: BashInput) -> CallKind:
     from bot.agent.shell_policy import is_read_only
 
-    return Kind.LOOK_COMMAND if is_read_only(given.command) else Kind.COMMAND
+    return CallKind.LOOK_COMMAND if is_read_only(given.command) else CallKind.COMMAND
 
 
-async def _call(given: BashInput, context: Context) -> AsyncIterator[Step]:
+async def _call(given: BashInput, context: ToolContext) -> AsyncIterator[Step]:
     """Run a command on the checkout; while planning, one that may write gets a copy that is thrown away (P4a)."""
-    if context.rehearse is not None and context.mode is Mode.PLAN and _kind(given) is Kind.COMMAND:
+    if context.rehearse is not None and context.mode is Mode.PLAN and _kind(given) is CallKind.COMMAND:
         yield await context.rehearse(given.arguments())
         return
-    async with closing(hosted(given, context, operation="Bash")) as steps:
+    async with forward(run_in_toolhost(given, context, operation="Bash")) as steps:
         async for step in steps:
             yield step
 
@@ -52,6 +52,6 @@ BASH = Tool(
     input_model=BashInput,
     call=_call,
     kind=_kind,
-    concurrent=lambda given: _kind(given) is Kind.LOOK_COMMAND and not _CHANGES_FOLDER.search(given.command),
+    concurrent=lambda given: _kind(given) is CallKind.LOOK_COMMAND and not _CHANGES_FOLDER.search(given.command),
     timeout=lambda given: (given.timeout or DEFAULT_MS) / 1000 + 10,
 )

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 from pydantic import Field
 
-from bot.agent.permissions import Kind
+from bot.agent.permissions import CallKind
 from bot.agent.plan_mode import EXIT_PLAN_MODE, HANDED_TO_PARENT
-from bot.agent.tools.tool import Context, Step, Tool, ToolInput
+from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.ports import ToolOutput
 
 
@@ -20,7 +20,7 @@ class PlanInput(ToolInput):
     dependencies: list[str] | None = None
 
 
-async def _call(_: PlanInput, context: Context) -> AsyncIterator[Step]:
+async def _call(_: PlanInput, context: ToolContext) -> AsyncIterator[Step]:
     """Answer a sub-agent; the main agent's call never gets here, since it suspends the session."""
     yield ToolOutput(HANDED_TO_PARENT, is_error=not context.is_subagent)
 
@@ -34,6 +34,6 @@ PLAN = Tool(
     ),
     input_model=PlanInput,
     call=_call,
-    kind=lambda _: Kind.PROPOSE,
+    kind=lambda _: CallKind.PROPOSE,
     strict=True,
 )

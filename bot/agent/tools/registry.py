@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from bot.agent.permissions import Gate
+from bot.agent.permissions import PermissionGate
 from bot.agent.tools.ask_user import ASK
 from bot.agent.tools.bash import BASH
 from bot.agent.tools.edit import EDIT, MULTI_EDIT
@@ -15,7 +15,7 @@ from bot.agent.tools.notebook import NOTEBOOK_EDIT, NOTEBOOK_READ
 from bot.agent.tools.read import READ
 from bot.agent.tools.todo import TODO_READ, TODO_WRITE
 from bot.agent.tools.tool import Tool, ToolInput
-from bot.agent.tools.web_fetch import WEB_FETCH, offered
+from bot.agent.tools.web_fetch import WEB_FETCH, is_offered
 from bot.agent.tools.web_search import WEB_SEARCH, searches
 from bot.agent.tools.write import WRITE
 from bot.core.transcript import Json
@@ -37,9 +37,9 @@ https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-sc
 """
 
 
-def web_tools(web: Web | None, gate: Gate) -> tuple[Tool, ...]:
+def web_tools(web: Web | None, gate: PermissionGate) -> tuple[Tool, ...]:
     """Give the tools of the web that a session gets: those that a rule opens."""
-    fetching = (WEB_FETCH,) if offered(web, gate) else ()
+    fetching = (WEB_FETCH,) if is_offered(web, gate) else ()
     return (*fetching, WEB_SEARCH) if searches(gate.rules) else fetching
 
 

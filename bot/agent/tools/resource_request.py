@@ -6,8 +6,8 @@ from typing import Final, Literal
 from pydantic import Field
 
 from bot.agent.limits import Resource
-from bot.agent.permissions import Kind
-from bot.agent.tools.tool import Context, Step, Tool, ToolInput
+from bot.agent.permissions import CallKind
+from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.ports import ToolOutput
 
 NO_MORE: Final = "There is no more. Report what you have, and say what is left."
@@ -20,7 +20,7 @@ class RequestInput(ToolInput):
     reason: str = Field(min_length=1, max_length=500)
 
 
-async def _call(given: RequestInput, context: Context) -> AsyncIterator[Step]:
+async def _call(given: RequestInput, context: ToolContext) -> AsyncIterator[Step]:
     resource = Resource(given.resource)
     if context.ask_for_more is not None and context.ask_for_more(resource):
         yield ToolOutput(f"You have half as much again of {resource.label}.")
@@ -33,5 +33,5 @@ RESOURCE_REQUEST = Tool(
     description="Ask for more of a limit when you need it to finish; it is given at most twice.",
     input_model=RequestInput,
     call=_call,
-    kind=lambda _: Kind.LIST,
+    kind=lambda _: CallKind.LIST,
 )

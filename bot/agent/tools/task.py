@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Iterable
 
 from pydantic import Field
 
-from bot.agent.permissions import Kind
-from bot.agent.relay import closing
-from bot.agent.tools.tool import Context, Step, Tool, ToolInput
+from bot.agent.permissions import CallKind
+from bot.agent.relay import forward
+from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.ports import ToolOutput
 
 
@@ -18,11 +18,11 @@ class TaskInput(ToolInput):
     subagent_type: str
 
 
-async def _call(given: TaskInput, context: Context) -> AsyncIterator[Step]:
+async def _call(given: TaskInput, context: ToolContext) -> AsyncIterator[Step]:
     if context.delegate is None:
         yield ToolOutput("A sub-agent cannot start sub-agents. Do the work yourself.", is_error=True)
         return
-    async with closing(context.delegate(given.subagent_type, given.description, given.prompt)) as steps:
+    async with forward(context.delegate(given.subagent_type, given.description, given.prompt)) as steps:
         async for step in steps:
             yield step
 
@@ -42,7 +42,7 @@ def task_tool(types: Iterable[tuple[str, str, bool]]) -> Tool:
         ),
         input_model=TaskInput,
         call=_call,
-        kind=lambda given: Kind.DELEGATE if given.subagent_type in writers else Kind.EXPLORE,
+        kind=lambda given: CallKind.DELEGATE if given.subagent_type in writers else CallKind.EXPLORE,
         concurrent=lambda _: True,
         goes_on=True,
         queues=True,

@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from bot.agent.permissions import Kind
-from bot.agent.tools.tool import Context, Step, Tool, ToolInput
+from bot.agent.permissions import CallKind
+from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.core.comment import BOXES
 from bot.ports import ToolOutput
 
@@ -29,12 +29,12 @@ class TodoReadInput(ToolInput):
     """Input of TodoRead: nothing."""
 
 
-async def _write(given: TodoWriteInput, context: Context) -> AsyncIterator[Step]:
+async def _write(given: TodoWriteInput, context: ToolContext) -> AsyncIterator[Step]:
     context.todos[:] = [(todo.content, todo.status) for todo in given.todos]
     yield ToolOutput(f"Todo list of {len(context.todos)} items saved. Go on with the item in progress.")
 
 
-async def _read(_: TodoReadInput, context: Context) -> AsyncIterator[Step]:
+async def _read(_: TodoReadInput, context: ToolContext) -> AsyncIterator[Step]:
     lines = [f"{BOXES[status]} {content}" for content, status in context.todos]
     yield ToolOutput("\n".join(lines) or "The todo list is empty.")
 
@@ -44,7 +44,7 @@ TODO_WRITE = Tool(
     description="Replace the todo list that people watch. One item in progress at a time; tick items as you go.",
     input_model=TodoWriteInput,
     call=_write,
-    kind=lambda _: Kind.LIST,
+    kind=lambda _: CallKind.LIST,
     strict=True,
 )
 
@@ -53,6 +53,6 @@ TODO_READ = Tool(
     description="Read the todo list.",
     input_model=TodoReadInput,
     call=_read,
-    kind=lambda _: Kind.LIST,
+    kind=lambda _: CallKind.LIST,
     concurrent=lambda _: True,
 )

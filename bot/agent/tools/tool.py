@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict
 from bot.agent.events import AgentEvent
 from bot.agent.limits import Resource
 from bot.agent.modes import Mode
-from bot.agent.permissions import Kind
-from bot.agent.reached import Reaching
+from bot.agent.permissions import CallKind
+from bot.agent.reached import NetworkLog
 from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput, Web
 
@@ -28,7 +28,7 @@ class ToolInput(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ToolProgress:
     """A running tool says how far it is."""
 
     text: str
@@ -49,7 +49,7 @@ class Asks(Protocol):
 
 
 @dataclass(slots=True)
-class Context:
+class ToolContext:
     """What a tool may use while it runs."""
 
     host: Toolhost
@@ -71,11 +71,11 @@ class Context:
     rehearse: Callable[[Json], Awaitable[ToolOutput]] | None = None
     """Runs a Bash call on a throw-away copy: what the configuration allows for planning (P4a)."""
     web: Web | None = None
-    reached: Reaching = field(default_factory=Reaching)
+    reached: NetworkLog = field(default_factory=NetworkLog)
     """What was reached of the network, sandbox and WebFetch alike."""
 
 
-Step: TypeAlias = AgentEvent | Progress | ToolOutput
+Step: TypeAlias = AgentEvent | ToolProgress | ToolOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class Tool:
     name: str
     description: str
     input_model: type[ToolInput]
-    call: Callable[[Any, Context], AsyncIterator[Step]]
+    call: Callable[[Any, ToolContext], AsyncIterator[Step]]
     """Yields progress and events, then exactly one ToolOutput."""
-    kind: Callable[[Any], Kind]
+    kind: Callable[[Any], CallKind]
     concurrent: Callable[[Any], bool] = lambda _: False
     """Whether the call may run beside its neighbours (T2)."""
     goes_on: bool = False
@@ -107,8 +107,8 @@ def looking(name: str, description: str, input_model: type[ToolInput]) -> Tool:
         name=name,
         description=description,
         input_model=input_model,
-        call=lambda given, context: hosted(given, context, operation=name),
-        kind=lambda _: Kind.LOOK,
+        call=lambda given, context: run_in_toolhost(given, context, operation=name),
+        kind=lambda _: CallKind.LOOK,
         concurrent=lambda _: True,
     )
 
@@ -122,18 +122,20 @@ def editing(
         name=name,
         description=description,
         input_model=input_model,
-        call=lambda given, context: hosted(given, context, operation=name, stamp=place),
-        kind=lambda _: Kind.EDIT,
+        call=lambda given, context: run_in_toolhost(given, context, operation=name, stamp=place),
+        kind=lambda _: CallKind.EDIT,
         strict=strict,
     )
 
 
-def hosted(tool_input: ToolInput, context: Context, *, operation: str, stamp: str | None = None) -> AsyncIterator[Step]:
+def run_in_toolhost(
+    tool_input: ToolInput, context: ToolContext, *, operation: str, stamp: str | None = None
+) -> AsyncIterator[Step]:
     """Run an operation in the toolhost; `stamp` names the input field whose file must have been read before."""
     arguments = tool_input.arguments()
     if stamp is not None:
         arguments["stamp"] = context.stamps.get(relative(arguments[stamp], context.folder), "")
-    return _relayed(context, operation, arguments)
+    return _forward_progress(context, operation, arguments)
 
 
 def relative(path: str, folder: str) -> str:
@@ -142,7 +144,7 @@ def relative(path: str, folder: str) -> str:
     return posixpath.relpath(full, folder)
 
 
-async def _relayed(context: Context, operation: str, arguments: Json) -> AsyncIterator[Step]:
+async def _forward_progress(context: ToolContext, operation: str, arguments: Json) -> AsyncIterator[Step]:
     """Relay a toolhost call's progress as it comes, and keep the stamps of its result."""
     queue: asyncio.Queue[str | None] = asyncio.Queue()
     task = asyncio.ensure_future(
@@ -150,7 +152,7 @@ async def _relayed(context: Context, operation: str, arguments: Json) -> AsyncIt
     )
     try:
         while (text := await queue.get()) is not None:
-            yield Progress(text)
+            yield ToolProgress(text)
         output = await task
     finally:
         if not task.done():

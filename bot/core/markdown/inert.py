@@ -12,11 +12,11 @@ from html import unescape
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from bot.core.codepoints import shown
+from bot.core.codepoints import with_visible_codepoints
 from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
 from bot.core.markdown.steps import TooComplex
 from bot.core.markdown.visible import newlines
-from bot.core.plan import disarmed
+from bot.core.plan import disarm_text
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -54,22 +54,22 @@ _COMMAND: Final = re.compile(r"^([^\S\n]*)(?=::|##\[)", re.MULTILINE)
 _ESCAPED: Final = r"\1\\"
 
 
-def inert(text: str, allowed_hosts: Collection[str] = ()) -> str:
+def inert_markdown(text: str, allowed_hosts: Collection[str] = ()) -> str:
     """Make a text harmless where it is posted, and give it; what is harmless already stays as it is.
 
     No mention, no closing keyword, no link or picture of a host that is not allowed, no HTML, nothing that a terminal
     or a workflow's log obeys, boxes as ☐, at most 58,000 characters and 232,000 bytes.
     A text that resists, or that is too complex to be read as Markdown, is shown as code.
     """
-    plain = shown(_ANSI.sub("", disarmed(_ANSI.sub("", newlines(text)))))
-    calm = _Calm(frozenset(host.lower() for host in allowed_hosts))
+    plain = with_visible_codepoints(_ANSI.sub("", disarm_text(_ANSI.sub("", newlines(text)))))
+    calm = _Neutralizer(frozenset(host.lower() for host in allowed_hosts))
     try:
-        made = _closed(_capped(calm.text(plain)))
+        made = _close_code_block(_cap_length(calm.text(plain)))
         if calm.holds(made):
             return made
     except TooComplex:
         pass
-    return _capped(_as_code(plain))
+    return _cap_length(_as_code(plain))
 
 
 def cut(text: str, characters: int) -> str:
@@ -81,7 +81,7 @@ def cut(text: str, characters: int) -> str:
         return text
     room = max(0, characters - len(_CUT))
     kept = _at_line(text[:room])
-    while len(made := inert(kept)) > room:
+    while len(made := inert_markdown(kept)) > room:
         kept = _at_line(kept[: len(kept) - (len(made) - room)])
     return made + _CUT
 
@@ -93,12 +93,14 @@ def _at_line(text: str) -> str:
 
 def inert_line(text: str) -> str:
     """Make a text harmless as a title: one line, without effect of closing keywords and of marks that skip checks."""
-    return _quiet(" ".join(shown(_ANSI.sub("", text)).split()))[:TITLE_CHARACTERS]
+    return _quiet(" ".join(with_visible_codepoints(_ANSI.sub("", text)).split()))[:TITLE_CHARACTERS]
 
 
 def inert_message(text: str) -> str:
     """Make a text harmless in a commit message: as `inert_line`, and nobody is mentioned and nothing is a trailer."""
-    calm = _outside_spans(_quiet(shown(_ANSI.sub("", newlines(text)))), lambda part: _PERSON.sub(_coded, part))
+    calm = _outside_spans(
+        _quiet(with_visible_codepoints(_ANSI.sub("", newlines(text)))), lambda part: _PERSON.sub(_code_span, part)
+    )
     return _TRAILER.sub("  ", calm)
 
 
@@ -109,7 +111,7 @@ def _quiet(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Calm:
+class _Neutralizer:
     """Makes prose harmless, and checks that it is."""
 
     hosts: frozenset[str]
@@ -129,11 +131,11 @@ class _Calm:
             case "html_block" | "html_inline":
                 return False
             case "link_open" | "image":
-                return self._allowed(str(token.attrGet("href") or token.attrGet("src") or ""))
+                return self._is_allowed_link(str(token.attrGet("href") or token.attrGet("src") or ""))
             case "text":
                 return _PERSON.search(token.content) is None
             case "inline":
-                return _CLOSING.search(_seen(token)) is None
+                return _CLOSING.search(_shown_text(token)) is None
             case _:
                 return True
 
@@ -146,18 +148,18 @@ class _Calm:
         text = _LINK.sub(self._link, text)
         text = _outside_spans(text, lambda part: _CLOSING.sub(lambda found: found[1] + _code(found[2]), part))
         text = _outside_spans(text, lambda part: _URL.sub(self._address, part))
-        text = _outside_spans(text, lambda part: _PERSON.sub(_coded, part))
+        text = _outside_spans(text, lambda part: _PERSON.sub(_code_span, part))
         return _outside_spans(text, lambda part: _TAG.sub("&lt;", part))
 
     def _link(self, found: re.Match[str]) -> str:
         words, target = found.group(1) or "picture", found.group(2) or found.group(3)
-        return found.group() if self._allowed(target) else f"{words} ({_code(target)})"
+        return found.group() if self._is_allowed_link(target) else f"{words} ({_code(target)})"
 
     def _address(self, found: re.Match[str]) -> str:
         address = found.group().strip("<>")
-        return address if self._allowed(address) else _code(address)
+        return address if self._is_allowed_link(address) else _code(address)
 
-    def _allowed(self, target: str) -> bool:
+    def _is_allowed_link(self, target: str) -> bool:
         """Tell whether a link may stay: within the page, or to an allowed host by https."""
         try:
             parts = urlsplit(target)
@@ -237,11 +239,11 @@ def _code(text: str) -> str:
     return f"`{text.replace('`', chr(0x27))}`"
 
 
-def _coded(found: re.Match[str]) -> str:
+def _code_span(found: re.Match[str]) -> str:
     return _code(found.group())
 
 
-def _seen(token: "Token") -> str:
+def _shown_text(token: "Token") -> str:
     """Give the text of a paragraph, heading or cell as it is shown, all but its code spans."""
     shows = {"code_inline": "`", "softbreak": "\n", "hardbreak": "\n"}
     return "".join(shows.get(part.type, part.content) for part in token.children or [])
@@ -254,16 +256,16 @@ def _as_code(text: str) -> str:
     return "\n".join((f"{fence}text", in_sight(_COMMAND.sub(_ESCAPED, text)), fence, ""))
 
 
-def _capped(text: str) -> str:
+def _cap_length(text: str) -> str:
     """Cut a text at a line's end where it is longer than what may be posted; an open code block is closed."""
     if len(text) <= POSTED_CHARACTERS and len(text.encode()) <= POSTED_BYTES:
         return text
     room = POSTED_CHARACTERS - len(_CUT) - 100
     cut = text[:room].encode()[: POSTED_BYTES - 400].decode(errors="ignore").rpartition("\n")[0] or text[:room]
-    return _closed(cut) + _CUT
+    return _close_code_block(cut) + _CUT
 
 
-def _closed(text: str) -> str:
+def _close_code_block(text: str) -> str:
     """Close a code block that is still open at a text's end, so that it does not swallow what is posted after it."""
     last = next((token for token in reversed(_parsed(text)) if token.level == 0), None)
     if last is None or last.type != "fence" or last.map is None:

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from bot.core.codepoints import blank
+from bot.core.codepoints import is_blank
 from bot.core.markdown.steps import Steps
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Markup(HTMLParser):
 
     def block(self, source: str) -> Hiding:
         """Read a block of HTML, and say what it hides of what follows it."""
-        source = self._resumed(source)
+        source = self._resume(source)
         whole = _end_of_closed(source)
         self.feed(source[:whole])
         if whole < len(source):
@@ -98,7 +98,7 @@ class Markup(HTMLParser):
         self._end_links()
         return Hiding(tuple(tag for tag in self._hiding if tag not in _PHRASES), self._until)
 
-    def _resumed(self, source: str) -> str:
+    def _resume(self, source: str) -> str:
         """Give what follows the sign that was waited for; nothing where it does not come."""
         if not self._until:
             return source
@@ -115,11 +115,11 @@ class Markup(HTMLParser):
             case "text_special":
                 self._say(child.content, child.content)
             case "code_inline":
-                self._say(f"`{child.content}`", _quoted(child.content))
+                self._say(f"`{child.content}`", _speech_of_code_span(child.content))
             case "softbreak" | "hardbreak":
                 self._say("\n")
             case "html_inline":
-                self.feed(self._resumed(child.content))
+                self.feed(self._resume(child.content))
             case "image":
                 self._picture(child)
             case "link_open":
@@ -142,7 +142,7 @@ class Markup(HTMLParser):
         words = self.shown[since:]
         if not target or words.endswith(target):
             return
-        if blank(words) or not _LEADING.match(target):
+        if is_blank(words) or not _LEADING.match(target):
             self.removed.append(target)
         else:
             self._say(f" ({target})", "")
@@ -279,6 +279,6 @@ def _open_quote(rest: str) -> str:
     return quote
 
 
-def _quoted(code: str) -> str:
+def _speech_of_code_span(code: str) -> str:
     """Give a code span as speech: a digest in it may be typed, a mention or command in it is none."""
     return f"`{code.replace('@', '＠')}`" if "@" in code or code.lstrip().startswith("/") else code

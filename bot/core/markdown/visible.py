@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from bot.core.codepoints import parted, shown
+from bot.core.codepoints import with_visible_codepoints, without_invisible_runs
 from bot.core.markdown import footnotes
 from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
 from bot.core.markdown.footnotes import references
 from bot.core.markdown.markup import Hiding, Markup
 from bot.core.markdown.steps import Steps, TooComplex
-from bot.core.secrets.folding import folded, squeezed
+from bot.core.secrets.folding import alphanumerics, lowercase_in_place
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -35,19 +35,21 @@ class Visible:
     removed: tuple[str, ...] = ()
 
 
-def visible(text: str) -> Visible:
+def visible_text(text: str) -> Visible:
     """Give a Markdown text as people see it, as plain Markdown without HTML.
 
     A code point that nobody sees is shown as ‹U+XXXX›, a run of them is removed; both are among what is told of.
     """
     page = _read(text)
-    seen, unseen = parted(page.text())
-    return Visible(seen, (*(shown(fragment) for fragment in page.removed if fragment.strip()), *unseen))
+    seen, unseen = without_invisible_runs(page.text())
+    return Visible(
+        seen, (*(with_visible_codepoints(fragment) for fragment in page.removed if fragment.strip()), *unseen)
+    )
 
 
 def visible_title(text: str) -> Visible:
     """Give a title as people see it, on one line: it is no Markdown, so nothing but code points can be hidden in it."""
-    seen, unseen = parted(text)
+    seen, unseen = without_invisible_runs(text)
     return Visible(" ".join(seen.split()), unseen)
 
 
@@ -56,26 +58,33 @@ def mentions(text: str, mention: str) -> bool:
     if not may_name(text, mention):
         return False
     slash = re.compile(rf"\s*/{re.escape(mention.lstrip('@'))}\s+\S", re.IGNORECASE)
-    return bool(_named(mention).search("\n".join(_read(text).speech))) or any(map(slash.match, command_lines(text)))
+    return bool(_mention_pattern(mention).search("\n".join(_read(text).speech))) or any(
+        map(slash.match, command_lines(text))
+    )
 
 
 def may_name(text: str, mention: str) -> bool:
     """Tell from its letters alone whether a text can speak to `mention`: a stranger's may take seconds to be read."""
-    return squeezed(folded(mention)) in squeezed(folded(text[:LIMIT]))
+    return alphanumerics(lowercase_in_place(mention)) in alphanumerics(lowercase_in_place(text[:LIMIT]))
 
 
 def command_lines(text: str) -> tuple[str, ...]:
     """List the lines of a Markdown text that may be commands: those of its top-level paragraphs."""
-    return tuple(line.strip() for part in _read(text).commands for line in shown(part).splitlines() if line.strip())
+    return tuple(
+        line.strip()
+        for part in _read(text).commands
+        for line in with_visible_codepoints(part).splitlines()
+        if line.strip()
+    )
 
 
 def without_mention(text: str, mention: str) -> str:
     """Give a visible text without the mention of the bot and the space around it."""
-    pattern = re.compile(rf"[^\S\n]*{_named(mention).pattern}[,:]?[^\S\n]*", re.IGNORECASE)
+    pattern = re.compile(rf"[^\S\n]*{_mention_pattern(mention).pattern}[,:]?[^\S\n]*", re.IGNORECASE)
     return re.sub(r"^[^\S\n]+", "", pattern.sub(" ", text), flags=re.MULTILINE).strip()
 
 
-def _named(mention: str) -> re.Pattern[str]:
+def _mention_pattern(mention: str) -> re.Pattern[str]:
     """Match a mention that stands by itself: no address, no team, no longer name."""
     return re.compile(rf"(?<![\w@/.`-]){re.escape(mention)}(?![\w/-])", re.IGNORECASE)
 
@@ -134,12 +143,12 @@ class _Page:
         env: dict[str, Any] = {}
         for token in parse(text, env, escapes="apart"):
             self._block(token)
-        self._noted()
+        self._append_footnotes()
         self.removed += env.get("beyond", [])
         definitions: dict[str, dict[str, str]] = env.get("references", {})
         self.removed += [f"[{label}]: {to['href']} {to['title']}".rstrip() for label, to in definitions.items()]
 
-    def _noted(self) -> None:
+    def _append_footnotes(self) -> None:
         """Put the footnotes that are shown at the end; what nothing refers to nobody sees."""
         for label, lines in self.notes:
             text = f"[^{label}]: " + "\n".join(lines).strip()

@@ -9,30 +9,32 @@ from typing import Final
 
 from bot.core.errors import CanaryShown
 from bot.core.secrets.folding import plain
-from bot.core.secrets.known import Known
+from bot.core.secrets.known import KnownSecrets
 from bot.core.secrets.redaction import Values
 
 KIND: Final = "canary"
 
 
 @dataclass(slots=True)
-class Alarm:
+class CanaryAlarm:
     """Listens to everything that a thread's sessions hear and say; once rung it stays so."""
 
     values: tuple[str, ...] = field(default=(), repr=False)
-    rung: bool = False
-    _known: Known = field(init=False, repr=False)
+    is_triggered: bool = False
+    _known: KnownSecrets = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._known = Known(self.named)
+        self._known = KnownSecrets(self.named_values)
 
     @property
-    def named(self) -> Values:
+    def named_values(self) -> Values:
         """The values, each with what it is called."""
         return tuple((value, KIND) for value in self.values)
 
     def listen(self, text: str) -> None:
         """Raise CanaryShown for a text that holds a canary, and for every text after that."""
-        self.rung = self.rung or bool(self._known and any(True for _ in self._known.spans(text, plain(text))))
-        if self.rung:
+        self.is_triggered = self.is_triggered or bool(
+            self._known and any(True for _ in self._known.spans(text, plain(text)))
+        )
+        if self.is_triggered:
             raise CanaryShown

@@ -52,7 +52,7 @@ def plain(text: str) -> Plain | None:
     """Take out what splits words; None where there is nothing of the kind."""
     made, starts, origins, ends, at, size = list[str](), [0], [0], [0], 0, 0
     for found in _SPLIT.finditer(text):
-        sign = _meant(found)
+        sign = _decoded_character(found)
         made += (text[at : found.start()], sign)
         size += found.start() - at
         if sign:
@@ -70,7 +70,7 @@ def plain(text: str) -> Plain | None:
     return Plain("".join(made), tuple(starts), tuple(origins), tuple(ends))
 
 
-def _meant(found: re.Match[str]) -> str:
+def _decoded_character(found: re.Match[str]) -> str:
     """Give what a way of writing stands for: at most one sign."""
     said = found.group()
     match found.lastgroup:
@@ -85,7 +85,7 @@ def _meant(found: re.Match[str]) -> str:
             return ""
 
 
-def folded(text: str) -> str:
+def lowercase_in_place(text: str) -> str:
     """Give a text in lower case, each character at its place."""
     lower = text.lower()
     return (
@@ -93,12 +93,12 @@ def folded(text: str) -> str:
     )
 
 
-def unbroken(lower: str) -> str:
+def without_line_breaks(lower: str) -> str:
     """Give a folded text with the escapes of line breaks, as JSON has them in a key, as white space."""
     return lower.replace("\\r", "  ").replace("\\n", "  ")
 
 
-def squeezed(lower: str) -> str:
+def alphanumerics(lower: str) -> str:
     """Give the letters and digits (ASCII) of a text that is folded."""
     return lower.encode("ascii", "replace").translate(None, _DROPPED).decode("ascii")
 

@@ -17,7 +17,7 @@ from bot.core.secrets.known import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class SecretKind:
     """One form of secret; `guess` is one that is told by what stands beside it, and judged by what it looks like."""
 
     name: str
@@ -36,116 +36,118 @@ _WORD: Final = r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[
 KINDS: Final = (
     # https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github
     # An installation's token may also be ghs_, the App's number and a JSON Web Token.
-    Kind("GitHub token", ("ghs_",), r"ghs_\d{1,12}_[A-Za-z0-9_.-]{20,4000}"),
-    Kind("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{36,255}"),
-    Kind("GitHub token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{22,255}"),
+    SecretKind("GitHub token", ("ghs_",), r"ghs_\d{1,12}_[A-Za-z0-9_.-]{20,4000}"),
+    SecretKind("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{36,255}"),
+    SecretKind("GitHub token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{22,255}"),
     # https://platform.claude.com/docs/en/api/overview
-    Kind("Anthropic key", ("sk-ant-",), r"sk-ant-[A-Za-z0-9_-]{20,300}"),
+    SecretKind("Anthropic key", ("sk-ant-",), r"sk-ant-[A-Za-z0-9_-]{20,300}"),
     # https://platform.openai.com/docs/api-reference/authentication
-    Kind("OpenAI key", ("T3BlbkFJ",), r"sk-[A-Za-z0-9_-]{0,150}T3BlbkFJ[A-Za-z0-9_-]{20,150}"),
+    SecretKind("OpenAI key", ("T3BlbkFJ",), r"sk-[A-Za-z0-9_-]{0,150}T3BlbkFJ[A-Za-z0-9_-]{20,150}"),
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html ; AWS's own examples end with EXAMPLE.
-    Kind(
+    SecretKind(
         "AWS access key",
         ("AKIA", "ASIA", "ABIA", "ACCA", "A3T"),
         r"(?<![A-Za-z0-9])(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])(?![A-Z0-9]{9}EXAMPLE)[A-Z0-9]{16}(?![A-Za-z0-9])",
     ),
-    Kind(
+    SecretKind(
         "AWS secret key",
         ("aws",),
         r"['\"](?![A-Za-z0-9+/]{30}EXAMPLEKEY)([A-Za-z0-9+/]{40})['\"]",
         any_case=True,
         after=r"aws[^\n]{0,20}(?:key|pwd|pw|password|pass|token)[^\n]{0,20}$",
     ),
-    Kind(
+    SecretKind(
         "AWS secret key",
         ("aws_secret",),
         r"aws_secret(?:_access)?_key\s{0,3}[=:]\s{0,3}(?![A-Za-z0-9+/]{30}EXAMPLEKEY)([A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])",
         any_case=True,
     ),
     # https://cloud.google.com/docs/authentication/api-keys ; https://developers.google.com/identity/protocols/oauth2
-    Kind("Google key", ("AIza",), r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
-    Kind("Google key", ("GOCSPX-",), r"GOCSPX-[A-Za-z0-9_-]{28}"),
-    Kind("Google token", ("ya29.",), r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,1000}"),
+    SecretKind("Google key", ("AIza",), r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+    SecretKind("Google key", ("GOCSPX-",), r"GOCSPX-[A-Za-z0-9_-]{28}"),
+    SecretKind("Google token", ("ya29.",), r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{20,1000}"),
     # https://api.slack.com/concepts/token-types ; https://api.slack.com/messaging/webhooks
-    Kind("Slack token", ("xox",), r"xox[abeoprs]-(?:\d{1,20}-){1,9}[a-z0-9]{1,100}", any_case=True),
-    Kind("Slack token", ("xox",), r"xox[abeoprs]-[a-z0-9-]{24,200}", any_case=True),
-    Kind("Slack token", ("xapp-",), r"xapp-\d-[A-Za-z0-9]{5,20}-\d{5,20}-[a-z0-9]{20,100}"),
-    Kind(
+    SecretKind("Slack token", ("xox",), r"xox[abeoprs]-(?:\d{1,20}-){1,9}[a-z0-9]{1,100}", any_case=True),
+    SecretKind("Slack token", ("xox",), r"xox[abeoprs]-[a-z0-9-]{24,200}", any_case=True),
+    SecretKind("Slack token", ("xapp-",), r"xapp-\d-[A-Za-z0-9]{5,20}-\d{5,20}-[a-z0-9]{20,100}"),
+    SecretKind(
         "Slack webhook",
         ("hooks.slack.com/",),
         r"hooks\.slack\.com/(?:services|workflows|triggers)/[TE]\w{1,30}/\w{1,30}/\w{1,60}",
         any_case=True,
     ),
     # https://docs.stripe.com/keys ; https://docs.stripe.com/webhooks
-    Kind("Stripe key", ("sk_live_", "rk_live_", "sk_test_", "rk_test_"), r"[rs]k_(?:live|test)_[A-Za-z0-9]{24,250}"),
-    Kind("Stripe webhook secret", ("whsec_",), r"whsec_[A-Za-z0-9+/]{24,100}"),
+    SecretKind(
+        "Stripe key", ("sk_live_", "rk_live_", "sk_test_", "rk_test_"), r"[rs]k_(?:live|test)_[A-Za-z0-9]{24,250}"
+    ),
+    SecretKind("Stripe webhook secret", ("whsec_",), r"whsec_[A-Za-z0-9+/]{24,100}"),
     # https://docs.npmjs.com/about-access-tokens
-    Kind("npm token", ("npm_",), rf"{_LEFT}npm_[A-Za-z0-9]{{36}}(?![A-Za-z0-9])"),
-    Kind(
+    SecretKind("npm token", ("npm_",), rf"{_LEFT}npm_[A-Za-z0-9]{{36}}(?![A-Za-z0-9])"),
+    SecretKind(
         "npm token",
         (":_authtoken",),
         r":_authToken\s{0,4}=\s{0,4}['\"]?((?!\$)[A-Za-z0-9_./+=-]{20,300})",
         any_case=True,
     ),
     # https://pypi.org/help/#apitoken
-    Kind("PyPI token", ("pypi-AgE",), r"pypi-AgE[A-Za-z0-9_-]{50,1000}"),
+    SecretKind("PyPI token", ("pypi-AgE",), r"pypi-AgE[A-Za-z0-9_-]{50,1000}"),
     # RFC 7515, 3.1
-    Kind("JSON Web Token", ("eyJ",), r"(?<![A-Za-z0-9_-])eyJ[\w-]{8,2000}\.eyJ[\w-]{6,8000}\.[\w-]{16,2000}"),
+    SecretKind("JSON Web Token", ("eyJ",), r"(?<![A-Za-z0-9_-])eyJ[\w-]{8,2000}\.eyJ[\w-]{6,8000}\.[\w-]{16,2000}"),
     # RFC 7468, 10 ; RFC 4880, 6.2. Without a body it is only the name of a thing.
-    Kind(
+    SecretKind(
         "private key",
         ("PRIVATE KEY",),
         r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----((?=(?:[^-]|-(?!----)){0,300}?[A-Za-z0-9+/]{40})"
         r"(?:[^-]|-(?!----)){40,20000})(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?",
     ),
-    Kind("private key", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
+    SecretKind("private key", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
     # RFC 3986, 3.2.1
-    Kind(
+    SecretKind(
         "password in an address",
         ("://",),
         r"://[^\s:/?#@\[\]'\"<>`{}]{0,100}:([^\s:/?#@\[\]'\"<>`{}$*]{6,200})@(?=[\w\[])",
         guess=True,
     ),
     # https://learn.microsoft.com/en-us/azure/storage/common/storage-account-keys-manage
-    Kind("Azure storage key", ("AccountKey=",), r"AccountKey=([A-Za-z0-9+/]{86}==)"),
+    SecretKind("Azure storage key", ("AccountKey=",), r"AccountKey=([A-Za-z0-9+/]{86}==)"),
     # https://docs.gitlab.com/security/tokens/
-    Kind(
+    SecretKind(
         "GitLab token",
         ("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "glcbt-", "glptt-", "glimt-", "glagent-", "gloas-"),
         rf"{_LEFT}gl(?:pat|dt|ft|soat|rt|cbt|ptt|imt|agent|oas)-[A-Za-z0-9_.-]{{20,300}}",
     ),
-    Kind("GitLab token", ("GR1348941",), r"GR1348941[A-Za-z0-9_-]{20,50}"),
+    SecretKind("GitLab token", ("GR1348941",), r"GR1348941[A-Za-z0-9_-]{20,50}"),
     # https://huggingface.co/docs/hub/security-tokens
-    Kind("Hugging Face token", ("hf_",), rf"{_LEFT}hf_[A-Za-z0-9]{{34,60}}(?![A-Za-z0-9_])"),
+    SecretKind("Hugging Face token", ("hf_",), rf"{_LEFT}hf_[A-Za-z0-9]{{34,60}}(?![A-Za-z0-9_])"),
     # https://www.twilio.com/docs/sendgrid/ui/account-and-settings/api-keys
-    Kind("SendGrid key", ("SG.",), r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    SecretKind("SendGrid key", ("SG.",), r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
     # https://www.twilio.com/docs/iam/api-keys
-    Kind("Twilio key", ("SK",), r"(?<![A-Za-z0-9])SK[0-9a-z]{32}(?![A-Za-z0-9])"),
+    SecretKind("Twilio key", ("SK",), r"(?<![A-Za-z0-9])SK[0-9a-z]{32}(?![A-Za-z0-9])"),
     # https://core.telegram.org/bots/api#authorizing-your-bot
-    Kind("Telegram token", (":AA",), r"(?<![\w:])\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
+    SecretKind("Telegram token", (":AA",), r"(?<![\w:])\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
     # https://docs.digitalocean.com/reference/api/create-personal-access-token/
-    Kind("DigitalOcean token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[opr]_v1_[a-f0-9]{64}"),
+    SecretKind("DigitalOcean token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[opr]_v1_[a-f0-9]{64}"),
     # https://docs.docker.com/security/access-tokens/
-    Kind("Docker token", ("dckr_",), r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,100}"),
+    SecretKind("Docker token", ("dckr_",), r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,100}"),
     # https://developer.hashicorp.com/vault/docs/concepts/tokens
-    Kind("Vault token", ("hvs.", "hvb."), rf"{_LEFT}hv[sb]\.[A-Za-z0-9_-]{{24,300}}"),
+    SecretKind("Vault token", ("hvs.", "hvb."), rf"{_LEFT}hv[sb]\.[A-Za-z0-9_-]{{24,300}}"),
     # https://docs.databricks.com/aws/en/dev-tools/auth/pat
-    Kind("Databricks token", ("dapi",), rf"{_LEFT}dapi[0-9a-f]{{32}}(?:-\d)?(?![A-Za-z0-9])"),
+    SecretKind("Databricks token", ("dapi",), rf"{_LEFT}dapi[0-9a-f]{{32}}(?:-\d)?(?![A-Za-z0-9])"),
     # https://shopify.dev/docs/apps/build/authentication-authorization
-    Kind("Shopify token", ("shpat_", "shpca_", "shppa_", "shpss_"), r"shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}"),
+    SecretKind("Shopify token", ("shpat_", "shpca_", "shppa_", "shpss_"), r"shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}"),
     # https://mailchimp.com/developer/marketing/guides/quick-start/
-    Kind("Mailchimp key", ("-us",), r"(?<![A-Za-z0-9])[0-9a-z]{32}-us\d{1,2}(?![A-Za-z0-9])"),
+    SecretKind("Mailchimp key", ("-us",), r"(?<![A-Za-z0-9])[0-9a-z]{32}-us\d{1,2}(?![A-Za-z0-9])"),
     # https://developer.squareup.com/docs/build-basics/access-tokens
-    Kind("Square secret", ("sq0",), r"sq0(?:csp|atp)-[A-Za-z0-9_\\-]{22,60}"),
+    SecretKind("Square secret", ("sq0",), r"sq0(?:csp|atp)-[A-Za-z0-9_\\-]{22,60}"),
     # RFC 7617, 2 ; RFC 6750, 2.1
-    Kind(
+    SecretKind(
         "authorization header",
         ("authorization",),
         r"authorization['\"]?\s{0,3}[:=]\s{0,3}['\"]?(?:bearer|basic|token)\s{1,3}([A-Za-z0-9._~+/-]{20,4000}={0,2})",
         guess=True,
         any_case=True,
     ),
-    Kind(
+    SecretKind(
         "password or token",
         ("pass", "pwd", "secret", "token", "key", "credential"),
         r"[:=>]\s{0,3}['\"]([^\s'\"\\<>{}$]{10,200})['\"]",
@@ -173,23 +175,23 @@ def spans(text: str) -> Iterator[Span]:
         where = lower if kind.any_case else text
         if not any(anchor in where for anchor in kind.anchors):
             continue
-        for found in _compiled(number).finditer(text):
+        for found in _compile_pattern(number).finditer(text):
             group = 1 if found.re.groups else 0
             before = text[max(0, found.start() - _BESIDE) : found.start()]
             if kind.after and not re.search(kind.after, before, re.IGNORECASE):
                 continue
-            if not kind.guess or _serious(found.group(group)):
+            if not kind.guess or _is_plausible(found.group(group)):
                 yield Span(found.start(group), found.end(group), kind.name)
 
 
 @cache
-def _compiled(number: int) -> re.Pattern[str]:
+def _compile_pattern(number: int) -> re.Pattern[str]:
     """Compile a pattern when its anchor is first seen: most never are."""
     kind = KINDS[number]
     return re.compile(kind.pattern, re.IGNORECASE if kind.any_case else 0)
 
 
-def _serious(value: str) -> bool:
+def _is_plausible(value: str) -> bool:
     """Tell whether a value looks as if a machine or a careful person had made it, and not as a name or an example."""
     if _NAME.fullmatch(value) or _PLACE.match(value):
         return False

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.core.secrets.folding import Plain, folded, places_of, squeezed, unbroken
+from bot.core.secrets.folding import Plain, alphanumerics, lowercase_in_place, places_of, without_line_breaks
 
 SHORTEST: Final = 8
 """Shorter values are words that would be found everywhere."""
@@ -69,7 +69,7 @@ class _Index:
             place = self.joined.find(gram, place + 1)
             if place < 0:
                 break
-            start, end = _stretched(text, at, self.joined, place)
+            start, end = _extend_match(text, at, self.joined, place)
             if end - start > best[1] - best[0]:
                 best = (start, end, self._kind(place))
         return best if best[1] - best[0] >= self.least else None
@@ -79,7 +79,7 @@ class _Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSecrets:
     """Secret values with what each is called; made once, asked for every text."""
 
     values: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -90,10 +90,10 @@ class Known:
     def __post_init__(self) -> None:
         bodies = [(body, kind) for value, kind in self.values for body in _bodies(value)]
         long = [(body, kind) for body, kind in bodies if len(body) >= PIECE]
-        exact = [(folded(way), kind) for body, kind in long for way in (body, body[::-1])]
-        loose = [(squeezed(folded(way)), kind) for body, kind in long for way in _ways(body)]
+        exact = [(lowercase_in_place(way), kind) for body, kind in long for way in (body, body[::-1])]
+        loose = [(alphanumerics(lowercase_in_place(way)), kind) for body, kind in long for way in _ways(body)]
         short = {
-            folded(way): kind
+            lowercase_in_place(way): kind
             for body, kind in bodies
             if SHORTEST <= len(body) < PIECE
             for way in _ways(body)
@@ -108,16 +108,16 @@ class Known:
 
     def spans(self, text: str, other: Plain | None) -> Iterator[Span]:
         """Yield what is secret of a text; `other` is its `plain` form. Spans may overlap."""
-        lower = folded(text)
+        lower = lowercase_in_place(text)
         yield from self._whole(lower)
         if self._long is None:
             return
         written, loose = self._long
         for start, end, kind in written.pieces(lower):
             yield Span(start, end, kind)
-        yield from _loosely(loose, unbroken(lower), None)
+        yield from _relaxed_spellings(loose, without_line_breaks(lower), None)
         if other is not None:
-            yield from _loosely(loose, unbroken(folded(other.text)), other)
+            yield from _relaxed_spellings(loose, without_line_breaks(lowercase_in_place(other.text)), other)
 
     def _whole(self, lower: str) -> Iterator[Span]:
         """Find the short values."""
@@ -128,9 +128,9 @@ class Known:
                 at = lower.find(value, at + len(value))
 
 
-def _loosely(index: _Index, lower: str, way: Plain | None) -> Iterator[Span]:
+def _relaxed_spellings(index: _Index, lower: str, way: Plain | None) -> Iterator[Span]:
     """Find values of which only letters and digits are looked at."""
-    found = list(index.pieces(squeezed(lower)))
+    found = list(index.pieces(alphanumerics(lower)))
     places = places_of(lower, [at for start, end, _ in found for at in (start, end - 1)])
     for first, last, (_, _, kind) in zip(places, places, found, strict=False):
         yield Span(*(way.original(first, last + 1) if way else (first, last + 1)), kind)
@@ -171,7 +171,7 @@ def _index(ways: Iterable[tuple[str, str]], least: int) -> _Index:
     return _Index("".join(joined), frozenset(grams), tuple(owners), least)
 
 
-def _stretched(text: str, at: int, other: str, place: int) -> tuple[int, int]:
+def _extend_match(text: str, at: int, other: str, place: int) -> tuple[int, int]:
     """Give from where to where two texts agree around a place of each; no piece goes over a border."""
     start, there = at, place
     while start > 0 and there > 0 and text[start - 1] == other[there - 1] != "\0":

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from bot.core.secrets import kinds
 from bot.core.secrets.folding import Plain, plain
-from bot.core.secrets.known import Known, Span
+from bot.core.secrets.known import KnownSecrets, Span
 
 LEARNED: Final = 16
 """So many tokens that were made while the process runs are a generation: two are remembered, older ones have ended."""
@@ -26,10 +26,10 @@ class Redactor:
     """Knows the secrets of one process; without any it knows their forms."""
 
     values: Values = field(default=(), repr=False)
-    _given: Known | None = field(default=None, repr=False)
+    _given: KnownSecrets | None = field(default=None, repr=False)
     _young: dict[str, str] = field(default_factory=dict, repr=False)
     _old: dict[str, str] = field(default_factory=dict, repr=False)
-    _made: tuple[Known, Known] = field(default=(Known(), Known()), repr=False)
+    _made: tuple[KnownSecrets, KnownSecrets] = field(default=(KnownSecrets(), KnownSecrets()), repr=False)
 
     def learn(self, value: str, kind: str) -> None:
         """Know one more secret from now on."""
@@ -39,28 +39,28 @@ class Redactor:
         if len(self._young) >= LEARNED:
             self._old, self._young, older = self._young, {}, known
         self._young = {**self._young, value: kind}
-        self._made = (Known(tuple(self._young.items())), older)
+        self._made = (KnownSecrets(tuple(self._young.items())), older)
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Give the text without secrets; what holds none is given as it is."""
         passes = 0
-        while (spans := self.found(text)) and passes < _PASSES:
+        while (spans := self.find_secrets(text)) and passes < _PASSES:
             text, passes = _without(text, spans), passes + 1
         return text
 
-    def deep(self, value: Any) -> Any:
+    def redact_json(self, value: Any) -> Any:
         """Give a value of JSON with every text in it redacted, keys aside."""
         match value:
             case str():
-                return self.redacted(value)
+                return self.redact(value)
             case dict():
-                return {key: self.deep(each) for key, each in value.items()}
+                return {key: self.redact_json(each) for key, each in value.items()}
             case list() | tuple():
-                return [self.deep(each) for each in value]
+                return [self.redact_json(each) for each in value]
             case _:
                 return value
 
-    def found(self, text: str) -> Sequence[Span]:
+    def find_secrets(self, text: str) -> Sequence[Span]:
         """List the secrets in a text, in order and apart from each other."""
         other = plain(text)
         spans = [*self._known_in(text, other), *kinds.spans(text)]
@@ -68,13 +68,13 @@ class Redactor:
             spans += [Span(*other.original(span.start, span.end), span.kind) for span in kinds.spans(other.text)]
         return _apart(spans)
 
-    def known(self, text: str) -> Sequence[Span]:
+    def find_known_secrets(self, text: str) -> Sequence[Span]:
         """List the known secrets in a text, in order and apart from each other."""
         return _apart(self._known_in(text, plain(text)))
 
     def _known_in(self, text: str, other: Plain | None) -> Iterator[Span]:
         if self._given is None:  # an index of a key takes milliseconds, so it is made when it is first needed
-            self._given = Known(self.values)
+            self._given = KnownSecrets(self.values)
         for known in (self._given, *self._made):
             if known:
                 yield from known.spans(text, other)

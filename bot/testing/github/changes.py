@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from bot.testing.github.bare import ABSENT
-from bot.testing.github.conversation import Detail, moved, open_issue, set_state, store
+from bot.testing.github.conversation import Detail, open_issue, set_state, store, touch_thread
 from bot.testing.github.entities import CheckRun, Event, Issue, Pull, Push, Repository, Review, ReviewComment, Text
-from bot.testing.github.world import Actor, ConflictError, NotThereError, World
+from bot.testing.github.world import Actor, GitHubState, NotThereError, StateConflictError
 
 CLOSING = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b", re.IGNORECASE)
 """https://docs.github.com/en/issues/tracking-your-work-with-issues/using-issues/linking-a-pull-request-to-an-issue"""
@@ -85,18 +85,18 @@ def open_pull(by: Actor, repository: Repository, new: NewPull) -> Issue:
     with by.world.lock:
         source = new.source or repository
         if pull_for(by.world, repository, (source.id, new.head, new.base)):
-            raise ConflictError(f"A pull request already exists for {source.owner_login}:{new.head}.")
+            raise StateConflictError(f"A pull request already exists for {source.owner_login}:{new.head}.")
         head, base = _tip(by.world, source, new.head), _tip(by.world, repository, new.base)
         pull = Pull(source.id, new.head, new.base, head, base, new.draft)
         _fetch_head(by.world, repository, pull)
         if by.world.bare(repository).merge_base(base, head) == head:
-            raise ConflictError(f"No commits between {new.base} and {new.head}")
+            raise StateConflictError(f"No commits between {new.base} and {new.head}")
         issue = open_issue(by, repository, title=new.title, body=new.body, pull=pull)
         _publish_head(by.world, issue)
         return issue
 
 
-def pull_for(world: World, repository: Repository, branches: tuple[int, str, str]) -> Issue | None:
+def pull_for(world: GitHubState, repository: Repository, branches: tuple[int, str, str]) -> Issue | None:
     """Give the open pull request of that pair: head repository and branch, base branch."""
     for issue in world.issues.values():
         pull = issue.pull
@@ -123,7 +123,7 @@ def review(
             by.world.next_id(), home.id, issue.number, Text(body), by.id, verdict, pull.head_sha, by.world.now()
         )
         by.world.reviews[made.id] = made
-        issue = moved(by.world, issue)
+        issue = touch_thread(by.world, issue)
         by.world.emit(Event("pull_request_review", "submitted", by.id, home, issue, review=made))
         for note in notes:
             add_line_comment(by, made, note)
@@ -151,7 +151,7 @@ def add_line_comment(by: Actor, review: Review, note: LineNote, *, reply_to: int
             in_reply_to=reply_to,
         )
         by.world.review_comments[made.id] = made
-        issue = moved(by.world, issue)
+        issue = touch_thread(by.world, issue)
         by.world.emit(Event("pull_request_review_comment", "created", by.id, home, issue, review_comment=made))
         return made
 
@@ -168,11 +168,11 @@ def merge(by: Actor, issue: Issue, message: str | None = None) -> str:
         bare = by.world.bare(home)
         base = bare.resolve(f"refs/heads/{pull.base_ref}")
         if issue.state != "open" or base is None:
-            raise ConflictError("Pull Request is not mergeable")
+            raise StateConflictError("Pull Request is not mergeable")
         text = message or f"Merge pull request #{issue.number} from {home.owner_login}/{pull.head_ref}\n"
         commit = bare.merge(base, pull.head_sha, message=text, by=by.world.signature(by.id))
         if commit is None:
-            raise ConflictError("Pull Request is not mergeable")
+            raise StateConflictError("Pull Request is not mergeable")
         bare.move(f"refs/heads/{pull.base_ref}", commit, base)
         now = by.world.now()
         merged = replace(pull, merged_at=now, merged_by=by.id, merge_commit_sha=commit)
@@ -215,20 +215,20 @@ def _follow(by: Actor, repository: Repository, push: Push) -> None:
             _publish_head(by.world, change_pull(by, issue, follows, "synchronize", push=push))
 
 
-def _tip(world: World, repository: Repository, branch: str) -> str:
+def _tip(world: GitHubState, repository: Repository, branch: str) -> str:
     found = world.bare(repository).resolve(f"refs/heads/{branch}")
     if found is None:
         raise NotThereError(f"branch {branch} of {repository.full_name}")
     return found
 
 
-def _fetch_head(world: World, home: Repository, pull: Pull) -> None:
+def _fetch_head(world: GitHubState, home: Repository, pull: Pull) -> None:
     if pull.head_repository != home.id:
         source = world.repositories[pull.head_repository].folder
         world.bare(home).run("fetch", "--quiet", str(source), pull.head_sha)
 
 
-def _publish_head(world: World, issue: Issue) -> None:
+def _publish_head(world: GitHubState, issue: Issue) -> None:
     pull, home = pull_of(issue), world.repositories[issue.repository]
     _fetch_head(world, home, pull)
     world.bare(home).move(f"refs/pull/{issue.number}/head", pull.head_sha)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from bot.testing.github.entities import Comment, Edit, Event, Issue, Pull, Push, Reaction, Repository, Text
-from bot.testing.github.world import Actor, ConflictError, World
+from bot.testing.github.world import Actor, GitHubState, StateConflictError
 
 BODY_LIMIT = 65_536
 """Characters of a body; https://docs.github.com/en/rest/issues/comments (422 "Body is too long")."""
@@ -58,7 +58,7 @@ def edit_issue(by: Actor, issue: Issue, *, title: str | None = None, body: str |
         changed = {key: value for key, value in old.items() if new[key] != value}
         if not changed:
             return issue
-        text = edited(by, issue.text, new["body"], posted=(issue.author, issue.created_at))
+        text = with_edit(by, issue.text, new["body"], posted=(issue.author, issue.created_at))
         return store(by, replace(issue, title=new["title"], text=text), "edited", detail=Detail(changed=changed))
 
 
@@ -67,7 +67,7 @@ def set_state(by: Actor, issue: Issue, state: Literal["open", "closed"], *, reas
     if issue.state == state:
         return issue
     if state == "open" and issue.pull and not _can_be_opened(by, issue.pull):
-        raise ConflictError("The pull request cannot be reopened.")
+        raise StateConflictError("The pull request cannot be reopened.")
     with by.world.lock:
         closing = state == "closed"
         usual = None if issue.pull else "completed" if closing else "reopened"
@@ -128,7 +128,7 @@ def comment(by: Actor, issue: Issue, body: str, *, app: int | None = None) -> Co
         now = by.world.now()
         made = Comment(by.world.next_id(), issue.repository, issue.number, Text(body), by.id, now, now, app)
         by.world.comments[made.id] = made
-        moved(by.world, issue)
+        touch_thread(by.world, issue)
         _tell_comment(by, made, "created")
         return made
 
@@ -136,10 +136,10 @@ def comment(by: Actor, issue: Issue, body: str, *, app: int | None = None) -> Co
 def edit_comment(by: Actor, old: Comment, body: str) -> Comment:
     """Change a comment's body; saving the same text again changes nothing but `updated_at`."""
     with by.world.lock:
-        text = edited(by, old.text, body, posted=(old.author, old.created_at))
+        text = with_edit(by, old.text, body, posted=(old.author, old.created_at))
         new = replace(old, text=text, updated_at=by.world.now())
         by.world.comments[old.id] = new
-        moved(by.world, by.world.issues[old.repository, old.number])
+        touch_thread(by.world, by.world.issues[old.repository, old.number])
         _tell_comment(by, new, "edited", {"body": old.text.body})
         return new
 
@@ -153,7 +153,7 @@ def delete_comment(by: Actor, old: Comment) -> None:
         _tell_comment(by, old, "deleted")
 
 
-def moved(world: World, issue: Issue) -> Issue:
+def touch_thread(world: GitHubState, issue: Issue) -> Issue:
     """Say that something happened on a thread, as `updated_at` tells: what is said there and edited counts too."""
     with world.lock:
         issue = replace(world.issues[issue.repository, issue.number], updated_at=world.now())
@@ -161,7 +161,7 @@ def moved(world: World, issue: Issue) -> Issue:
         return issue
 
 
-def minimize(world: World, comment_id: int, reason: str | None) -> Comment:
+def minimize(world: GitHubState, comment_id: int, reason: str | None) -> Comment:
     """Fold a comment away, or show it again (None); GitHub has no webhook for that."""
     with world.lock:
         new = replace(world.comments[comment_id], minimized=reason)
@@ -182,14 +182,14 @@ def react(by: Actor, subject: str, content: str) -> tuple[Reaction, bool]:
         return made, True
 
 
-def unreact(world: World, reaction: Reaction) -> None:
+def unreact(world: GitHubState, reaction: Reaction) -> None:
     """Take a reaction back."""
     with world.lock:
         world.reactions.pop(reaction.id, None)
         world.touch()
 
 
-def edited(by: Actor, text: Text, body: str, *, posted: tuple[int, datetime]) -> Text:
+def with_edit(by: Actor, text: Text, body: str, *, posted: tuple[int, datetime]) -> Text:
     """Give a text with one more version; its first edit keeps the posted text, by and at `posted`, as well.
 
     https://docs.github.com/en/graphql/reference/interfaces#comment (includesCreatedEdit)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import cache
 
 from bot.testing.github.entities import App, Event, Installation, Repository, Token
-from bot.testing.github.world import ACTIONS_BOT, World
+from bot.testing.github.world import ACTIONS_BOT, GitHubState
 
 PERMISSIONS: Mapping[str, str] = {
     "metadata": "read",
@@ -30,7 +30,7 @@ LEVELS = ("none", "read", "write", "admin")
 
 
 def register_app(
-    world: World, slug: str, *, owner: str, permissions: Mapping[str, str] = PERMISSIONS, secret: str = ""
+    world: GitHubState, slug: str, *, owner: str, permissions: Mapping[str, str] = PERMISSIONS, secret: str = ""
 ) -> App:
     """Register an App with its bot user `<slug>[bot]` and fresh secrets (tests share one key pair a process)."""
     with world.lock:
@@ -52,7 +52,7 @@ def register_app(
         return app
 
 
-def install(world: World, app: App, account: str, repositories: list[Repository] | None = None) -> Installation:
+def install(world: GitHubState, app: App, account: str, repositories: list[Repository] | None = None) -> Installation:
     """Install an App on an account, for all its repositories or for some."""
     with world.lock:
         made = Installation(
@@ -68,7 +68,7 @@ def install(world: World, app: App, account: str, repositories: list[Repository]
         return made
 
 
-def suspend(world: World, installation: Installation, *, suspended: bool = True) -> Installation:
+def suspend(world: GitHubState, installation: Installation, *, suspended: bool = True) -> Installation:
     """Suspend an installation, or bring it back."""
     with world.lock:
         changed = replace(installation, suspended=suspended)
@@ -85,7 +85,7 @@ def reaches(installation: Installation, repository: Repository) -> bool:
 
 
 def installation_token(
-    world: World,
+    world: GitHubState,
     installation: Installation,
     *,
     repositories: frozenset[int] | None = None,
@@ -107,13 +107,13 @@ def installation_token(
     return _keep(world, token)
 
 
-def personal_token(world: World, login: str, *, scopes: tuple[str, ...] = ("repo", "workflow")) -> Token:
+def personal_token(world: GitHubState, login: str, *, scopes: tuple[str, ...] = ("repo", "workflow")) -> Token:
     """Give a classic personal access token of a user."""
     value = f"ghp_{secrets.token_hex(18)}"
     return _keep(world, Token(value, "personal", world.add_user(login).id, scopes=scopes))
 
 
-def job_token(world: World, repository: Repository, permissions: Mapping[str, str] | None = None) -> Token:
+def job_token(world: GitHubState, repository: Repository, permissions: Mapping[str, str] | None = None) -> Token:
     """Give the GITHUB_TOKEN of a job in a repository, which acts as github-actions[bot]."""
     rights = {**dict.fromkeys(("contents", "issues", "pull_requests"), "write"), "actions": "read"}
     rights = rights if permissions is None else dict(permissions)
@@ -128,7 +128,7 @@ def job_token(world: World, repository: Repository, permissions: Mapping[str, st
     return _keep(world, token)
 
 
-def token_named(world: World, value: str) -> Token | None:
+def token_named(world: GitHubState, value: str) -> Token | None:
     """Give the living token of that value."""
     token = world.tokens.get(value)
     if token is None or (token.expires_at is not None and token.expires_at <= world.now()):
@@ -137,7 +137,7 @@ def token_named(world: World, value: str) -> Token | None:
     return None if installation is not None and installation.suspended else token
 
 
-def app_of_jwt(world: World, value: str) -> App | str:
+def app_of_jwt(world: GitHubState, value: str) -> App | str:
     """Give the App that signed a JWT, or why GitHub refuses it."""
     import jwt
 
@@ -170,7 +170,7 @@ def grants(token: Token, permission: str, level: str) -> bool:
     return LEVELS.index(token.permissions.get(permission, "none")) >= LEVELS.index(level)
 
 
-def _keep(world: World, token: Token) -> Token:
+def _keep(world: GitHubState, token: Token) -> Token:
     with world.lock:
         world.tokens[token.value] = token
         return token

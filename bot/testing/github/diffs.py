@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from bot.testing.github.bare import Bare
 from bot.testing.github.entities import ReviewComment
-from bot.testing.github.world import World
+from bot.testing.github.world import GitHubState
 
 STATUSES = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}
 SHOWN_LINES = 4
@@ -63,7 +63,7 @@ def commits_between(bare: Bare, base: str, head: str) -> list[str]:
     return bare.text("rev-list", "--reverse", "--topo-order", f"{base}..{head}", "--").splitlines()
 
 
-def hunk(world: World, comment: ReviewComment) -> str:
+def hunk(world: GitHubState, comment: ReviewComment) -> str:
     """Give the last lines of the diff up to the line that a comment is on."""
     issue = world.issues[comment.repository, comment.number]
     bare = world.bare(world.repositories[comment.repository])

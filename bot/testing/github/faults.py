@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from bot.testing.github.world import World
+from bot.testing.github.world import GitHubState
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,7 +34,7 @@ class Fault:
     """For "reset" and "delay": whether the request was carried out before the connection broke, or before the wait."""
     headers: Mapping[str, str] = field(default_factory=dict)
     message: str = "Server Error"
-    world: World | None = None
+    world: GitHubState | None = None
     """For "stale": the world as it was."""
 
 
@@ -82,7 +82,7 @@ class Logged:
 class Faults:
     """The plans that are still to strike."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: GitHubState) -> None:
         self._world = world
         self._plans: list[Plan] = []
         self.struck = 0
@@ -122,7 +122,7 @@ class Faults:
 
     def stale(self, requests: str, *, times: int = 1) -> None:
         """Answer reads from the world as it is at this moment."""
-        self.plan(requests, Fault("stale", world=frozen(self._world)), times=times)
+        self.plan(requests, Fault("stale", world=copy_world(self._world)), times=times)
 
     def clear(self) -> None:
         """Forget all plans."""
@@ -152,7 +152,7 @@ class Faults:
         return None
 
 
-class Gate:
+class FaultInjector:
     """An ASGI application before another one: it keeps the record and lets faults strike."""
 
     def __init__(self, app: ASGIApp, faults: Faults, record: list[Logged]) -> None:
@@ -252,7 +252,7 @@ class _Answer:
         return {"type": "http.request", "body": self.body, "more_body": False}
 
 
-def frozen(world: World) -> World:
+def copy_world(world: GitHubState) -> GitHubState:
     """Give a copy of a world that no later change reaches; its git data is the living one."""
     with world.lock:
         names = ("users", "repositories", "roles", "issues", "comments", "reactions", "reviews", "review_comments",

@@ -14,7 +14,7 @@ from bot.testing.github.changes import notice_pushes
 from bot.testing.github.credentials import grants
 from bot.testing.github.entities import Repository, Role, Token
 from bot.testing.github.rest.endpoint import ApiError, Caller, identify, visible, within
-from bot.testing.github.world import Actor, NotThereError, World
+from bot.testing.github.world import Actor, GitHubState, NotThereError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -75,7 +75,7 @@ class GitRefusal(Exception):
         self.status, self.message, self.location = status, message, location
 
 
-def git_routes(world: World) -> list[Route]:
+def git_routes(world: GitHubState) -> list[Route]:
     """Make the routes of git smart HTTP for all repositories of a world."""
     from starlette.concurrency import run_in_threadpool
     from starlette.routing import Route
@@ -87,13 +87,13 @@ def git_routes(world: World) -> list[Route]:
     return [Route(path, serve, methods=["GET" if path.endswith("refs") else "POST"]) for path in paths]
 
 
-def _answer(world: World, request: Request, body: bytes) -> Response:
+def _answer(world: GitHubState, request: Request, body: bytes) -> Response:
     from starlette.responses import PlainTextResponse
 
     tail = request.url.path.rpartition(".git/")[2]
     service = request.query_params.get("service", "git-upload-pack") if tail == "info/refs" else tail
     try:
-        caller, repository = _admitted(world, request, SERVICES.get(service, "read"))
+        caller, repository = _authorize(world, request, SERVICES.get(service, "read"))
     except GitRefusal as refusal:
         challenge = {"www-authenticate": 'Basic realm="GitHub"'} if refusal.status == 401 else {}
         moved = {"location": f"/{refusal.location}.git/{tail}?{request.url.query}"} if refusal.location else {}
@@ -105,7 +105,7 @@ def _answer(world: World, request: Request, body: bytes) -> Response:
     return answer
 
 
-def _admitted(world: World, request: Request, level: str) -> tuple[Caller, Repository]:
+def _authorize(world: GitHubState, request: Request, level: str) -> tuple[Caller, Repository]:
     try:
         caller = identify(world, request.headers.get("authorization", ""))
         asked = f"{request.path_params['owner']}/{request.path_params['repo']}"
@@ -126,7 +126,7 @@ def _admitted(world: World, request: Request, level: str) -> tuple[Caller, Repos
     return caller, repository
 
 
-def _may(world: World, token: Token, repository: Repository, level: str) -> bool:
+def _may(world: GitHubState, token: Token, repository: Repository, level: str) -> bool:
     if level == "write" and repository.archived:
         return False
     if token.permissions is None:
@@ -136,7 +136,7 @@ def _may(world: World, token: Token, repository: Repository, level: str) -> bool
     return grants(token, "contents", level)
 
 
-def _environment(world: World, caller: Caller, repository: Repository, path: str) -> dict[str, str]:
+def _environment(world: GitHubState, caller: Caller, repository: Repository, path: str) -> dict[str, str]:
     _install_hook(world.bare(repository))
     token = caller.token
     free = token is None or grants(token, "workflows", "write")

@@ -64,6 +64,6 @@ class Limits:
         return Budget(resource, limit, used, int((start + WINDOW).timestamp()))
 
 
-def exceeded(budget: Budget) -> bool:
+def is_exceeded(budget: Budget) -> bool:
     """Whether more was asked for than the hour gives."""
     return budget.used > budget.limit

@@ -54,36 +54,40 @@ def ping(site: Site, app: App) -> Json:
 def _subject(site: Site, event: Event) -> Json:
     match event.name:
         case "issues":
-            return {"issue": issue_json(site, _told(event.issue), webhook=True)}
+            return {"issue": issue_json(site, _payload_of(event.issue), webhook=True)}
         case "issue_comment":
-            issue = issue_json(site, _told(event.issue), webhook=True)
-            return {"issue": issue, "comment": comment_json(site, _told(event.comment))}
+            issue = issue_json(site, _payload_of(event.issue), webhook=True)
+            return {"issue": issue, "comment": comment_json(site, _payload_of(event.comment))}
         case "pull_request":
             moved = {} if event.push is None else {"before": event.push.before, "after": event.push.after}
-            return {"number": _told(event.issue).number, "pull_request": pull_json(site, _told(event.issue)), **moved}
+            return {
+                "number": _payload_of(event.issue).number,
+                "pull_request": pull_json(site, _payload_of(event.issue)),
+                **moved,
+            }
         case "pull_request_review":
-            review = review_json(site, _told(event.review))
+            review = review_json(site, _payload_of(event.review))
             review["state"] = review["state"].lower()
-            return {"review": review, "pull_request": pull_json(site, _told(event.issue), whole=False)}
+            return {"review": review, "pull_request": pull_json(site, _payload_of(event.issue), whole=False)}
         case "pull_request_review_comment":
-            comment = review_comment_json(site, _told(event.review_comment))
-            return {"comment": comment, "pull_request": pull_json(site, _told(event.issue), whole=False)}
+            comment = review_comment_json(site, _payload_of(event.review_comment))
+            return {"comment": comment, "pull_request": pull_json(site, _payload_of(event.issue), whole=False)}
         case "check_run":
-            return {"check_run": _check_run(site, _told(event.check_run))}
+            return {"check_run": _check_run(site, _payload_of(event.check_run))}
         case "push":
-            return _push(site, _told(event.repository), _told(event.push), event.sender)
+            return _push(site, _payload_of(event.repository), _payload_of(event.push), event.sender)
         case _:
             return _installation(site, event)
 
 
-def _told(value: T | None) -> T:
+def _payload_of(value: T | None) -> T:
     if value is None:
         raise ValueError("an event of that name always has this value")
     return value
 
 
 def _installation(site: Site, event: Event) -> Json:
-    made = _told(event.installation)
+    made = _payload_of(event.installation)
     reached = [each for each in site.world.repositories.values() if reaches(made, each)]
     keys = ("id", "node_id", "name", "full_name", "private")
     listed = [{key: site.repository(each)[key] for key in keys} for each in reached]

@@ -38,7 +38,7 @@ class Person(Actor):
 
     def open_issue(self, repository: str, title: str, body: str = "") -> Issue:
         """Open an issue."""
-        home = self._allowed(repository, Role.READ)
+        home = self._require_permission(repository, Role.READ)
         return conversation.open_issue(self, home, title=title, body=body)
 
     def edit_issue(self, repository: str, number: int, *, title: str | None = None, body: str | None = None) -> Issue:
@@ -89,7 +89,7 @@ class Person(Actor):
         """Comment on a thread; a locked one takes comments of writers only."""
         issue = self._thread(repository, number, Role.READ)
         if issue.locked:
-            self._allowed(repository, Role.WRITE)
+            self._require_permission(repository, Role.WRITE)
         return conversation.comment(self, issue, body)
 
     def edit_comment(self, comment_id: int, body: str) -> Comment:
@@ -103,7 +103,7 @@ class Person(Actor):
     def minimize(self, comment_id: int, reason: str | None = "outdated") -> Comment:
         """Fold a comment away, or show it again with None; needs write."""
         comment = self._comment(comment_id)
-        self._allowed(self.world.repositories[comment.repository].full_name, Role.WRITE)
+        self._require_permission(self.world.repositories[comment.repository].full_name, Role.WRITE)
         return conversation.minimize(self.world, comment_id, reason)
 
     def tick(self, comment_id: int, item: int = 0, *, ticked: bool = True) -> Comment:
@@ -120,7 +120,7 @@ class Person(Actor):
     def react(self, subject: Issue | Comment | Review, content: str) -> Reaction:
         """React to a thread or a comment; nobody may in a locked conversation."""
         issue = self._subject(subject)
-        self._allowed(self.world.repositories[issue.repository].full_name, Role.READ)
+        self._require_permission(self.world.repositories[issue.repository].full_name, Role.READ)
         if issue.locked or content not in REACTIONS:
             raise NotAllowedError(f"{self.user.login} may not react with {content!r} on #{issue.number}")
         return conversation.react(self, subject.node_id, content)[0]
@@ -144,12 +144,12 @@ class Person(Actor):
         message: str = "Change files\n",
     ) -> str:
         """Commit files (None deletes) on a branch (default: the default branch); gives the commit."""
-        home = self._allowed(repository, Role.WRITE)
+        home = self._require_permission(repository, Role.WRITE)
         return changes.push_files(self, home, branch or home.default_branch, files=files, message=message)
 
     def open_pull(self, repository: str, title: str, *, head: str, body: str = "", base: str | None = None) -> Issue:
         """Open a pull request of a branch of the same repository."""
-        home = self._allowed(repository, Role.READ)
+        home = self._require_permission(repository, Role.READ)
         target = base or home.default_branch
         return changes.open_pull(self, home, NewPull(title, head, target, body))
 
@@ -172,7 +172,7 @@ class Person(Actor):
 
     # --- rights ------------------------------------------------------------------------------------------------
 
-    def _allowed(self, repository: str, needed: Role) -> Repository:
+    def _require_permission(self, repository: str, needed: Role) -> Repository:
         home = self.world.repository(repository)
         role = self.world.role(home, self.id)
         if not role.covers(needed) or home.archived:
@@ -180,12 +180,12 @@ class Person(Actor):
         return home
 
     def _thread(self, repository: str, number: int, needed: Role) -> Issue:
-        return self.world.issue(self._allowed(repository, needed), number)
+        return self.world.issue(self._require_permission(repository, needed), number)
 
     def _own(self, repository: str, number: int, needed: Role) -> Issue:
         issue = self._thread(repository, number, Role.READ)
         if issue.author != self.id:
-            self._allowed(repository, needed)
+            self._require_permission(repository, needed)
         return issue
 
     def _lock(self, repository: str, number: int, *, locked: bool) -> Issue:
@@ -201,7 +201,7 @@ class Person(Actor):
     def _own_comment(self, comment_id: int) -> Comment:
         comment = self._comment(comment_id)
         needed = Role.READ if comment.author == self.id else Role.WRITE
-        self._allowed(self.world.repositories[comment.repository].full_name, needed)
+        self._require_permission(self.world.repositories[comment.repository].full_name, needed)
         return comment
 
     def _subject(self, subject: Issue | Comment | Review) -> Issue:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from bot.testing.github.clock import TurnedClock
 from bot.testing.github.credentials import register_app
 from bot.testing.github.entities import App
-from bot.testing.github.faults import Faults, Gate, Logged
+from bot.testing.github.faults import FaultInjector, Faults, Logged
 from bot.testing.github.git_http import git_routes
 from bot.testing.github.graphql.api import graphql_route
 from bot.testing.github.limits import Limits
@@ -22,8 +22,8 @@ from bot.testing.github.rest.app import routes
 from bot.testing.github.rest.endpoint import ApiError
 from bot.testing.github.site import Site
 from bot.testing.github.webhooks import Webhooks
-from bot.testing.github.world import World
-from bot.testing.host import hosted
+from bot.testing.github.world import GitHubState
+from bot.testing.host import host_application
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -48,10 +48,10 @@ class SimulatedGitHub:
         *,
         clock: Clock | None = None,
         slug: str = "plangate",
-        pages: Callable[[World], Sequence[BaseRoute]] | None = None,
+        pages: Callable[[GitHubState], Sequence[BaseRoute]] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.world = World(folder, clock or TurnedClock())
+        self.world = GitHubState(folder, clock or TurnedClock())
         self.app: App = register_app(self.world, slug, owner="plangate-operator")
         self.faults = Faults(self.world)
         self.limits = Limits()
@@ -62,8 +62,8 @@ class SimulatedGitHub:
 
     def __enter__(self) -> Self:
         api, server = _Later(), _Later()
-        gates = [Gate(each, self.faults, self._record) for each in (api, server)]
-        self.api_url, self.server_url = (self._open.enter_context(hosted(gate)) for gate in gates)
+        gates = [FaultInjector(each, self.faults, self._record) for each in (api, server)]
+        self.api_url, self.server_url = (self._open.enter_context(host_application(gate)) for gate in gates)
         self.graphql_url = f"{self.api_url}/graphql"
         site = Site(self.world, self.api_url, self.server_url)
         self.webhooks = Webhooks(site)

@@ -19,7 +19,7 @@ from bot.testing.github.entities import (
     node_id,
 )
 from bot.testing.github.site import Json, Site, stamp, stamp_or_none
-from bot.testing.github.world import World
+from bot.testing.github.world import GitHubState
 
 
 def issue_json(site: Site, issue: Issue, *, webhook: bool = False) -> Json:
@@ -185,14 +185,14 @@ def thread_url(site: Site, issue: Issue) -> str:
     return f"{site.web(home)}/{'pull' if issue.pull else 'issues'}/{issue.number}"
 
 
-def association(world: World, repository: Repository, user: int) -> str:
+def association(world: GitHubState, repository: Repository, user: int) -> str:
     """Give the author association, which says less than the role does: a private member looks like anybody."""
     if user == repository.owner:
         return "OWNER"
     return "COLLABORATOR" if world.roles.get((repository.id, user), Role.NONE).covers(Role.READ) else "NONE"
 
 
-def reaction_counts(world: World, subject: str, url: str) -> Json:
+def reaction_counts(world: GitHubState, subject: str, url: str) -> Json:
     """Write how often each reaction was given (schema reaction-rollup)."""
     counts = Counter(reaction.content for reaction in world.reactions_to(subject))
     return {"url": url, "total_count": counts.total(), **{content: counts[content] for content in REACTIONS}}

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from bot.testing.github.entities import App, Installation, Label, Repository, Role, User, node_id
-from bot.testing.github.world import World
+from bot.testing.github.world import GitHubState
 
 Json: TypeAlias = dict[str, Any]
 
@@ -79,7 +79,7 @@ FEATURES = {"has_downloads": True, "has_issues": True, "has_projects": True, "ha
 class Site:
     """A world and the addresses that it is served at."""
 
-    world: World
+    world: GitHubState
     api_url: str
     server_url: str
 

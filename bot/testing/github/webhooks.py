@@ -23,7 +23,7 @@ from bot.testing.github.credentials import reaches
 from bot.testing.github.entities import App, Event, Installation, Repository
 from bot.testing.github.payloads import payload, ping
 from bot.testing.github.site import Json, Site
-from bot.testing.github.world import World
+from bot.testing.github.world import GitHubState
 
 TIMEOUT_SECONDS = 10.0
 """How long GitHub waits for a 2xx."""
@@ -171,7 +171,7 @@ class Webhooks:
         self._thread.join(TIMEOUT_SECONDS)
 
     @property
-    def _world(self) -> World:
+    def _world(self) -> GitHubState:
         return self._site.world
 
     def _hear(self, event: Event) -> None:
@@ -210,7 +210,7 @@ class Webhooks:
             hook=hook,
             event=name[0],
             action=name[1],
-            body=_written(body, hook.content_type),
+            body=_encode_form(body, hook.content_type),
             delivered_at=self._world.now(),
             installation=installation.id if installation else None,
             repository=home.id if home else None,
@@ -250,7 +250,7 @@ class Webhooks:
                 self._idle.notify_all()
 
 
-def _written(body: Json, content_type: ContentType) -> bytes:
+def _encode_form(body: Json, content_type: ContentType) -> bytes:
     text = json.dumps(body, separators=(",", ":"))
     return (urlencode({"payload": text}) if content_type == "form" else text).encode()
 

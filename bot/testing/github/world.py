@@ -46,7 +46,7 @@ ACTIONS_BOT = "github-actions[bot]"
 DEFAULT_LABELS = {"bug": "d73a4a", "documentation": "0075ca", "enhancement": "a2eeef"}
 
 
-class ConflictError(Exception):
+class StateConflictError(Exception):
     """What was asked for does not fit the state of the world; the text says why, in GitHub's words."""
 
 
@@ -58,13 +58,13 @@ class NotThereError(LookupError):
 class Actor:
     """Who changes a world: one of its users, perhaps through an App."""
 
-    world: World
+    world: GitHubState
     id: int
     app: int | None = None
 
 
 @dataclass(slots=True)
-class World:
+class GitHubState:
     """One GitHub; `folder` holds its git data."""
 
     folder: Path

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from bot.testing.model.binding import chained, seal
+from bot.testing.model.binding import next_seal, seal
 from bot.testing.model.cache import BYTES_PER_TOKEN, Accounting, tokens
 from bot.testing.model.models import Model
 from bot.testing.model.reply import Block, Call, Reply, Text, Thought, Verbatim
@@ -31,17 +31,17 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """A complete message; `malformed` has, by the index of its block, the tool input to stream instead of its JSON."""
 
     message: Json
     malformed: Mapping[int, str]
 
 
-def compose(reply: Reply, admitted: Admitted, *, serial: int) -> Answer:
+def compose(reply: Reply, admitted: Admitted, *, serial: int) -> ModelAnswer:
     """The message for a reply; `serial` makes its id unique on this server."""
     if admitted.body.get("compaction") is not None:
-        return Answer(_compacted(reply, admitted, serial), {})
+        return ModelAnswer(_compaction_block(reply, admitted, serial), {})
     wanted = tuple(block for block in reply.blocks if not isinstance(block, Thought) or _thinks(admitted))
     kept, cut = _within_limits(wanted, admitted)
     content = list(_content(kept, admitted))
@@ -51,17 +51,17 @@ def compose(reply: Reply, admitted: Admitted, *, serial: int) -> Answer:
         "output_tokens": sum(_tokens(block) for block in kept),
         "output_tokens_details": {"thinking_tokens": thinking},
         "service_tier": "standard",
-        **_served(content),
+        **_server_tool_usage(content),
         **reply.usage,
     }
     reason = cut or reply.stop_reason or ("tool_use" if any(isinstance(b, Call) for b in kept) else "end_turn")
     message = _message(content, reason, usage, admitted=admitted, serial=serial)
     if reason == reply.stop_reason:
         message["stop_details"] = reply.stop_details
-    return Answer(message, {i: b.malformed for i, b in enumerate(kept) if isinstance(b, Call) and b.malformed})
+    return ModelAnswer(message, {i: b.malformed for i, b in enumerate(kept) if isinstance(b, Call) and b.malformed})
 
 
-def _served(content: list[Json]) -> Json:
+def _server_tool_usage(content: list[Json]) -> Json:
     """What the service's own tools did, as `usage` counts it; nothing where none ran."""
     searches = sum(block.get("type") == "server_tool_use" and block["name"] == "web_search" for block in content)
     return {"server_tool_use": {"web_search_requests": searches, "web_fetch_requests": 0}} if searches else {}
@@ -101,7 +101,7 @@ def _content(kept: tuple[Block, ...], admitted: Admitted) -> Iterator[Json]:
             case Thought(text, whole):
                 shown = text if _shows(admitted) else ""
                 signature = bound.sign(shown) if whole else ""
-                bound = chained(bound, signature)
+                bound = next_seal(bound, signature)
                 yield {"type": "thinking", "thinking": shown, "signature": signature}
             case Call(name, arguments):
                 call_id = f"toolu_{digest(conversation, str(index))[:24]}"
@@ -127,13 +127,13 @@ def _within_limits(blocks: tuple[Block, ...], admitted: Admitted) -> tuple[tuple
     kept: list[Block] = []
     for block in blocks:
         if _tokens(block) > limit:
-            return (*kept, *_shortened(block, limit)), reason
+            return (*kept, *_cut_at_limit(block, limit)), reason
         limit -= _tokens(block)
         kept.append(block)
     return tuple(kept), None
 
 
-def _shortened(block: Block, limit: int) -> tuple[Block, ...]:
+def _cut_at_limit(block: Block, limit: int) -> tuple[Block, ...]:
     match block:
         case Text(text):
             start = _start(text, limit)
@@ -166,7 +166,7 @@ def _tokens(block: Block) -> int:
             assert_never(block)
 
 
-def _compacted(reply: Reply, admitted: Admitted, serial: int) -> Json:
+def _compaction_block(reply: Reply, admitted: Admitted, serial: int) -> Json:
     summary = "\n".join(block.text for block in reply.blocks if isinstance(block, Text))
     signature = seal(admitted.body, admitted.model).sign(summary)
     block = {"type": "compaction", "content": summary, "signature": signature, "tool_changes": []}

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 
 from bot.testing.model.error import ApiError, invalid
 from bot.testing.model.models import Model
-from bot.testing.model.wire import THINKING, Json, blocks, canonical, digest, unmarked
+from bot.testing.model.wire import THINKING, Json, blocks, canonical, digest, without_cache_mark
 
 _KEY = b"simulated messages api"
 _DROP_HINT = (
@@ -84,7 +84,7 @@ def seal(body: Json, model: Model) -> Seal:
     return state.seal()
 
 
-def chained(bound: Seal, signature: str) -> Seal:
+def next_seal(bound: Seal, signature: str) -> Seal:
     """The seal of the block that follows a block with this signature in the same answer."""
     return Seal(bound.model, bound.system, bound.tools, bound.messages, digest(signature))
 
@@ -144,9 +144,9 @@ class _Walk:
 
     def __init__(self, body: Json, model: Model) -> None:
         self._body, self._model = body, model
-        self._system = digest(canonical([unmarked(block) for block in blocks(body.get("system"))]))
+        self._system = digest(canonical([without_cache_mark(block) for block in blocks(body.get("system"))]))
         # The order of tools is free, and deferred ones are not part of the prompt.
-        tools = [unmarked(tool) for tool in blocks(body.get("tools")) if not tool.get("defer_loading")]
+        tools = [without_cache_mark(tool) for tool in blocks(body.get("tools")) if not tool.get("defer_loading")]
         self._tools = digest(*sorted(canonical(tool) for tool in tools))
         self._messages = ""
         self._previous = ""
@@ -172,6 +172,6 @@ class _Walk:
             if summarized is not None:
                 self._messages, self._previous = summarized.messages, summarized.previous
                 return
-        rest = [unmarked(block) for block in content if block["type"] not in THINKING]
+        rest = [without_cache_mark(block) for block in content if block["type"] not in THINKING]
         kept = {**message, "content": rest}
         self._messages = digest(self._messages, canonical(kept))

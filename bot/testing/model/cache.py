@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from bot.testing.model.models import Model
 from bot.testing.model.rules_cache import ttl
-from bot.testing.model.wire import THINKING, Json, blocks, canonical, digest, unmarked
+from bot.testing.model.wire import THINKING, Json, blocks, canonical, digest, without_cache_mark
 
 BYTES_PER_TOKEN = 3.6
 MEDIA_BYTES = 5400
@@ -79,8 +79,8 @@ def steps(body: Json, model: Model) -> list[Step]:
     prefix, size, position, previous = digest(model.id), 0, 0, ""
     result: list[Step] = []
     for index, (section, block) in enumerate(prompt):
-        prefix = digest(prefix, section, canonical(unmarked(block)))
-        size += _size(unmarked(block))
+        prefix = digest(prefix, section, canonical(without_cache_mark(block)))
+        size += _size(without_cache_mark(block))
         kind = str(block.get("type"))
         position += not (kind in RUNS and kind == previous)
         previous = kind

@@ -15,7 +15,7 @@ from bot.testing.model.request import ModelRequest
 from bot.testing.model.wire import Json, blocks
 
 
-def replayed(*transcripts: Iterable[Line]) -> Policy:
+def replay_policy(*transcripts: Iterable[Line]) -> Policy:
     """A policy that gives the answers of these sessions; a request beyond them, or of another session, is an error."""
     lock = threading.Lock()
     sessions: dict[str, Iterator[Reply]] = {}

@@ -52,7 +52,9 @@ def application(model: ScriptedModel) -> Starlette:
         Route("/v1/models", listed),
         Route("/v1/models/{id}", one),
     ]
-    return Starlette(routes=routes, exception_handlers={404: unknown, ClientDisconnect: _gone, Exception: broken})
+    return Starlette(
+        routes=routes, exception_handlers={404: unknown, ClientDisconnect: _ignore_disconnect, Exception: broken}
+    )
 
 
 def _one(model: ScriptedModel, request: Request) -> Plain | Refusal:
@@ -66,13 +68,13 @@ def _betas(request: Request) -> str:
     return request.headers.get("anthropic-beta", "")
 
 
-async def _gone(_: Request, error: Exception) -> StarletteResponse:
+async def _ignore_disconnect(_: Request, error: Exception) -> StarletteResponse:
     """Whoever was cut off in the middle of a request is no fault of this server; nobody reads the answer."""
     return Refusal(ApiError(400, f"the request broke off: {error!r}"))  # type: ignore[return-value]
 
 
 def _refused(model: ScriptedModel, request: Request) -> Refusal | None:
     headers = dict(request.headers)
-    checked = model.opened(b"{}", headers)
+    checked = model.authenticate(b"{}", headers)
     error = checked if isinstance(checked, ApiError) else unknown_part(headers, {}, model.lacks)
     return Refusal(error) if error is not None else None

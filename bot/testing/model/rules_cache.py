@@ -45,7 +45,7 @@ def cache_markers(subject: Subject) -> Iterator[Finding]:
     everywhere = marked if automatic is None else [*marked, ("", automatic)]
     for place, marker in everywhere:
         yield from _marker(marker, f"{place}.cache_control".lstrip("."))
-    yield from _nested(subject.messages)
+    yield from _nested_marks(subject.messages)
     target = automatic_target(subject.body) if automatic is not None else None
     explicit = target.get("cache_control") if target is not None else None
     if automatic is not None and explicit is not None and ttl(explicit) != ttl(automatic):
@@ -63,7 +63,7 @@ def _marker(marker: object, place: str) -> Iterator[Finding]:
         yield f"{place}.ttl: Input should be '5m' or '1h'"
 
 
-def _nested(messages: list[Json]) -> Iterator[Finding]:
+def _nested_marks(messages: list[Json]) -> Iterator[Finding]:
     for index, message in enumerate(messages):
         for position, block in enumerate(blocks(message["content"])):
             parts = blocks(block.get("content")) if block["type"] == "tool_result" else []

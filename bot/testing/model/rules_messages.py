@@ -38,7 +38,7 @@ def system_messages(subject: Subject) -> Iterator[Finding]:
         if message["content"]:
             yield from _placement(subject.messages, index)
         if message.get("clear_at") == "next_user_message":
-            yield from _unmarked(message, place)
+            yield from _without_marks(message, place)
 
 
 def _placement(messages: list[Json], index: int) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def _may_precede_system(message: Json) -> bool:
     return bool(content) and str(content[-1]["type"]).endswith("_tool_result")
 
 
-def _unmarked(message: Json, place: str) -> Iterator[Finding]:
+def _without_marks(message: Json, place: str) -> Iterator[Finding]:
     for position, block in enumerate(blocks(message["content"])):
         if block.get("cache_control") is not None:
             yield (

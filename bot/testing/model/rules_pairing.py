@@ -21,7 +21,7 @@ def pairing(subject: Subject) -> Iterator[Finding]:
             yield from _results(message, index, calls)
             yield from _alone(subject.messages, index)
         calls = _calls(message)
-        yield from _answered(subject, index, calls)
+        yield from _check_answered(subject, index, calls)
 
 
 def _calls(message: Json) -> list[str]:
@@ -72,7 +72,7 @@ def _alone(messages: list[Json], index: int) -> Iterator[Finding]:
         )
 
 
-def _answered(subject: Subject, index: int, calls: list[str]) -> Iterator[Finding]:
+def _check_answered(subject: Subject, index: int, calls: list[str]) -> Iterator[Finding]:
     following = subject.messages[index + 1] if index + 1 < len(subject.messages) else {"role": "", "content": ""}
     content = blocks(following["content"]) if following["role"] == "user" else []
     # A result behind a text does not count: results come first.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from bot.testing.model.error import invalid
 from bot.testing.model.models import ALL_EFFORTS, EFFORTS_WITHOUT_THINKING
-from bot.testing.model.rules_schema import unsupported, well_formed
+from bot.testing.model.rules_schema import unsupported_keywords, well_formed
 from bot.testing.model.subject import Finding, Subject, extra_fields, missing_fields
 from bot.testing.model.wire import Json, blocks
 
@@ -206,7 +206,7 @@ def output_format(subject: Subject) -> Iterator[Finding]:
     else:
         yield from extra_fields(wanted, frozenset({"type", "schema"}), "output_config.format.")
         yield from well_formed(wanted["schema"], "output_config.format.schema")
-        yield from unsupported(wanted["schema"], "output_config.format.schema")
+        yield from unsupported_keywords(wanted["schema"], "output_config.format.schema")
 
 
 # https://platform.claude.com/docs/en/build-with-claude/compaction

@@ -55,7 +55,7 @@ def closed_world(schema: Json, place: str) -> Iterator[Finding]:
             yield f"{place}: For 'object' type, 'additionalProperties' must be explicitly set to false"
 
 
-def unsupported(schema: Json, place: str) -> Iterator[Finding]:
+def unsupported_keywords(schema: Json, place: str) -> Iterator[Finding]:
     """No keyword is used that the grammar cannot express."""
     for inner in _schemas(schema):
         kind = str(inner.get("type"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bot.testing.model.rules_schema import closed_world, complexity, unsupported, well_formed
+from bot.testing.model.rules_schema import closed_world, complexity, unsupported_keywords, well_formed
 from bot.testing.model.subject import Finding, Subject, extra_fields, missing_fields
 from bot.testing.model.wire import Json, blocks
 
@@ -108,7 +108,7 @@ def strictness(subject: Subject) -> Iterator[Finding]:
     schemas = [(place, tool["input_schema"]) for place, tool in strict if "input_schema" in tool]
     for place, schema in schemas:
         yield from closed_world(schema, place)
-        yield from unsupported(schema, place)
+        yield from unsupported_keywords(schema, place)
     wanted = (subject.body.get("output_config") or {}).get("format")
     if wanted is not None:
         yield from closed_world(wanted["schema"], "output_config.format.schema")

@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, assert_never
 
-from bot.testing.host import hosted
+from bot.testing.host import host_application
 from bot.testing.model.answer import Admitted
 from bot.testing.model.error import TYPES, ApiError
 from bot.testing.model.identity import Federation
@@ -26,7 +26,7 @@ from bot.testing.model.reply import Fault, Policy, Reply, stop
 from bot.testing.model.request import ModelRequest
 from bot.testing.model.responses import Plain, Refusal, Response, Stream
 from bot.testing.model.routes import application
-from bot.testing.model.service import Service, Totals, parsed
+from bot.testing.model.service import Service, Totals, parse_request
 from bot.testing.model.stream import events
 
 POLICY_THREADS = 64
@@ -62,7 +62,7 @@ class ScriptedModel:
     def __enter__(self) -> Self:
         self._threads = ThreadPoolExecutor(POLICY_THREADS, thread_name_prefix="policy")
         self._open.callback(self._threads.shutdown, wait=False, cancel_futures=True)
-        self._base_url = self._open.enter_context(hosted(application(self)))
+        self._base_url = self._open.enter_context(host_application(application(self)))
         return self
 
     def __exit__(
@@ -94,7 +94,7 @@ class ScriptedModel:
 
     async def create(self, raw: bytes, headers: Mapping[str, str]) -> Response:
         """The response to POST /v1/messages."""
-        request = self.opened(raw, headers)
+        request = self.authenticate(raw, headers)
         if isinstance(request, ApiError):
             return self._refuse(request)
         self._requests.append(request)
@@ -119,7 +119,7 @@ class ScriptedModel:
 
     def count(self, raw: bytes, headers: Mapping[str, str]) -> Response:
         """The response to POST /v1/messages/count_tokens."""
-        request = self.opened(raw, headers)
+        request = self.authenticate(raw, headers)
         admitted = request if isinstance(request, ApiError) else self._service.admit(request, counting=True)
         if isinstance(admitted, ApiError):
             return Refusal(admitted)
@@ -130,9 +130,9 @@ class ScriptedModel:
         granted = self.federation.exchange(raw, headers)
         return Refusal(granted) if isinstance(granted, ApiError) else Plain(granted)
 
-    def opened(self, raw: bytes, headers: Mapping[str, str]) -> ModelRequest | ApiError:
+    def authenticate(self, raw: bytes, headers: Mapping[str, str]) -> ModelRequest | ApiError:
         """The request in a body, where its key or token opens the API, or the error."""
-        return self.federation.refusal(headers) or parsed(raw, headers)
+        return self.federation.refusal(headers) or parse_request(raw, headers)
 
     def broke(self, error: BaseException) -> None:
         """Keeps an error of the script or of this server, to be raised when the context ends."""

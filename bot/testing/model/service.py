@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from bot.testing.model.answer import Admitted, Answer, compose
+from bot.testing.model.answer import Admitted, ModelAnswer, compose
 from bot.testing.model.binding import Mismatch, mismatches, summary_error
 from bot.testing.model.cache import PromptCache
 from bot.testing.model.error import ApiError, invalid
@@ -69,7 +69,7 @@ class Service:
         dropped = tuple({"type": "thinking_dropped", "path": m.place, "reason": m.reason} for m in found)
         return Admitted(body, model, accounting, dropped)
 
-    def answer(self, reply: Reply, admitted: Admitted) -> Answer:
+    def answer(self, reply: Reply, admitted: Admitted) -> ModelAnswer:
         """The answer to an admitted request; it begins now, so that what it wrote to the cache can be read."""
         self.cache.begin(admitted.accounting)
         answer = compose(reply, admitted, serial=self.totals.requests)
@@ -80,7 +80,7 @@ class Service:
         return answer
 
 
-def parsed(raw: bytes, headers: Mapping[str, str]) -> ModelRequest | ApiError:
+def parse_request(raw: bytes, headers: Mapping[str, str]) -> ModelRequest | ApiError:
     """The request in a body, or the error for what is none; the key may be any."""
     if not headers.get("x-api-key") and not headers.get("authorization", "").startswith("Bearer "):
         return ApiError(401, "x-api-key header is required")

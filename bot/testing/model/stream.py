@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from bot.testing.model.answer import Answer
+from bot.testing.model.answer import ModelAnswer
 from bot.testing.model.wire import Json
 
 PIECES = 3
@@ -20,7 +20,7 @@ def frame(event: Json) -> bytes:
     return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
 
 
-def events(answer: Answer, *, pings: int = 1) -> Iterator[Json]:
+def events(answer: ModelAnswer, *, pings: int = 1) -> Iterator[Json]:
     """All events of an answer, from message_start to message_stop."""
     message = answer.message
     begun = {**message["usage"], "output_tokens": min(1, message["usage"]["output_tokens"])}
@@ -29,7 +29,7 @@ def events(answer: Answer, *, pings: int = 1) -> Iterator[Json]:
     for _ in range(pings):
         yield {"type": "ping"}
     for index, block in enumerate(message["content"]):
-        opened, deltas = _opened(block, answer.malformed.get(index))
+        opened, deltas = _block_events(block, answer.malformed.get(index))
         yield {"type": "content_block_start", "index": index, "content_block": opened}
         for delta in deltas:
             yield {"type": "content_block_delta", "index": index, "delta": delta}
@@ -48,7 +48,7 @@ def _message_delta(message: Json) -> Json:
     return event
 
 
-def _opened(block: Json, malformed: str | None) -> tuple[Json, list[Json]]:
+def _block_events(block: Json, malformed: str | None) -> tuple[Json, list[Json]]:
     """A block as content_block_start shows it, and the deltas that complete it."""
     match block["type"]:
         case "text":

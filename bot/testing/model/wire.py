@@ -31,7 +31,7 @@ def canonical(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def unmarked(block: Json) -> Json:
+def without_cache_mark(block: Json) -> Json:
     """The block without its cache marker."""
     return {key: value for key, value in block.items() if key != "cache_control"}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from bot.core.network import Network
 from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput
-from bot.workspace.egress.passage import Passage
+from bot.workspace.egress.passage import EgressRoute
 from bot.workspace.sandbox import Mount
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ SOCKET: Final = "/run/plangate/egress"
 _ADDRESS: Final = "http://127.0.0.1:3128"  # bot/toolhost/tunnel.py listens there
 
 
-def leading() -> dict[str, str]:
+def proxy_environment() -> dict[str, str]:
     """Give the environment that leads a sandbox's programs to the proxy."""
     here = "localhost,127.0.0.1,::1"
     return {"HTTPS_PROXY": _ADDRESS, "https_proxy": _ADDRESS, "NO_PROXY": here, "no_proxy": here}
 
 
-async def connected(
-    network: Network, passage: Passage, start: Callable[[tuple[Mount, ...]], Awaitable[Toolhost]]
+async def start_connected_toolhost(
+    network: Network, passage: EgressRoute, start: Callable[[tuple[Mount, ...]], Awaitable[Toolhost]]
 ) -> "ConnectedToolhost":
     """Start a proxy, and a toolhost that has its socket mounted."""
     from bot.workspace.egress.proxy import Proxy  # late: most work has no way out

@@ -15,9 +15,9 @@ from typing import Final
 import h11
 
 from bot.core.errors import Refused, Transient
-from bot.core.network import Page, Reached
+from bot.core.network import NetworkDecision, Page
 from bot.workspace.egress.page import readable
-from bot.workspace.egress.passage import Passage, Streams, decided, shown
+from bot.workspace.egress.passage import EgressRoute, Streams, printable_host, report_decision
 from bot.workspace.egress.urls import Target, beyond, read
 
 SECONDS: Final = 10.0
@@ -29,7 +29,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Response:
     """What a server said."""
 
     status: int
@@ -38,7 +38,7 @@ class _Answer:
     cut: bool
 
     @property
-    def encoded(self) -> bool:
+    def is_compressed(self) -> bool:
         """Whether the body is compressed, although nobody asked for that."""
         return self.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}
 
@@ -48,29 +48,29 @@ class Fetcher:
     """Reads pages of the listed hosts; the list is the configuration's."""
 
     hosts: tuple[str, ...]
-    passage: Passage = Passage()
+    passage: EgressRoute = EgressRoute()
     tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
     seconds: float = field(default=SECONDS)
 
-    async def fetch(self, url: str, listener: Callable[[Reached], None]) -> Page:
+    async def fetch(self, url: str, listener: Callable[[NetworkDecision], None]) -> Page:
         """Fetch one page as text; raises Refused for what may not or cannot be read, Transient when nobody answers."""
         try:
             target = read(url)
         except Refused as refused:
-            decided(Reached(shown(url), 0, allowed=False, reason=refused.what), listener)
+            report_decision(NetworkDecision(printable_host(url), 0, allowed=False, reason=refused.what), listener)
             raise
         try:
             async with asyncio.timeout(self.seconds):
-                return await self._followed(target, listener)
+                return await self._follow_redirects(target, listener)
         except TimeoutError as error:
             raise Transient(f"no whole answer within {self.seconds:g} s", where=target.host, mend="ask less") from error
         except (OSError, EOFError, h11.ProtocolError) as error:
             raise Transient(f"the connection failed: {type(error).__name__}", where=target.host) from error
 
-    async def _followed(self, target: Target, listener: Callable[[Reached], None]) -> Page:
+    async def _follow_redirects(self, target: Target, listener: Callable[[NetworkDecision], None]) -> Page:
         """Ask for a page, and for where it has moved to on the same host."""
         for _ in range(_HOPS + 1):
-            answer = await self._asked(target, listener)
+            answer = await self._request(target, listener)
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or location is None:
                 return await asyncio.to_thread(_page, target, answer)
@@ -80,17 +80,17 @@ class Fetcher:
             target = moved
         raise Refused("the page keeps moving", where=str(target), mend="use another page")
 
-    async def _asked(self, target: Target, listener: Callable[[Reached], None]) -> _Answer:
+    async def _request(self, target: Target, listener: Callable[[NetworkDecision], None]) -> _Response:
         """Ask one server for one page, on the address that was checked, under the name that was asked for."""
         reader, writer = await self.passage.reach(target.host, target.port, self.hosts, listener)
         try:
             await writer.start_tls(self.tls(), server_hostname=target.host)
-            return await _spoken(target, (reader, writer))
+            return await _exchange(target, (reader, writer))
         finally:
             writer.transport.abort()
 
 
-async def _spoken(target: Target, streams: Streams) -> _Answer:
+async def _exchange(target: Target, streams: Streams) -> _Response:
     """Say one request and hear the answer, as far as it may go."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
     port = "" if target.port == 443 else f":{target.port}"
@@ -104,10 +104,10 @@ async def _spoken(target: Target, streams: Streams) -> _Answer:
     request = h11.Request(method="GET", target=target.path, headers=headers)
     streams[1].write((connection.send(request) or b"") + (connection.send(h11.EndOfMessage()) or b""))
     await streams[1].drain()
-    return await _heard(connection, streams[0])
+    return await _read_response(connection, streams[0])
 
 
-async def _heard(connection: h11.Connection, reader: asyncio.StreamReader) -> _Answer:
+async def _read_response(connection: h11.Connection, reader: asyncio.StreamReader) -> _Response:
     """Read an answer; no more than LONGEST of its body."""
     status, headers, body = 0, dict[str, str](), bytearray()
     while True:
@@ -118,22 +118,22 @@ async def _heard(connection: h11.Connection, reader: asyncio.StreamReader) -> _A
                 status = event.status_code
                 headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
                 if status in _REDIRECTS:
-                    return _Answer(status, headers, b"", cut=False)
+                    return _Response(status, headers, b"", cut=False)
             case h11.Data():
                 body += event.data
                 if len(body) > LONGEST:
-                    return _Answer(status, headers, bytes(body[:LONGEST]), cut=True)
+                    return _Response(status, headers, bytes(body[:LONGEST]), cut=True)
             case h11.InformationalResponse():
                 continue
             case _:
-                return _Answer(status, headers, bytes(body), cut=False)
+                return _Response(status, headers, bytes(body), cut=False)
 
 
-def _page(target: Target, answer: _Answer) -> Page:
+def _page(target: Target, answer: _Response) -> Page:
     """Make text of an answer; raises Refused where it is none."""
     if not 200 <= answer.status < 300:
         raise Refused(f"the server answered {answer.status}", where=str(target), mend="use another page")
-    if answer.encoded:
+    if answer.is_compressed:
         raise Refused("the answer is compressed", where=str(target), mend="use another page")
     text, cut = readable(answer.body, answer.headers.get("content-type", ""))
     return Page(str(target), text, cut or answer.cut, size=len(answer.body))

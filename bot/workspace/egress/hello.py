@@ -55,14 +55,14 @@ def server_name(data: bytes) -> str | None:
         message = _message(data)
     except _Short:
         if len(data) > LONGEST:
-            raise _refused("a TLS greeting that is too long") from None
+            raise _refusal("a TLS greeting that is too long") from None
         return None
     try:
         names = tuple(_names(message))
     except _Short:
-        raise _refused("a TLS greeting that is malformed") from None
+        raise _refusal("a TLS greeting that is malformed") from None
     if len(names) != 1:
-        raise _refused("a TLS greeting that does not name one host")
+        raise _refusal("a TLS greeting that does not name one host")
     return names[0]
 
 
@@ -71,16 +71,16 @@ def _message(data: bytes) -> _Bytes:
     records, body, count = _Bytes(data), b"", 0
     while len(body) < 4 or len(body) < 4 + int.from_bytes(body[1:4]):
         if (count := count + 1) > MOST_RECORDS:
-            raise _refused("a TLS greeting in too many pieces")
+            raise _refusal("a TLS greeting in too many pieces")
         if records.number(1) != _HANDSHAKE or records.number(1) != 3:
-            raise _refused("no TLS")
+            raise _refusal("no TLS")
         records.take(1)
         piece = records.vector(2).data
         if not piece:
-            raise _refused("an empty TLS record")
+            raise _refusal("an empty TLS record")
         body += piece
         if body[0] != _CLIENT_HELLO or len(body) > LONGEST:
-            raise _refused("no TLS greeting")
+            raise _refusal("no TLS greeting")
     return _Bytes(body[4 : 4 + int.from_bytes(body[1:4])])
 
 
@@ -92,7 +92,7 @@ def _names(message: _Bytes) -> Iterator[str]:
     while not extensions.over:
         kind, body = extensions.number(2), extensions.vector(2)
         if kind == _ENCRYPTED_HELLO:
-            raise _refused("a TLS greeting that hides its name")
+            raise _refusal("a TLS greeting that hides its name")
         if kind == _SERVER_NAME:
             entries = body.vector(2)
             while not entries.over:
@@ -100,5 +100,5 @@ def _names(message: _Bytes) -> Iterator[str]:
                 yield entries.vector(2).data.decode("ascii", "backslashreplace")
 
 
-def _refused(what: str) -> Refused:
+def _refusal(what: str) -> Refused:
     return Refused(what, mend="speak TLS with the name of the host")

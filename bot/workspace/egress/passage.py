@@ -16,8 +16,8 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from bot.core.errors import Refused, Transient
-from bot.core.hosts import NEVER, is_name, listed
-from bot.core.network import Reached
+from bot.core.hosts import NEVER, is_covered, is_name
+from bot.core.network import NetworkDecision
 from bot.workspace.egress.addresses import is_public
 
 LOOKUP_SECONDS: Final = 5.0
@@ -49,7 +49,7 @@ async def dial(address: str, port: int) -> Streams:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class EgressRoute:
     """Where connections go out; resolver and connector are seams."""
 
     resolve: Resolve = resolve
@@ -58,14 +58,16 @@ class Passage:
     """Names that stay shut whatever lists them, beside those that always do (N2)."""
     ports: frozenset[int] = field(default=_PORTS)
 
-    async def reach(self, host: str, port: int, hosts: Sequence[str], listener: Callable[[Reached], None]) -> Streams:
+    async def reach(
+        self, host: str, port: int, hosts: Sequence[str], listener: Callable[[NetworkDecision], None]
+    ) -> Streams:
         """Connect to a name that the list covers; tells each decision; raises Refused, or Transient."""
         try:
-            addresses = await self._checked(host, port, hosts)
+            addresses = await self._resolve_checked(host, port, hosts)
         except Refused as refused:
-            decided(Reached(shown(host), port, allowed=False, reason=refused.what), listener)
+            report_decision(NetworkDecision(printable_host(host), port, allowed=False, reason=refused.what), listener)
             raise
-        decided(Reached(host, port, allowed=True), listener)
+        report_decision(NetworkDecision(host, port, allowed=True), listener)
         for address in addresses[:_TRIED]:
             try:
                 async with asyncio.timeout(DIAL_SECONDS):
@@ -74,7 +76,7 @@ class Passage:
                 continue
         raise Transient("nobody answers there", where=host, mend="try again later")
 
-    async def _checked(self, host: str, port: int, hosts: Sequence[str]) -> Sequence[str]:
+    async def _resolve_checked(self, host: str, port: int, hosts: Sequence[str]) -> Sequence[str]:
         """Look a name up, once, and check every address of the answer; raises Refused."""
         self._admit(host, port, hosts)
         try:
@@ -89,21 +91,23 @@ class Passage:
     def _admit(self, host: str, port: int, hosts: Sequence[str]) -> None:
         """Return when name and port may be reached; raises Refused with the reason."""
         if not is_name(host):
-            raise Refused("not the plain name of a host", where=shown(host), mend="write a name such as pypi.org")
-        if listed(host, (*NEVER, *self.never)):
+            raise Refused(
+                "not the plain name of a host", where=printable_host(host), mend="write a name such as pypi.org"
+            )
+        if is_covered(host, (*NEVER, *self.never)):
             raise Refused("this host is never open", where=host, mend="do without it")
-        if not listed(host, hosts):
+        if not is_covered(host, hosts):
             raise Refused("this host is not on the list", where=host, mend="do without it, or plan with it")
         if port not in self.ports:
             raise Refused("this port is not open", where=f"{host}:{port}", mend="use https on port 443")
 
 
-def decided(what: Reached, listener: Callable[[Reached], None]) -> None:
+def report_decision(what: NetworkDecision, listener: Callable[[NetworkDecision], None]) -> None:
     """Tell a decision to whoever listens, and to the log."""
     _LOG.info("egress %s:%d %s %s", what.host, what.port, "allowed" if what.allowed else "refused", what.reason)
     listener(what)
 
 
-def shown(host: str) -> str:
+def printable_host(host: str) -> str:
     """Give a name as it may stand in a journal: escaped and cut where it is no plain name."""
     return host if is_name(host) else ascii(host)[1:-1][:100]

@@ -18,9 +18,9 @@ from typing import Final
 import h11
 
 from bot.core.errors import PlangateError, Refused
-from bot.core.network import Network, Reached
+from bot.core.network import Network, NetworkDecision
 from bot.workspace.egress.hello import server_name
-from bot.workspace.egress.passage import Passage, Streams, decided, shown
+from bot.workspace.egress.passage import EgressRoute, Streams, printable_host, report_decision
 from bot.workspace.egress.urls import Target, authority
 
 _PIECE: Final = 1 << 16
@@ -32,7 +32,7 @@ _BROKEN: Final = (OSError, EOFError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ProxyLimits:
     """What one sandbox may use of the network."""
 
     at_once: int = 64
@@ -47,7 +47,7 @@ class Bounds:
 class Proxy:
     """A running proxy; `start` makes it, `close` ends it and all its connections."""
 
-    def __init__(self, folder: Path, network: Network, passage: Passage, bounds: Bounds) -> None:
+    def __init__(self, folder: Path, network: Network, passage: EgressRoute, bounds: ProxyLimits) -> None:
         self.path = folder / "egress"
         self._folder, self._network, self._passage, self._bounds = folder, network, passage, bounds
         self._left = bounds.megabytes << 20
@@ -55,13 +55,15 @@ class Proxy:
         self._server: asyncio.Server | None = None
 
     @classmethod
-    async def start(cls, network: Network, passage: Passage, bounds: Bounds | None = None) -> "Proxy":
+    async def start(cls, network: Network, passage: EgressRoute, bounds: ProxyLimits | None = None) -> "Proxy":
         """Listen on a socket in a folder that nobody else can open."""
         # Not in the data folder: the path of a socket has at most 107 bytes (unix(7)).
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plangate-"))
-        proxy = cls(folder, network, passage, bounds or Bounds())
+        proxy = cls(folder, network, passage, bounds or ProxyLimits())
         try:
-            proxy._server = await asyncio.start_unix_server(proxy._taken, proxy.path, limit=_PIECE, backlog=128)
+            proxy._server = await asyncio.start_unix_server(
+                proxy._serve_connection, proxy.path, limit=_PIECE, backlog=128
+            )
         except BaseException:
             await proxy.close()
             raise
@@ -76,7 +78,7 @@ class Proxy:
         await asyncio.gather(*self._running, return_exceptions=True)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
-    async def _taken(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection to its end, whatever it is."""
         task = asyncio.current_task()
         if task is None or len(self._running) >= self._bounds.at_once:
@@ -85,37 +87,39 @@ class Proxy:
         self._running.add(task)
         try:
             async with asyncio.timeout(self._bounds.seconds):
-                await self._served((reader, writer))
+                await self._connect_or_refuse((reader, writer))
         except (*_BROKEN, asyncio.CancelledError):  # `close` cancels: nobody else waits for this task
             pass
         finally:
             self._running.discard(task)
-            await _ended(writer)
+            await _close_connection(writer)
 
-    async def _served(self, inside: Streams) -> None:
+    async def _connect_or_refuse(self, inside: Streams) -> None:
         """Hear where a connection wants to go, and join it to there or say why not."""
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_LONGEST_HEAD)
         try:
             async with asyncio.timeout(self._bounds.greeting_seconds):
-                target = await _asked(connection, inside[0])
+                target = await _read_request(connection, inside[0])
         except (Refused, h11.RemoteProtocolError) as error:
             what = error.what if isinstance(error, Refused) else "not a request that a proxy understands"
             where = error.where if isinstance(error, Refused) else ""
-            decided(Reached(shown(where), 0, allowed=False, reason=what), self._network.listener)
-            return await _answered(connection, inside, 400 if not isinstance(error, Refused) else 403, what)
+            report_decision(
+                NetworkDecision(printable_host(where), 0, allowed=False, reason=what), self._network.listener
+            )
+            return await _send_response(connection, inside, 400 if not isinstance(error, Refused) else 403, what)
         try:
             outside = await self._passage.reach(target.host, target.port, self._network.hosts, self._network.listener)
         except PlangateError as error:
-            return await _answered(connection, inside, 403 if isinstance(error, Refused) else 502, str(error))
+            return await _send_response(connection, inside, 403 if isinstance(error, Refused) else 502, str(error))
         try:
-            await _answered(connection, inside, 200, "")
-            greeting = await self._greeted(inside, connection.trailing_data[0], target)
+            await _send_response(connection, inside, 200, "")
+            greeting = await self._forward_greeting(inside, connection.trailing_data[0], target)
             outside[1].write(greeting)
-            await _first(self._poured(inside[0], outside[1]), self._poured(outside[0], inside[1]))
+            await _first(self._pump(inside[0], outside[1]), self._pump(outside[0], inside[1]))
         finally:
-            await _ended(outside[1])
+            await _close_connection(outside[1])
 
-    async def _greeted(self, inside: Streams, greeting: bytes, target: Target) -> bytes:
+    async def _forward_greeting(self, inside: Streams, greeting: bytes, target: Target) -> bytes:
         """Read a TLS greeting and give it on if it names the host that was asked for; raises EOFError."""
         try:
             async with asyncio.timeout(self._bounds.greeting_seconds):
@@ -124,15 +128,15 @@ class Proxy:
                         raise EOFError
                     greeting += piece
             if name != target.host:
-                raise Refused(f"the TLS greeting names another host: {shown(name)}")
+                raise Refused(f"the TLS greeting names another host: {printable_host(name)}")
         except Refused as refused:
-            what = Reached(target.host, target.port, allowed=False, reason=refused.what)
-            decided(what, self._network.listener)
+            what = NetworkDecision(target.host, target.port, allowed=False, reason=refused.what)
+            report_decision(what, self._network.listener)
             inside[1].write(_ALERT)
             raise EOFError from refused
         return greeting
 
-    async def _poured(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry bytes one way until they end, or what may be carried in all is used up."""
         while piece := await reader.read(_PIECE):
             self._left -= len(piece)
@@ -144,7 +148,7 @@ class Proxy:
             writer.write_eof()
 
 
-async def _asked(connection: h11.Connection, reader: asyncio.StreamReader) -> Target:
+async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader) -> Target:
     """Read one request and give what it wants to be connected to; raises Refused, EOFError or RemoteProtocolError."""
     while (event := connection.next_event()) is h11.NEED_DATA:
         if not (piece := await reader.read(_LONGEST_HEAD)):
@@ -158,7 +162,7 @@ async def _asked(connection: h11.Connection, reader: asyncio.StreamReader) -> Ta
     return authority(target)
 
 
-async def _answered(connection: h11.Connection, inside: Streams, status: int, said: str) -> None:
+async def _send_response(connection: h11.Connection, inside: Streams, status: int, said: str) -> None:
     """Send the answer to a request; a refusal's reason stands in the status line too, where programs show it."""
     writer = inside[1]
     text = said.encode("ascii", "backslashreplace") + b"\n"
@@ -173,7 +177,7 @@ async def _answered(connection: h11.Connection, inside: Streams, status: int, sa
     await writer.drain()
 
 
-async def _ended(writer: asyncio.StreamWriter) -> None:
+async def _close_connection(writer: asyncio.StreamWriter) -> None:
     """Close a connection; one that does not take what is left within a moment is cut."""
     writer.close()
     try:

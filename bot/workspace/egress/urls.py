@@ -41,17 +41,17 @@ def read(url: str) -> Target:
     """Read a URL; raises Refused for one that is not canonical."""
     found = _URL.fullmatch(url) if len(url) <= LONGEST else None
     if found is None:
-        raise _refused(url)
+        raise _refusal(url)
     port = int(found["port"] or HTTPS)
     if not is_name(found["host"]) or port > 65535:
-        raise _refused(url)
+        raise _refusal(url)
     return Target(found["host"], port, (found["path"] or "/") + (found["query"] or ""))
 
 
 def beyond(target: Target, location: str) -> Target:
     """Read where a redirect leads, seen from the page that sent it; raises Refused."""
     if not location.isascii() or not location.isprintable() or len(location) > LONGEST:
-        raise _refused(location)
+        raise _refusal(location)
     return read(urljoin(str(target), location))
 
 
@@ -59,10 +59,10 @@ def authority(text: str) -> Target:
     """Read what CONNECT asks for, ``host:port``; raises Refused."""
     found = _AUTHORITY.fullmatch(text)
     if found is None or not is_name(found["host"]) or int(found["port"]) > 65535:
-        raise _refused(text)
+        raise _refusal(text)
     return Target(found["host"], int(found["port"]))
 
 
-def _refused(text: str) -> Refused:
+def _refusal(text: str) -> Refused:
     shown = ascii(text[:120])
     return Refused("not a plain https address", where=shown, mend="write https://name/path in lower-case ASCII")

@@ -9,13 +9,13 @@ from anthropic import APIError, AsyncAnthropic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.model.answer import Answer, Malformed
+from bot.agent.model.answer import Malformed, StreamedAnswer
 from bot.agent.model.body import body
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import resolve
-from bot.agent.prompts import first_message, system
+from bot.agent.prompts import first_message, system_blocks
 from bot.agent.tools.registry import ALL, by_name, schemas
-from bot.core.transcript import Json, encoded, sendable
+from bot.core.transcript import Json, encode_json, sendable
 from bot.ports import ModelRequest
 from bot.testing.model.reply import say
 from bot.testing.model.request import ModelRequest as Seen
@@ -46,8 +46,8 @@ HISTORIES: dict[str, list[Json]] = {
 
 def requests(history: list[Json], known: int) -> ModelRequest:
     """A request of which so many messages have their bytes already."""
-    stored = [encoded(message) for message in history[:known]]
-    return ModelRequest("claude-opus-5-5", system("main"), TOOLS, history, user_id="0badcafe", stored=stored)
+    stored = [encode_json(message) for message in history[:known]]
+    return ModelRequest("claude-opus-5-5", system_blocks("main"), TOOLS, history, user_id="0badcafe", stored=stored)
 
 
 @pytest.mark.req("M3", "M6")
@@ -70,11 +70,11 @@ async def test_the_library_would_send_the_same(room: Open, name: str) -> None:
 
 def assert_same(mine: Seen, theirs: Seen) -> None:
     """The same fields, bytes and headers."""
-    assert {name: encoded(value) for name, value in mine.body.items()} == {
-        name: encoded(value) for name, value in theirs.body.items()
+    assert {name: encode_json(value) for name, value in mine.body.items()} == {
+        name: encode_json(value) for name, value in theirs.body.items()
     }
     for field, value in theirs.body.items():
-        piece = b'"%s":%s' % (field.encode(), encoded(value))
+        piece = b'"%s":%s' % (field.encode(), encode_json(value))
         assert piece in mine.raw
         assert piece in theirs.raw
     own = {"content-length", "x-stainless-read-timeout", "x-stainless-timeout"}
@@ -120,7 +120,7 @@ def test_any_messages_are_joined_to_valid_json(messages: list[Json], known: int)
 @pytest.mark.parametrize("text", ('{"a": NaN}', '{"a": [1e999]}', '{"a": -Infinity}', "[1]", '{"a": '))
 def test_a_call_that_is_no_json_is_malformed(text: str) -> None:
     """Numbers that only Python reads could never be sent back: such an answer is asked for again."""
-    answer = Answer()
+    answer = StreamedAnswer()
     answer.feed({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "input": {}}})
     delta = {"type": "input_json_delta", "partial_json": text}
     answer.feed({"type": "content_block_delta", "index": 0, "delta": delta})

@@ -14,9 +14,9 @@ from starlette.routing import Route
 
 from bot.agent.model.client import AnthropicModel
 from bot.agent.model.connection import Connection
-from bot.core.transcript import Json, encoded
-from bot.ports import Completed, ModelRequest
-from bot.testing.host import served
+from bot.core.transcript import Json, encode_json
+from bot.ports import AnswerCompleted, ModelRequest
+from bot.testing.host import serve_routes
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
 from tests.agent.conftest import Open
@@ -28,7 +28,7 @@ ONE = ModelRequest(
     ({"type": "text", "text": "You are terse."},),
     (),
     [SAID],
-    stored=[encoded(SAID)],
+    stored=[encode_json(SAID)],
     peak=600_000,
 )
 ANSWER: dict[str, Any] = {
@@ -65,7 +65,7 @@ class Platform:
 @contextmanager
 def platform() -> Iterator[Platform]:
     made = Platform()
-    with served([Route("/{rest:path}", made.answer, methods=["GET", "POST"])]) as made.url:
+    with serve_routes([Route("/{rest:path}", made.answer, methods=["GET", "POST"])]) as made.url:
         yield made
 
 
@@ -81,7 +81,7 @@ async def test_vertex_takes_the_same_path(role: str) -> None:
             )
 
         model = AnthropicModel(HandClock(), "", connection=Connection(connect, rewrites=True))
-        (completed,) = of(await stream(model, replace(ONE, role=role)), Completed)
+        (completed,) = of(await stream(model, replace(ONE, role=role)), AnswerCompleted)
         await model.close()
     assert completed.message["content"] == ANSWER["content"]
     path, body = cloud.asked[-1]
@@ -100,7 +100,7 @@ async def test_bedrock_takes_the_same_path() -> None:
 
         model = AnthropicModel(HandClock(), "", connection=Connection(connect, rewrites=True))
         light = replace(ONE, model="haiku", role="light")
-        (completed,) = of(await stream(model, light), Completed)
+        (completed,) = of(await stream(model, light), AnswerCompleted)
         await model.close()
     assert completed.message["content"] == ANSWER["content"]
     path, body = cloud.asked[-1]
@@ -115,7 +115,7 @@ async def test_the_direct_path_sends_the_bytes_that_are_stored(room: Open) -> No
     r = room(lambda _: say("Hi."))
     odd = json.dumps(SAID, indent=1).encode()
     yes: Json = {"role": "assistant", "content": "Yes."}
-    later, stored = [SAID, yes, SAID, yes, SAID], [odd, encoded(yes), odd, encoded(yes), odd]
+    later, stored = [SAID, yes, SAID, yes, SAID], [odd, encode_json(yes), odd, encode_json(yes), odd]
     await stream(r.model, replace(ONE, role="light", model="haiku", messages=later, stored=stored))
     assert r.api.requests[0].raw.count(odd) == 3
 
@@ -126,8 +126,8 @@ async def test_a_server_that_reads_x_api_key_alone(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "x-api-key: theirs-1234\nx-team: blue")
     with ScriptedModel(lambda _: say("Hi."), lacks={"bearer"}) as api:
         model = AnthropicModel(HandClock(), "key", api.base_url)
-        assert await model.known("opus") == "claude-opus-5-5"
-        assert len(of(await stream(model, ONE), Completed)) == 1
+        assert await model.check_model("opus") == "claude-opus-5-5"
+        assert len(of(await stream(model, ONE), AnswerCompleted)) == 1
         await model.close()
     headers = api.requests[0].headers
     assert (headers["x-api-key"], headers["x-team"]) == ("theirs-1234", "blue")

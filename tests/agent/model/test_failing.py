@@ -10,13 +10,13 @@ from starlette.routing import Route
 
 from bot.agent.events import End, Info, ToolFinished
 from bot.agent.model.client import NON_STREAMING_CAP, AnthropicModel, Patience
-from bot.agent.world import World
+from bot.agent.world import SessionResources
 from bot.compose.parts import model_of
 from bot.config import settings
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.transcript import LineKind
-from bot.ports import Began, Completed, Delta, ModelRequest, Notice
-from bot.testing.host import served
+from bot.ports import AnswerCompleted, AnswerStarted, Delta, ModelRequest, Notice
+from bot.testing.host import serve_routes
 from bot.testing.model.models import MODELS
 from bot.testing.model.reply import (
     Call,
@@ -44,12 +44,12 @@ ONE = ModelRequest(
 )
 
 
-async def answer(r: Room, request: ModelRequest = ONE) -> tuple[list[Notice], Completed]:
+async def answer(r: Room, request: ModelRequest = ONE) -> tuple[list[Notice], AnswerCompleted]:
     """The notices and the answer of one request."""
     events = await stream(r.model, request)
     completed = events[-1]
-    assert isinstance(completed, Completed)
-    assert len(of(events, Completed)) == 1
+    assert isinstance(completed, AnswerCompleted)
+    assert len(of(events, AnswerCompleted)) == 1
     return of(events, Notice), completed
 
 
@@ -58,11 +58,11 @@ async def test_an_answer_streams(room: Open) -> None:
     """It begins, its pieces come in order, and it is complete once, with its price."""
     r = room(lambda _: several(think("Hm."), say("Hello to you.")))
     events = await stream(r.model, ONE)
-    assert isinstance(events[0], Began)
+    assert isinstance(events[0], AnswerStarted)
     pieces = of(events, Delta)
     assert "".join(piece.text for piece in pieces if piece.kind == "thinking") == "Hm."
     assert "".join(piece.text for piece in pieces if piece.kind == "text") == "Hello to you."
-    completed = of(events, Completed)[0]
+    completed = of(events, AnswerCompleted)[0]
     assert completed.stop_reason == "end_turn"
     assert completed.model == "claude-opus-5-5"
     assert completed.cost_usd == pytest.approx(r.api.usage.cost_usd)
@@ -121,7 +121,7 @@ async def test_what_a_broken_answer_cost_is_booked(room: Open, name: str) -> Non
     assert (booked.input, booked.cache_read) == (billed.input_tokens, billed.cache_read_input_tokens)
     assert booked.cache_write + booked.cache_write_1h >= billed.cache_creation_input_tokens > 0
     assert 0 < r.world.ledger.cost_usd <= billed.cost_usd + 1e-9
-    assert r.resumed().world.ledger.cost_usd == pytest.approx(r.world.ledger.cost_usd)
+    assert r.resumed().resources.ledger.cost_usd == pytest.approx(r.world.ledger.cost_usd)
 
 
 @pytest.mark.req("L5")
@@ -267,12 +267,12 @@ async def test_without_a_key_nothing_is_sent() -> None:
 async def test_a_model_is_looked_up(room: Open) -> None:
     """By alias or id; one that the server does not know, or cannot say, is told as any failed call is."""
     r = room(lambda _: say("?"))
-    assert await r.model.known("opus") == "claude-opus-5-5"
+    assert await r.model.check_model("opus") == "claude-opus-5-5"
     with pytest.raises(Refused, match="404"):
-        await r.model.known("claude-nobody")
+        await r.model.check_model("claude-nobody")
     away = AnthropicModel(r.clock, "key", "http://127.0.0.1:9")
     with pytest.raises(Transient):
-        await away.known("opus")
+        await away.check_model("opus")
     await away.close()
 
 
@@ -284,10 +284,10 @@ async def test_a_server_that_tells_of_models_in_its_own_way(page: str) -> None:
     async def tell(_: Request) -> Response:
         return Response(page, media_type="text/html")
 
-    with served([Route("/v1/models/{name}", tell)]) as url:
+    with serve_routes([Route("/v1/models/{name}", tell)]) as url:
         model = AnthropicModel(HandClock(), "key", url)
         with pytest.raises(Transient):
-            await model.known("opus")
+            await model.check_model("opus")
         await model.close()
 
 
@@ -307,9 +307,9 @@ async def test_a_server_that_has_its_own_ids() -> None:
     async def tell(_: Request) -> Response:
         return JSONResponse({"id": "their-model-20260101", "max_input_tokens": 64_000})
 
-    with served([Route("/v1/models/{name}", tell)]) as url:
+    with serve_routes([Route("/v1/models/{name}", tell)]) as url:
         model = AnthropicModel(HandClock(), "key", url)
-        assert await model.known("their-model") == "their-model-20260101"
+        assert await model.check_model("their-model") == "their-model-20260101"
         asked, answered = model.spec("their-model"), model.spec("their-model-20260101")
         await model.close()
     assert (asked.id, asked.window) == ("their-model", 64_000)
@@ -375,6 +375,6 @@ async def test_a_model_port_without_an_answer_is_our_bug(room: Open) -> None:
     """It is loud."""
     r = room(lambda _: say("?"))
     w = r.world
-    world = World(Silent(), w.transcripts, w.clock, w.gate, w.ledger)
+    world = SessionResources(Silent(), w.transcripts, w.clock, w.gate, w.ledger)
     with pytest.raises(PlangateError, match="without an answer"):
         await drive(r.session(world=world))

@@ -9,8 +9,8 @@ from bot.agent.model.failures import Failure
 from bot.agent.model.features import refused_features
 from bot.agent.model.request import BINDING, INTERLEAVED
 from bot.core.errors import Refused
-from bot.core.transcript import Json, encoded
-from bot.ports import Completed, ModelRequest, Notice, Replay
+from bot.core.transcript import Json, encode_json
+from bot.ports import AnswerCompleted, ModelRequest, Notice, Replay
 from bot.testing.model.reply import call, say, sequence, several, think
 from tests.agent.conftest import Open
 from tests.agent.ground import drive, ended, of, stream
@@ -48,7 +48,7 @@ async def test_what_a_server_refuses_is_not_sent_to_it_again(
     events = await stream(r.model, request_)
     assert [notice.kind for notice in of(events, Notice)] == ["feature"]
     assert "going on without" in of(events, Notice)[0].text
-    assert len(of(events, Completed)) == 1
+    assert len(of(events, AnswerCompleted)) == 1
     assert of(await stream(r.model, request_), Notice) == []
     first, *later = r.api.requests
     assert len(later) == 2
@@ -65,7 +65,7 @@ async def test_a_server_that_lacks_much_loses_one_feature_after_another(room: Op
     r = room(lambda _: say("Hi."), lacks={COMPACTION, CLEARING, "output_config", "thinking"})
     events = await stream(r.model, LONG)
     assert len(of(events, Notice)) == 3, "that of summaries was found when the server was asked about the model"
-    assert len(of(events, Completed)) == 1
+    assert len(of(events, AnswerCompleted)) == 1
     assert not r.model.abilities("opus").summarizes
     assert r.model.abilities("claude-sonnet-5").summarizes is False, "the endpoint refuses it, whatever the model"
 
@@ -161,16 +161,16 @@ async def test_thinking_that_is_refused_does_not_end_a_session(
     reply = [
         event
         async for event in r.model.stream(
-            ModelRequest(model, session.frozen.system, session.frozen.tools, session.history)
+            ModelRequest(model, session.prefix.system, session.prefix.tools, session.history)
         )
     ]
     done = reply[-1]
-    assert isinstance(done, Completed)
+    assert isinstance(done, AnswerCompleted)
     results = [{"type": "tool_result", "tool_use_id": done.message["content"][1]["id"], "content": "x"}]
     session.commit(done, {"role": "user", "content": results})
     assert callable(spoil)
     spoil(session.history)
-    session.encoded[:] = [encoded(message) for message in session.history]
+    session.encoded[:] = [encode_json(message) for message in session.history]
     events = await drive(session)
     assert ended(events).text == "Done."
     assert len(r.api.refusals) == len(replays)

@@ -16,7 +16,7 @@ from bot.agent.model.identity import WorkloadIdentity
 from bot.compose.parts import model_of
 from bot.config import Identity, Secret, Settings, settings
 from bot.core.errors import Misconfigured, Refused, Transient
-from bot.testing.host import hosted
+from bot.testing.host import host_application
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
 from tests.agent.ground import HandClock, stream
@@ -48,7 +48,7 @@ class Proofs:
 @contextmanager
 def proofs(status: int = 200, text: str = "") -> Iterator[Proofs]:
     github = Proofs(status, text)
-    with hosted(Starlette(routes=[Route("/token", github.give)])) as github.url:
+    with host_application(Starlette(routes=[Route("/token", github.give)])) as github.url:
         yield github
 
 
@@ -161,7 +161,7 @@ async def test_the_settings_of_an_action_are_enough() -> None:
     with api() as model, proofs() as github:
         whom = Identity("fdrl_1", "org-1", "svac_1", f"{github.url}/token?api-version=2.0", Secret("job-secret"))
         one = model_of(Settings(base_url=model.base_url, identity=whom))
-        assert await one.known("claude-opus-5-5") == "claude-opus-5-5"
+        assert await one.check_model("claude-opus-5-5") == "claude-opus-5-5"
         await one.close()
     assert "job-secret" not in repr(one)
     assert len(model.federation.exchanges) == 1
@@ -188,9 +188,9 @@ async def test_the_variables_of_an_operator_are_enough(tmp_path: Path, source: s
         one = model_of(read)
         if source == "file":
             with pytest.raises(Refused, match="the proof cannot be read"):
-                await one.known("claude-opus-5-5")
+                await one.check_model("claude-opus-5-5")
             (tmp_path / "proof").write_text("proof.number.0\n")
-        assert await one.known("claude-opus-5-5") == "claude-opus-5-5"
+        assert await one.check_model("claude-opus-5-5") == "claude-opus-5-5"
         await one.close()
     assert [exchange["assertion"] for exchange in model.federation.exchanges] == [
         "proof.number.1" if source == "job" else "proof.number.0"
@@ -206,8 +206,8 @@ async def test_a_rule_for_more_than_one_workspace() -> None:
         address = {"ANTHROPIC_BASE_URL": model.base_url}
         one, other = (model_of(settings(given | address | more)) for more in ({}, {WORKSPACE: "wrkspc_1"}))
         with pytest.raises(Refused, match=WORKSPACE):
-            await one.known("opus")
-        assert await other.known("opus") == "claude-opus-5-5"
+            await one.check_model("opus")
+        assert await other.check_model("opus") == "claude-opus-5-5"
         await one.close()
         await other.close()
     assert [exchange["workspace_id"] for exchange in model.federation.exchanges] == ["wrkspc_1"]

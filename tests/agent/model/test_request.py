@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.model.answer import Answer, Malformed, refusal, usage_of
-from bot.agent.model.request import marked, parameters
-from bot.agent.model.specs import ALIASES, SPECS, cost_usd, learned, resolve
+from bot.agent.model.answer import Malformed, StreamedAnswer, refusal, usage_of
+from bot.agent.model.request import parameters, with_cache_marks
+from bot.agent.model.specs import ALIASES, SPECS, cost_usd, merge_listing, resolve
 from bot.agent.modes import Mode
-from bot.agent.prompts import Environment, first_message, prompt, system
+from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.subagents.kinds import TYPES
 from bot.agent.synthesis import SCHEMA
 from bot.agent.tools.registry import ALL, READING_WEB, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.core.transcript import Json
-from bot.ports import Completed, Delta, ModelRequest, Usage
+from bot.ports import AnswerCompleted, Delta, ModelRequest, Usage
 from bot.testing.model.models import MODELS
 from bot.testing.model.models import cost_usd as billed
 from bot.testing.model.reply import Policy, call, say, sequence, several, think
@@ -32,7 +32,7 @@ TOOLS = schemas(by_name(ALL))
 
 
 def asking(model: str, role: str = "main", **more: Any) -> ModelRequest:
-    return ModelRequest(model, system("main"), TOOLS, [FIRST], role=role, **more)
+    return ModelRequest(model, system_blocks("main"), TOOLS, [FIRST], role=role, **more)
 
 
 @pytest.mark.req("M6", "M12")
@@ -42,7 +42,7 @@ async def test_every_model_takes_what_it_is_sent(room: Open, model: str, role: s
     """The strict server refuses nothing of what the table says, streaming or not, for each role; and costs agree with
     the vendor's own arithmetic."""
     r = room(lambda _: several(think("Hm."), say("ok")))
-    (completed,) = of(await stream(r.model, asking(model, role, user_id="0badcafe")), Completed)
+    (completed,) = of(await stream(r.model, asking(model, role, user_id="0badcafe")), AnswerCompleted)
     assert r.api.refusals == ()
     assert completed.model == model
     body = r.api.requests[0].body
@@ -218,7 +218,7 @@ _histories = st.lists(st.sampled_from(["user", "assistant"]), max_size=12).map(
 def test_marks_are_at_most_three_and_change_nothing_else(history: list[Json]) -> None:
     """With the one on `system` four: the last two user turns and the environment block; the history is untouched."""
     before = json.dumps(history)
-    out = marked(history)
+    out = with_cache_marks(history)
     assert json.dumps(history) == before
     assert unmarked(out) == history
     assert 1 <= json.dumps(out).count("cache_control") <= 3
@@ -230,10 +230,10 @@ def test_marks_are_at_most_three_and_change_nothing_else(history: list[Json]) ->
 @pytest.mark.req("M4")
 def test_what_cannot_carry_a_mark_goes_without() -> None:
     """A message of plain text or of nothing but thinking does not break the request."""
-    plain = marked([{"role": "user", "content": "Hello."}])
+    plain = with_cache_marks([{"role": "user", "content": "Hello."}])
     assert plain[0]["content"] == [{"type": "text", "text": "Hello.", "cache_control": {"type": "ephemeral"}}]
     thought = {"role": "user", "content": [{"type": "thinking", "thinking": "", "signature": "x"}]}
-    assert marked([thought]) == [thought]
+    assert with_cache_marks([thought]) == [thought]
     assert parameters(ModelRequest("opus", (), (), [FIRST]), resolve("opus"))["system"] == []
 
 
@@ -278,10 +278,10 @@ async def test_another_job_reads_tools_and_system_from_the_cache(room: Open, mod
 @pytest.mark.req("M5")
 def test_the_first_prompt_is_small() -> None:
     """All tools, the system prompt and the first message of a plan session come to at most 6,000 tokens."""
-    first = first_message(ENVIRONMENT, "Do it.", [prompt("plan_mode")])
+    first = first_message(ENVIRONMENT, "Do it.", [prompt_text("plan_mode")])
     types = [(kind.name, kind.purpose, kind.writes) for kind in TYPES.values()]
     tools = schemas(by_name((*ALL, *READING_WEB, task_tool(types))))
-    said = json.dumps([*tools, *system("main"), first], ensure_ascii=False)
+    said = json.dumps([*tools, *system_blocks("main"), first], ensure_ascii=False)
     assert len(said.encode()) / TOKEN <= 6_000
 
 
@@ -298,7 +298,7 @@ async def test_many_calls_at_once_stay_within_reach(room: Open) -> None:
 @pytest.mark.req("L3", "M7")
 def test_events_that_are_newer_than_this_program_are_passed_over() -> None:
     """Unknown events and deltas change nothing; citations and null usages are kept or skipped."""
-    answer = Answer()
+    answer = StreamedAnswer()
     start = {"type": "message_start", "message": {"usage": {"input_tokens": 3}}}
     block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     deltas = [
@@ -341,7 +341,7 @@ def test_why_a_model_refused(details: object, told: str) -> None:
 def test_a_delta_for_no_block_is_malformed() -> None:
     """A stream that names a block which never began is broken as a whole."""
     with pytest.raises(Malformed, match="never began"):
-        Answer().feed({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}})
+        StreamedAnswer().feed({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}})
 
 
 @pytest.mark.req("M12")
@@ -349,7 +349,7 @@ def test_a_delta_for_no_block_is_malformed() -> None:
 async def test_the_table_agrees_with_what_the_service_tells(room: Open, model: str) -> None:
     """Window, output and efforts of the table are those of the models endpoint, which also tells of summaries."""
     r = room(lambda _: say("?"))
-    assert await r.model.known(model) == model
+    assert await r.model.check_model(model) == model
     told, table = r.model.spec(model), SPECS[model]
     assert (told.window, told.max_output, told.prices) == (table.window, table.max_output, table.prices)
     assert set(table.efforts) <= set(told.efforts)
@@ -377,7 +377,7 @@ def test_a_form_of_thinking_that_the_service_refuses(
     """It is never sent, whatever the table says; what the service is silent about stays as it is."""
     told = {"adaptive": adaptive, "enabled": enabled}
     types = {name: {"supported": value} for name, value in told.items() if value is not None}
-    assert learned(resolve(model), {"capabilities": {"thinking": {"types": types}}}).thinking == form
+    assert merge_listing(resolve(model), {"capabilities": {"thinking": {"types": types}}}).thinking == form
 
 
 @pytest.mark.req("M12")
@@ -390,5 +390,7 @@ async def test_a_model_is_asked_about_once(room: Open, name: str) -> None:
     assert ended(await drive(session)).text == "Done."
     assert r.model.abilities(new.id).window == 300_000
     assert (r.api.requests[0].effort, r.api.requests[0].max_tokens) == ("medium", 9_000)
-    assert learned(resolve("unheard-of"), {"capabilities": None}) == resolve("unheard-of")
-    assert learned(resolve("unheard-of"), {"capabilities": {"structured_outputs": {"supported": True}}}).structured
+    assert merge_listing(resolve("unheard-of"), {"capabilities": None}) == resolve("unheard-of")
+    assert merge_listing(
+        resolve("unheard-of"), {"capabilities": {"structured_outputs": {"supported": True}}}
+    ).structured

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from bot.agent.model.answer import Answer, Malformed, whole
+from bot.agent.model.answer import Malformed, StreamedAnswer, whole
 from bot.agent.model.client import AnthropicModel, Patience
 from bot.agent.model.connection import timeout
-from bot.agent.relay import Idle, within
-from bot.ports import Completed, ModelRequest, Notice
-from bot.testing.host import hosted
+from bot.agent.relay import Idle, forward_within
+from bot.ports import AnswerCompleted, ModelRequest, Notice
+from bot.testing.host import host_application
 from bot.testing.model.reply import Fault, Reply, Text, say, sequence
 from tests.agent.conftest import Open
 from tests.agent.ground import HandClock, of, stream
@@ -49,12 +49,12 @@ async def lingering(scope: Any, receive: Any, send: Any) -> None:
 @pytest.mark.req("M7", "M12")
 async def test_an_answer_is_whole_at_message_stop() -> None:
     """A connection that stays open behind it, as some gateways keep it, holds nobody up and spoils nothing."""
-    with hosted(lingering) as address:
+    with host_application(lingering) as address:
         model = AnthropicModel(HandClock(), "key", address)
         async with asyncio.timeout(30):
             events = await stream(model, ModelRequest(**ASKED))
         await model.close()
-    (completed,) = of(events, Completed)
+    (completed,) = of(events, AnswerCompleted)
     assert completed.message["content"] == [{"type": "text", "text": "Hello."}]
     assert of(events, Notice) == []
 
@@ -64,7 +64,7 @@ async def test_a_long_silence_is_told(room: Open) -> None:
     """Once for each silence, while the answer is still waited for; what comes then counts."""
     r = room(lambda _: Fault.stall(0.5, reply=say("Late.")), patience=Patience(murmur=0.1))
     told: list[str] = []
-    (completed,) = of(await stream(r.model, ModelRequest(**ASKED, murmur=told.append)), Completed)
+    (completed,) = of(await stream(r.model, ModelRequest(**ASKED, heartbeat=told.append)), AnswerCompleted)
     assert completed.message["content"][0]["text"] == "Late."
     assert told == ["the model has sent nothing for 0 s; still waiting"]
 
@@ -88,7 +88,7 @@ async def test_the_first_byte_may_take_longer_than_any_other() -> None:
         yield "first"
         await asyncio.sleep(3600)
 
-    source = within(late(), 3600, idle=0.001, first=3600)
+    source = forward_within(late(), 3600, idle=0.001, first=3600)
     assert await anext(source) == "first"
     with pytest.raises(Idle):
         await anext(source)
@@ -107,7 +107,7 @@ async def test_a_light_call_never_streams(room: Open) -> None:
 @pytest.mark.req("M7", "L9")
 def test_a_call_that_was_not_closed_is_no_call() -> None:
     """Its input would be what had not arrived yet: nothing."""
-    answer, call = Answer(), {"type": "tool_use", "id": "a", "name": "Bash", "input": {}}
+    answer, call = StreamedAnswer(), {"type": "tool_use", "id": "a", "name": "Bash", "input": {}}
     answer.feed({"type": "content_block_start", "index": 0, "content_block": call})
     delta = {"type": "input_json_delta", "partial_json": '{"command": "ls"'}
     answer.feed({"type": "content_block_delta", "index": 0, "delta": delta})

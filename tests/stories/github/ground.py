@@ -27,7 +27,7 @@ from bot.testing.github.entities import Comment, Installation, Issue
 from bot.testing.github.faults import Logged
 from bot.testing.github.person import Person
 from bot.testing.github.server import SimulatedGitHub
-from bot.testing.github.world import World
+from bot.testing.github.world import GitHubState
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request import ModelRequest
 from bot.testing.model.server import ScriptedModel
@@ -157,7 +157,7 @@ class Hub:
     """The thread that is spoken of where no other is named."""
 
     @property
-    def world(self) -> World:
+    def world(self) -> GitHubState:
         return self.github.world
 
     @property
@@ -341,7 +341,7 @@ def settings(github: SimulatedGitHub, base_url: str, data: Path) -> Settings:
     return Settings(api_key=Secret("test"), base_url=base_url, data_dir=data, github=reached)
 
 
-def settle(world: World, app: SimulatedGitHub) -> Installation:
+def settle(world: GitHubState, app: SimulatedGitHub) -> Installation:
     """Make the repository, its people, and the installation."""
     world.add_user("parcel", "Organization")
     world.add_repository(HOME, FILES)
@@ -350,7 +350,7 @@ def settle(world: World, app: SimulatedGitHub) -> Installation:
     return credentials.install(world, app.app, "parcel")
 
 
-def at(world: World, comment: Comment, login: str, content: str, when: datetime) -> None:
+def at(world: GitHubState, comment: Comment, login: str, content: str, when: datetime) -> None:
     """Give a reaction that was made at a certain second."""
     made = world.person(login).react(comment, content)
     world.reactions[made.id] = replace(made, created_at=when)

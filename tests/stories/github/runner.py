@@ -20,8 +20,8 @@ from bot.store.git_journal import GitJournal
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.github.credentials import job_token
 from bot.testing.github.world import ACTIONS_BOT
-from bot.testing.host import received
-from bot.workflow.record import Record, replayed
+from bot.testing.host import receive_webhooks
+from bot.workflow.record import Record, fold_entries
 from tests import forks
 from tests.stories.github.ground import HOME, PATIENCE, Hub, Model
 from tests.stories.ground import bare, processes, until
@@ -88,7 +88,7 @@ def journal_of(hub: Hub, settings: Settings, home: Path, number: int) -> Record:
     repository, clock = hub.world.repository(HOME), SystemClock()
     refs = ThreadRefs(Remote(f"{hub.github.server_url}/{HOME}.git"), home / "reading.git", clock)
     journal = GitJournal(refs, RepositoryId(repository.id), key=key_of(settings), clock=clock)
-    return replayed(asyncio.run(journal.read(ThreadNumber(number))))
+    return fold_entries(asyncio.run(journal.read(ThreadNumber(number))))
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class Runs(Hub):
             if json.loads(body)["sender"]["type"] != "Bot":
                 self.events.put((event, body))
 
-        with received(take) as address:
+        with receive_webhooks(take) as address:
             self.github.webhooks.hook_repository(self.world.repository(HOME), address, secret="", events=EVENTS)
             yield
 

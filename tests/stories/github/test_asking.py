@@ -214,9 +214,9 @@ async def test_question_while_a_plan_waits(story: Story, model: Model) -> None:
     assert story.plan.text.body.startswith("**Outdated.** A further request came after this plan")
     assert story.said("tell") == ["Since the first release."]
     assert await story.host.open_threads() == (story.address(),)
-    await story.host.changed([story.address()])
+    await story.host.changed_threads([story.address()])
     story.reacts("maya", "+1")
-    assert await story.host.changed([story.address()]) == (story.address(),)
+    assert await story.host.changed_threads([story.address()]) == (story.address(),)
     await story.rests()
     assert (await story.rests()).stage is Stage.ANSWERED
     assert story.said("tell")[1:] == [

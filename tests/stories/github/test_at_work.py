@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bot.core.gate import Stage
-from bot.testing.github.faults import Fault, Logged, frozen
+from bot.testing.github.faults import Fault, Logged, copy_world
 from bot.testing.model.reply import call
 from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, Model, Story, first, soak
 from tests.stories.ground import processes
@@ -247,7 +247,7 @@ async def test_expired(story: Story) -> None:
 async def test_seen_before_it_was_taken_in(story: Story) -> None:
     """A yes that the deciding look saw before it was taken in as something said is not answered as if none waited."""
     await story.planned()
-    before = Fault("stale", world=frozen(story.world))
+    before = Fault("stale", world=copy_world(story.world))
     story.github.faults.plan("POST /graphql", before, times=2, containing="reviews(last: 100)")
     story.says("maya", f"@plangate approve {story.digest[:12]}")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW

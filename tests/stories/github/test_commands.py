@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from bot.core.gate import Stage
-from bot.core.reply_text import helping
+from bot.core.reply_text import help_text
 from bot.testing.github import conversation
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.world import Actor
@@ -162,7 +162,7 @@ async def test_help_of_another_name(story: Story) -> None:
     story.opens("will", "@plangate help")
     story.says("will", "@our-bot help")
     await story.rests(1)
-    assert story.said("tell") == [helping("@our-bot")]
+    assert story.said("tell") == [help_text("@our-bot")]
 
 
 @pytest.mark.long

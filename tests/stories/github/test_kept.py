@@ -149,13 +149,13 @@ async def test_who_is_gone(story: Story) -> None:
     await story.planned()
     at = story.address()
     run = story.world.start_run(HOME, "issue_comment").id
-    assert not await story.host.left(at, str(run))
-    assert not await story.host.left(at, "")
+    assert not await story.host.is_abandoned(at, str(run))
+    assert not await story.host.is_abandoned(at, "")
     story.world.end_run(run, "failure")
-    assert await story.host.left(at, str(run))
-    assert not await story.host.left(at, "")
+    assert await story.host.is_abandoned(at, str(run))
+    assert not await story.host.is_abandoned(at, "")
     story.clock.advance(16 * 60)
-    assert await story.host.left(at, "")
+    assert await story.host.is_abandoned(at, "")
 
 
 @pytest.mark.req("E2", "L6")

@@ -6,7 +6,7 @@ from bot.compose.address import ThreadAddress
 from bot.core.errors import PlangateError, Transient
 from bot.core.gate import Stage
 from bot.testing.github.credentials import install, suspend
-from bot.testing.github.faults import Fault, Plan, frozen
+from bot.testing.github.faults import Fault, Plan, copy_world
 from bot.testing.model.reply import say
 from bot.testing.sample import FILES
 from tests.stories.github.ground import HOME, WISH, Model, Story
@@ -18,7 +18,7 @@ COMMENTS = f"/repos/{HOME}/issues/1/comments"
 
 def lags(story: Story, requests: str, containing: str = "", *, times: int = 1) -> Plan:
     """Answer so many of these reads with the world as it is now."""
-    return Plan(requests, Fault("stale", world=frozen(story.world)), times, containing)
+    return Plan(requests, Fault("stale", world=copy_world(story.world)), times, containing)
 
 
 @pytest.mark.req("E1", "PR2", "PR3")
@@ -58,15 +58,15 @@ async def test_a_pull_request_that_is_not_to_be_seen_yet(story: Story, model: Mo
 async def test_a_poll_that_sees_more_than_the_look(story: Story) -> None:
     """The poll tells of a reaction once more, so that a look which did not see it is not the last."""
     await story.planned()
-    await story.host.changed([story.address()])
-    await story.host.changed([story.address()])
-    assert await story.host.changed([story.address()]) == ()
+    await story.host.changed_threads([story.address()])
+    await story.host.changed_threads([story.address()])
+    assert await story.host.changed_threads([story.address()]) == ()
     plan = lags(story, "POST /graphql", "$plan: ID!")
     story.reacts("maya", "+1")
-    assert await story.host.changed([story.address()])
+    assert await story.host.changed_threads([story.address()])
     story.github.faults.add(plan)
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
-    assert await story.host.changed([story.address()])
+    assert await story.host.changed_threads([story.address()])
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
@@ -149,10 +149,10 @@ async def test_a_poll_of_two_installations(story: Story) -> None:
     assert (await story.host.look(theirs)).stage is Stage.AWAITING_APPROVAL
     await story.planned()
     both = (theirs, story.address())
-    assert [len(await story.host.changed(both)) for _ in range(3)] == [2, 2, 0]
+    assert [len(await story.host.changed_threads(both)) for _ in range(3)] == [2, 2, 0]
     suspend(world, other)
     story.reacts("maya", "+1")
-    assert [await story.host.changed(both) for _ in range(2)] == [(story.address(),)] * 2
+    assert [await story.host.changed_threads(both) for _ in range(2)] == [(story.address(),)] * 2
     with pytest.raises(PlangateError):
-        await story.host.changed(both)
-    assert await story.host.changed(both[1:]) == ()
+        await story.host.changed_threads(both)
+    assert await story.host.changed_threads(both[1:]) == ()

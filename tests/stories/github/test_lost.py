@@ -110,10 +110,10 @@ async def test_a_hook_of_the_repositorys_own(story: Story, tmp_path: Path) -> No
         worker.deliver(Delivery("3", "issues", unnamed))
         await worker.idle()
         assert worker.exit_code == 0
-        assert worker.watched == (story.address(),)
-        await story.host.changed(worker.watched)
+        assert worker.reaction_watched == (story.address(),)
+        await story.host.changed_threads(worker.reaction_watched)
         story.reacts("maya", "+1")
-        assert await story.host.changed(worker.watched) == worker.watched
+        assert await story.host.changed_threads(worker.reaction_watched) == worker.reaction_watched
 
 
 @pytest.mark.req("W3")

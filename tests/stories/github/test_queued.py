@@ -9,7 +9,7 @@ import pytest
 
 from bot.compose.github import GitHubHost
 from bot.core.gate import Stage
-from bot.core.reply_text import WAIT_OVER, queued
+from bot.core.reply_text import WAIT_OVER, session_queued
 from bot.workflow.record import QUEUED, Record
 from tests.stories.github.ground import HOME, PATIENCE, WISH, Model, Story
 from tests.stories.github.service import Served
@@ -17,7 +17,7 @@ from tests.stories.ground import until
 from webhooks.deliveries import Inbox
 from webhooks.worker import Worker
 
-WAITS = queued("@plangate")
+WAITS = session_queued("@plangate")
 
 
 async def looked(story: Story) -> Record:

@@ -37,7 +37,7 @@ async def long_story(story: Story) -> None:
     story.opens("will")
     story.says("rita", "@plangate me too")
     await story.rests()
-    await story.host.changed([story.address()])
+    await story.host.changed_threads([story.address()])
     story.says("will", "@plangate revise Say it in the changelog too.")
     await story.rests()
     story.reacts("rita", "+1")
@@ -151,11 +151,11 @@ async def measured(story: Story) -> dict[str, Cost]:
 
     await story.planned()
     row("from the mention to the plan")
-    await story.host.changed([story.address()])
+    await story.host.changed_threads([story.address()])
     marks.append(len(story.github.requests))
     await story.rests(1)
     row("a look at a plan that waits, where nothing is new")
-    await story.host.changed([story.address()])
+    await story.host.changed_threads([story.address()])
     row("a poll over one plan that waits")
     rita, elsewhere = story.person("rita"), story.opens("rita", "Nothing for a bot.")
     plans = [conversation.comment(rita, elsewhere, "A plan.").node_id for _ in range(1000)]

@@ -14,8 +14,8 @@ from starlette.applications import Starlette
 from bot.testing.github import conversation
 from bot.testing.github.entities import Comment
 from bot.testing.github.page.routes import page_routes
-from bot.testing.github.world import Actor, World
-from bot.testing.host import hosted
+from bot.testing.github.world import Actor, GitHubState
+from bot.testing.host import host_application
 
 HOME = "acme/parcel"
 ISSUE = f"/{HOME}/issues/1"
@@ -65,7 +65,7 @@ class Site:
     """A running site with an issue that has a plan, and a pull request."""
 
     base: str
-    world: World
+    world: GitHubState
     plan_id: int
     bot: Actor
 
@@ -84,7 +84,7 @@ class Site:
 @contextmanager
 def running(folder: Path) -> Iterator[Site]:
     """Ada maintains, Ben writes and asked, Eve reads, a bot has shown a plan and made a pull request."""
-    world = World(folder / "git")
+    world = GitHubState(folder / "git")
     world.add_repository(HOME, {"README.md": "# Parcel\n", "shipping.py": "free = total > 50\n"})
     ada, ben = world.person("ada"), world.person("ben")
     world.person("eve")
@@ -97,7 +97,7 @@ def running(folder: Path) -> Iterator[Site]:
         HOME, {"shipping.py": "free = total >= 50\n# <b>&amp;\n"}, branch="plangate/1-fix", message="Fix <i>it</i>\n"
     )
     ada.open_pull(HOME, "Ship 50 free", head="plangate/1-fix", body="Closes #1")
-    with hosted(Starlette(routes=page_routes(world))) as base:
+    with host_application(Starlette(routes=page_routes(world))) as base:
         yield Site(base, world, plan.id, bot)
 
 

@@ -5,31 +5,31 @@ from __future__ import annotations
 import pytest
 
 from bot.testing.github.page.html import element
-from bot.testing.github.page.markdown import Boxes, rendered, toggled
+from bot.testing.github.page.markdown import Boxes, render_markdown, toggle_box
 from tests.testing.github.page_ground import HOME
 
 
 def test_text_cannot_leave_its_fold() -> None:
     """Closing tags that a text did not open are dropped, those that it opened are closed at its end."""
     boxes = Boxes(None)
-    assert "</details>" not in rendered("</details>\n</summary>", HOME, boxes)
-    assert rendered("<details>\n<summary>a", HOME, boxes).count("</") == 2
-    crossed = rendered("<details>\n<summary>a</details>\n\nb", HOME, boxes)
+    assert "</details>" not in render_markdown("</details>\n</summary>", HOME, boxes)
+    assert render_markdown("<details>\n<summary>a", HOME, boxes).count("</") == 2
+    crossed = render_markdown("<details>\n<summary>a</details>\n\nb", HOME, boxes)
     assert crossed.replace("\n", "") == "<details><summary>a</summary><p>b</p></details>"
-    within = rendered("- <details>\n\n</details>\n", HOME, boxes)
+    within = render_markdown("- <details>\n\n</details>\n", HOME, boxes)
     assert "&lt;details&gt;" in within
     assert "<details" not in within
 
 
 def test_folding_by_the_bot_is_shown() -> None:
     """The one HTML that passes is a folded part, with Markdown inside."""
-    shown = rendered("<details>\n<summary>The plan</summary>\n\n**x**\n\n</details>\n", HOME, Boxes(None))
+    shown = render_markdown("<details>\n<summary>The plan</summary>\n\n**x**\n\n</details>\n", HOME, Boxes(None))
     assert shown.replace("\n", "") == "<details><summary>The plan</summary><p><strong>x</strong></p></details>"
 
 
 def test_references_are_linked_outside_of_code() -> None:
     """Numbers, people and addresses are shown as GitHub links them, not in code and not in links."""
-    shown = rendered("see #12, @ada, https://a.b/c. `#13` [#14](https://x.y)", HOME, Boxes(None))
+    shown = render_markdown("see #12, @ada, https://a.b/c. `#13` [#14](https://x.y)", HOME, Boxes(None))
     assert '<a href="/acme/parcel/issues/12"' in shown
     assert '<strong class="mention">@ada</strong>' in shown
     assert '<a href="https://a.b/c"' in shown
@@ -41,11 +41,11 @@ def test_references_are_linked_outside_of_code() -> None:
 def test_toggling_keeps_all_else(newline: str) -> None:
     """Turning a box over changes one character, whatever ends the lines."""
     text = newline.join(["a", "* [ ] one", "1. [x] two", ""])
-    assert toggled(text, 1) == text.replace("[ ]", "[x]")
-    assert toggled(text, 2) == text.replace("[x]", "[ ]")
+    assert toggle_box(text, 1) == text.replace("[ ]", "[x]")
+    assert toggle_box(text, 2) == text.replace("[x]", "[ ]")
     for nowhere in (-1, 0, 3, 99):
         with pytest.raises(LookupError):
-            toggled(text, nowhere)
+            toggle_box(text, nowhere)
 
 
 def test_attributes_and_text_are_escaped() -> None:

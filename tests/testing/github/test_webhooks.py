@@ -13,7 +13,7 @@ import pytest
 from bot.testing.github import changes
 from bot.testing.github.changes import LineNote
 from bot.testing.github.entities import CheckRun
-from bot.testing.host import hosted
+from bot.testing.host import host_application
 from tests.testing.github.ground import NAME, Ground
 from tests.testing.github.oracles import WEBHOOKS, needs_oracles
 
@@ -51,7 +51,7 @@ def receiver(ground: Ground) -> Iterator[Receiver]:
 @contextmanager
 def receiving(ground: Ground) -> Iterator[Receiver]:
     receiver = Receiver()
-    with hosted(receiver) as url:
+    with host_application(receiver) as url:
         ground.github.webhooks.hook_app(ground.github.app, url)
         ground.github.webhooks.drain()
         receiver.got.clear()
@@ -77,7 +77,7 @@ def test_a_hook_sends_a_form(ground: Ground) -> None:
     """A repository's hook of content type `form` sends the JSON as one field and signs the raw bytes."""
     repository = ground.github.world.repository(NAME)
     receiver = Receiver()
-    with hosted(receiver) as url:
+    with host_application(receiver) as url:
         ground.github.webhooks.hook_repository(repository, url, secret="s", events=("issues",), content_type="form")
         ground.github.world.person("alice").open_issue(NAME, "Broken & more", "50 %")
         ground.github.webhooks.drain()

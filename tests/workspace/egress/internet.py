@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from bot.workspace.egress.passage import Passage, Streams
+from bot.workspace.egress.passage import EgressRoute, Streams
 
 PUBLIC = "93.184.215.14"
 NAMES = ("docs.example.org", "files.example.org", "evil.example.net")
@@ -30,8 +30,8 @@ class Internet:
     dialled: list[tuple[str, int]] = field(default_factory=list)
 
     @property
-    def passage(self) -> Passage:
-        return Passage(self._resolve, self._dial)
+    def passage(self) -> EgressRoute:
+        return EgressRoute(self._resolve, self._dial)
 
     def tls(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.ca))

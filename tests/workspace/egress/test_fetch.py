@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import PlangateError, Refused, Transient
-from bot.core.network import Page, Reached
+from bot.core.network import NetworkDecision, Page
 from bot.workspace.egress.fetch import LONGEST, Fetcher
-from bot.workspace.egress.passage import Passage
+from bot.workspace.egress.passage import EgressRoute
 from tests.workspace.egress.internet import PUBLIC, Internet, internet, ok
 
 pytestmark = pytest.mark.req("N1", "T4")
@@ -57,7 +57,7 @@ async def net(tmp_path: Path) -> AsyncIterator[Internet]:
         yield made
 
 
-async def fetched(net: Internet, path: str, told: list[Reached] | None = None) -> Page:
+async def fetched(net: Internet, path: str, told: list[NetworkDecision] | None = None) -> Page:
     fetcher = Fetcher(("docs.example.org",), net.passage, net.tls)
     return await fetcher.fetch(f"https://docs.example.org{path}", (told if told is not None else []).append)
 
@@ -129,7 +129,7 @@ async def test_another_name_on_the_certificate(net: Internet) -> None:
 @pytest.mark.parametrize("url", ("https://evil.example.net/", "http://docs.example.org/", "https://169.254.169.254/"))
 async def test_what_is_not_listed(net: Internet, url: str) -> None:
     """It is refused and noted, and nobody was asked for its address."""
-    told: list[Reached] = []
+    told: list[NetworkDecision] = []
     with pytest.raises(PlangateError):
         await Fetcher(("docs.example.org",), net.passage, net.tls).fetch(url, told.append)
     assert [row.allowed for row in told] == [False]
@@ -154,7 +154,7 @@ async def test_rebinding(net: Internet) -> None:
     async def resolve(host: str, port: int) -> tuple[str, ...]:
         return next(answers)
 
-    fetcher = Fetcher(("docs.example.org",), Passage(resolve, net.passage.dial), net.tls)
+    fetcher = Fetcher(("docs.example.org",), EgressRoute(resolve, net.passage.dial), net.tls)
     with pytest.raises(Refused, match="not public"):
         await fetcher.fetch("https://docs.example.org/near", lambda _: None)
     assert net.dialled == [(PUBLIC, 443)]

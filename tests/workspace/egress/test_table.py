@@ -8,10 +8,10 @@ import pytest
 
 from bot.core.errors import Refused
 from bot.core.hosts import is_name
-from bot.core.network import Reached
+from bot.core.network import NetworkDecision
 from bot.workspace.egress import urls
 from bot.workspace.egress.addresses import is_public
-from bot.workspace.egress.passage import Passage, Streams
+from bot.workspace.egress.passage import EgressRoute, Streams
 
 pytestmark = pytest.mark.req("N1")
 
@@ -184,7 +184,7 @@ class Dialled(BaseException):
 
 async def _reached(host: str, answer: Sequence[str], listed: Sequence[str] = ("docs.example.org",)) -> None:
     looked_up: list[str] = []
-    told: list[Reached] = []
+    told: list[NetworkDecision] = []
 
     async def resolve(name: str, port: int) -> Sequence[str]:
         looked_up.append(name)
@@ -194,7 +194,7 @@ async def _reached(host: str, answer: Sequence[str], listed: Sequence[str] = ("d
         raise Dialled(address, port)
 
     try:
-        await Passage(resolve, dial).reach(host, 443, listed, told.append)
+        await EgressRoute(resolve, dial).reach(host, 443, listed, told.append)
     finally:
         assert len(looked_up) <= 1
         assert looked_up or not told[0].allowed

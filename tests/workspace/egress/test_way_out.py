@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.core.network import Network, Reached
+from bot.core.network import Network, NetworkDecision
 from bot.ports import Access, Toolhost
-from bot.workspace.egress.proxy import Bounds, Proxy
+from bot.workspace.egress.proxy import Proxy, ProxyLimits
 from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace, SandboxLimits
 from tests.workspace.egress.internet import PUBLIC, Internet, internet, ok
@@ -24,7 +24,9 @@ async def net(tmp_path: Path) -> AsyncIterator[Internet]:
         yield made
 
 
-async def opened(net: Internet, repository: Repository, data: Path, told: list[Reached], *hosts: str) -> Toolhost:
+async def opened(
+    net: Internet, repository: Repository, data: Path, told: list[NetworkDecision], *hosts: str
+) -> Toolhost:
     source = await LocalRepository.open(repository.path)
     workspace = GitWorkspace.on(source, data, SandboxLimits(mounts=(str(net.ca),)), passage=net.passage)
     checkout = await workspace.checkout("main", repository.head)
@@ -40,7 +42,7 @@ async def ran(host: Toolhost, *commands: str) -> list[str]:
 
 async def test_a_listed_host_and_no_other(net: Internet, repository: Repository, tmp_path: Path) -> None:
     """curl and Python reach the listed host through TLS of their own; nothing else, not even a name server."""
-    told: list[Reached] = []
+    told: list[NetworkDecision] = []
     host = await opened(net, repository, tmp_path / "data", told, "docs.example.org")
     python = (
         f"python3 -c \"import ssl, urllib.request as u; c = ssl.create_default_context(cafile='{net.ca}'); "
@@ -71,7 +73,7 @@ async def test_a_listed_host_and_no_other(net: Internet, repository: Repository,
 
 async def test_nothing_where_no_host_is_open(net: Internet, repository: Repository, tmp_path: Path) -> None:
     """No host: no socket, no variable, nobody on the port."""
-    told: list[Reached] = []
+    told: list[NetworkDecision] = []
     host = await opened(net, repository, tmp_path / "data", told)
     got = await ran(host, "ls /run; env | grep -i proxy; exec 3<>/dev/tcp/127.0.0.1/3128 || echo nobody")
     assert "nobody" in got[0]
@@ -135,7 +137,7 @@ print(len(made) > 100)
 
 async def test_a_thousand_connections(net: Internet, repository: Repository, tmp_path: Path) -> None:
     """They hold up whoever opens them, as long as he holds them; what comes after them passes."""
-    told: list[Reached] = []
+    told: list[NetworkDecision] = []
     host = await opened(net, repository, tmp_path / "data", told, "docs.example.org")
     curl = f"curl -sS --retry 5 --retry-all-errors --cacert {net.ca}"
     got = await ran(host, f"python3 -c '{FLOOD}'", f"{curl} https://docs.example.org/after")
@@ -165,7 +167,7 @@ HOSTILE = {
 @pytest.mark.parametrize("request_", HOSTILE.values(), ids=HOSTILE)
 async def test_abuse_of_the_proxy(net: Internet, request_: bytes) -> None:
     """It is answered with a refusal, noted, and nothing is dialled."""
-    told: list[Reached] = []
+    told: list[NetworkDecision] = []
     proxy = await Proxy.start(Network(("docs.example.org", "*.github.com"), told.append), net.passage)
     try:
         answer = await spoken(proxy, request_)
@@ -191,7 +193,7 @@ GREETINGS = {
 @pytest.mark.parametrize("greeting", GREETINGS.values(), ids=GREETINGS)
 async def test_what_is_no_tls_to_that_host(net: Internet, greeting: bytes) -> None:
     """Nothing of it is carried out; the refusal is noted."""
-    told: list[Reached] = []
+    told: list[NetworkDecision] = []
     proxy = await Proxy.start(Network(("docs.example.org",), told.append), net.passage)
     try:
         answer = await spoken(proxy, b"CONNECT docs.example.org:443 HTTP/1.1\r\nHost: a\r\n\r\n" + greeting)
@@ -203,7 +205,7 @@ async def test_what_is_no_tls_to_that_host(net: Internet, greeting: bytes) -> No
 
 async def test_slow_and_many(net: Internet) -> None:
     """Connections that say nothing are cut when their time is over; those above the bound at once."""
-    bounds = Bounds(at_once=4, greeting_seconds=0.2)
+    bounds = ProxyLimits(at_once=4, greeting_seconds=0.2)
     proxy = await Proxy.start(Network(("docs.example.org",)), net.passage, bounds)
     try:
         answers = await asyncio.gather(*(spoken(proxy, b"CONNECT docs") for _ in range(1000)))

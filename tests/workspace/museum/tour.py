@@ -12,7 +12,7 @@ import pytest
 
 from bot.core.errors import Refused
 from bot.core.names import CommitId
-from bot.ports import Access, Checkout, Published
+from bot.ports import Access, Checkout, PushedWork
 from bot.workspace.workspace import GitWorkspace
 from tests.contracts.smart_http import Site
 from tests.workspace.ground import Repository, approved, order
@@ -120,11 +120,11 @@ class Tour:
         assert merge.merged == (NEW,), merge
         await self.workspace.discard(fork)
 
-    async def publish(self, checkout: Checkout, branch: str) -> Published:
+    async def publish(self, checkout: Checkout, branch: str) -> PushedWork:
         """Publish the work as its plan allows."""
         return await self.workspace.publish(approved(checkout.base), checkout, order(branch=branch))
 
-    def published(self, published: Published) -> dict[str, str]:
+    def published(self, published: PushedWork) -> dict[str, str]:
         """The paths that a published commit changes, with their modes; all of it read on the server."""
         listed = self.bare.git("diff-tree", "-r", "-z", "--no-renames", f"{published.commit}^", published.commit)
         records = listed.split("\0")[:-1]

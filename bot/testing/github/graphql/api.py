@@ -16,7 +16,7 @@ from bot.testing.github.graphql.cost import Cost, measure
 from bot.testing.github.graphql.mutations import mutations
 from bot.testing.github.graphql.nodes import Nodes
 from bot.testing.github.graphql.pages import Node
-from bot.testing.github.limits import Budget, Limits, exceeded
+from bot.testing.github.limits import Budget, Limits, is_exceeded
 from bot.testing.github.rest.endpoint import ApiError, identify
 from bot.testing.github.site import Json, Site
 from bot.testing.github.world import NotThereError
@@ -69,14 +69,14 @@ def _serve(site: Site, limits: Limits, request: Request, raw: bytes) -> Response
             if caller.token is None:
                 raise ApiError(401, "This endpoint requires you to be authenticated.")
             request.state.logged.credential = caller.kind
-            query = _understood(raw)
+            query = _validate_query(raw)
         except ApiError as error:
             if error.status != 200:
                 return JSONResponse(error.body(), error.status)
             return JSONResponse({"errors": [{"type": (error.errors or [""])[0], "message": error.message}]})
         budget = limits.spend(caller, "graphql", query.cost.points, site.world.now())
         request.state.logged.cost = query.cost.points
-        if exceeded(budget):
+        if is_exceeded(budget):
             limited = {
                 "type": "RATE_LIMIT",
                 "code": "graphql_rate_limit",
@@ -89,7 +89,7 @@ def _serve(site: Site, limits: Limits, request: Request, raw: bytes) -> Response
         return JSONResponse(_answer(Nodes(site, caller), query, budget), headers=budget.headers())
 
 
-def _understood(raw: bytes) -> _Query:
+def _validate_query(raw: bytes) -> _Query:
     from graphql import FragmentDefinitionNode, GraphQLError, OperationDefinitionNode, parse, validate
 
     try:
@@ -157,12 +157,12 @@ def _root(nodes: Nodes, cost: Cost, budget: Budget) -> dict[str, Any]:
         "user": user,
         "repository": repository,
         "node": node,
-        "nodes": lambda _, ids: [_found(nodes, ident) for ident in ids],
+        "nodes": lambda _, ids: [_resolve_node(nodes, ident) for ident in ids],
         "rateLimit": lambda _, **__: {**limit, "resetAt": reset},
     }
 
 
-def _found(nodes: Nodes, ident: str) -> Node | ApiError:
+def _resolve_node(nodes: Nodes, ident: str) -> Node | ApiError:
     # An error as the value of one item leaves the others alone.
     return nodes.by_id(ident) or ApiError(404, f"Could not resolve to a node with the global id of '{ident}'")
 

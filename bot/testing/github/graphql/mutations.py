@@ -74,14 +74,14 @@ def _remove_reaction(nodes: Nodes, given: Node) -> Node:
 
 def _minimize(nodes: Nodes, given: Node) -> Node:
     # The reason reads as on github.com: "off-topic", "outdated".
-    return {"minimizedComment": _folded(nodes, given, given["classifier"].lower().replace("_", "-"))}
+    return {"minimizedComment": _minimize_comment(nodes, given, given["classifier"].lower().replace("_", "-"))}
 
 
 def _unminimize(nodes: Nodes, given: Node) -> Node:
-    return {"unminimizedComment": _folded(nodes, given, None)}
+    return {"unminimizedComment": _minimize_comment(nodes, given, None)}
 
 
-def _folded(nodes: Nodes, given: Node, reason: str | None) -> Node:
+def _minimize_comment(nodes: Nodes, given: Node, reason: str | None) -> Node:
     comment = _comment(nodes, given["subjectId"])
     _allow(nodes, nodes.world.repositories[comment.repository], THREADS, Role.WRITE)
     return nodes.comment(conversation.minimize(nodes.world, comment.id, reason))

@@ -33,7 +33,7 @@ from bot.testing.github.rest.code import git_commit_json
 from bot.testing.github.rest.endpoint import ApiError, Caller, visible, within
 from bot.testing.github.shapes import association, thread_url
 from bot.testing.github.site import Site, stamp, stamp_or_none, web_login
-from bot.testing.github.world import NotThereError, World
+from bot.testing.github.world import GitHubState, NotThereError
 
 CONTENTS = {
     "+1": "THUMBS_UP", "-1": "THUMBS_DOWN", "laugh": "LAUGH", "hooray": "HOORAY", "confused": "CONFUSED",
@@ -50,7 +50,7 @@ class Nodes:
     caller: Caller
 
     @property
-    def world(self) -> World:
+    def world(self) -> GitHubState:
         """The world that is asked."""
         return self.site.world
 
@@ -113,7 +113,7 @@ class Nodes:
             "isArchived": home.archived,
             "viewerPermission": None if role is Role.NONE else role.name,
             "defaultBranchRef": lambda _: self.ref(home, f"refs/heads/{home.default_branch}"),
-            "ref": lambda _, **name: self.ref(home, _qualified(bare, name["qualifiedName"])),
+            "ref": lambda _, **name: self.ref(home, _qualified_ref(bare, name["qualifiedName"])),
             "object": lambda _, expression=None, oid=None: self.git_object(home, oid or expression or ""),
             "issues": threads(self._listed(home, pull=False), self.issue),
             "pullRequests": threads(self._listed(home, pull=True), self.issue),
@@ -363,7 +363,7 @@ def _label(label: Label) -> Node:
     }
 
 
-def _qualified(bare: Bare, name: str) -> str | None:
+def _qualified_ref(bare: Bare, name: str) -> str | None:
     refs = bare.refs()
     return next(
         (each for each in (name, f"refs/{name}", f"refs/heads/{name}", f"refs/tags/{name}") if each in refs), None

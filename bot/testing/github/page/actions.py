@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.entities import Comment, Issue, Review
 from bot.testing.github.page.frame import Scene, address
-from bot.testing.github.page.markdown import toggled
+from bot.testing.github.page.markdown import toggle_box
 from bot.testing.github.person import NotAllowedError, Person
 from bot.testing.github.world import NotThereError
 
@@ -59,7 +59,7 @@ def tick(scene: Scene, issue: Issue, form: Form) -> str:
     """Turn a box of a text over, which is an edit of the text by this person."""
     person, subject = _person(scene), _subject(scene, issue, form)
     line = form.get("box", "")
-    body = toggled(subject.text.body, int(line) if line.isdecimal() else -1)
+    body = toggle_box(subject.text.body, int(line) if line.isdecimal() else -1)
     match subject:
         case Issue():
             person.edit_issue(scene.repository.full_name, issue.number, body=body)

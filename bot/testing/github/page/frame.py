@@ -9,7 +9,7 @@ from typing import Final
 
 from bot.testing.github.entities import Issue, Repository, Role, User
 from bot.testing.github.page.html import DOCTYPE, Child, Html, element, join
-from bot.testing.github.world import World
+from bot.testing.github.world import GitHubState
 
 VISITOR: Final = User(0, "visitor")
 """Who looks while nobody has joined; acting as this one makes them join."""
@@ -19,7 +19,7 @@ VISITOR: Final = User(0, "visitor")
 class Visit:
     """Who looks at what; `path` is the page's own address, to which forms come back."""
 
-    world: World
+    world: GitHubState
     viewer: User
     path: str
     repository: Repository | None
@@ -46,7 +46,7 @@ class Scene(Visit):
         return self.world.users[user].login if user in self.world.users else "ghost"
 
 
-def people(world: World, repository: Repository | None) -> list[User]:
+def people(world: GitHubState, repository: Repository | None) -> list[User]:
     """List the persons of the world, the strongest role first."""
     persons = [user for user in world.users.values() if user.type == "User"]
     if repository is None:

@@ -92,14 +92,14 @@ def _file(lines: list[str]) -> FileChange:
         path = f"{names['rename from ']} → {names['rename to ']}"
     telling = ("new file", "deleted file", "old mode", "new mode", "Binary files")
     notes = [Line("note", line) for line in head if line.startswith(telling)]
-    return FileChange(path, (*notes, *_numbered(lines[first:])))
+    return FileChange(path, (*notes, *_number_lines(lines[first:])))
 
 
 def _value(head: list[str], key: str) -> str:
     return next((line.removeprefix(key) for line in head if line.startswith(key)), "")
 
 
-def _numbered(lines: list[str]) -> Iterator[Line]:
+def _number_lines(lines: list[str]) -> Iterator[Line]:
     before = after = 0
     for line in lines:
         found = HUNK.match(line)

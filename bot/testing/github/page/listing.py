@@ -9,19 +9,19 @@ from bot.testing.github.entities import Issue, Repository
 from bot.testing.github.page.frame import Scene, address, labels, moment, state
 from bot.testing.github.page.html import Child, Html, element
 from bot.testing.github.page.markdown import shown_title
-from bot.testing.github.world import World
+from bot.testing.github.world import GitHubState
 
 STATES: Final = ("open", "closed", "all")
 KINDS: Final = {"issues": "Issues", "pulls": "Pull requests"}
 
 
-def repositories(world: World, readable: Sequence[Repository]) -> Html:
+def repositories(world: GitHubState, readable: Sequence[Repository]) -> Html:
     """Give a list of repositories."""
     rows = [_repository(world, each) for each in readable]
     return element("ul", rows or element("li", "No repositories yet."), class_="list", id="threads", data_live=True)
 
 
-def _repository(world: World, repository: Repository) -> Html:
+def _repository(world: GitHubState, repository: Repository) -> Html:
     threads = sum(home == repository.id for home, _ in world.issues)
     link = element("a", repository.full_name, href=f"/{repository.full_name}", class_="title")
     return element("li", element("span", link, element("small", f"{threads} issues and pull requests"), class_="grow"))

@@ -40,14 +40,14 @@ class Boxes:
     form: str | None
 
 
-def rendered(text: str, repository: str, boxes: Boxes) -> Html:
+def render_markdown(text: str, repository: str, boxes: Boxes) -> Html:
     """Give a body as HTML; `repository` is owner/name, for references such as #12."""
     opened: list[str] = []
     html = _markdown().render(text, {"repository": repository, "boxes": boxes, "open": opened})
     return Html(html + "".join(f"</{tag}>" for tag in reversed(opened)))
 
 
-def toggled(text: str, line: int) -> str:
+def toggle_box(text: str, line: int) -> str:
     """Give the text with the box in that line (from 0) turned over, all else as it was; LookupError without a box."""
     lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
     found = BOX.search(lines[line]) if 0 <= line < len(lines) else None
@@ -108,10 +108,10 @@ def _references(state: StateCore) -> None:
     """Link addresses, people and numbers, but not inside of links and code."""
     for inline in state.tokens:
         if inline.type == "inline" and inline.children:
-            inline.children = list(_linked(inline.children, state.env["repository"]))
+            inline.children = list(_link_references(inline.children, state.env["repository"]))
 
 
-def _linked(tokens: Sequence[Token], repository: str) -> Iterator[Token]:
+def _link_references(tokens: Sequence[Token], repository: str) -> Iterator[Token]:
     depth = 0
     for token in tokens:
         depth += {"link_open": 1, "link_close": -1}.get(token.type, 0)
@@ -120,10 +120,10 @@ def _linked(tokens: Sequence[Token], repository: str) -> Iterator[Token]:
         if token.type != "text" or depth:
             yield token
         else:
-            yield from _split(token.content, repository)
+            yield from _split_blocks(token.content, repository)
 
 
-def _split(text: str, repository: str) -> Iterator[Token]:
+def _split_blocks(text: str, repository: str) -> Iterator[Token]:
     from markdown_it.token import Token
 
     end = 0

@@ -20,7 +20,7 @@ def tabs(scene: Scene, issue: Issue, pull: Pull, *, here: str) -> Html:
     root = address(scene.repository, issue)
     counts = {
         "": len(scene.world.comments_of(issue)),
-        "commits": len(made(scene, pull)),
+        "commits": len(branch_commits(scene, pull)),
         "files": len(diff(scene, pull)),
     }
     names = {"": "Conversation", "commits": "Commits", "files": "Files changed"}
@@ -36,7 +36,7 @@ def tabs(scene: Scene, issue: Issue, pull: Pull, *, here: str) -> Html:
     return element("nav", links, class_="tabs", id="tabs", data_live=True, aria_label="Pull request")
 
 
-def made(scene: Scene, pull: Pull) -> Sequence[Commit]:
+def branch_commits(scene: Scene, pull: Pull) -> Sequence[Commit]:
     """List the commits; none while git does not have them."""
     try:
         return commits(scene.repository.folder, pull.base_sha, pull.head_sha)
@@ -60,7 +60,7 @@ def commit_list(scene: Scene, pull: Pull) -> Html:
             element("span", commit.subject, element("small", commit.author, " on ", moment(commit.at)), class_="grow"),
             element("code", commit.oid[:7]),
         )
-        for commit in made(scene, pull)
+        for commit in branch_commits(scene, pull)
     ]
     return element("ul", rows or element("li", "No commits."), class_="list", id="commits", data_live=True)
 

@@ -21,7 +21,7 @@ from bot.testing.github.page.listing import KINDS, STATES, new_issue, repositori
 from bot.testing.github.page.pull import commit_list, files, standing, tabs
 from bot.testing.github.page.thread import conversation, heading
 from bot.testing.github.person import NotAllowedError
-from bot.testing.github.world import ConflictError, NotThereError, World
+from bot.testing.github.world import GitHubState, NotThereError, StateConflictError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -40,7 +40,7 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-STATUS: Final[Mapping[type[Exception], int]] = {NotAllowedError: 403, ConflictError: 409, LookupError: 404}
+STATUS: Final[Mapping[type[Exception], int]] = {NotAllowedError: 403, StateConflictError: 409, LookupError: 404}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ Answer = Shown | str
 Handler = Callable[[Visit, Asked], Answer]
 
 
-def page_routes(world: World) -> list[Route]:
+def page_routes(world: GitHubState) -> list[Route]:
     """Give the routes of all pages; they match after git's, whose names end in .git."""
     from starlette.routing import Route
 
@@ -91,7 +91,7 @@ def page_routes(world: World) -> list[Route]:
 class Site:
     """The pages over one world; joins HTTP to the handlers below."""
 
-    world: World
+    world: GitHubState
     _run: str = ""
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ class Site:
     def _answer(self, handler: Handler, visit: Visit, asked: Asked) -> Response:
         try:
             answer = handler(visit, asked)
-        except (NotAllowedError, ConflictError, LookupError) as error:
+        except (NotAllowedError, StateConflictError, LookupError) as error:
             status = next(code for kind, code in STATUS.items() if isinstance(error, kind))
             text = "Nothing is here, or not for you." if status == 404 else str(error)
             return _page(visit, Shown({404: "Not found"}.get(status, "Not allowed"), _message(text)), status)
@@ -220,7 +220,7 @@ def _repositories(visit: Visit, _: Asked) -> Answer:
     return Shown("Simulated GitHub", [element("h1", "Repositories"), repositories(visit.world, readable)])
 
 
-def _reads(world: World, repository: Repository, viewer: User) -> bool:
+def _reads(world: GitHubState, repository: Repository, viewer: User) -> bool:
     return world.role(repository, viewer.id) is not Role.NONE
 
 

@@ -16,7 +16,7 @@ from bot.testing.github.changes import CLOSING
 from bot.testing.github.entities import Comment, Issue, Review, ReviewComment, Role, Text
 from bot.testing.github.page.frame import Scene, address, avatar, labels, moment, state
 from bot.testing.github.page.html import Child, Html, element
-from bot.testing.github.page.markdown import Boxes, rendered, shown_title
+from bot.testing.github.page.markdown import Boxes, render_markdown, shown_title
 
 # https://docs.github.com/en/rest/reactions/reactions#about-reactions
 EMOJI: Final[Mapping[str, str]] = MappingProxyType(
@@ -141,7 +141,7 @@ def _body(scene: Scene, entry: Entry) -> Child:
         return element("div", "No description provided.", class_="body empty")
     tickable = entry.anchor.startswith("issue") and may_edit(scene, entry.author)
     form = f"tick-{entry.anchor}" if tickable else None
-    body = element("div", rendered(entry.text.body, scene.repository.full_name, Boxes(form)), class_="body")
+    body = element("div", render_markdown(entry.text.body, scene.repository.full_name, Boxes(form)), class_="body")
     if form is None or 'class="box"' not in body:
         return body
     return [body, _form(scene, "tick", _subject(entry), id=form, data_stay=True)]
@@ -217,7 +217,7 @@ def sidebar(scene: Scene, issue: Issue) -> Html:
     sections = [
         ("Labels", [labels(issue.labels) or "None", _labelling(scene, issue)]),
         ("Assignees", ", ".join(map(scene.login, issue.assignees)) or "Nobody"),
-        ("Linked", _linked(scene, issue) or "Nothing"),
+        ("Linked", _link_thread(scene, issue) or "Nothing"),
     ]
     shown = [element("section", element("h2", name), content) for name, content in sections]
     return element("aside", shown, id="sidebar", data_live=True, aria_label="About this thread")
@@ -237,7 +237,7 @@ def _go() -> Html:
     return element("button", "Apply", class_="plain")
 
 
-def _linked(scene: Scene, issue: Issue) -> list[Child]:
+def _link_thread(scene: Scene, issue: Issue) -> list[Child]:
     """Link what a pull request closes, or the pull requests that close an issue."""
     here = {number: other for (home, number), other in scene.world.issues.items() if home == scene.repository.id}
     if issue.pull:

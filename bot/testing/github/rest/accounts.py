@@ -9,50 +9,50 @@ from typing import Any
 
 from bot.testing.github.credentials import LEVELS, installation_token, reaches
 from bot.testing.github.entities import Repository
-from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, installation_of, not_found, within
+from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, installation_of, not_found, within
 from bot.testing.github.site import Json, stamp_or_none
 
 
-def meta(_: Call) -> Answer:
+def meta(_: Call) -> RestAnswer:
     """Give what the service says of itself; GHES has a version here."""
-    return Answer({"verifiable_password_authentication": False, "hooks": [], "web": [], "api": [], "git": []})
+    return RestAnswer({"verifiable_password_authentication": False, "hooks": [], "web": [], "api": [], "git": []})
 
 
-def app(call: Call) -> Answer:
+def app(call: Call) -> RestAnswer:
     """Give the calling App."""
     mine = [each for each in call.world.installations.values() if each.app == call.app.id]
-    return Answer({**call.site.app(call.app), "installations_count": len(mine)})
+    return RestAnswer({**call.site.app(call.app), "installations_count": len(mine)})
 
 
-def public_app(call: Call) -> Answer:
+def public_app(call: Call) -> RestAnswer:
     """Give an App by its slug."""
     for found in call.world.apps.values():
         if found.slug == call.path["slug"]:
-            return Answer(call.site.app(found))
+            return RestAnswer(call.site.app(found))
     raise not_found()
 
 
-def installations(call: Call) -> Answer:
+def installations(call: Call) -> RestAnswer:
     """List the calling App's installations."""
     mine = [each for each in call.world.installations.values() if each.app == call.app.id]
-    return Answer([call.site.installation(each) for each in mine])
+    return RestAnswer([call.site.installation(each) for each in mine])
 
 
-def installation(call: Call) -> Answer:
+def installation(call: Call) -> RestAnswer:
     """Give one installation."""
-    return Answer(call.site.installation(installation_of(call)))
+    return RestAnswer(call.site.installation(installation_of(call)))
 
 
-def repository_installation(call: Call) -> Answer:
+def repository_installation(call: Call) -> RestAnswer:
     """Give the calling App's installation that covers a repository."""
     repository = call.repository
     for each in call.world.installations.values():
         if each.app == call.app.id and reaches(each, repository):
-            return Answer(call.site.installation(each))
+            return RestAnswer(call.site.installation(each))
     raise not_found()
 
 
-def create_token(call: Call) -> Answer:
+def create_token(call: Call) -> RestAnswer:
     """Give a token for an installation, or for a part of what it may.
 
     https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
@@ -65,7 +65,7 @@ def create_token(call: Call) -> Answer:
     for name, level in rights.items():
         if level not in LEVELS or LEVELS.index(level) > LEVELS.index(found.permissions.get(name, "none")):
             raise ApiError(422, "The permissions requested are not granted to this installation.")
-    chosen = _chosen(call, [each for each in call.world.repositories.values() if reaches(found, each)])
+    chosen = _requested_permissions(call, [each for each in call.world.repositories.values() if reaches(found, each)])
     ids = None if chosen is None else frozenset(each.id for each in chosen)
     token = installation_token(call.world, found, repositories=ids, permissions=rights)
     body: Json = {
@@ -76,61 +76,63 @@ def create_token(call: Call) -> Answer:
     }
     if chosen is not None:
         body["repositories"] = [call.site.repository(each) for each in chosen]
-    return Answer(body, 201)
+    return RestAnswer(body, 201)
 
 
-def revoke_token(call: Call) -> Answer:
+def revoke_token(call: Call) -> RestAnswer:
     """End the calling installation token."""
     token = call.caller.token
     if token is None or token.kind != "installation":
         raise ApiError(403, "Resource not accessible by integration")
     with call.world.lock:
         call.world.tokens.pop(token.value, None)
-    return Answer(status=204)
+    return RestAnswer(status=204)
 
 
-def installation_repositories(call: Call) -> Answer:
+def installation_repositories(call: Call) -> RestAnswer:
     """List what the calling installation token reaches."""
     token = call.caller.token
     if token is None or token.permissions is None:
         raise ApiError(403, "You must authenticate with an installation access token in order to list repositories")
     found = [each for each in call.world.repositories.values() if within(call.world, token, each)]
-    return Answer([call.site.repository(each) for each in found], wrapped="repositories")
+    return RestAnswer([call.site.repository(each) for each in found], wrapped="repositories")
 
 
-def me(call: Call) -> Answer:
+def me(call: Call) -> RestAnswer:
     """Give the calling token's user."""
     user = call.site.whole_user(call.actor.id)
     zero = dict.fromkeys(
         ("collaborators", "disk_usage", "owned_private_repos", "private_gists", "total_private_repos"), 0
     )
     scopes = call.caller.token.scopes if call.caller.token else ()
-    return Answer({**user, **zero, "two_factor_authentication": True}, headers={"X-OAuth-Scopes": ", ".join(scopes)})
+    return RestAnswer(
+        {**user, **zero, "two_factor_authentication": True}, headers={"X-OAuth-Scopes": ", ".join(scopes)}
+    )
 
 
-def user_by_login(call: Call) -> Answer:
+def user_by_login(call: Call) -> RestAnswer:
     """Give a user by login."""
-    return Answer(call.site.whole_user(call.world.user(call.path["username"]).id))
+    return RestAnswer(call.site.whole_user(call.world.user(call.path["username"]).id))
 
 
-def user_by_id(call: Call) -> Answer:
+def user_by_id(call: Call) -> RestAnswer:
     """Give a user by id."""
     ident = int(call.path["account_id"])
     if ident not in call.world.users:
         raise not_found()
-    return Answer(call.site.whole_user(ident))
+    return RestAnswer(call.site.whole_user(ident))
 
 
-def team_membership(call: Call) -> Answer:
+def team_membership(call: Call) -> RestAnswer:
     """Say whether a user is in a team."""
     organisation, user = call.world.user(call.path["org"]), call.world.user(call.path["username"])
     if user.id not in call.world.teams.get((organisation.id, call.path["team_slug"]), frozenset()):
         raise not_found()
     url = f"{call.site.api_url}/organizations/{organisation.id}/team/1/memberships/{user.login}"
-    return Answer({"state": "active", "role": "member", "url": url})
+    return RestAnswer({"state": "active", "role": "member", "url": url})
 
 
-def _chosen(call: Call, reachable: list[Repository]) -> list[Repository] | None:
+def _requested_permissions(call: Call, reachable: list[Repository]) -> list[Repository] | None:
     ids: Any = call.body.get("repository_ids")
     names: Any = call.body.get("repositories")
     if ids is None and names is None:

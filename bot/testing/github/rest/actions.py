@@ -6,7 +6,7 @@ https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
 from __future__ import annotations
 
 from bot.testing.github.entities import WorkflowRun
-from bot.testing.github.rest.endpoint import Answer, Call, Endpoint, not_found
+from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, Site, stamp
 
 LINKS = ("jobs", "logs", "cancel", "rerun", "artifacts")
@@ -14,12 +14,12 @@ WORKFLOW = 1
 PATH = ".github/workflows/plangate.yml"
 
 
-def get_run(call: Call) -> Answer:
+def get_run(call: Call) -> RestAnswer:
     """Give a workflow run."""
     run = call.world.workflow_runs.get(int(call.path["run_id"]))
     if run is None or run.repository != call.repository.id:
         raise not_found()
-    return Answer(workflow_run_json(call.site, run))
+    return RestAnswer(workflow_run_json(call.site, run))
 
 
 def workflow_run_json(site: Site, run: WorkflowRun) -> Json:

@@ -18,11 +18,11 @@ from bot.testing.github.rest import accounts, actions, checks, code, events, git
 from bot.testing.github.rest.endpoint import (
     LARGEST_PAGE,
     PAGE,
-    Answer,
     ApiError,
     Call,
     Caller,
     Endpoint,
+    RestAnswer,
     admit,
     identify,
     invalid,
@@ -82,14 +82,14 @@ def _serve(site: Site, row: Endpoint, limits: Limits, asked: tuple[Request, byte
             )
             answer = _paged(request, _run(call, row, limits))
         except ApiError as error:
-            answer = Answer(error.body(), error.status)
+            answer = RestAnswer(error.body(), error.status)
         except NotThereError:
-            answer = Answer(not_found().body(), 404)
+            answer = RestAnswer(not_found().body(), 404)
         headers = _headers(request, answer, caller, now=site.world.now(), limits=limits)
         return _response(answer, headers)
 
 
-def _run(call: Call, row: Endpoint, limits: Limits) -> Answer:
+def _run(call: Call, row: Endpoint, limits: Limits) -> RestAnswer:
     budget = limits.spend(call.caller, "core", 0, call.world.now())
     if budget.remaining == 0 and row.path != "/rate_limit":
         raise ApiError(403, "API rate limit exceeded for installation.")
@@ -112,7 +112,7 @@ def _body(raw: bytes) -> Mapping[str, Any]:
     return body
 
 
-def _paged(request: Request, answer: Answer) -> Answer:
+def _paged(request: Request, answer: RestAnswer) -> RestAnswer:
     if not isinstance(answer.body, list):
         return answer
     size = min(LARGEST_PAGE, max(1, _number(request, "per_page", PAGE)))
@@ -131,7 +131,7 @@ def _paged(request: Request, answer: Answer) -> Answer:
     return replace(answer, body=body, headers={**answer.headers, **({"link": links} if links else {})})
 
 
-def _from_cursor(request: Request, answer: Answer, size: int) -> Answer:
+def _from_cursor(request: Request, answer: RestAnswer, size: int) -> RestAnswer:
     """Cut a page that begins where a cursor says; https://docs.github.com/en/rest/apps/webhooks."""
     names = [f"v1_{item['id']}" for item in answer.body]
     cursor = request.query_params.get("cursor")
@@ -153,7 +153,7 @@ def _url(request: Request, **page: int | str) -> str:
     return str(request.url.replace(query=query))
 
 
-def _headers(request: Request, answer: Answer, caller: Caller, *, now: datetime, limits: Limits) -> dict[str, str]:
+def _headers(request: Request, answer: RestAnswer, caller: Caller, *, now: datetime, limits: Limits) -> dict[str, str]:
     etag = f'W/"{hashlib.sha256(_data(answer)).hexdigest()}"'
     cached = answer.status == 200 and request.method == "GET" and request.headers.get("if-none-match") == etag
     # A 304 costs nothing; https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
@@ -171,7 +171,7 @@ def _headers(request: Request, answer: Answer, caller: Caller, *, now: datetime,
     }
 
 
-def _response(answer: Answer, headers: dict[str, str]) -> Response:
+def _response(answer: RestAnswer, headers: dict[str, str]) -> Response:
     from starlette.responses import Response
 
     if headers.pop(":status", None):
@@ -181,15 +181,15 @@ def _response(answer: Answer, headers: dict[str, str]) -> Response:
     return Response(_data(answer), answer.status, {"content-type": "application/json; charset=utf-8", **headers})
 
 
-def _data(answer: Answer) -> bytes:
+def _data(answer: RestAnswer) -> bytes:
     return answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
 
 
 def _rate_limit(limits: Limits) -> Any:
-    def run(call: Call) -> Answer:
+    def run(call: Call) -> RestAnswer:
         now = call.world.now()
         core = limits.spend(call.caller, "core", 0, now).json()
         resources = {"core": core, "search": core, "graphql": limits.spend(call.caller, "graphql", 0, now).json()}
-        return Answer({"resources": resources, "rate": core})
+        return RestAnswer({"resources": resources, "rate": core})
 
     return run

@@ -12,7 +12,7 @@ from typing import Any
 from bot.testing.github import changes
 from bot.testing.github.entities import CheckRun
 from bot.testing.github.rest.code import commit_of
-from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, not_found
+from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, Site, stamp, stamp_or_none
 
 RUNS = "/repos/{owner}/{repo}/check-runs"
@@ -21,7 +21,7 @@ READ, WRITE = ("checks:read",), ("checks:write",)
 TEXT_LIMIT = 65_535
 
 
-def runs_of_commit(call: Call) -> Answer:
+def runs_of_commit(call: Call) -> RestAnswer:
     """List the check runs of a commit; the newest of each name where not all are asked for."""
     sha = commit_of(call, call.path["ref"])
     found = [
@@ -31,15 +31,15 @@ def runs_of_commit(call: Call) -> Answer:
         found = list({(run.app, run.name): run for run in found}.values())
     if "check_name" in call.query:
         found = [run for run in found if run.name == call.query["check_name"]]
-    return Answer([check_run_json(call.site, run) for run in found], wrapped="check_runs")
+    return RestAnswer([check_run_json(call.site, run) for run in found], wrapped="check_runs")
 
 
-def get_run(call: Call) -> Answer:
+def get_run(call: Call) -> RestAnswer:
     """Give a check run."""
-    return Answer(check_run_json(call.site, _run(call)))
+    return RestAnswer(check_run_json(call.site, _run(call)))
 
 
-def create_run(call: Call) -> Answer:
+def create_run(call: Call) -> RestAnswer:
     """Make a check run; Apps only."""
     app = call.actor.app
     if app is None:
@@ -53,16 +53,16 @@ def create_run(call: Call) -> Answer:
         status="queued",
         started_at=call.world.now(),
     )
-    return Answer(check_run_json(call.site, changes.check(call.actor, _changed(call, run))), 201)
+    return RestAnswer(check_run_json(call.site, changes.check(call.actor, _update_check(call, run))), 201)
 
 
-def update_run(call: Call) -> Answer:
+def update_run(call: Call) -> RestAnswer:
     """Change a check run; only the App that made it may."""
     run = _run(call)
     if run.app != call.actor.app:
         raise ApiError(403, f"Invalid app_id `{call.actor.app}` - check run can only be modified by the GitHub App "
                             "that created it.")  # fmt: skip
-    return Answer(check_run_json(call.site, changes.check(call.actor, _changed(call, run))))
+    return RestAnswer(check_run_json(call.site, changes.check(call.actor, _update_check(call, run))))
 
 
 def check_run_json(site: Site, run: CheckRun) -> Json:
@@ -104,7 +104,7 @@ def _run(call: Call) -> CheckRun:
     return run
 
 
-def _changed(call: Call, run: CheckRun) -> CheckRun:
+def _update_check(call: Call, run: CheckRun) -> CheckRun:
     output: dict[str, Any] = call.body.get("output") or {}
     if any(len(output.get(name) or "") > TEXT_LIMIT for name in ("summary", "text")):
         raise ApiError(422, "Invalid request.\n\nOnly 65535 characters are allowed; more were supplied.")

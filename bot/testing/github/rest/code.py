@@ -12,7 +12,7 @@ from bot.testing.github.bare import Bare, GitRefusedError
 from bot.testing.github.changes import push_files
 from bot.testing.github.diffs import ChangedFile, changed_files, commits_between, files_between
 from bot.testing.github.entities import Repository, Role
-from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, not_found
+from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, Site
 
 REPOSITORY = "/repos/{owner}/{repo}"
@@ -23,25 +23,25 @@ LARGEST_INLINE = 1_000_000
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
-def contents(call: Call) -> Answer:
+def contents(call: Call) -> RestAnswer:
     """Give a file (JSON, or raw bytes where asked for) or a folder at a ref."""
     home, path = call.repository, call.path.get("path", "").strip("/")
     bare, commit = call.world.bare(home), commit_of(call, call.query.get("ref") or home.default_branch)
     if not path or bare.resolve(f"{commit}:{path}", "tree"):
-        return Answer([_entry(call, line) for line in _list(bare, commit, path)])
+        return RestAnswer([_entry(call, line) for line in _list(bare, commit, path)])
     blob = bare.resolve(f"{commit}:{path}", "blob")
     if blob is None:
         raise not_found()
     data = bare.run("cat-file", "blob", blob)
     if RAW in call.headers.get("accept", ""):
-        return Answer(data, headers={"content-type": "application/vnd.github.raw+json; charset=utf-8"})
+        return RestAnswer(data, headers={"content-type": "application/vnd.github.raw+json; charset=utf-8"})
     inline = len(data) <= LARGEST_INLINE
     content = base64.encodebytes(data).decode() if inline else ""
     entry = _place(call, path, blob, kind="file", size=len(data))
-    return Answer({**entry, "content": content, "encoding": "base64" if inline else "none"})
+    return RestAnswer({**entry, "content": content, "encoding": "base64" if inline else "none"})
 
 
-def put_contents(call: Call) -> Answer:
+def put_contents(call: Call) -> RestAnswer:
     """Create or change a file by a commit on a branch."""
     home, path = call.repository, call.path["path"]
     branch = call.text("branch", home.default_branch)
@@ -53,14 +53,14 @@ def put_contents(call: Call) -> Answer:
     commit = push_files(call.actor, home, branch, files={path: data}, message=call.text("message"))
     blob = bare.resolve(f"{commit}:{path}", "blob") or ""
     made = _place(call, path, blob, kind="file", size=len(data))
-    return Answer({"content": made, "commit": _file_commit(call.site, home, commit)}, 200 if old else 201)
+    return RestAnswer({"content": made, "commit": _file_commit(call.site, home, commit)}, 200 if old else 201)
 
 
-def branches(call: Call) -> Answer:
+def branches(call: Call) -> RestAnswer:
     """List branches."""
     refs = call.world.bare(call.repository).refs()
     heads = {ref.removeprefix("refs/heads/"): sha for ref, sha in refs.items() if ref.startswith("refs/heads/")}
-    return Answer([
+    return RestAnswer([
         {
             "name": name,
             "commit": {"sha": sha, "url": f"{call.site.api(call.repository)}/commits/{sha}"},
@@ -70,14 +70,14 @@ def branches(call: Call) -> Answer:
     ])  # fmt: skip
 
 
-def branch(call: Call) -> Answer:
+def branch(call: Call) -> RestAnswer:
     """Give a branch."""
     name, home = call.path["branch"], call.repository
     sha = call.world.bare(home).resolve(f"refs/heads/{name}")
     if sha is None:
         raise ApiError(404, "Branch not found")
     url = f"{call.site.api(home)}/branches/{quote(name)}"
-    return Answer({
+    return RestAnswer({
         "name": name,
         "commit": commit_json(call.site, home, sha),
         "_links": {"self": url, "html": f"{call.site.web(home)}/tree/{name}"},
@@ -87,30 +87,30 @@ def branch(call: Call) -> Answer:
     })  # fmt: skip
 
 
-def commits(call: Call) -> Answer:
+def commits(call: Call) -> RestAnswer:
     """List the commits that lead to a ref, newest first."""
     home = call.repository
     start = commit_of(call, call.query.get("sha") or home.default_branch)
     paths = ["--", call.query["path"]] if call.query.get("path") else ["--"]
     found = call.world.bare(home).text("rev-list", start, *paths).splitlines()
-    return Answer([commit_json(call.site, home, sha) for sha in found])
+    return RestAnswer([commit_json(call.site, home, sha) for sha in found])
 
 
-def commit(call: Call) -> Answer:
+def commit(call: Call) -> RestAnswer:
     """Give a commit with its files."""
     home = call.repository
     sha = commit_of(call, call.path["ref"])
     if "sha" in call.headers.get("accept", ""):
-        return Answer(sha.encode(), headers={"content-type": "application/vnd.github.sha; charset=utf-8"})
+        return RestAnswer(sha.encode(), headers={"content-type": "application/vnd.github.sha; charset=utf-8"})
     bare = call.world.bare(home)
     files = files_between(bare, bare.resolve(f"{sha}^") or EMPTY_TREE, sha)
     added, deleted = sum(file.additions for file in files), sum(file.deletions for file in files)
     stats = {"total": added + deleted, "additions": added, "deletions": deleted}
     listed = [file_json(call.site, home, sha, file) for file in files]
-    return Answer({**commit_json(call.site, home, sha), "stats": stats, "files": listed})
+    return RestAnswer({**commit_json(call.site, home, sha), "stats": stats, "files": listed})
 
 
-def compare(call: Call) -> Answer:
+def compare(call: Call) -> RestAnswer:
     """Compare two commits: how far apart, and the files changed since they parted."""
     home = call.repository
     base_name, dots, head_name = call.path["basehead"].partition("...")
@@ -124,7 +124,7 @@ def compare(call: Call) -> Answer:
     ahead, behind = commits_between(bare, base, head), commits_between(bare, head, base)
     status = ("diverged" if behind else "ahead") if ahead else ("behind" if behind else "identical")
     web = f"{call.site.web(home)}/compare/{base_name}...{head_name}"
-    return Answer({
+    return RestAnswer({
         "url": f"{call.site.api(home)}/compare/{base_name}...{head_name}",
         "html_url": web,
         "permalink_url": web,

@@ -14,7 +14,7 @@ from typing import Any
 from bot.testing.github.credentials import app_of_jwt, grants, token_named
 from bot.testing.github.entities import App, Comment, Installation, Issue, Repository, Role, Token
 from bot.testing.github.site import Json, Site
-from bot.testing.github.world import Actor, NotThereError, World
+from bot.testing.github.world import Actor, GitHubState, NotThereError
 
 DOCUMENTATION = "https://docs.github.com/rest"
 PAGE, LARGEST_PAGE = 30, 100
@@ -46,7 +46,7 @@ def invalid(resource: str, name: str, message: str, code: str = "custom") -> Api
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RestAnswer:
     """What an endpoint gives: JSON (a list is cut into pages), raw bytes, or nothing."""
 
     body: Any = None
@@ -88,7 +88,7 @@ class Call:
     body: Mapping[str, Any]
 
     @property
-    def world(self) -> World:
+    def world(self) -> GitHubState:
         """The world that is asked."""
         return self.site.world
 
@@ -154,7 +154,7 @@ class Endpoint:
 
     method: str
     path: str
-    run: Callable[[Call], Answer]
+    run: Callable[[Call], RestAnswer]
     needs: tuple[str, ...] = ()
     """Such as "issues:write"; any one of them will do."""
     role: Role = Role.READ
@@ -162,7 +162,7 @@ class Endpoint:
     """"anyone", "token" (any that is a user's or an installation's), "person" (no installation), "app" (a JWT)."""
 
 
-def identify(world: World, header: str) -> Caller:
+def identify(world: GitHubState, header: str) -> Caller:
     """Give who the Authorization header stands for; a wrong one is a 401.
 
     https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api
@@ -209,11 +209,11 @@ def admit(call: Call, endpoint: Endpoint) -> None:
         raise ApiError(403, "Resource not accessible by integration")
     if "repo" in call.path and endpoint.by != "app":
         _admit_to_repository(call, endpoint)
-    elif endpoint.needs and caller.token is not None and not _given(endpoint, caller.token):
+    elif endpoint.needs and caller.token is not None and not _has_permission(endpoint, caller.token):
         raise ApiError(403, "Resource not accessible by integration")
 
 
-def visible(world: World, caller: Caller, repository: Repository) -> bool:
+def visible(world: GitHubState, caller: Caller, repository: Repository) -> bool:
     """Whether the caller may know that the repository exists."""
     token = caller.token
     if not repository.private:
@@ -225,7 +225,7 @@ def visible(world: World, caller: Caller, repository: Repository) -> bool:
     return world.role(repository, token.user).covers(Role.READ)
 
 
-def within(world: World, token: Token, repository: Repository) -> bool:
+def within(world: GitHubState, token: Token, repository: Repository) -> bool:
     """Whether a limited token was given for the repository."""
     installation = world.installations.get(token.installation or 0)
     if installation is not None and installation.account != repository.owner:
@@ -250,7 +250,7 @@ def _admit_to_repository(call: Call, endpoint: Endpoint) -> None:
         return
     if token.permissions is None:
         _admit_person(call, endpoint, writes=writes)
-    elif not _granted(call, endpoint, token, repository):
+    elif not _is_granted(call, endpoint, token, repository):
         raise ApiError(403, "Resource not accessible by integration")
 
 
@@ -260,13 +260,13 @@ def _admit_person(call: Call, endpoint: Endpoint, *, writes: bool) -> None:
         raise ApiError(403, "Must have push access to repository" if writes else "Resource not accessible")
 
 
-def _granted(call: Call, endpoint: Endpoint, token: Token, repository: Repository) -> bool:
+def _is_granted(call: Call, endpoint: Endpoint, token: Token, repository: Repository) -> bool:
     if not within(call.world, token, repository):
         return endpoint.method == "GET"
-    return _given(endpoint, token)
+    return _has_permission(endpoint, token)
 
 
-def _given(endpoint: Endpoint, token: Token) -> bool:
+def _has_permission(endpoint: Endpoint, token: Token) -> bool:
     """Whether a limited token has a permission that will do."""
     return any(grants(token, *need.split(":")) for need in endpoint.needs or ("metadata:read",))
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 from datetime import datetime
 
 from bot.testing.github.entities import Event, node_id
-from bot.testing.github.rest.endpoint import Answer, Call, Endpoint
+from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer
 from bot.testing.github.site import Json, stamp
 
 LISTED = frozenset({"labeled", "unlabeled", "assigned", "unassigned", "closed", "reopened", "locked", "unlocked"})
 """https://docs.github.com/en/rest/using-the-rest-api/issue-event-types"""
 
 
-def list_events(call: Call) -> Answer:
+def list_events(call: Call) -> RestAnswer:
     """List what was done to a thread, oldest first."""
     place = (call.issue.repository, call.issue.number)
-    return Answer(
+    return RestAnswer(
         [
             event_json(call, ident, at, event)
             for ident, at, event in call.world.past

@@ -13,29 +13,29 @@ from bot.testing.github.bare import ABSENT, Bare, GitRefusedError
 from bot.testing.github.changes import notice_pushes
 from bot.testing.github.entities import Role
 from bot.testing.github.rest.code import git_commit_json
-from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, not_found
+from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json
 
 GIT = "/repos/{owner}/{repo}/git"
 READ, WRITE = ("contents:read",), ("contents:write",)
 
 
-def get_ref(call: Call) -> Answer:
+def get_ref(call: Call) -> RestAnswer:
     """Give a ref by its name without "refs/"."""
     ref = f"refs/{call.path['ref']}"
     sha = _bare(call).refs().get(ref)
     if sha is None:
         raise not_found()
-    return Answer(_ref(call, ref, sha))
+    return RestAnswer(_ref(call, ref, sha))
 
 
-def matching_refs(call: Call) -> Answer:
+def matching_refs(call: Call) -> RestAnswer:
     """List the refs that start with a name."""
     start = f"refs/{call.path['ref']}"
-    return Answer([_ref(call, ref, sha) for ref, sha in _bare(call).refs().items() if ref.startswith(start)])
+    return RestAnswer([_ref(call, ref, sha) for ref, sha in _bare(call).refs().items() if ref.startswith(start)])
 
 
-def create_ref(call: Call) -> Answer:
+def create_ref(call: Call) -> RestAnswer:
     """Make a ref; one that exists is a 422."""
     ref, sha = call.text("ref"), _commit(call, call.text("sha"))
     if not ref.startswith("refs/") or ref.count("/") < 2:
@@ -43,10 +43,10 @@ def create_ref(call: Call) -> Answer:
     if ref in _bare(call).refs():
         raise ApiError(422, "Reference already exists")
     _move(call, ref, sha, ABSENT)
-    return Answer(_ref(call, ref, sha), 201)
+    return RestAnswer(_ref(call, ref, sha), 201)
 
 
-def update_ref(call: Call) -> Answer:
+def update_ref(call: Call) -> RestAnswer:
     """Move a ref; not to a commit that loses others, unless forced."""
     ref, sha = f"refs/{call.path['ref']}", _commit(call, call.text("sha"))
     before = _bare(call).refs().get(ref)
@@ -55,48 +55,48 @@ def update_ref(call: Call) -> Answer:
     if not call.body.get("force", False) and _bare(call).merge_base(before, sha) != before:
         raise ApiError(422, "Update is not a fast forward")
     _move(call, ref, sha, before)
-    return Answer(_ref(call, ref, sha))
+    return RestAnswer(_ref(call, ref, sha))
 
 
-def delete_ref(call: Call) -> Answer:
+def delete_ref(call: Call) -> RestAnswer:
     """Delete a ref."""
     ref = f"refs/{call.path['ref']}"
     before = _bare(call).refs().get(ref)
     if before is None:
         raise ApiError(422, "Reference does not exist")
     _move(call, ref, ABSENT, before)
-    return Answer(status=204)
+    return RestAnswer(status=204)
 
 
-def get_commit(call: Call) -> Answer:
+def get_commit(call: Call) -> RestAnswer:
     """Give a commit."""
     sha = _bare(call).resolve(call.path["sha"])
     if sha is None:
         raise not_found()
-    return Answer(git_commit_json(call.site, call.repository, sha))
+    return RestAnswer(git_commit_json(call.site, call.repository, sha))
 
 
-def create_commit(call: Call) -> Answer:
+def create_commit(call: Call) -> RestAnswer:
     """Make a commit of a tree; author and committer are the caller."""
     tree, parents = call.text("tree"), call.texts("parents")
     if _bare(call).resolve(tree, "tree") is None:
         raise ApiError(422, "Tree SHA does not exist")
     by = call.world.signature(call.actor.id)
     sha = _bare(call).commit_tree(tree, [_commit(call, p) for p in parents], message=call.text("message"), by=by)
-    return Answer(git_commit_json(call.site, call.repository, sha), 201)
+    return RestAnswer(git_commit_json(call.site, call.repository, sha), 201)
 
 
-def get_tree(call: Call) -> Answer:
+def get_tree(call: Call) -> RestAnswer:
     """Give a tree, with all below it where asked for."""
     bare = _bare(call)
     sha = bare.resolve(call.path["sha"], "tree") or bare.resolve(f"refs/heads/{call.path['sha']}", "tree")
     if sha is None:
         raise not_found()
     flags = ("-r", "-t") if call.query.get("recursive") else ()
-    return Answer(_tree(call, sha, flags))
+    return RestAnswer(_tree(call, sha, flags))
 
 
-def create_tree(call: Call) -> Answer:
+def create_tree(call: Call) -> RestAnswer:
     """Make a tree from another one and changed entries (sha null deletes)."""
     bare, entries = _bare(call), call.body.get("tree")
     if not isinstance(entries, list):
@@ -107,20 +107,20 @@ def create_tree(call: Call) -> Answer:
     for entry in entries:
         kept[entry["path"]] = _new_entry(bare, entry)
     lines = "".join(f"{line}\0" for line in kept.values() if line)
-    return Answer(_tree(call, _written(bare, lines), ()), 201)
+    return RestAnswer(_tree(call, _written(bare, lines), ()), 201)
 
 
-def get_blob(call: Call) -> Answer:
+def get_blob(call: Call) -> RestAnswer:
     """Give a blob."""
     bare, sha = _bare(call), call.path["sha"]
     if bare.resolve(sha, "blob") is None:
         raise not_found()
     data = bare.run("cat-file", "blob", sha)
     content = base64.encodebytes(data).decode()
-    return Answer({**_blob_place(call, sha), "size": len(data), "content": content, "encoding": "base64"})
+    return RestAnswer({**_blob_place(call, sha), "size": len(data), "content": content, "encoding": "base64"})
 
 
-def create_blob(call: Call) -> Answer:
+def create_blob(call: Call) -> RestAnswer:
     """Store a blob."""
     content = call.text("content")
     try:
@@ -128,7 +128,7 @@ def create_blob(call: Call) -> Answer:
     except binascii.Error:
         raise ApiError(422, "content is not valid Base64") from None
     sha = _bare(call).blob(data)
-    return Answer({"sha": sha, "url": _blob_place(call, sha)["url"]}, 201)
+    return RestAnswer({"sha": sha, "url": _blob_place(call, sha)["url"]}, 201)
 
 
 def _bare(call: Call) -> Bare:

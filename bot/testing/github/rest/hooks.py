@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from bot.testing.github.rest.endpoint import Answer, Call, Endpoint, not_found
+from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, stamp
 from bot.testing.github.webhooks import Delivery, Webhooks
 
@@ -19,17 +19,17 @@ KEPT = timedelta(days=3)
 def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     """Make the rows for the deliveries of these webhooks."""
 
-    def listed(call: Call) -> Answer:
+    def listed(call: Call) -> RestAnswer:
         wanted = call.query.get("status")
         found = [each for each in reversed(_mine(call, webhooks)) if wanted in {None, _outcome(each)}]
-        return Answer([_item(each) for each in found], by_cursor=True)
+        return RestAnswer([_item(each) for each in found], by_cursor=True)
 
-    def one(call: Call) -> Answer:
-        return Answer(_whole(_find(call, webhooks)))
+    def one(call: Call) -> RestAnswer:
+        return RestAnswer(_whole(_find(call, webhooks)))
 
-    def redeliver(call: Call) -> Answer:
+    def redeliver(call: Call) -> RestAnswer:
         webhooks.redeliver(_find(call, webhooks).id)
-        return Answer({}, 202)
+        return RestAnswer({}, 202)
 
     return (
         Endpoint("GET", "/app/hook/deliveries", listed, by="app"),

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from bot.testing.github import conversation
 from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.entities import REACTIONS, Comment, Issue, ReviewComment, Role
-from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, invalid, not_found
+from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, invalid, not_found
 from bot.testing.github.shapes import comment_json, issue_json, reaction_json
-from bot.testing.github.world import ConflictError, NotThereError
+from bot.testing.github.world import NotThereError, StateConflictError
 
 READ = ("issues:read", "pull_requests:read")
 WRITE = ("issues:write", "pull_requests:write")
@@ -24,7 +24,7 @@ COMMENT = f"{ISSUES}/comments/{{comment_id:int}}"
 LINE_COMMENT = "/repos/{owner}/{repo}/pulls/comments/{comment_id:int}"
 
 
-def list_issues(call: Call) -> Answer:
+def list_issues(call: Call) -> RestAnswer:
     """List threads, newest first; pull requests are issues here."""
     state, labels = call.query.get("state", "open"), set(filter(None, call.query.get("labels", "").split(",")))
     since = call.query.get("since")
@@ -38,15 +38,15 @@ def list_issues(call: Call) -> Answer:
     ]
     key = "updated_at" if call.query.get("sort") == "updated" else "number"
     found.sort(key=lambda issue: (getattr(issue, key), issue.number), reverse=call.query.get("direction") != "asc")
-    return Answer([issue_json(call.site, issue) for issue in found])
+    return RestAnswer([issue_json(call.site, issue) for issue in found])
 
 
-def get_issue(call: Call) -> Answer:
+def get_issue(call: Call) -> RestAnswer:
     """Give a thread."""
-    return Answer(issue_json(call.site, call.issue))
+    return RestAnswer(issue_json(call.site, call.issue))
 
 
-def create_issue(call: Call) -> Answer:
+def create_issue(call: Call) -> RestAnswer:
     """Open an issue; labels and assignees need triage."""
     title, body = call.text("title"), _body(call, default="")
     if not title.strip():
@@ -55,10 +55,10 @@ def create_issue(call: Call) -> Answer:
     if _may_triage(call):
         issue = conversation.set_labels(call.actor, issue, tuple(call.texts("labels")))
         issue = conversation.set_assignees(call.actor, issue, _users(call, "assignees"))
-    return Answer(issue_json(call.site, issue), 201)
+    return RestAnswer(issue_json(call.site, issue), 201)
 
 
-def change_issue(call: Call) -> Answer:
+def change_issue(call: Call) -> RestAnswer:
     """Change title, body, state, labels or assignees."""
     issue = call.issue
     if issue.author != call.actor.id and not _may_triage(call):
@@ -72,24 +72,24 @@ def change_issue(call: Call) -> Answer:
         issue = conversation.set_assignees(call.actor, issue, _users(call, "assignees"))
     if "state" in call.body:
         issue = _state(call, issue)
-    return Answer(issue_json(call.site, issue))
+    return RestAnswer(issue_json(call.site, issue))
 
 
-def list_comments(call: Call) -> Answer:
+def list_comments(call: Call) -> RestAnswer:
     """List the comments on a thread, oldest first."""
-    return Answer([comment_json(call.site, each) for each in _since(call, call.world.comments_of(call.issue))])
+    return RestAnswer([comment_json(call.site, each) for each in _since(call, call.world.comments_of(call.issue))])
 
 
-def list_all_comments(call: Call) -> Answer:
+def list_all_comments(call: Call) -> RestAnswer:
     """List the comments of a repository: since a time, by creation or by change."""
     mine = [each for each in call.world.comments.values() if each.repository == call.repository.id]
     found = _since(call, mine)
     key = "updated_at" if call.query.get("sort") == "updated" else "created_at"
     found.sort(key=lambda each: (getattr(each, key), each.id), reverse=call.query.get("direction") == "desc")
-    return Answer([comment_json(call.site, each) for each in found])
+    return RestAnswer([comment_json(call.site, each) for each in found])
 
 
-def create_comment(call: Call) -> Answer:
+def create_comment(call: Call) -> RestAnswer:
     """Comment on a thread; one that is locked takes comments of writers only."""
     issue, body = call.issue, _body(call)
     if not body.strip():
@@ -98,135 +98,135 @@ def create_comment(call: Call) -> Answer:
         )
     if issue.locked and not _writes(call):
         raise ApiError(403, "Unable to create comment because issue is locked.")
-    return Answer(comment_json(call.site, conversation.comment(call.actor, issue, body)), 201)
+    return RestAnswer(comment_json(call.site, conversation.comment(call.actor, issue, body)), 201)
 
 
-def get_comment(call: Call) -> Answer:
+def get_comment(call: Call) -> RestAnswer:
     """Give a comment."""
-    return Answer(comment_json(call.site, call.comment))
+    return RestAnswer(comment_json(call.site, call.comment))
 
 
-def change_comment(call: Call) -> Answer:
+def change_comment(call: Call) -> RestAnswer:
     """Edit a comment; other people's need write."""
     _may_change(call, call.comment)
-    return Answer(comment_json(call.site, conversation.edit_comment(call.actor, call.comment, _body(call))))
+    return RestAnswer(comment_json(call.site, conversation.edit_comment(call.actor, call.comment, _body(call))))
 
 
-def delete_comment(call: Call) -> Answer:
+def delete_comment(call: Call) -> RestAnswer:
     """Delete a comment; other people's need write."""
     _may_change(call, call.comment)
     conversation.delete_comment(call.actor, call.comment)
-    return Answer(status=204)
+    return RestAnswer(status=204)
 
 
-def list_labels(call: Call) -> Answer:
+def list_labels(call: Call) -> RestAnswer:
     """List the labels of a thread."""
-    return Answer(_labels(call, call.issue))
+    return RestAnswer(_labels(call, call.issue))
 
 
-def add_labels(call: Call) -> Answer:
+def add_labels(call: Call) -> RestAnswer:
     """Add labels to a thread; unknown ones are made."""
     names = tuple(dict.fromkeys([*call.issue.labels, *call.texts("labels")]))
-    return Answer(_labels(call, conversation.set_labels(call.actor, call.issue, names)))
+    return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, names)))
 
 
-def replace_labels(call: Call) -> Answer:
+def replace_labels(call: Call) -> RestAnswer:
     """Make these the labels of a thread."""
-    return Answer(_labels(call, conversation.set_labels(call.actor, call.issue, tuple(call.texts("labels")))))
+    return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, tuple(call.texts("labels")))))
 
 
-def remove_label(call: Call) -> Answer:
+def remove_label(call: Call) -> RestAnswer:
     """Take one label away."""
     name = call.path["name"]
     if name not in call.issue.labels:
         raise ApiError(404, "Label does not exist")
     left = tuple(each for each in call.issue.labels if each != name)
-    return Answer(_labels(call, conversation.set_labels(call.actor, call.issue, left)))
+    return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, left)))
 
 
-def repository_labels(call: Call) -> Answer:
+def repository_labels(call: Call) -> RestAnswer:
     """List the labels of a repository."""
     home = call.repository
-    return Answer([call.site.label(home, each) for each in call.world.labels[home.id].values()])
+    return RestAnswer([call.site.label(home, each) for each in call.world.labels[home.id].values()])
 
 
-def get_label(call: Call) -> Answer:
+def get_label(call: Call) -> RestAnswer:
     """Give a label of a repository by its name."""
     found = call.world.labels[call.repository.id].get(call.path["name"])
     if found is None:
         raise not_found()
-    return Answer(call.site.label(call.repository, found))
+    return RestAnswer(call.site.label(call.repository, found))
 
 
-def create_label(call: Call) -> Answer:
+def create_label(call: Call) -> RestAnswer:
     """Make a label."""
     home, name = call.repository, call.text("name")
     if name in call.world.labels[home.id]:
         raise ApiError(422, "Validation Failed", [{"resource": "Label", "code": "already_exists", "field": "name"}])
-    return Answer(call.site.label(home, call.world.add_label(home, name)), 201)
+    return RestAnswer(call.site.label(home, call.world.add_label(home, name)), 201)
 
 
-def add_assignees(call: Call) -> Answer:
+def add_assignees(call: Call) -> RestAnswer:
     """Assign people; those who cannot be are left out without a word."""
     wanted = tuple(dict.fromkeys([*call.issue.assignees, *_users(call, "assignees")]))
-    return Answer(issue_json(call.site, conversation.set_assignees(call.actor, call.issue, wanted)), 201)
+    return RestAnswer(issue_json(call.site, conversation.set_assignees(call.actor, call.issue, wanted)), 201)
 
 
-def remove_assignees(call: Call) -> Answer:
+def remove_assignees(call: Call) -> RestAnswer:
     """Take assignments away."""
     gone = _users(call, "assignees")
     left = tuple(each for each in call.issue.assignees if each not in gone)
-    return Answer(issue_json(call.site, conversation.set_assignees(call.actor, call.issue, left)))
+    return RestAnswer(issue_json(call.site, conversation.set_assignees(call.actor, call.issue, left)))
 
 
-def lock(call: Call) -> Answer:
+def lock(call: Call) -> RestAnswer:
     """Lock a conversation."""
     conversation.set_locked(call.actor, call.issue, locked=True, reason=call.body.get("lock_reason"))
-    return Answer(status=204)
+    return RestAnswer(status=204)
 
 
-def unlock(call: Call) -> Answer:
+def unlock(call: Call) -> RestAnswer:
     """Unlock a conversation."""
     conversation.set_locked(call.actor, call.issue, locked=False)
-    return Answer(status=204)
+    return RestAnswer(status=204)
 
 
-def reactions(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], Answer]:
+def reactions(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], RestAnswer]:
     """Make the endpoint that lists the reactions to that subject."""
 
-    def run(call: Call) -> Answer:
+    def run(call: Call) -> RestAnswer:
         content = call.query.get("content")
         found = call.world.reactions_to(subject(call).node_id)
-        return Answer([reaction_json(call.site, each) for each in found if content in {None, each.content}])
+        return RestAnswer([reaction_json(call.site, each) for each in found if content in {None, each.content}])
 
     return run
 
 
-def react(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], Answer]:
+def react(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], RestAnswer]:
     """Make the endpoint that adds a reaction: 201, or 200 where it was there already."""
 
-    def run(call: Call) -> Answer:
+    def run(call: Call) -> RestAnswer:
         about, content = subject(call), call.text("content")
         if content not in REACTIONS:
             raise ApiError(422, "Validation Failed", [{"resource": "Reaction", "code": "invalid", "field": "content"}])
         _may_react(call, about)
         reaction, new = conversation.react(call.actor, about.node_id, content)
-        return Answer(reaction_json(call.site, reaction), 201 if new else 200)
+        return RestAnswer(reaction_json(call.site, reaction), 201 if new else 200)
 
     return run
 
 
-def unreact(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], Answer]:
+def unreact(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], RestAnswer]:
     """Make the endpoint that takes a reaction back; it must be the caller's own."""
 
-    def run(call: Call) -> Answer:
+    def run(call: Call) -> RestAnswer:
         found = call.world.reactions.get(int(call.path["reaction_id"]))
         if found is None or found.subject != subject(call).node_id:
             raise not_found()
         if found.user != call.actor.id:
             raise ApiError(403, "Must have admin rights to Repository.")
         conversation.unreact(call.world, found)
-        return Answer(status=204)
+        return RestAnswer(status=204)
 
     return run
 
@@ -293,7 +293,7 @@ def changed_state(call: Call, issue: Issue, state: Literal["open", "closed"]) ->
     """Close or reopen a thread; answers 422 for a pull request that cannot be opened again."""
     try:
         return conversation.set_state(call.actor, issue, state, reason=call.body.get("state_reason"))
-    except ConflictError as conflict:
+    except StateConflictError as conflict:
         raise invalid("PullRequest", "state", f"state cannot be changed. {conflict}", "invalid") from None
 
 

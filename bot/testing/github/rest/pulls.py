@@ -14,10 +14,10 @@ from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.diffs import changed_files, commits_between
 from bot.testing.github.entities import Issue, Repository, Role
 from bot.testing.github.rest.code import commit_json, file_json
-from bot.testing.github.rest.endpoint import Answer, ApiError, Call, Endpoint, invalid, not_found
+from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, invalid, not_found
 from bot.testing.github.rest.issues import changed_state, line_comment
 from bot.testing.github.shapes import pull_json, review_comment_json, review_json
-from bot.testing.github.world import ConflictError, NotThereError
+from bot.testing.github.world import NotThereError, StateConflictError
 
 PULLS = "/repos/{owner}/{repo}/pulls"
 PULL = f"{PULLS}/{{number:int}}"
@@ -29,7 +29,7 @@ VERDICTS: dict[str, changes.Verdict] = {
 }
 
 
-def list_pulls(call: Call) -> Answer:
+def list_pulls(call: Call) -> RestAnswer:
     """List pull requests, by state, head ("owner:branch") and base."""
     state, head, base = call.query.get("state", "open"), call.query.get("head"), call.query.get("base")
     found = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
@@ -39,10 +39,10 @@ def list_pulls(call: Call) -> Answer:
     key = {"updated": "updated_at"}.get(call.query.get("sort", ""), "number")
     downwards = call.query.get("direction", "asc" if call.query.get("sort") else "desc") == "desc"
     found.sort(key=lambda issue: (getattr(issue, key), issue.number), reverse=downwards)
-    return Answer([pull_json(call.site, issue, whole=False) for issue in found])
+    return RestAnswer([pull_json(call.site, issue, whole=False) for issue in found])
 
 
-def create_pull(call: Call) -> Answer:
+def create_pull(call: Call) -> RestAnswer:
     """Open a pull request."""
     title, base, body = call.text("title"), call.text("base"), call.body.get("body") or ""
     if len(body) > BODY_LIMIT:
@@ -51,8 +51,8 @@ def create_pull(call: Call) -> Answer:
     source = call.repository if owner in {"", call.repository.owner_login} else _fork(call, owner)
     new = NewPull(title, branch, base, body, bool(call.body.get("draft", False)), source)
     try:
-        return Answer(pull_json(call.site, changes.open_pull(call.actor, call.repository, new)), 201)
-    except ConflictError as conflict:
+        return RestAnswer(pull_json(call.site, changes.open_pull(call.actor, call.repository, new)), 201)
+    except StateConflictError as conflict:
         detail = {"resource": "PullRequest", "code": "custom", "message": str(conflict)}
         raise ApiError(422, "Validation Failed", [detail]) from None
     except NotThereError as missing:
@@ -61,18 +61,18 @@ def create_pull(call: Call) -> Answer:
         raise ApiError(422, "Validation Failed", [detail]) from None
 
 
-def get_pull(call: Call) -> Answer:
+def get_pull(call: Call) -> RestAnswer:
     """Give a pull request, or its diff where asked for."""
     issue, home = _pull(call), call.repository
     accept = call.headers.get("accept", "")
     if "diff" in accept or "patch" in accept:
         pull, bare = pull_of(issue), call.world.bare(home)
         data = bare.run("diff", "-M", f"{pull.base_sha}...{pull.head_sha}")
-        return Answer(data, headers={"content-type": "application/vnd.github.diff; charset=utf-8"})
-    return Answer(pull_json(call.site, issue))
+        return RestAnswer(data, headers={"content-type": "application/vnd.github.diff; charset=utf-8"})
+    return RestAnswer(pull_json(call.site, issue))
 
 
-def change_pull(call: Call) -> Answer:
+def change_pull(call: Call) -> RestAnswer:
     """Change title, body, state or base."""
     issue = _pull(call)
     if issue.author != call.actor.id and not _writes(call):
@@ -87,56 +87,56 @@ def change_pull(call: Call) -> Answer:
     if "base" in call.body:
         pull = replace(pull_of(issue), base_ref=call.text("base"))
         issue = changes.change_pull(call.actor, issue, pull, "edited")
-    return Answer(pull_json(call.site, issue))
+    return RestAnswer(pull_json(call.site, issue))
 
 
-def files(call: Call) -> Answer:
+def files(call: Call) -> RestAnswer:
     """List the changed files."""
     pull, home = pull_of(_pull(call)), call.repository
     found = changed_files(call.world.bare(home), pull.base_sha, pull.head_sha)
-    return Answer([file_json(call.site, home, pull.head_sha, file) for file in found])
+    return RestAnswer([file_json(call.site, home, pull.head_sha, file) for file in found])
 
 
-def commits(call: Call) -> Answer:
+def commits(call: Call) -> RestAnswer:
     """List the commits."""
     pull, home = pull_of(_pull(call)), call.repository
     found = commits_between(call.world.bare(home), pull.base_sha, pull.head_sha)
-    return Answer([commit_json(call.site, home, sha) for sha in found])
+    return RestAnswer([commit_json(call.site, home, sha) for sha in found])
 
 
-def merge(call: Call) -> Answer:
+def merge(call: Call) -> RestAnswer:
     """Merge, if the head is still where the caller saw it."""
     issue = _pull(call)
     if call.body.get("sha") not in {None, pull_of(issue).head_sha}:
         raise ApiError(409, "Head branch was modified. Review and try the merge again.")
     try:
         sha = changes.merge(call.actor, issue, call.body.get("commit_message"))
-    except ConflictError as conflict:
+    except StateConflictError as conflict:
         raise ApiError(405, str(conflict)) from None
-    return Answer({"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
+    return RestAnswer({"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
 
 
-def is_merged(call: Call) -> Answer:
+def is_merged(call: Call) -> RestAnswer:
     """Answer 204 for a merged pull request, else 404."""
     if pull_of(_pull(call)).merged_at is None:
         raise not_found()
-    return Answer(status=204)
+    return RestAnswer(status=204)
 
 
-def reviews(call: Call) -> Answer:
+def reviews(call: Call) -> RestAnswer:
     """List reviews."""
-    return Answer([review_json(call.site, each) for each in call.world.reviews_of(_pull(call))])
+    return RestAnswer([review_json(call.site, each) for each in call.world.reviews_of(_pull(call))])
 
 
-def get_review(call: Call) -> Answer:
+def get_review(call: Call) -> RestAnswer:
     """Give a review."""
     found = call.world.reviews.get(int(call.path["review_id"]))
     if found is None or (found.repository, found.number) != (call.repository.id, _pull(call).number):
         raise not_found()
-    return Answer(review_json(call.site, found))
+    return RestAnswer(review_json(call.site, found))
 
 
-def create_review(call: Call) -> Answer:
+def create_review(call: Call) -> RestAnswer:
     """Submit a review."""
     event = call.text("event", "COMMENT")
     if event not in VERDICTS:
@@ -144,42 +144,42 @@ def create_review(call: Call) -> Answer:
     notes = [LineNote(each["path"], each.get("line", 1), each["body"]) for each in call.body.get("comments", [])]
     body = call.body.get("body") or ""
     made = changes.review(call.actor, _pull(call), verdict=VERDICTS[event], body=body, notes=notes)
-    return Answer(review_json(call.site, made))
+    return RestAnswer(review_json(call.site, made))
 
 
-def review_comments(call: Call) -> Answer:
+def review_comments(call: Call) -> RestAnswer:
     """List the comments of one review."""
     ident = int(call.path["review_id"])
     found = [each for each in call.world.review_comments_of(_pull(call)) if each.review == ident]
-    return Answer([review_comment_json(call.site, each) for each in found])
+    return RestAnswer([review_comment_json(call.site, each) for each in found])
 
 
-def line_comments(call: Call) -> Answer:
+def line_comments(call: Call) -> RestAnswer:
     """List the comments on lines."""
-    return Answer([review_comment_json(call.site, each) for each in call.world.review_comments_of(_pull(call))])
+    return RestAnswer([review_comment_json(call.site, each) for each in call.world.review_comments_of(_pull(call))])
 
 
-def get_line_comment(call: Call) -> Answer:
+def get_line_comment(call: Call) -> RestAnswer:
     """Give a comment on a line."""
-    return Answer(review_comment_json(call.site, line_comment(call)))
+    return RestAnswer(review_comment_json(call.site, line_comment(call)))
 
 
-def reply(call: Call) -> Answer:
+def reply(call: Call) -> RestAnswer:
     """Reply to a comment on a line."""
     above = line_comment(call)
     note = LineNote(above.path, above.line, call.text("body"))
     review = call.world.reviews[above.review]
     made = changes.add_line_comment(call.actor, review, note, reply_to=above.in_reply_to or above.id)
-    return Answer(review_comment_json(call.site, made), 201)
+    return RestAnswer(review_comment_json(call.site, made), 201)
 
 
-def get_reviewers(call: Call) -> Answer:
+def get_reviewers(call: Call) -> RestAnswer:
     """List who was asked for a review."""
     asked = pull_of(_pull(call)).requested_reviewers
-    return Answer({"users": [call.site.user(each) for each in asked], "teams": []})
+    return RestAnswer({"users": [call.site.user(each) for each in asked], "teams": []})
 
 
-def request_reviewers(call: Call) -> Answer:
+def request_reviewers(call: Call) -> RestAnswer:
     """Ask collaborators for a review; the author cannot be asked."""
     issue = _pull(call)
     wanted = [call.world.user(login).id for login in call.texts("reviewers")]
@@ -192,7 +192,7 @@ def request_reviewers(call: Call) -> Answer:
     asked = tuple(dict.fromkeys([*pull_of(issue).requested_reviewers, *wanted]))
     pull = replace(pull_of(issue), requested_reviewers=asked)
     issue = changes.change_pull(call.actor, issue, pull, "review_requested")
-    return Answer(pull_json(call.site, issue, whole=False), 201)
+    return RestAnswer(pull_json(call.site, issue, whole=False), 201)
 
 
 def _pull(call: Call) -> Issue:

@@ -6,7 +6,7 @@ https://docs.github.com/en/rest/repos and https://docs.github.com/en/rest/collab
 from __future__ import annotations
 
 from bot.testing.github.entities import Role
-from bot.testing.github.rest.endpoint import Answer, Call, Endpoint, not_found, visible
+from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found, visible
 from bot.testing.github.site import Json, rights_of
 
 REPOSITORY = "/repos/{owner}/{repo}"
@@ -21,20 +21,20 @@ LEGACY = {
 """What the `permission` field makes of a role; https://docs.github.com/en/rest/collaborators/collaborators"""
 
 
-def get_repository(call: Call) -> Answer:
+def get_repository(call: Call) -> RestAnswer:
     """Give a repository."""
-    return Answer(call.site.whole_repository(call.repository, call.role))
+    return RestAnswer(call.site.whole_repository(call.repository, call.role))
 
 
-def repository_by_id(call: Call) -> Answer:
+def repository_by_id(call: Call) -> RestAnswer:
     """Give a repository by its id."""
     found = call.world.repositories.get(int(call.path["repository_id"]))
     if found is None or not visible(call.world, call.caller, found):
         raise not_found()
-    return Answer(call.site.whole_repository(found))
+    return RestAnswer(call.site.whole_repository(found))
 
 
-def own_repositories(call: Call) -> Answer:
+def own_repositories(call: Call) -> RestAnswer:
     """List what the caller owns or has a role in."""
     user, world = call.actor.id, call.world
     roles = {
@@ -42,42 +42,42 @@ def own_repositories(call: Call) -> Answer:
         for home in world.repositories.values()
     }
     mine = [home for home in world.repositories.values() if roles[home.id] != Role.NONE]
-    return Answer([call.site.repository(home, roles[home.id]) for home in mine])
+    return RestAnswer([call.site.repository(home, roles[home.id]) for home in mine])
 
 
-def collaborators(call: Call) -> Answer:
+def collaborators(call: Call) -> RestAnswer:
     """List who has a role."""
     home = call.repository
     given = {user: role for (place, user), role in call.world.roles.items() if place == home.id and role != Role.NONE}
     people = {home.owner: Role.ADMIN, **given}
     if call.world.users[home.owner].type == "Organization":
         del people[home.owner]
-    return Answer([_collaborator(call, user, role) for user, role in people.items()])
+    return RestAnswer([_collaborator(call, user, role) for user, role in people.items()])
 
 
-def permission(call: Call) -> Answer:
+def permission(call: Call) -> RestAnswer:
     """Give somebody's role; nobody of that login is a 404."""
     user = call.world.user(call.path["username"])
     role = call.world.role(call.repository, user.id)
-    return Answer({"permission": LEGACY[role], "role_name": role.value, "user": _collaborator(call, user.id, role)})
+    return RestAnswer({"permission": LEGACY[role], "role_name": role.value, "user": _collaborator(call, user.id, role)})
 
 
-def is_collaborator(call: Call) -> Answer:
+def is_collaborator(call: Call) -> RestAnswer:
     """Answer 204 for a collaborator, else 404."""
     user = call.world.user(call.path["username"])
     if call.world.roles.get((call.repository.id, user.id), Role.NONE) == Role.NONE:
         raise not_found()
-    return Answer(status=204)
+    return RestAnswer(status=204)
 
 
-def branch_rules(call: Call) -> Answer:
+def branch_rules(call: Call) -> RestAnswer:
     """List the rules that apply to a branch, whether it is there or not.
 
     https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
     """
     home = call.repository
     ruleset = {"ruleset_source_type": "Repository", "ruleset_source": home.full_name, "ruleset_id": home.id}
-    return Answer([{"type": "required_signatures", **ruleset}] if home.signed else [])
+    return RestAnswer([{"type": "required_signatures", **ruleset}] if home.signed else [])
 
 
 def _collaborator(call: Call, user: int, role: Role) -> Json:
