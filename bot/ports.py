@@ -359,10 +359,9 @@ class Dialogue(Protocol):
         """Mark a plan that was shown as outdated, with what replaced it."""
 
     async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:
-        """Show above a plan that its work has begun; doing it twice changes nothing.
+        """Show above a plan that its work has begun; raises Transient where it is not shown any more.
 
-        On return no word that is older counts any more, but for a snapshot that is told of this line. Raises Transient
-        where the plan is not shown any more.
+        Nothing older counts then, but for a snapshot that is told of this line.
         """
 
     async def snapshot(
@@ -370,19 +369,15 @@ class Dialogue(Protocol):
     ) -> Snapshot:
         """Take one live look at everything that decides about this plan (A1).
 
-        `begun` are the lines that the journal accounts for above the plan: any other edit makes what is older void.
         `onto` is the branch of the pull request that the plan adds to; "" where its work gets a branch of its own.
-        `pushed` is the commit of the plan's own work, where that may be on the branch already: it is no drift.
+        `pushed` is the plan's own commit, which is no drift; `begun` the lines above it that the journal accounts for.
         """
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         """Say why a verdict is not an approval; an edit where that was said before."""
 
     async def ahead(self, position: int, ask: int) -> int:
-        """Return the number of the newest thing that the bot said after a journal of so many entries and asks.
-
-        0 for none. As it was when the turns were listed; numbers grow with time.
-        """
+        """Return the number of the newest thing that the bot said when a journal was longer than this; 0 for none."""
 
     async def warn(self, number: int, text: str) -> datetime:
         """Say once, for one number that `ahead` returned, that the journal was set back; return when that was said."""

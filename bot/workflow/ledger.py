@@ -102,7 +102,10 @@ async def note(context: ThreadContext, record: Record, kind: str, *bodies: Json)
 
 
 def defer(context: ThreadContext, record: Record, kind: str, *bodies: Json) -> Record:
-    """Return the record with what is no move, but for what it says already: it is journaled with the next entry."""
+    """Return the record with what is no move, but for what it says already: it is journaled with the next entry.
+
+    An entry that owes a text is settled before that text is posted: no comment may know more than the journal (A4b).
+    """
     new = [body for body in bodies if not _is_journaled(record, body)]
     now = context.resources.clock.now()
     entries = (*record.entries, *(Entry(n, now, kind, body) for n, body in enumerate(new, start=record.position + 1)))

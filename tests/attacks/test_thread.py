@@ -34,7 +34,8 @@ async def test_a_title_that_changes(story: Story) -> None:
     await story.planned()
     title = story.issue().title
     story.reacts("maya", "+1")
-    story.github.faults.fail(f"GET /repos/{HOME}/pulls", 500, times=99)
+    # The first look-up is before the work begins, the next before the pull request is made.
+    story.github.faults.plan(f"GET /repos/{HOME}/pulls", Fault("status", 500), times=99, after=1)
     with pytest.raises(PlangateError):
         await story.rests(1)
     story.github.faults.clear()
