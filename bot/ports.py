@@ -19,13 +19,14 @@ from bot.core.exchange import (
     Replay,
     Usage,
 )
-from bot.core.names import CommitId, RepositoryId, SessionId, ThreadNumber
+from bot.core.names import CommitId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, NetworkDecision, Page
 from bot.core.plan import PlanDocument
 from bot.core.pull import PullOrder, PullRequest
 from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.transcript import Json, Line
 from bot.core.turn import Acknowledgment, Turn
+from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 
 __all__ = [
     "Abilities",
@@ -123,44 +124,8 @@ class Web(Protocol):
 # --- the workspace ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Checkout:
-    """A work tree of its own; `shown_as` is where the model is told that it is."""
-
-    path: str
-    shown_as: str
-    base: CommitId
-    found: bool = False
-    """Whether it is a fork that was there already, as it was left."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frozen:
-    """A copy of a checkout that no process of its session can change, and the git tree it would be published as."""
-
-    checkout: Checkout
-    tree: str
-
-
-@dataclass(frozen=True, slots=True)
-class PushedWork:
-    """What the publisher made: a branch, its head, and the paths that changed."""
-
-    branch: str
-    commit: CommitId
-    paths: tuple[str, ...]
-
-
 BeforePush = Callable[[PushedWork], Awaitable[None]]
 """Is told what is about to be pushed."""
-
-
-@dataclass(frozen=True, slots=True)
-class MergeResult:
-    """What came of merging a sub-agent's checkout back: merged paths, and conflicts with their side of the change."""
-
-    merged: tuple[str, ...]
-    conflicts: Mapping[str, str]
 
 
 class Workspace(Protocol):
@@ -186,7 +151,7 @@ class Workspace(Protocol):
         A lasting one outlives its process for some hours: whoever asks by its name finds it as it was left.
         """
 
-    async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> Frozen:
+    async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> FrozenWork:
         """End every process that works on a checkout, then copy it, inside a sandbox, for verification (G3a).
 
         `leftovers` as in a CommitOrder. Raises Refused for work that cannot be copied or may not be published.
@@ -201,7 +166,7 @@ class Workspace(Protocol):
         """Start a toolhost on a checkout, within bounds; raises NoSandbox where none can be had (D1)."""
 
     async def publish(
-        self, plan: ApprovedPlan, checkout: Checkout, commit: "CommitOrder", *, before: "BeforePush | None" = None
+        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before: "BeforePush | None" = None
     ) -> PushedWork:
         """Export the tree into a fresh clone, check scope, commit and push; the same order gives the same commit.
 
@@ -211,24 +176,6 @@ class Workspace(Protocol):
 
     async def discard(self, checkout: Checkout) -> None:
         """Remove a checkout and everything in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitOrder:
-    """What to commit, made by the harness (G3)."""
-
-    branch: str
-    message: str
-    at: datetime
-    requester: str = ""
-    """``Name <address>`` for Co-authored-by; empty for none."""
-    expected: CommitId | None = None
-    """The head that the branch must have, which is also the base of the work; None for a branch that is not there."""
-    verified: str = ""
-    """The git tree that was verified: another one is refused (G3a); empty where nothing was verified."""
-    leftovers: Mapping[str, str] = field(default_factory=dict)
-    """What set-up commands left: path -> blob id, ``gone`` for a file they removed. It stays out of the commit where
-    the work did not change it since."""
 
 
 # --- memory ----------------------------------------------------------------------------------------------------
@@ -435,20 +382,3 @@ class Signer(Protocol):
 
     def mac(self, text: str) -> str:
         """Give the MAC of a text, 32 hex digits."""
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadLocation:
-    """Where a thread lives, for everything that must name it."""
-
-    repository: RepositoryId
-    thread: ThreadNumber
-    title: str
-    base: CommitId
-    """The commit that a request which comes now is planned on."""
-    default_branch: str = ""
-    """What pull requests go to; empty where there are none."""
-    branch: str = ""
-    """The branch of a pull request that is worked on in place; empty for an issue."""
-    host: str = "github.com"
-    """The server's name, as in addresses of commits."""

@@ -8,7 +8,8 @@ import secrets
 from dataclasses import dataclass
 
 from bot.core.transcript import Json
-from bot.ports import Access, Checkout, ToolOutput, Workspace
+from bot.core.work import Checkout
+from bot.ports import Access, ToolOutput, Workspace
 
 
 @dataclass(frozen=True, slots=True)

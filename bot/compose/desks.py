@@ -32,12 +32,13 @@ from bot.core.errors import Misconfigured, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
+from bot.core.work import ThreadLocation
 from bot.github import repository
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.door import GitHubClient
 from bot.github.pulls import GitHubPulls
 from bot.github.readings import Readings
-from bot.ports import Clock, ThreadLocation
+from bot.ports import Clock
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
 from bot.store.thread_refs import Change

@@ -37,8 +37,9 @@ from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
 from bot.core.secrets.canary import CanaryAlarm
 from bot.core.transcript import Line
+from bot.core.work import ThreadLocation
 from bot.outlet import outlet
-from bot.ports import Access, Clock, Journal, ThreadLocation
+from bot.ports import Access, Clock, Journal
 from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs

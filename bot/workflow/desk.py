@@ -16,7 +16,8 @@ from bot.core.names import CommitId, Digest
 from bot.core.paths import Further
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json
-from bot.ports import Dialogue, Journal, Pulls, ThreadLocation, Workspace
+from bot.core.work import ThreadLocation
+from bot.ports import Dialogue, Journal, Pulls, Workspace
 from bot.workflow.record import Record
 
 

@@ -18,7 +18,8 @@ from bot.core.gate import Move, Stage
 from bot.core.names import CommitId, SessionId
 from bot.core.network import Network
 from bot.core.transcript import Json, pending_calls, text_of
-from bot.ports import Access, Checkout
+from bot.core.work import Checkout
+from bot.ports import Access
 from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.commands import commands_run, run_command
 from bot.workflow.desk import EffectResult, ThreadContext, working_mode

@@ -16,7 +16,8 @@ from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import AgentId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Checkout, Toolhost
+from bot.core.work import Checkout
+from bot.ports import Access, Toolhost
 from bot.workflow.desk import ThreadContext
 from bot.workflow.record import Record
 

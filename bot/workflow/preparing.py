@@ -19,7 +19,8 @@ from bot.core.hosts import reachable_hosts
 from bot.core.names import SessionId
 from bot.core.network import Network
 from bot.core.transcript import Json
-from bot.ports import Access, Checkout, Toolhost
+from bot.core.work import Checkout
+from bot.ports import Access, Toolhost
 from bot.workflow.commands import run_command
 from bot.workflow.desk import ThreadContext
 from bot.workflow.keeping import checkout, toolhost

@@ -14,7 +14,7 @@ from bot.core.paths import Tier
 from bot.core.plan import PlanDocument, contract_tier, to_json
 from bot.core.pull import PullOrder
 from bot.core.transcript import Json
-from bot.ports import CommitOrder, PushedWork
+from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.keeping import checkout

@@ -38,7 +38,8 @@ from bot.core.question import Asking, Grant
 from bot.core.question import from_json as asking_from_json
 from bot.core.transcript import Json
 from bot.core.turn import Turn
-from bot.ports import Entry, PushedWork
+from bot.core.work import PushedWork
+from bot.ports import Entry
 
 HEARD: Final = "heard"
 TOLD: Final = "told"

@@ -29,7 +29,8 @@ from bot.core.gate import Move, Stage
 from bot.core.names import AgentId, SessionId
 from bot.core.network import Network
 from bot.core.transcript import Line
-from bot.ports import Access, AnswerStarted, Checkout
+from bot.core.work import Checkout
+from bot.ports import Access, AnswerStarted
 from bot.workflow.desk import ThreadContext
 from bot.workflow.keeping import WorkSaver, checkout, toolhost
 from bot.workflow.ledger import current

@@ -24,7 +24,7 @@ from typing import Final
 
 from bot.core.errors import Broken, PlangateError, Refused, Transient
 from bot.core.names import CommitId
-from bot.ports import Checkout
+from bot.core.work import Checkout
 from bot.workspace import litter, partial, run
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror

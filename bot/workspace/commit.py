@@ -17,7 +17,7 @@ from typing import Final
 
 from bot.core.errors import Misconfigured
 from bot.core.names import CommitId
-from bot.ports import CommitOrder
+from bot.core.work import CommitOrder
 from bot.workspace import run
 
 KEY_VARIABLE: Final = "PLANGATE_SIGNING_KEY_PATH"

@@ -25,7 +25,8 @@ from bot.core.approval import ApprovedPlan
 from bot.core.errors import Conflict, OutOfScope, PlangateError, Refused
 from bot.core.names import SHORT_DIGEST, CommitId
 from bot.core.plan import Contract, PlanDocument
-from bot.ports import BeforePush, Checkout, CommitOrder, PushedWork
+from bot.core.work import Checkout, CommitOrder, PushedWork
+from bot.ports import BeforePush
 from bot.workspace import litter, run
 from bot.workspace.checkout import start_repository
 from bot.workspace.commit import Committer, commit_tree

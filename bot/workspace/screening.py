@@ -16,7 +16,7 @@ from bot.core.names import CommitId
 from bot.core.paths import is_path_covered
 from bot.core.secrets.known import Span
 from bot.core.secrets.redaction import Redactor
-from bot.ports import CommitOrder
+from bot.core.work import CommitOrder
 from bot.workspace import run
 from bot.workspace.export import printable
 from bot.workspace.tree import EntryKind

@@ -10,7 +10,8 @@ from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, BeforePush, Checkout, CommitOrder, Frozen, MergeResult, PushedWork, Toolhost, ToolOutput
+from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
+from bot.ports import Access, BeforePush, Toolhost, ToolOutput
 from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
 from bot.workspace.egress.connected import SOCKET, proxy_environment, start_connected_toolhost
@@ -106,7 +107,7 @@ class GitWorkspace:
         """Copy a checkout as it stands now into one of its own, inside a sandbox; or find a lasting one (S4)."""
         return await self.checkouts.fork(checkout, name, lasting=lasting)
 
-    async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> Frozen:
+    async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> FrozenWork:
         """End every sandbox of a checkout, then copy it; raises Refused for what cannot be copied or published (G3a).
 
         What is verified is the copy: whatever runs there changes nothing of what is published.
@@ -114,7 +115,7 @@ class GitWorkspace:
         await self._close(checkout)
         copy = await self.checkouts.fork(checkout, name)
         try:
-            return Frozen(copy, await self.publisher.tree(copy, leftovers))
+            return FrozenWork(copy, await self.publisher.tree(copy, leftovers))
         except BaseException:
             await self.checkouts.discard(copy)
             raise

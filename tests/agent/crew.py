@@ -20,7 +20,8 @@ from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, BeforePush, Checkout, CommitOrder, Frozen, MergeResult, PushedWork, ToolOutput
+from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
+from bot.ports import Access, BeforePush, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
 from bot.testing.model.request import ModelRequest
 from tests.agent.ground import (
@@ -76,7 +77,7 @@ class DeskWorkspace:
         await asyncio.sleep(0)
         return Checkout(agent, checkout.shown_as, checkout.base)
 
-    async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> Frozen:
+    async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> FrozenWork:
         raise Broken(f"nothing is verified here: {checkout.path}, {name}, {leftovers}")
 
     async def merge(self, fork: Checkout, into: Checkout) -> MergeResult:

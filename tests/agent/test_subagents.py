@@ -29,7 +29,8 @@ from bot.agent.tools.registry import ALL
 from bot.core.names import ToolUseId
 from bot.core.network import Network
 from bot.core.transcript import Json
-from bot.ports import AnswerStarted, MergeResult
+from bot.core.work import MergeResult
+from bot.ports import AnswerStarted
 from bot.testing.model.reply import Fault, Reply, call, say, sequence, several, stop
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open

@@ -17,7 +17,8 @@ from bot.agent.subagents.making import ParentContext
 from bot.agent.subagents.presets import RESTRICTED
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
-from bot.ports import Access, Checkout
+from bot.core.work import Checkout
+from bot.ports import Access
 from bot.testing import sample
 from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request import ModelRequest

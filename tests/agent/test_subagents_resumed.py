@@ -16,7 +16,7 @@ from bot.agent.subagents.resuming import GOES_ON, LOST_ONCE, LOST_TWICE
 from bot.agent.tools.registry import ALL
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
-from bot.ports import Checkout
+from bot.core.work import Checkout
 from bot.store.memory import MemoryTranscripts
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop, think
 from bot.testing.model.request import ModelRequest

@@ -10,7 +10,7 @@ from bot.core.actor import Actor, Role
 from bot.core.approval import ApprovedPlan, Candidate, Opinion, Policy, Shown, Snapshot, Way, prove
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
-from bot.ports import Checkout, CommitOrder, PushedWork
+from bot.core.work import Checkout, CommitOrder, PushedWork
 from bot.workspace.workspace import GitWorkspace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Broken, Conflict, Refused
-from bot.ports import Access, Checkout
+from bot.core.work import Checkout
+from bot.ports import Access
 from bot.workspace.checkout import safe_name
 from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Refused
-from bot.ports import Access, Checkout, CommitOrder
+from bot.core.work import Checkout, CommitOrder
+from bot.ports import Access
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import NOW, Repository, approved, begin, write
 

@@ -15,7 +15,8 @@ from bot.agent.subagents.kinds import AgentType
 from bot.core.bounds import Bounds
 from bot.core.errors import PlangateError
 from bot.core.network import NO_NETWORK, Network
-from bot.ports import Access, Checkout, MergeResult, Workspace
+from bot.core.work import Checkout, MergeResult
+from bot.ports import Access, Workspace
 
 FORKS_AT_ONCE: Final = 3
 

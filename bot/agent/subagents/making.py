@@ -30,7 +30,8 @@ from bot.core.errors import Refused
 from bot.core.names import SessionId
 from bot.core.network import NO_NETWORK, Network
 from bot.core.transcript import Line
-from bot.ports import Checkout, Toolhost, Workspace
+from bot.core.work import Checkout
+from bot.ports import Toolhost, Workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Final
 
 from bot.agent.dispatch import RESULT_LIMIT
 from bot.agent.escaping import as_data
-from bot.ports import MergeResult
+from bot.core.work import MergeResult
 
 NAMES_ROOM: Final = 10_000
 DIFFS_ROOM: Final = 40_000

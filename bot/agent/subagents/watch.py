@@ -32,7 +32,8 @@ from bot.agent.world import SessionResources
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId
 from bot.core.transcript import text_of, tool_calls
-from bot.ports import MergeResult, ToolOutput
+from bot.core.work import MergeResult
+from bot.ports import ToolOutput
 
 DENIED: Final = "Denied:"
 SHOWN: Final = 20

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Refused
-from bot.ports import Checkout
+from bot.core.work import Checkout
 from bot.workspace.remote import RemoteRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.contracts.smart_http import served

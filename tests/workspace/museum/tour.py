@@ -12,7 +12,8 @@ import pytest
 
 from bot.core.errors import Refused
 from bot.core.names import CommitId
-from bot.ports import Access, Checkout, PushedWork
+from bot.core.work import Checkout, PushedWork
+from bot.ports import Access
 from bot.workspace.workspace import GitWorkspace
 from tests.contracts.smart_http import Site
 from tests.workspace.ground import Repository, approved, order
