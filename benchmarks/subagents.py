@@ -16,22 +16,22 @@ from itertools import pairwise
 from pathlib import Path
 
 from bot.agent.events import RequestStarted
-from bot.agent.frozen import RequestPrefix
+from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.model.client import AnthropicModel
-from bot.agent.modes import Mode
-from bot.agent.permissions import PermissionGate
+from bot.agent.permissions.gate import PermissionGate
+from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment, first_message, system_blocks
-from bot.agent.scheduler import merge_generators
+from bot.agent.resources import SessionResources
 from bot.agent.session import Session
-from bot.agent.subagents.crew import SubagentCounts, SubagentManager
-from bot.agent.subagents.kinds import TYPES
-from bot.agent.subagents.making import ParentContext
+from bot.agent.subagents.pool import SubagentCounts, SubagentPool
+from bot.agent.subagents.scheduler import merge_generators
+from bot.agent.subagents.session_factory import ParentContext
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolContext
-from bot.agent.world import SessionResources
 from bot.clock import SystemClock
 from bot.core.names import AgentId, SessionId
 from bot.ports import Access
@@ -103,7 +103,7 @@ async def measure(given):
         frozen = RequestPrefix("main", "claude-opus-5-5", system_blocks("main"), schemas(tools))
         session = Session(SessionId("bench"), AgentId("main"), frozen, world, tools, context)
         post = ParentContext(session, workspace, tree, environment, "claude-sonnet-5-5")
-        context.delegate = SubagentManager(post, SubagentCounts(given.at_once, 2 * given.agents)).delegate
+        context.delegate = SubagentPool(post, SubagentCounts(given.at_once, 2 * given.agents)).delegate
         session.begin(first_message(environment, "Look around."))
         await asyncio.to_thread(model.warm)
         marks = [(time.monotonic(), 0.0)]

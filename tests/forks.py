@@ -165,13 +165,13 @@ def _loaded() -> Server:
     """What the commands of the console script import when they need it, and all that this imports."""
     libraries = ("anthropic", "git", "github", "httpcore2", "jwt", "markdown_it", "truststore", "uvicorn")
     more = ("anyio._backends._asyncio", "cryptography.hazmat.primitives.ciphers.aead")
-    ours = ("bot.action", "bot.agent.model.client", "bot.compose.github", "bot.compose.local", "bot.doctor")
-    return Server("bot.cli", *ours, "bot.summary", "webhooks.app", "webhooks.host", *libraries, *more)
+    ours = ("bot.action.main", "bot.agent.model.client", "bot.compose.github", "bot.compose.local", "bot.cli.doctor")
+    return Server("bot.cli.main", *ours, "bot.summary", "webhooks.app", "webhooks.host", *libraries, *more)
 
 
 def plangate() -> Program:
     """Return the console script."""
-    return Program(_loaded(), "from bot.cli import main; sys.exit(main())")
+    return Program(_loaded(), "from bot.cli.main import main; sys.exit(main())")
 
 
 def service() -> Program:

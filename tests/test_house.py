@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bot.agent.decision_table import REGENERATE, markdown, rows
-from bot.agent.modes import Mode
-from bot.agent.permissions import DECISIONS, CallKind
+from bot.agent.permissions.decision_table import REGENERATE, markdown, rows
+from bot.agent.permissions.gate import DECISIONS, CallKind
+from bot.agent.permissions.modes import Mode
 from bot.agent.tools.registry import ALL
-from bot.configuration import Configuration
+from bot.config.repository_file import Configuration
 from bot.core.command import Verb
 from bot.core.diagram import mermaid
 from bot.core.gate import ON_ENTER
@@ -55,7 +55,10 @@ def test_every_stage_with_an_effect_has_its_file() -> None:
 def test_every_command_stands_in_help_and_readme() -> None:
     """Who reads either of them learns of every command."""
     shown = subprocess.run(
-        [sys.executable, "-c", "from bot.cli import main; main(['--help'])"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", "from bot.cli.main import main; main(['--help'])"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     for command in ("run", "serve", "sweep", "demo", "replay", "doctor", "init", "schema"):
         assert re.search(rf"^\s+{command}\b", shown, re.MULTILINE)
@@ -108,26 +111,26 @@ def test_importing_the_package_does_nothing() -> None:
 def test_the_configuration_alone_reads_the_environment() -> None:
     """os.environ is read in one place; the sandboxed process and the simulated world have their own arguments."""
     readers = [path for path in SOURCES if re.search(r"os\.(environ|getenv)\b(?!\.get\(\"PATH\")", path.read_text())]
-    assert [str(path.relative_to(ROOT)) for path in readers] == ["bot/config.py"]
+    assert [str(path.relative_to(ROOT)) for path in readers] == ["bot/config/environment.py"]
 
 
 OUTLETS = {
-    "bot/action.py": "Runner",
-    "bot/cli.py": "redirected",
-    "bot/github/comments.py": "redactor.redacted",
-    "bot/github/door.py": "redactor.deep",
-    "bot/github/dialogue.py": "redactor.redacted",
-    "bot/github/pulls.py": "redactor.redacted",
-    "bot/github/replies.py": "redactor.redacted",
-    "bot/outlet.py": "redacted",
-    "bot/replay.py": "redactor",
-    "bot/runner.py": "redactor.redacted",
-    "bot/terminal.py": "redactor.redacted",
-    "bot/workflow/commands.py": "redactor.redacted",
-    "bot/workflow/planning.py": "redactor.redacted",
-    "bot/workflow/publishing.py": "redactor.redacted",
+    "bot/action/main.py": "Runner",
+    "bot/cli/main.py": "redirect_output",
+    "bot/github/comments.py": "redactor.redact",
+    "bot/github/client.py": "redactor.redact_json",
+    "bot/github/dialogue.py": "redactor.redact",
+    "bot/github/pulls.py": "redactor.redact",
+    "bot/github/replies.py": "redactor.redact",
+    "bot/outlet.py": "redact(",
+    "bot/cli/replay.py": "redactor",
+    "bot/action/runner.py": "redactor.redact",
+    "bot/terminal.py": "redactor.redact",
+    "bot/workflow/commands.py": "redactor.redact",
+    "bot/workflow/planning.py": "redactor.redact",
+    "bot/workflow/publishing.py": "redactor.redact",
     "bot/workspace/publish.py": "screen.check",
-    "bot/logs.py": "redacted",
+    "bot/logs.py": "redact(",
 }
 """Every door that text leaves by, and what it does about secrets there (X3)."""
 
@@ -154,7 +157,12 @@ def test_every_door_takes_secrets_out() -> None:
     }
     assert doors - set(OUTLETS) <= beside
     printing = [path for path in SOURCES if re.search(r"^\s*print\(", path.read_text(), re.MULTILINE)]
-    shells = {"bot/cli.py", "bot/doctor.py", "bot/replay.py", "bot/terminal.py"}  # behind the outlet of bot/cli.py
+    shells = {
+        "bot/cli/main.py",
+        "bot/cli/doctor.py",
+        "bot/cli/replay.py",
+        "bot/terminal.py",
+    }  # behind the outlet of bot/cli/main.py
     named = {str(path.relative_to(ROOT)) for path in printing}
     assert {name for name in named if not name.startswith("bot/demo/")} <= shells
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import GitHubSettings, Identity, Secret, Settings, redactor_for
+from bot.config.environment import redactor_for
+from bot.config.settings import GitHubSettings, Identity, Secret, Settings
 from bot.core.secrets.redaction import Redactor
 from bot.outlet import outlet, redirect_output, unredacted_stream
 from tests import forks

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bot.agent.events import Answered, End, Ended, RequestStarted, SessionStarted
-from bot.agent.light import LightCalls, pull_request_title
+from bot.agent.light_calls import LightCalls, pull_request_title
 from bot.agent.limits import Limits
 from bot.agent.loop import run
 from bot.agent.model.client import Patience

@@ -17,7 +17,7 @@ from bot.agent.events import (
     ToolFinished,
     ToolStarted,
 )
-from bot.agent.modes import Mode
+from bot.agent.permissions.modes import Mode
 from bot.core.actor import Role
 from bot.core.approval import Opinion, Outcome, Policy, prove
 from bot.core.names import AgentId, CommitId, RepositoryId, ThreadNumber, ToolUseId

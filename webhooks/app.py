@@ -21,7 +21,8 @@ from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
 from bot.compose.reconcile import Reconciler
-from bot.config import Settings, redactor_for
+from bot.config.environment import redactor_for
+from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
 from bot.logs import say, setup

@@ -16,7 +16,7 @@ from webhooks.ticker import Ticker
 from webhooks.worker import Worker
 
 if TYPE_CHECKING:
-    from bot.config import Settings
+    from bot.config.settings import Settings
 
 MODEL_SECONDS: Final = 60.0
 """How long an answer about the model is good: who asks for /readyz again and again costs no more than this."""

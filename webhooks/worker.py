@@ -20,7 +20,8 @@ from tenacity.wait import wait_exponential
 from bot.clock import SystemClock
 from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
-from bot.config import ServiceSettings, Settings, redactor_for
+from bot.config.environment import redactor_for
+from bot.config.settings import ServiceSettings, Settings
 from bot.core.errors import Broken, Misconfigured, PlangateError, Transient
 from bot.logs import failure, say, setup
 from bot.ports import Clock

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from bot.agent.limits import Resource
-from bot.agent.modes import Mode
+from bot.agent.permissions.modes import Mode
 from bot.core.names import AgentId, SessionId, ToolUseId
 from bot.core.transcript import Json
 from bot.ports import Usage

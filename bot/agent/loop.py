@@ -14,14 +14,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Final, assert_never
 
-from bot.agent import compaction, dispatch
+from bot.agent import dispatch
+from bot.agent.booking import stream_and_book
 from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
-from bot.agent.ids import unique_call_ids
+from bot.agent.forwarding import Item, forward, forward_within
+from bot.agent.history import compaction
+from bot.agent.history.call_ids import unique_call_ids
+from bot.agent.history.reminders import due_reminders
 from bot.agent.limits import Resource, Ticket
 from bot.agent.monitor import Monitor, OverLimit
-from bot.agent.paid import stream_and_book
-from bot.agent.relay import Item, forward, forward_within
-from bot.agent.reminders import due_reminders
 from bot.agent.session import Session
 from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
 from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, without_empty_text, without_last_thinking

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bot.agent import turns
 from bot.agent.events import AgentChanged, Billed, ModeChanged
-from bot.agent.frozen import ASIDE, RequestPrefix
+from bot.agent.history import cutting
+from bot.agent.history.request_prefix import ASIDE, RequestPrefix
 from bot.agent.limits import USES, Limits, Resource, most_expensive_answer
-from bot.agent.modes import Mode
+from bot.agent.permissions.modes import Mode
+from bot.agent.resources import SessionResources
 from bot.agent.tools.tool import Tool, ToolContext
-from bot.agent.world import SessionResources
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import (
@@ -214,7 +214,7 @@ class Session:
     @property
     def context_size(self) -> int:
         """How many tokens the next request has: those of the last usage, and a guess of what came since."""
-        return self.last_context + turns.tokens(turns.new_tokens(self.history))
+        return self.last_context + cutting.tokens(cutting.new_tokens(self.history))
 
     @property
     def dearest(self) -> float:

@@ -7,11 +7,11 @@ from typing import Final
 
 from bot.clock import SystemClock
 from bot.compose.connections import WORKING, Connections
-from bot.config import GitHubSettings, Settings
+from bot.config.settings import GitHubSettings, Settings
 from bot.core.actor import ActorKind
 from bot.core.errors import Refused
 from bot.github import labels, reach, repository
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.turns import LABEL
 
 REPOSITORIES: Final = 50

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from bot.config import GitHubSettings, Settings
+from bot.config.settings import GitHubSettings, Settings
 from bot.core.actor import Actor
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import RepositoryId
 from bot.core.secrets.redaction import Redactor
 from bot.github import reach, repository
-from bot.github.door import Credentials, GitHubClient
+from bot.github.client import Credentials, GitHubClient
 from bot.github.pace import Pace
 from bot.github.reach import Reachable
 from bot.github.tokens import AppJwt, AppTokens, StaticToken

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from bot.config import decoy_variable
+from bot.config.environment import decoy_variable
 from bot.core.secrets.canary import CanaryAlarm
 
 FILE: Final = "credentials.json"

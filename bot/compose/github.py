@@ -15,11 +15,12 @@ from uuid import uuid4
 from bot.clock import SystemClock
 from bot.compose.address import ThreadAddress
 from bot.compose.connections import Connections
-from bot.compose.desks import ThreadContexts
 from bot.compose.parts import key_of, model_of
 from bot.compose.polling import Polling
 from bot.compose.resting import Resting
-from bot.config import Settings, redactor_for
+from bot.compose.thread_contexts import ThreadContexts
+from bot.config.environment import redactor_for
+from bot.config.settings import Settings
 from bot.core.errors import PlangateError
 from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
 from bot.core.names import RepositoryId, ThreadNumber
@@ -31,8 +32,8 @@ from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.telemetry import Counters
 from bot.workflow import engine
-from bot.workflow.desk import ThreadContext
 from bot.workflow.record import Record, fold_entries
+from bot.workflow.thread_context import ThreadContext
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bot.compose.parts import key_of, local_key_of
-from bot.config import Settings
+from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, Unreadable
 from bot.ports import Entry
 from bot.store.chain import parse_unverified

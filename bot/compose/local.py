@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.agent.limits import Ledger
-from bot.agent.world import HumanAvailability, SessionResources
+from bot.agent.resources import HumanAvailability, SessionResources
 from bot.clock import SystemClock
 from bot.compose.decoys import lay_decoy
 from bot.compose.parts import (
@@ -30,7 +30,8 @@ from bot.compose.parts import (
     web_of,
 )
 from bot.compose.run import Run, both
-from bot.config import PATH, Settings, configuration, redactor_for
+from bot.config.environment import configuration, redactor_for
+from bot.config.settings import PATH, Settings
 from bot.core.actor import Role
 from bot.core.approval import Policy
 from bot.core.errors import Misconfigured, PlangateError, Refused
@@ -46,9 +47,9 @@ from bot.store.thread_refs import Remote, ThreadRefs
 from bot.store.transcripts import SpooledTranscripts, read_spool_file
 from bot.telemetry import Counters, Telemetry
 from bot.terminal import Story, Terminal
-from bot.workflow.desk import ThreadContext
 from bot.workflow.engine import look
 from bot.workflow.record import fold_entries
+from bot.workflow.thread_context import ThreadContext
 from bot.workspace import sandbox
 from bot.workspace.commit import check_key
 from bot.workspace.mirror import Mirror, mirrors
@@ -59,7 +60,7 @@ from bot.workspace.workspace import GitWorkspace
 
 if TYPE_CHECKING:
     from bot.agent.model.client import AnthropicModel
-    from bot.configuration import Configuration
+    from bot.config.repository_file import Configuration
 
 _DEPTH: Final = 3
 """So many folders of a data directory are around a transcript, one in another."""
@@ -163,7 +164,7 @@ def try_sandbox() -> None:
 
 async def try_model(settings: Settings) -> str:
     """Ask the server for the default model and give its id; raises Transient or Refused with the cure."""
-    from bot.configuration import Models
+    from bot.config.repository_file import Models
 
     model = model_of(settings)
     try:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from bot.agent.limits import Limits
-from bot.agent.model.chosen import ConfiguredModel
-from bot.agent.modes import Mode
-from bot.agent.permissions import FETCH, PermissionGate, Rules, parse_rule
+from bot.agent.model.configured import ConfiguredModel
+from bot.agent.permissions.gate import FETCH, PermissionGate, Rules, parse_rule
+from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment
-from bot.agent.subagents.own import FOLDER, LARGEST, MOST
+from bot.agent.subagents.project_types import FOLDER, LARGEST, MOST
 from bot.agent.tools.registry import ALL, READING_WEB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.clock import SystemClock
-from bot.config import Identity, Settings
+from bot.config.settings import Identity, Settings
 from bot.core.actor import Actor, Role
 from bot.core.approval import Policy
 from bot.core.errors import Misconfigured
@@ -26,7 +26,7 @@ from bot.core.names import CommitId
 from bot.ports import Clock, Model, Web
 from bot.store.keys import StateKey, key_file
 from bot.telemetry import Collector
-from bot.workflow.desk import WorkSettings
+from bot.workflow.thread_context import WorkSettings
 from bot.workspace.commit import Committer
 from bot.workspace.egress.passage import EgressRoute
 from bot.workspace.mirror import Mirror
@@ -35,7 +35,7 @@ from bot.workspace.workspace import SandboxLimits
 if TYPE_CHECKING:
     from bot.agent.model.client import AnthropicModel
     from bot.agent.model.identity import WorkloadIdentity
-    from bot.configuration import Configuration
+    from bot.config.repository_file import Configuration
 
 MEMORIES = ("CLAUDE.md", "AGENTS.md")
 """Project memory: the first that there is."""

@@ -19,7 +19,7 @@ from bot.compose.cursors import Cursors
 from bot.compose.github import GitHubHost
 from bot.core.errors import PlangateError
 from bot.github import news
-from bot.github.door import AT_ONCE, GitHubClient
+from bot.github.client import AT_ONCE, GitHubClient
 from bot.github.errors import Limited
 from bot.github.reach import Reachable
 from bot.github.redelivery import Redeliveries

@@ -8,7 +8,7 @@ from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
 from bot.compose.reconcile import Reconciler
 from bot.compose.run import Run, both
-from bot.config import Settings
+from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
 from bot.github import repository
 from bot.github.news import MOVED

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from bot.config import Settings
+from bot.config.settings import Settings
 from bot.core.errors import Transient
 from bot.testing.github.credentials import job_token
 from bot.testing.github.server import SimulatedGitHub

@@ -12,7 +12,7 @@ from typing import Final
 
 from bot.clock import SystemClock
 from bot.compose.local import run_check
-from bot.config import Settings
+from bot.config.settings import Settings
 from bot.core.names import CommitId
 from bot.demo.faces import FACES
 from bot.demo.options import Demo
@@ -42,7 +42,7 @@ def stage(folder: Path, with_model: Settings, demo: Demo) -> int:
         install(github.world, github.app, "parcel")
         with FACES[demo.face](github, with_model, home):
             if demo.headless:
-                return Story(github, with_model).played()
+                return Story(github, with_model).play()
             return _open_to_people(github, demo.port)
 
 
@@ -69,7 +69,7 @@ class Story:
     printed: dict[int, str] = field(default_factory=dict)
     """Comment -> its text as it was printed last."""
 
-    def played(self) -> int:
+    def play(self) -> int:
         """Play from the mention to the pull request."""
         will, rita, maya = (self.github.world.person(login) for login in ("will", "rita", "maya"))
         self.number = will.open_issue(REPOSITORY, TITLE, f"@plangate {REQUEST}").number

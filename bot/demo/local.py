@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bot.compose.local import RunOptions, run_check, run_local
 from bot.compose.run import Run
-from bot.config import Settings
+from bot.config.settings import Settings
 from bot.core.names import CommitId
 from bot.summary import exit_code, lines
 from bot.testing.sample import CHECK, REQUEST, make

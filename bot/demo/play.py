@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from bot.config import Secret, Settings, settings
+from bot.config.environment import settings
+from bot.config.settings import Secret, Settings
 from bot.core.errors import Misconfigured
 from bot.demo.options import Demo
 

@@ -18,7 +18,7 @@ from bot.core.errors import PlangateError
 from bot.core.markdown.visible import without_mention
 from bot.core.names import ThreadNumber
 from bot.core.question import AnswerComment, AnswerSnapshot, Author, BoxEdit
-from bot.github.door import Json
+from bot.github.client import Json
 from bot.github.edits import EDITS, versions
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
@@ -81,7 +81,7 @@ class AnswerReader:
         edits = list(_edits(node, posted, boxes))
         people = {said.actor for said in newer} | {by for by, *_ in edits}
         await self.roles.foresee(people)
-        known = {who: Author(who, await self.roles.of(who), bool(await self.roles.listed(who))) for who in people}
+        known = {who: Author(who, await self.roles.of(who), bool(await self.roles.is_listed(who))) for who in people}
         theirs = [said for said in newer if self.may(known[said.actor])]
         spoken = await asyncio.to_thread(lambda: [said for said in theirs if self._can_answer(said)])
         return AnswerSnapshot(

@@ -19,7 +19,7 @@ from bot.core.markdown.visible import newlines
 from bot.core.marker import NO_DIGEST, Key
 from bot.core.names import ThreadNumber
 from bot.core.turn import Acknowledgment
-from bot.github.door import LAGS, GitHubClient, Json
+from bot.github.client import LAGS, GitHubClient, Json
 from bot.github.errors import Unknown
 from bot.github.people import time
 from bot.github.repository import Address

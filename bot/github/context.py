@@ -18,7 +18,7 @@ LEFT_OUT: Final = "> (What does not fit is left out here.)"
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ThreadQuotes:
     """The quotation of one thread for a bot of that name."""
 
     thread: Thread
@@ -32,13 +32,13 @@ class Context:
         kept = [entry for at, entry in enumerate(entries) if entry != LEFT_OUT or entries[at - 1 : at] != [LEFT_OUT]]
         return "\n\n".join([f"> Title: {visible_title(self.thread.title).text}", *kept])
 
-    def removed(self, bot: Actor, *, but: str) -> tuple[str, ...]:
+    def hidden_fragments(self, bot: Actor, *, but: str) -> tuple[str, ...]:
         """Return what nobody sees of what is quoted of others than the bot, but for one thing by its key."""
         quoted = [said for said, entry in self._entries() if entry]
         others = [said for said in quoted if said.actor.id != bot.id and said.key != but]
         about = self.thread.opened.actor.id != bot.id and but != self.thread.opened.key
         title = visible_title(self.thread.title).removed if about else ()
-        return (*title, *(fragment for said in others for part in said.parts for fragment in self._removed(part)))
+        return (*title, *(fragment for said in others for part in said.parts for fragment in self._hidden_parts(part)))
 
     def _entries(self) -> list[tuple[Said, str]]:
         """Return everything that was said, oldest first, each with its quotation ("" where that does not fit)."""
@@ -48,16 +48,16 @@ class Context:
         room = self.limit
         for said in reversed(self.thread.everything()):
             source = sum(map(len, said.parts))
-            entry = self._quoted(said) if source <= room else ""
+            entry = self._quote(said) if source <= room else ""
             fits = len(entry) <= room
             if entry:  # what was parsed in vain took room as well
                 room -= max(source, len(entry) if fits else 0) + 2
             yield said, entry if fits else ""
 
-    def _quoted(self, said: Said) -> str:
+    def _quote(self, said: Said) -> str:
         body = "\n\n".join(self.readings.read(part, self.mention).shown.text for part in said.parts)
         head = f"@{said.actor.login} at {said.at:%Y-%m-%d %H:%M} UTC{', edited' if said.edited else ''}:"
         return "\n".join(f"> {line}".rstrip() for line in (head, *body.split("\n")))
 
-    def _removed(self, part: str) -> tuple[str, ...]:
+    def _hidden_parts(self, part: str) -> tuple[str, ...]:
         return self.readings.read(part, self.mention).shown.removed

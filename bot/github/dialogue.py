@@ -23,9 +23,9 @@ from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.question_text import question_text
 from bot.core.turn import Acknowledgment, Turn
 from bot.github.answers import AnswerReader
+from bot.github.client import GitHubClient
 from bot.github.comments import BOX, Comments, no_fence
-from bot.github.context import Context
-from bot.github.door import GitHubClient
+from bot.github.context import ThreadQuotes
 from bot.github.permissions import Roles
 from bot.github.progress import Progress
 from bot.github.quota import asked_before
@@ -144,7 +144,7 @@ class GitHubDialogue:
             return ()
         self._read = self._read or await self._threads.read(self.thread)
         quoted, own = self._context(self._read), "issue" if turn.mark else turn.key
-        return await asyncio.to_thread(partial(quoted.removed, self.listener.bot, but=own))
+        return await asyncio.to_thread(partial(quoted.hidden_fragments, self.listener.bot, but=own))
 
     async def closed_since(self, moment: datetime) -> bool:
         """Tell whether the thread was closed after a moment, as it was when its turns were read."""
@@ -256,7 +256,7 @@ class GitHubDialogue:
         await Replies(self.comments).put(turns, self._inert(text), ask)
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def hold_progress(self) -> AsyncIterator[None]:
         """Show at the end of the block how far the work came; where it ends in the middle nothing more, because whoever
         takes the thread over may have said more by then (E4)."""
         try:
@@ -292,8 +292,8 @@ class GitHubDialogue:
         clean = self.door.redactor.redact
         return clean(inert_markdown(clean(text), {urlsplit(self.manners.server_url).netloc} - {""}))
 
-    def _context(self, thread: Thread) -> Context:
-        return Context(thread, self.readings, self.listener.mention)
+    def _context(self, thread: Thread) -> ThreadQuotes:
+        return ThreadQuotes(thread, self.readings, self.listener.mention)
 
     def _roles(self) -> Roles:
         manners = self.manners

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Final
 
 from bot.core.actor import Actor
+from bot.github.client import AT_ONCE, GitHubClient, Json
 from bot.github.comments import is_ticked, untick
-from bot.github.door import AT_ONCE, GitHubClient, Json
 from bot.github.people import WHO, actor, time
 
 EDITS: Final = """

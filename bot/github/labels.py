@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.errors import Missing, Unprocessable
 from bot.github.repository import Address
 

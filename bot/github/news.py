@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from bot.core.names import RepositoryId
-from bot.github.door import GitHubClient, Json
+from bot.github.client import GitHubClient, Json
 from bot.github.errors import Limited
 from bot.github.people import WHO, time
 from bot.github.repository import Address

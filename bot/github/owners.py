@@ -9,7 +9,7 @@ from typing import Final
 from bot.core.actor import Actor
 from bot.core.errors import PlangateError
 from bot.core.owners import owners
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.permissions import Roles
 from bot.github.repository import Address, file
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.errors import PlangateError, Refused
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.errors import Missing
 from bot.github.repository import Address
 
@@ -52,7 +52,7 @@ class Roles:
             self._known[actor.id] = await self._look_up(actor)
         return self._known[actor.id]
 
-    async def listed(self, actor: Actor) -> bool | None:
+    async def is_listed(self, actor: Actor) -> bool | None:
         """Tell whether an account is named, itself or by a team; None when that look-up failed."""
         if actor.is_listed_in(self.users):
             return True

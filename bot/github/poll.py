@@ -6,7 +6,7 @@ https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bot.github.door import AT_ONCE, GitHubClient
+from bot.github.client import AT_ONCE, GitHubClient
 
 _QUERY: Final = """
 query ($ids: [ID!]!) {

@@ -10,7 +10,7 @@ from bot.core.actor import Actor
 from bot.core.errors import Refused, Transient
 from bot.core.names import CommitId
 from bot.core.pull import PullOrder, PullRequest
-from bot.github.door import LAGS, GitHubClient, Json
+from bot.github.client import LAGS, GitHubClient, Json
 from bot.github.errors import Missing, Unknown, Unprocessable
 from bot.github.repository import Address
 
@@ -49,7 +49,9 @@ class GitHubPulls:
         Nobody can delete a pull request, and deleting its branch does not change what it was made of.
         https://docs.github.com/en/rest/pulls/pulls#list-pull-requests
         """
-        mine = (pull for pull in await self._listed(branch) if (pull["user"] or {}).get("id") == self.bot.id)
+        mine = (
+            pull for pull in await self._branch_pull_requests(branch) if (pull["user"] or {}).get("id") == self.bot.id
+        )
         return next((int(pull["number"]) for pull in mine), None)
 
     async def _find_or_create(self, order: PullOrder, body: str) -> Json:
@@ -74,11 +76,11 @@ class GitHubPulls:
 
     async def _find(self, order: PullOrder, body: str) -> Json | None:
         """Return the branch's open pull request, else the one that was made by this order, or None."""
-        ours = await self._listed(order.branch)
+        ours = await self._branch_pull_requests(order.branch)
         first = next((pull for pull in ours if pull["state"] == "open"), None)
         return first or next((pull for pull in ours if self._is(pull, order, body)), None)
 
-    async def _listed(self, branch: str) -> list[Json]:
+    async def _branch_pull_requests(self, branch: str) -> list[Json]:
         """Return all pull requests of a branch, the newest first."""
         query = {"head": f"{self.address.owner}:{branch}", "state": "all", "sort": "created", "direction": "desc"}
         pulls = [pull async for pull in self.door.pages(f"{self.address.path}/pulls", query)]

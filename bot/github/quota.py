@@ -11,7 +11,7 @@ from typing import Final
 from bot.core.command import Command, UnknownCommand, Verb, parse
 from bot.core.names import RepositoryId
 from bot.core.turn import Turn
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.errors import Missing
 from bot.github.news import Fresh, MovedRepository, fresh
 from bot.github.readings import Reading, Readings

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from bot.github.door import GitHubClient, Json
+from bot.github.client import GitHubClient, Json
 from bot.github.repository import Address
 
 

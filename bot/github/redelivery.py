@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.core.errors import Refused
+from bot.github.client import GitHubClient, Json
 from bot.github.deliveries import EVENTS
-from bot.github.door import GitHubClient, Json
 from bot.github.people import time
 
 UNDER_WAY: Final = timedelta(seconds=60)

@@ -10,8 +10,8 @@ from typing import Final
 
 from bot.core import marker
 from bot.core.errors import Refused
+from bot.github.client import LAGS, Json
 from bot.github.comments import Comments
-from bot.github.door import LAGS, Json
 from bot.github.errors import Unknown
 
 _KIND: Final = "reply"

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from bot.core.actor import Actor, ActorKind
 from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.errors import Missing
 from bot.github.people import actor, rest_actor
 

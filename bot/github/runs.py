@@ -3,7 +3,7 @@
 from urllib.parse import quote
 
 from bot.core.errors import PlangateError
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.errors import Missing
 from bot.github.repository import Address
 

@@ -19,7 +19,7 @@ from bot.core.markdown.visible import may_name
 from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
-from bot.github.door import GitHubClient, Json
+from bot.github.client import GitHubClient, Json
 from bot.github.edits import EDITS, History, history
 from bot.github.owners import owning
 from bot.github.people import WHO, actor, time
@@ -128,7 +128,7 @@ class SnapshotReader:
             )
         past = history(node, self.posted(plan), self.begun)
         votes = [*standing_tick(past), *[word async for word in self._votes(node, shown)]]
-        commented = await self._commented(plan, subject["comments"], time(node["createdAt"]))
+        commented = await self._deciding_comments(plan, subject["comments"], time(node["createdAt"]))
         roles = self.roles()
         actors = {word.actor for word in votes} | {said.actor for said in commented}
         people = await _looked_up(actors, roles, self.approve)
@@ -173,7 +173,7 @@ class SnapshotReader:
                 after = {"plan": shown, "content": vote, "after": page["pageInfo"]["endCursor"]}
                 page = (await self._door.graphql(_MORE, after))["node"]["reactions"]
 
-    async def _commented(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[Said]:
+    async def _deciding_comments(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[Said]:
         """Return the comments that are not older than the plan and may say yes or no to it, by their letters alone."""
         comments, cursor = read_comments(connection), older(connection)
         while cursor and comments and comments[0].at >= posted:
@@ -291,5 +291,5 @@ async def _looked_up(actors: Collection[Actor], roles: Roles, least: Role) -> di
     known = dict.fromkeys(actors, _Person())
     for who in people:
         role = await roles.of(who)
-        known[who] = _Person(role, False if (role or Role.NONE) >= least else await roles.listed(who))
+        known[who] = _Person(role, False if (role or Role.NONE) >= least else await roles.is_listed(who))
     return known

@@ -12,7 +12,7 @@ from typing import Any, Final
 from bot.core.actor import Actor
 from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
-from bot.github.door import LAGS, PAGE, GitHubClient, Json
+from bot.github.client import LAGS, PAGE, GitHubClient, Json
 from bot.github.errors import Missing, TooMuch
 from bot.github.people import WHO, actor, time
 from bot.github.repository import Address

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bot.core.errors import Misconfigured
 from bot.core.names import RepositoryId
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.ports import Clock
 
 # https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
@@ -31,7 +31,7 @@ class StaticToken:
         """Give the token."""
         return self.reveal()
 
-    def refused(self, token: str) -> bool:  # noqa: ARG002 - the port's
+    def replace_refused(self, token: str) -> bool:  # noqa: ARG002 - the port's
         """There is no other."""
         return False
 
@@ -59,7 +59,7 @@ class AppJwt:
             mend = "set PLANGATE_PRIVATE_KEY to the PEM file that GitHub gave"
             raise Misconfigured("the App's private key cannot be read", mend=mend) from None
 
-    def refused(self, token: str) -> bool:  # noqa: ARG002 - the port's
+    def replace_refused(self, token: str) -> bool:  # noqa: ARG002 - the port's
         """A fresh one would be refused as well."""
         return False
 
@@ -103,7 +103,7 @@ class AppTokens:
                 self._made.append(self._held)
             return self._held.token
 
-    def refused(self, token: str) -> bool:
+    def replace_refused(self, token: str) -> bool:
         """Forget a token that GitHub refused; a new one is made for the next request."""
         if self._held is not None and self._held.token == token:
             self._held = None

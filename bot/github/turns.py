@@ -11,7 +11,7 @@ from bot.core.command import parse
 from bot.core.errors import Refused
 from bot.core.markdown.visible import may_name, visible_title, without_mention
 from bot.core.turn import Turn
-from bot.github.door import GitHubClient, Json
+from bot.github.client import GitHubClient, Json
 from bot.github.edits import editors
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
@@ -77,7 +77,7 @@ class TurnReader:
     async def turns(self, thread: Thread, seen: Collection[str]) -> tuple[Turn, ...]:
         """Return the turns of a thread that were not seen, oldest first, each with its author's role looked up."""
         said = {it.key: it for it in thread.everything() if {it.key, it.version}.isdisjoint(seen)}
-        found, renamers = await self._found(thread, seen, said)
+        found, renamers = await self._candidate_turns(thread, seen, said)
         await self.roles.foresee({turn.actor for turn in found})
         known = [await self._with_role(turn) for turn in found]
         read = await asyncio.to_thread(lambda: list(self._read(thread, known)))
@@ -88,7 +88,7 @@ class TurnReader:
         further = [_aside(_unread(it), it) for it in said.values() if it.key in thread.further - keys]
         return tuple(sorted((*read, *further), key=lambda turn: turn.at))
 
-    async def _found(
+    async def _candidate_turns(
         self, thread: Thread, seen: Collection[str], said: Mapping[str, Said]
     ) -> tuple[list[Turn], frozenset[int]]:
         """Find what may be a turn, not read yet; and who renamed the thread, where that matters."""
@@ -102,7 +102,7 @@ class TurnReader:
         return [*found, *_marks(thread, seen, listener, events)], frozenset(renamers)
 
     async def _with_role(self, turn: Turn) -> Turn:
-        listed = bool(await self.roles.listed(turn.actor))
+        listed = bool(await self.roles.is_listed(turn.actor))
         return replace(turn, role=await self.roles.of(turn.actor), listed=listed)
 
     def _read(self, thread: Thread, found: Collection[Turn]) -> Iterator[Turn]:

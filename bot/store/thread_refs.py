@@ -54,7 +54,7 @@ class Remote:
     environment: Callable[[], Mapping[str, str]] = dict
     """Gives the variables that carry credentials or proxies to git; asked at each command, since tokens expire."""
 
-    def validated(self) -> str:
+    def normalize(self) -> str:
         """Return the location as git is to be told it: an http(s) URL or an absolute path, never an option."""
         if self.location.startswith("-"):
             raise Refused("a remote may not start with '-'", where=self.location, mend="give a URL or a path")
@@ -80,7 +80,7 @@ class ThreadRefs:
     """The threads of one remote, by way of a bare scratch repository of ours."""
 
     def __init__(self, remote: Remote, scratch: Path, clock: Clock) -> None:
-        self._remote = remote.validated()
+        self._remote = remote.normalize()
         self._upload = [f"--upload-pack={remote.upload_pack}"] if remote.upload_pack else []
         self._upload_pack = remote.upload_pack or "git upload-pack"
         self._scratch = scratch.absolute()

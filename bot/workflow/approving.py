@@ -7,9 +7,9 @@ from bot.core.approval import ApprovedPlan, Outcome, Reason, Snapshot, Verdict, 
 from bot.core.comment import REASONS
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
-from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.ledger import note, take_over
 from bot.workflow.record import EXPLAINED, Record
+from bot.workflow.thread_context import EffectResult, ThreadContext
 
 _ENDS = {
     Outcome.REJECTED: (Move.REJECTED, Stage.REJECTED),

@@ -16,9 +16,9 @@ from bot.core.transcript import Json
 from bot.core.turn import Acknowledgment, Turn
 from bot.ports import Entry
 from bot.workflow.approving import move_if_stopped
-from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.ledger import current, note, take_over
 from bot.workflow.record import SHOWN, Record
+from bot.workflow.thread_context import EffectResult, ThreadContext
 
 
 async def perform(context: ThreadContext, record: Record) -> EffectResult | None:

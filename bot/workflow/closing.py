@@ -7,11 +7,11 @@ from bot.core import reply_text
 from bot.core.errors import PlangateError
 from bot.core.gate import Stage
 from bot.core.transcript import all_messages, todos_of
-from bot.workflow.desk import ThreadContext
 from bot.workflow.keeping import checkout
 from bot.workflow.ledger import current, note
 from bot.workflow.record import SPENT, Record
 from bot.workflow.sessions import session_of
+from bot.workflow.thread_context import ThreadContext
 
 
 async def so_far(context: ThreadContext, record: Record) -> str:

@@ -10,7 +10,7 @@ from bot.core.errors import PlangateError
 from bot.core.names import SessionId
 from bot.core.transcript import Json, Line, all_messages, commands_of
 from bot.ports import Toolhost
-from bot.workflow.desk import ThreadContext
+from bot.workflow.thread_context import ThreadContext
 
 TAIL: Final = 2_000
 """Characters of a command's output that are kept."""
@@ -26,7 +26,7 @@ async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]
     Taken from their transcripts. Those that only read are left out; of one command the last run counts, and of many
     commands the last MOST.
     """
-    from bot.agent.shell_policy import is_read_only
+    from bot.agent.permissions.shell_policy import is_read_only
 
     sessions = [("main", lines := await _lines(context, session))]
     sessions += [(agent, await _lines(context, ident)) for agent, ident in subagents_of(lines)]

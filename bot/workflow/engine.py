@@ -28,11 +28,11 @@ from bot.workflow import (
     telling,
 )
 from bot.workflow.closing import book_stopped
-from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.ledger import append, current, settle, take_over
 from bot.workflow.record import Record
 from bot.workflow.sessions import session_of
 from bot.workflow.spending import estimate_cost, move_if_spent
+from bot.workflow.thread_context import EffectResult, ThreadContext
 
 Verb = Callable[[ThreadContext, Record], Awaitable[EffectResult | None]]
 

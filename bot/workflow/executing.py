@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bot.agent.events import End, Ended
-from bot.agent.light import pull_request_title
-from bot.agent.plan_mode import approval_result, pending_plan_call
+from bot.agent.light_calls import pull_request_title
+from bot.agent.permissions.plan_mode import approval_result, pending_plan_call
 from bot.agent.session import Session
 from bot.core import comment
 from bot.core.errors import Refused
@@ -22,7 +22,6 @@ from bot.core.work import Checkout
 from bot.ports import Access
 from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.commands import commands_run, run_command
-from bot.workflow.desk import EffectResult, ThreadContext, working_mode
 from bot.workflow.keeping import checkout, hold, keep
 from bot.workflow.ledger import current
 from bot.workflow.naming import branch_name, pull_number, thread_title
@@ -31,6 +30,7 @@ from bot.workflow.preparing import hosts, leftovers, prepare
 from bot.workflow.progress import row_of
 from bot.workflow.record import Record
 from bot.workflow.sessions import SessionStart, open_session, run_session
+from bot.workflow.thread_context import EffectResult, ThreadContext, working_mode
 from bot.workflow.waiting import deliver_reply, move_to_ask
 
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from bot.agent.modes import Mode, next_mode
+from bot.agent.permissions.modes import Mode, next_mode
 from bot.core import comment, reply_text
 from bot.core.command import Command, UnknownCommand, Verb, parse
 from bot.core.errors import Transient
@@ -24,12 +24,12 @@ from bot.core.transcript import Json
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow import rewinding
 from bot.workflow.asking import waits_for
-from bot.workflow.desk import EffectResult, ThreadContext, working_mode
 from bot.workflow.ledger import append, defer, settle
 from bot.workflow.naming import beginning
 from bot.workflow.quota import over_quota
 from bot.workflow.record import HEARD, Record, renewed_request, turn_facts
 from bot.workflow.rights import may_act, may_ask, may_command
+from bot.workflow.thread_context import EffectResult, ThreadContext, working_mode
 
 _UNDER_WAY: Final = frozenset(ON_ENTER)
 """Stages in which there is something to stop."""

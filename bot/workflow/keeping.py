@@ -18,8 +18,8 @@ from bot.core.names import AgentId
 from bot.core.network import NO_NETWORK, Network
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost
-from bot.workflow.desk import ThreadContext
 from bot.workflow.record import Record
+from bot.workflow.thread_context import ThreadContext
 
 SECONDS: Final = 60.0
 """The least time between two savings of a session."""

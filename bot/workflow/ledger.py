@@ -8,13 +8,13 @@ before loses it as if it had died before it noted it: what it tells of is looked
 from dataclasses import replace
 from typing import Final
 
-from bot.agent.modes import Mode
+from bot.agent.permissions.modes import Mode
 from bot.core.errors import Conflict
 from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, TRANSITIONS, Event, Move, Stage, step
 from bot.core.transcript import Json
 from bot.ports import Entry
-from bot.workflow.desk import EffectResult, ThreadContext, working_mode
 from bot.workflow.record import TAKEN, Record, fold_entries
+from bot.workflow.thread_context import EffectResult, ThreadContext, working_mode
 
 _OF_PLANNING: Final = frozenset({Move.PLANNED, Move.ANSWERED})
 

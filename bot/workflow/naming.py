@@ -6,8 +6,8 @@ The same journal always gives the same names.
 from bot.core.gate import Move
 from bot.core.names import run_branch, thread_branch
 from bot.core.transcript import Json
-from bot.workflow.desk import ThreadContext
 from bot.workflow.record import Record
+from bot.workflow.thread_context import ThreadContext
 
 
 async def beginning(context: ThreadContext, record: Record) -> tuple[Json, bool]:

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from bot.agent.reached import NetworkLog, network_rows
+from bot.agent.network_log import NetworkLog, network_rows
 from bot.core.errors import Transient
 from bot.core.names import SessionId
-from bot.workflow.desk import ThreadContext
 from bot.workflow.ledger import note
 from bot.workflow.record import NETWORK, Record
+from bot.workflow.thread_context import ThreadContext
 
 
 @asynccontextmanager

@@ -12,11 +12,11 @@ from bot.core.approval import approval_attempts
 from bot.core.gate import Move, Stage
 from bot.core.names import thread_ref
 from bot.core.turn import Acknowledgment
-from bot.workflow.desk import ThreadContext
 from bot.workflow.ledger import note
 from bot.workflow.record import FOLDED, NOTICED, Record
 from bot.workflow.rights import may_ask
 from bot.workflow.telling import tell_outcomes
+from bot.workflow.thread_context import ThreadContext
 
 
 async def notice_void_plan(context: ThreadContext, record: Record) -> Record:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.agent.events import End, Ended
-from bot.agent.plan_mode import SubmittedPlan, pending_plan_call, read_plan, rejection_result
+from bot.agent.permissions.plan_mode import SubmittedPlan, pending_plan_call, read_plan, rejection_result
 from bot.agent.session import Session
 from bot.core import reply_text
 from bot.core.changes import changes
@@ -14,9 +14,9 @@ from bot.core.paths import is_workflow
 from bot.core.plan import PlanDocument, contract_tier, to_json
 from bot.core.transcript import is_unresolved
 from bot.ports import Access
-from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.record import Record
 from bot.workflow.sessions import SessionStart, open_session, run_session, unheard
+from bot.workflow.thread_context import EffectResult, ThreadContext
 from bot.workflow.waiting import deliver_reply, move_to_ask
 
 MORE_WAS_SAID = "People said more while you planned. Take it into your plan, and hand that in."

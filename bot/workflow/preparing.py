@@ -22,12 +22,12 @@ from bot.core.transcript import Json
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost
 from bot.workflow.commands import run_command
-from bot.workflow.desk import ThreadContext
 from bot.workflow.keeping import checkout, toolhost
 from bot.workflow.ledger import note
 from bot.workflow.network import journal_network
 from bot.workflow.record import PREPARED, Record
 from bot.workflow.sessions import wait_until_moved
+from bot.workflow.thread_context import ThreadContext
 
 KEY: Final = "sandbox.setup in .github/plangate.yml"
 MOST: Final = 50

@@ -6,8 +6,8 @@ from bot.agent.events import AgentChanged, AgentEvent, Answered, Ended, TodosCha
 from bot.core.comment import AgentRow, progress
 from bot.core.gate import Stage
 from bot.core.reply_text import how_to_stop
-from bot.workflow.desk import ThreadContext, working_mode
 from bot.workflow.record import Record
+from bot.workflow.thread_context import ThreadContext, working_mode
 
 
 def row_of(agent: AgentChanged) -> AgentRow:

@@ -2,8 +2,8 @@
 
 from bot.core import comment
 from bot.core.gate import Move
-from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.record import Record
+from bot.workflow.thread_context import EffectResult, ThreadContext
 
 
 async def perform(context: ThreadContext, record: Record) -> EffectResult:

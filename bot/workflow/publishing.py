@@ -16,12 +16,12 @@ from bot.core.pull import PullOrder
 from bot.core.transcript import Json
 from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, move_to_withdraw
-from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.keeping import checkout
 from bot.workflow.ledger import fence, has_moved, note
 from bot.workflow.naming import branch_name, pull_number, pull_title
 from bot.workflow.preparing import leftovers
 from bot.workflow.record import PUSHING, Record
+from bot.workflow.thread_context import EffectResult, ThreadContext
 
 
 async def perform(context: ThreadContext, record: Record) -> EffectResult | None:

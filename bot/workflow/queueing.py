@@ -7,9 +7,9 @@ command, a stop above all, is carried out by the looks in between.
 from bot.core import reply_text
 from bot.core.gate import AT_WORK, Stage
 from bot.workflow import approving, planning
-from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.ledger import note
 from bot.workflow.record import QUEUED, Record
+from bot.workflow.thread_context import EffectResult, ThreadContext
 
 
 async def wait_for_session(context: ThreadContext, record: Record) -> EffectResult | None:

@@ -5,8 +5,8 @@ from datetime import datetime
 from bot.core.gate import Move
 from bot.core.turn import Turn
 from bot.ports import Entry
-from bot.workflow.desk import ThreadContext
 from bot.workflow.record import Record
+from bot.workflow.thread_context import ThreadContext
 
 
 async def over_quota(context: ThreadContext, record: Record, turn: Turn) -> bool:

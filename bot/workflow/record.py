@@ -1,7 +1,6 @@
 """A thread as its journal tells it: the gate's state, and the facts that came with its events.
 
-Everything here is computed from the entries; nothing is remembered elsewhere. Beside the gate's moves a journal holds
-
+Everything here is computed from the entries. Beside the gate's moves a journal holds
 ``heard``  a turn that is no move: a command, or somebody who may not ask
 ``network``  what a session reached of the network, and what it was refused; such entries add up
 ``prepared`` what the set-up commands came to, and which files they left that git does not ignore: path -> blob
@@ -12,15 +11,11 @@ Everything here is computed from the entries; nothing is remembered elsewhere. B
 ``taken``  a job took over what another had begun
 ``explained`` it was said why a plan waits
 ``queued`` people were told that the session of an ask waits for a free slot; of ask 0, that the wait is over
-``pushing`` a commit for a pull request's branch was approved, and is about to be pushed there (E3)
-``spent``  what a session that goes on has cost since it was journaled last
+``pushing`` a commit is about to be pushed to a pull request's branch (E3); ``spent`` what a session has cost since then
 
-A journal that was set back, and goes on since an approver decided, names in `forgotten` the bot's last comment that it
-does not know of, and in `apart` what tells its branches from the ones that it does not know of (A4b).
-
-A move that changes the permission mode says so as `mode_change`, with who caused it (P8).
-
-An entry that owes the people a text carries it as `owes`; until it is told, it is a debt (PR3).
+A journal that was set back names in `forgotten` the bot's last comment that it does not know of, and in `apart` what
+tells its branches from the ones that it does not know of (A4b). A move that changes the permission mode says so as `mode_change`, with who caused it (P8). An entry that owes the people
+a text carries it as `owes`; until it is told, it is a debt (PR3).
 """
 
 from collections.abc import Sequence
@@ -328,7 +323,7 @@ class Record:
 
     @property
     def run(self) -> str:
-        """The run of GitHub Actions that is at this thread, or was; "" where no job said so."""
+        """The GitHub Actions run that works on this thread, or did; "" for none."""
         return self.fact("run")
 
     def fact(self, name: str, default: str = "") -> str:

@@ -17,11 +17,11 @@ from bot.core.gate import Move
 from bot.core.names import thread_ref
 from bot.core.transcript import Json
 from bot.core.turn import Acknowledgment, Turn
-from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.ledger import current, note, restart
 from bot.workflow.naming import beginning
 from bot.workflow.record import HEARD, Record, renewed_request, turn_facts
 from bot.workflow.rights import may_approve
+from bot.workflow.thread_context import EffectResult, ThreadContext
 
 PAUSES: Final = (0.0, 2.0, 6.0)
 """Seconds before each further reading of a journal that seems to be behind: others may be writing to it."""

@@ -8,8 +8,8 @@ from bot.core.actor import Role
 from bot.core.command import Verb
 from bot.core.gate import Move
 from bot.core.turn import Turn
-from bot.workflow.desk import ThreadContext
 from bot.workflow.record import Record
+from bot.workflow.thread_context import ThreadContext
 
 
 def may_ask(context: ThreadContext, turn: Turn) -> bool:

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.agent.events import AgentEvent, End, Ended, ModeChanged, SessionStarted
-from bot.agent.frozen import RequestPrefix, load_request_prefix
-from bot.agent.light import LightCalls
+from bot.agent.history.pending import run_permitted_call
+from bot.agent.history.request_prefix import RequestPrefix, load_request_prefix
+from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Limits
 from bot.agent.loop import run
-from bot.agent.modes import Mode
-from bot.agent.pending import run_permitted_call
+from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
-from bot.agent.rehearsal import Rehearsal
 from bot.agent.session import Session
-from bot.agent.subagents.crew import SubagentCounts, SubagentManager
-from bot.agent.subagents.kinds import TYPES, AgentType
-from bot.agent.subagents.making import ParentContext
-from bot.agent.subagents.own import types_of
+from bot.agent.subagents.pool import SubagentCounts, SubagentPool
+from bot.agent.subagents.project_types import types_of
+from bot.agent.subagents.session_factory import ParentContext
+from bot.agent.subagents.types import TYPES, AgentType
 from bot.agent.tools.registry import ALL, by_name, schemas, web_tools
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Tool, ToolContext
@@ -31,13 +31,13 @@ from bot.core.network import Network
 from bot.core.transcript import Line
 from bot.core.work import Checkout
 from bot.ports import Access, AnswerStarted
-from bot.workflow.desk import ThreadContext
 from bot.workflow.keeping import WorkSaver, checkout, toolhost
 from bot.workflow.ledger import current
 from bot.workflow.network import journal_network
 from bot.workflow.progress import ProgressReporter
 from bot.workflow.record import Record, addition_text
 from bot.workflow.spending import bind_budgets
+from bot.workflow.thread_context import ThreadContext
 
 MAIN = AgentId("main")
 
@@ -188,7 +188,7 @@ def session_of(context: ThreadContext, record: Record) -> SessionId:
     return record.planning_session if planned else record.work_session
 
 
-async def _restore(session: Session, crew: SubagentManager, lines: tuple[Line, ...], *, record: Record) -> None:
+async def _restore(session: Session, crew: SubagentPool, lines: tuple[Line, ...], *, record: Record) -> None:
     """Take a saved session and its sub-agents over; what this process or the journal has booked is not booked twice."""
     ledger = session.resources.ledger
     booked = dict(ledger.rows)
@@ -218,16 +218,16 @@ def _crew(
     session: Session,
     place: tuple[Checkout, Network],
     environment: Environment,
-) -> SubagentManager:
+) -> SubagentPool:
     """Make the crew of a session; where strangers have a say, or may have, those that look are restricted (S9)."""
     orders, (tree, network) = context.settings, place
     post = ParentContext(session, context.workspace, tree, environment, orders.subagent_model, network)
     since = record.last(Move.REQUESTED).n - 1
     untrusted = any(entry.body.get("foreign") or entry.body.get("strangers") for entry in record.entries[since:])
-    return SubagentManager(post, SubagentCounts(orders.at_once, orders.in_all, orders.on_one), untrusted)
+    return SubagentPool(post, SubagentCounts(orders.at_once, orders.in_all, orders.on_one), untrusted)
 
 
-def _log_subagents(context: ThreadContext, crew: SubagentManager) -> None:
+def _log_subagents(context: ThreadContext, crew: SubagentPool) -> None:
     """Log what the sub-agents of a session came to (S13)."""
     if crew.metrics.started:
         ids = {"thread": f"{context.location.repository}#{context.location.thread}", "session": crew.post.parent.id}

@@ -19,9 +19,9 @@ from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import SessionId
 from bot.ports import Entry
-from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.ledger import note
 from bot.workflow.record import SPENT, Record
+from bot.workflow.thread_context import EffectResult, ThreadContext
 
 SHARE: Final = 0.1
 """What a session has cost is journaled when it is such a part of what is left of the day."""

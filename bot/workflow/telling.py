@@ -11,9 +11,9 @@ from bot.core import reply_text
 from bot.core.gate import Move
 from bot.ports import Entry
 from bot.workflow.closing import so_far
-from bot.workflow.desk import ThreadContext
 from bot.workflow.ledger import defer, take_over
 from bot.workflow.record import HEARD, TOLD, Record
+from bot.workflow.thread_context import ThreadContext
 
 
 async def tell_replies(context: ThreadContext, record: Record, since: int) -> Record:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.agent.light import explain_permission
-from bot.agent.pending import pending_question, release
+from bot.agent.history.pending import pending_question, release
+from bot.agent.light_calls import explain_permission
 from bot.agent.session import Session
 from bot.core.gate import Move
 from bot.core.question import AskKind, Grant, to_json
 from bot.core.transcript import Json, pending_calls
-from bot.workflow.desk import EffectResult, ThreadContext
 from bot.workflow.record import Record
+from bot.workflow.thread_context import EffectResult, ThreadContext
 
 
 async def move_to_ask(context: ThreadContext, record: Record, session: Session) -> EffectResult | None:

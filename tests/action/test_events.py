@@ -23,7 +23,7 @@ def begun(tmp_path: Path) -> Begun:
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "remote", "add", "origin", "https://github.com/o/r.git"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "begin"], check=True)
-    workflow = YAML(typ="safe").load((ROOT / "bot/consumer.yml").read_text())
+    workflow = YAML(typ="safe").load((ROOT / "bot/cli/workflow.yml").read_text())
     for job in workflow["jobs"].values():
         job["steps"] = [{"run": "true"}]
         del job["concurrency"]  # act does not know `queue` yet

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bot.compose.parts import key_of
+from bot.config.action_inputs import INPUTS, action
 from bot.core.errors import Misconfigured
-from bot.inputs import INPUTS, action
 from bot.store.keys import StateKey
 
 RUNNER = {"GITHUB_EVENT_NAME": "issues", "GITHUB_EVENT_PATH": "/e.json", "GITHUB_REPOSITORY": "o/r", "HOME": "/h"}
@@ -52,7 +52,7 @@ def _revealed(given: object) -> str:
     """Show a value with its secrets."""
     from dataclasses import fields, is_dataclass
 
-    from bot.config import Secret
+    from bot.config.settings import Secret
 
     if isinstance(given, Secret):
         return given.reveal()

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from bot.inputs import INPUTS
-from bot.report import OUTPUTS
+from bot.action.report import OUTPUTS
+from bot.config.action_inputs import INPUTS
 
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / "action.yml"
-CONSUMER = ROOT / "bot/consumer.yml"
+CONSUMER = ROOT / "bot/cli/workflow.yml"
 OWN = ROOT / ".github/workflows/plangate.yml"
 BIN = Path(sys.executable).parent
 

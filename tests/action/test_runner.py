@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.runner import Runner
+from bot.action.runner import Runner
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\nQ==\n-----END PRIVATE KEY-----\n"
 COMMAND = re.compile(r"::(?P<name>[a-z-]+)[^:]*::(?P<value>.*)")

@@ -17,7 +17,7 @@ def test_from_mention_to_pull_request(tmp_path: Path) -> None:
     make(tmp_path / "repository")
     workflow = tmp_path / "plangate.yml"
     # act does not know `queue` yet.
-    workflow.write_text((ROOT / "bot/consumer.yml").read_text().replace("      queue: max\n", ""))
+    workflow.write_text((ROOT / "bot/cli/workflow.yml").read_text().replace("      queue: max\n", ""))
     with staged(tmp_path) as stage:
         issue = stage.ask("Shipping", "Orders of exactly 50 pay.")
         said = stage.github.world.person("ann").comment("o/r", issue.number, f"@plangate {REQUEST}")

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 import pytest
 
 from bot.agent.limits import Ledger
-from bot.agent.model.chosen import ConfiguredModel
 from bot.agent.model.client import AnthropicModel, Patience
-from bot.agent.permissions import PermissionGate
-from bot.agent.world import SessionResources
+from bot.agent.model.configured import ConfiguredModel
+from bot.agent.permissions.gate import PermissionGate
+from bot.agent.resources import SessionResources
 from bot.store.memory import MemoryTranscripts
 from bot.testing.model.reply import Policy
 from bot.testing.model.server import ScriptedModel

@@ -8,11 +8,11 @@ from bot.agent.events import (
     AgentChanged,
     AgentEvent,
 )
-from bot.agent.modes import Mode
+from bot.agent.permissions.modes import Mode
 from bot.agent.session import Session
-from bot.agent.subagents.crew import SubagentCounts, SubagentManager
-from bot.agent.subagents.kinds import TYPES, AgentType
-from bot.agent.subagents.making import ParentContext
+from bot.agent.subagents.pool import SubagentCounts, SubagentPool
+from bot.agent.subagents.session_factory import ParentContext
+from bot.agent.subagents.types import TYPES, AgentType
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.core.approval import ApprovedPlan
@@ -118,7 +118,7 @@ class Team:
     """A parent's session with a crew."""
 
     session: Session
-    crew: SubagentManager
+    crew: SubagentPool
     workspace: DeskWorkspace
 
 
@@ -138,7 +138,7 @@ def team(
     session = r.session(tools=(*ALL, TASK), mode=mode, ident=ident)
     place = Checkout("main", FOLDER, BASE)
     post = ParentContext(session, workspace, place, ENVIRONMENT, "claude-sonnet-5-5", network)
-    crew = SubagentManager(post, SubagentCounts(at_once, in_all, on_one), untrusted=untrusted, types=types)
+    crew = SubagentPool(post, SubagentCounts(at_once, in_all, on_one), untrusted=untrusted, types=types)
     session.context.delegate = crew.delegate
     return Team(session, crew, workspace)
 

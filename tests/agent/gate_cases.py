@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from bot.agent.modes import Mode
-from bot.agent.permissions import CallKind, Decision, PermissionGate, Rules, parse_rule
-from bot.agent.subagents.kinds import TYPES
+from bot.agent.permissions.gate import CallKind, Decision, PermissionGate, Rules, parse_rule
+from bot.agent.permissions.modes import Mode
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.task import task_tool

@@ -11,18 +11,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from bot.agent.events import AgentEvent, Ended
-from bot.agent.frozen import RequestPrefix
+from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.limits import Ledger, Limits
 from bot.agent.loop import run
 from bot.agent.model.client import AnthropicModel
-from bot.agent.modes import Mode
-from bot.agent.permissions import PermissionGate
-from bot.agent.plan_mode import EXIT_PLAN_MODE
+from bot.agent.permissions.gate import PermissionGate
+from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
+from bot.agent.resources import SessionResources
 from bot.agent.session import Session
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.tool import Delegate, Tool, ToolContext
-from bot.agent.world import SessionResources
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
 from bot.ports import Abilities, AnswerStarted, Model, ModelEvent, ModelRequest, ToolOutput

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.events import AgentChanged, End, ToolFinished
-from bot.agent.subagents.kinds import TYPES
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.compose.decoys import FILE, lay_decoy

@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from bot.agent.compaction import STUCK, TOO_LARGE
 from bot.agent.events import Answered, Compacted, End, Info
+from bot.agent.history.compaction import STUCK, TOO_LARGE
 from bot.agent.limits import Limits
 from bot.agent.model.specs import SPECS
-from bot.agent.modes import Mode
-from bot.agent.plan_mode import EXIT_PLAN_MODE, approval_result
+from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE, approval_result
 from bot.agent.tools.registry import ALL, LOOKING
 from bot.core.transcript import LineKind, all_messages, messages, pending_calls
 from bot.ports import ToolOutput

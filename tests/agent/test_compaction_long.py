@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from bot.agent.events import Compacted, End
 from bot.agent.limits import Limits
-from bot.agent.modes import Mode
-from bot.agent.plan_mode import EXIT_PLAN_MODE, approval_result
+from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE, approval_result
 from bot.agent.tools.registry import ALL, LOOKING
 from bot.core.transcript import pending_calls
 from bot.ports import ToolOutput

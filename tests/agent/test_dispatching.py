@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from bot.agent import dispatch
 from bot.agent.dispatch import AT_ONCE, RESULT_LIMIT
 from bot.agent.events import End, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
-from bot.agent.frozen import RequestPrefix
+from bot.agent.history.cutting import images
+from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.limits import Ledger, Limits
 from bot.agent.loop import run
-from bot.agent.modes import Mode
-from bot.agent.permissions import CallKind, PermissionGate, Rules, parse_rule
+from bot.agent.permissions.gate import CallKind, PermissionGate, Rules, parse_rule
+from bot.agent.permissions.modes import Mode
+from bot.agent.resources import SessionResources
 from bot.agent.session import Session, result_block
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, ToolProgress, relative
-from bot.agent.turns import images
-from bot.agent.world import SessionResources
 from bot.core.errors import Broken, Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json

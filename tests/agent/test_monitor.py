@@ -10,8 +10,8 @@ from bot.agent.limits import Resource
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import resolve
 from bot.agent.monitor import Monitor, OverLimit
-from bot.agent.subagents.kinds import TYPES
 from bot.agent.subagents.presets import RESTRICTED, SIDE_BY_SIDE_SECONDS, STANDARD, preset
+from bot.agent.subagents.types import TYPES
 from bot.core.transcript import Json
 from bot.ports import ModelRequest as Asked
 from bot.ports import ToolOutput

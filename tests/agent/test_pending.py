@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.events import AgentEvent, End, Ended, ToolFinished
-from bot.agent.modes import Mode
-from bot.agent.pending import pending_question, release, run_permitted_call
-from bot.agent.permissions import PermissionGate, Rules, parse_rule
+from bot.agent.history.pending import pending_question, release, run_permitted_call
+from bot.agent.permissions.gate import PermissionGate, Rules, parse_rule
+from bot.agent.permissions.modes import Mode
+from bot.agent.resources import HumanAvailability
 from bot.agent.session import NOT_RUN, Session
-from bot.agent.subagents.kinds import TYPES
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.ask_user import NOBODY, TO_PARENT
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.tool import Tool
-from bot.agent.world import HumanAvailability
 from bot.core.errors import CanaryShown
 from bot.core.question import AskKind
 from bot.core.secrets.canary import CanaryAlarm

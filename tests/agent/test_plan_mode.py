@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bot.agent.plan_mode import read_plan
+from bot.agent.permissions.plan_mode import read_plan
 from bot.core.errors import Refused
 from bot.core.plan import MARKDOWN_LIMIT
 

@@ -3,8 +3,8 @@
 import pytest
 
 from bot.agent.events import End
-from bot.agent.modes import Mode
-from bot.agent.reminders import EMPTY, OLD, QUIET
+from bot.agent.history.reminders import EMPTY, OLD, QUIET
+from bot.agent.permissions.modes import Mode
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, say

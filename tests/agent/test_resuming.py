@@ -5,10 +5,10 @@ import json
 import pytest
 
 from bot.agent.events import End, Ended, ModeChanged, ToolFinished
-from bot.agent.frozen import load_request_prefix
-from bot.agent.light import LightCalls
-from bot.agent.modes import Mode
-from bot.agent.plan_mode import approval_result, rejection_result
+from bot.agent.history.request_prefix import load_request_prefix
+from bot.agent.light_calls import LightCalls
+from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.plan_mode import approval_result, rejection_result
 from bot.agent.session import NOT_RUN
 from bot.agent.tools.registry import LOOKING
 from bot.core.errors import Refused

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.relay import forward, forward_within
-from bot.agent.scheduler import merge_generators
+from bot.agent.forwarding import forward, forward_within
+from bot.agent.subagents.scheduler import merge_generators
 from bot.core.errors import Broken
 
 

@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from bot.agent.shell_commands import CHECKED, PURE, prints
-from bot.agent.shell_policy import is_read_only
+from bot.agent.permissions.shell_commands import CHECKED, PURE, prints
+from bot.agent.permissions.shell_policy import is_read_only
 from tests.agent.test_shell_policy import NOT, READ_ONLY
 
 _PIECES: Final = (

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.dispatch import RESULT_LIMIT
-from bot.agent.escaping import as_data
 from bot.agent.events import (
     AgentChanged,
     AgentEvent,
@@ -20,9 +19,10 @@ from bot.agent.events import (
     ToolFinished,
     ToolStarted,
 )
+from bot.agent.history.escaping import as_data
 from bot.agent.loop import run
-from bot.agent.modes import Mode
-from bot.agent.plan_mode import HANDED_TO_PARENT
+from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.plan_mode import HANDED_TO_PARENT
 from bot.agent.subagents.presets import STANDARD
 from bot.agent.subagents.reporting import report
 from bot.agent.tools.registry import ALL

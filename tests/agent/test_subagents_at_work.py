@@ -9,12 +9,12 @@ import pytest
 
 from bot.agent.events import End, ToolStarted
 from bot.agent.loop import run
-from bot.agent.modes import Mode
+from bot.agent.permissions.modes import Mode
 from bot.agent.session import Session
-from bot.agent.subagents.crew import SubagentCounts, SubagentManager
-from bot.agent.subagents.kinds import TYPES
-from bot.agent.subagents.making import ParentContext
+from bot.agent.subagents.pool import SubagentCounts, SubagentPool
 from bot.agent.subagents.presets import RESTRICTED
+from bot.agent.subagents.session_factory import ParentContext
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.core.work import Checkout
@@ -40,7 +40,7 @@ async def team(r: Room, folder: Path, limits: SandboxLimits | None = None) -> tu
     session.context.folder = checkout.shown_as
     session.context.host = await workspace.open(checkout, Access.WRITE)
     post = ParentContext(session, workspace, checkout, ENVIRONMENT, "claude-sonnet-5-5")
-    session.context.delegate = SubagentManager(post).delegate
+    session.context.delegate = SubagentPool(post).delegate
     return session, checkout, workspace
 
 
@@ -135,8 +135,8 @@ async def test_eight_end_within_two_seconds_of_their_parent(room: Open, tmp_path
 
     session, checkout, workspace = await team(room(policy), tmp_path)
     crew = session.context.delegate.__self__  # type: ignore[union-attr]
-    assert isinstance(crew, SubagentManager)
-    session.context.delegate = SubagentManager(crew.post, SubagentCounts(AGENTS)).delegate
+    assert isinstance(crew, SubagentPool)
+    session.context.delegate = SubagentPool(crew.post, SubagentCounts(AGENTS)).delegate
     before, begun, all_begun = children(), set[str](), asyncio.Event()
 
     async def follow() -> None:

@@ -12,11 +12,11 @@ from bot.agent.events import (
     Lifecycle,
     ToolStarted,
 )
-from bot.agent.frozen import RequestPrefix
+from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.limits import Ledger
 from bot.agent.model.specs import SPECS
-from bot.agent.subagents.kinds import TYPES
 from bot.agent.subagents.resuming import in_flight, restore_rows
+from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import messages
 from bot.ports import ToolOutput

@@ -10,9 +10,9 @@ from bot.agent.events import AgentChanged, AgentEvent, End, Lifecycle, Outcome, 
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.session import ASKED
-from bot.agent.subagents.crew import SubagentManager
-from bot.agent.subagents.making import ParentContext
+from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.resuming import GOES_ON, LOST_ONCE, LOST_TWICE
+from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.tools.registry import ALL
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
@@ -85,7 +85,7 @@ def resumed(r: Room, forks: list[str]) -> Team:
     lines = r.world.transcripts.load(SessionId("thread-1"))
     session = r.resumed(tools=(*ALL, TASK))
     workspace = DeskWorkspace(forks=list(forks))
-    crew = SubagentManager(
+    crew = SubagentPool(
         ParentContext(session, workspace, Checkout("main", FOLDER, BASE), ENVIRONMENT, "claude-sonnet-5-5")
     )
     session.context.delegate = crew.delegate

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.synthesis import MOST_PAIRS, SCHEMA, Point, Report, Severity, read, render, synthesize
+from bot.agent.subagents.synthesis import MOST_PAIRS, SCHEMA, Point, Report, Severity, read, render, synthesize
 from bot.testing.model.reply import Fault, Reply, say
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.frozen import ASIDE
+from bot.agent.history.request_prefix import ASIDE
 from bot.agent.session import ASKED, DROPPED
 from bot.agent.subagents.resuming import BEGAN, ENDED
+from bot.cli.replay import show
 from bot.core.names import SessionId
 from bot.core.transcript import FORMAT, Json, Line, LineKind, decode
-from bot.replay import show
 from bot.testing.model.replayed import replay_policy
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several, think
 from bot.testing.model.request import ModelRequest

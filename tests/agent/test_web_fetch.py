@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from bot.agent.events import End
-from bot.agent.light import LightCalls
+from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Resource
-from bot.agent.modes import Mode
-from bot.agent.permissions import PermissionGate, Rules, parse_rule
-from bot.agent.reached import network_rows
+from bot.agent.network_log import network_rows
+from bot.agent.permissions.gate import PermissionGate, Rules, parse_rule
+from bot.agent.permissions.modes import Mode
 from bot.agent.session import Session
 from bot.agent.subagents.presets import RESTRICTED
 from bot.agent.tools.registry import ALL

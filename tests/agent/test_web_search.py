@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from bot.agent.light import LightCalls
-from bot.agent.permissions import SEARCH, PermissionGate, Rule, Rules
+from bot.agent.light_calls import LightCalls
+from bot.agent.permissions.gate import SEARCH, PermissionGate, Rule, Rules
 from bot.agent.session import Session
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.web_search import SYSTEM, WEB_SEARCH, searches

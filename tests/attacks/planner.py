@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.agent.frozen import RequestPrefix
+from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.limits import Ledger
 from bot.agent.model.client import AnthropicModel
-from bot.agent.modes import Mode
-from bot.agent.permissions import CallKind, Decision, PermissionGate, Ruling
+from bot.agent.permissions.gate import CallKind, Decision, PermissionGate, Ruling
+from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment, system_blocks
+from bot.agent.resources import SessionResources
 from bot.agent.session import Session
-from bot.agent.subagents.crew import SubagentManager
-from bot.agent.subagents.kinds import TYPES
-from bot.agent.subagents.making import ParentContext
+from bot.agent.subagents.pool import SubagentPool
+from bot.agent.subagents.session_factory import ParentContext
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolContext
-from bot.agent.world import SessionResources
 from bot.clock import SystemClock
 from bot.core.names import AgentId, SessionId
 from bot.ports import Access, Toolhost
@@ -66,7 +66,7 @@ async def planner(person: Person, gate: PermissionGate) -> AsyncIterator[Planner
         session = Session(SessionId("attack"), AgentId("main"), frozen, world, tools, context)
         environment = Environment(checkout.shown_as, "Linux", "2026-11-21", "shop", str(source.head), "", "")
         post = ParentContext(session, workspace, checkout, environment, "claude-sonnet-5-5")
-        context.delegate = SubagentManager(post).delegate
+        context.delegate = SubagentPool(post).delegate
         session.begin({"role": "user", "content": [{"type": "text", "text": PROMPT}]})
         yield Planner(session, host, Path(checkout.path))
     finally:

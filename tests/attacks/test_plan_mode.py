@@ -11,8 +11,8 @@ import pytest
 
 from bot.agent.events import ToolFinished, ToolStarted
 from bot.agent.loop import run
-from bot.agent.permissions import PermissionGate
-from bot.agent.shell_policy import is_read_only
+from bot.agent.permissions.gate import PermissionGate
+from bot.agent.permissions.shell_policy import is_read_only
 from bot.agent.tools.registry import ALL
 from bot.core.transcript import Json
 from bot.testing.model.reply import Call, Fault, Reply, say

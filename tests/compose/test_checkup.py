@@ -8,7 +8,7 @@ import pytest
 
 from bot.compose.checkup import SCOPE, UNASSIGNABLE, USEFUL_SCOPES, Checked, check_github, lacking
 from bot.compose.connections import BELONGING, WATCHING, WORKING
-from bot.config import GitHubSettings, Secret, Settings
+from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Misconfigured, Refused
 from bot.testing.github import credentials
 from bot.testing.github.server import SimulatedGitHub
@@ -180,11 +180,11 @@ async def test_rules_that_want_signed_commits(github: SimulatedGitHub, tmp_path:
     """An account needs a signing key and is told so; with one that is what signs."""
     github.world.set_role(HOME, "acme-bot", "write")
     token = credentials.personal_token(github.world, "acme-bot").value
-    (told,) = (each for each in await check_github(signing(github, token=token)) if each.cure)
+    (told,) = (each for each in await check_github(signing(github, token=token)) if "signed commits" in each.what)
     assert told.what == "GitHub: acme/pocket wants signed commits"
     assert "PLANGATE_SIGNING_KEY_PATH" in told.cure
     found = await check_github(signing(github, tmp_path / "key", token=token))
-    assert [each.what for each in found if "signed" in each.what] == [f"{told.what}: they are signed"]
+    assert [each.what for each in found if "signed commits" in each.what] == [f"{told.what}: they are signed"]
 
 
 @pytest.mark.req("G3")
@@ -192,7 +192,9 @@ async def test_an_app_cannot_sign(github: SimulatedGitHub, tmp_path: Path) -> No
     """GitHub takes no signing key of an App: the cure is another one."""
     credentials.install(github.world, github.app, "acme")
     app = {"app_id": str(github.app.id), "private_key": github.app.pem}
-    (told,) = (each for each in await check_github(signing(github, tmp_path / "key", **app)) if each.cure)
+    (told,) = (
+        each for each in await check_github(signing(github, tmp_path / "key", **app)) if "signed commits" in each.what
+    )
     assert told.what == "GitHub: acme/pocket wants signed commits, and an App has no signing key"
     assert "let the App bypass its ruleset" in told.cure
 

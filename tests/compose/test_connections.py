@@ -9,7 +9,7 @@ import pytest
 from bot.compose.connections import Connections
 from bot.compose.github import GitHubHost
 from bot.compose.parts import committer_of
-from bot.config import GitHubSettings, Secret, Settings
+from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadNumber
 from bot.github.errors import Limited

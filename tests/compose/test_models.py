@@ -5,9 +5,9 @@ from typing import Final
 
 import pytest
 
-from bot.cli import main
+from bot.cli.main import main
 from bot.compose.parts import orders_of
-from bot.config import configuration
+from bot.config.environment import configuration
 
 ACTION: Final = Path(__file__).parents[2] / "action.yml"
 

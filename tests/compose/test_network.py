@@ -3,8 +3,8 @@
 import pytest
 
 from bot.compose.parts import gate_of, orders_of, passage_of, web_of
-from bot.config import Settings
-from bot.configuration import Configuration
+from bot.config.repository_file import Configuration
+from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, Refused
 from bot.core.network import NetworkDecision
 

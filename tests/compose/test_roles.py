@@ -3,7 +3,7 @@
 import pytest
 
 from bot.compose.parts import orders_of, policy_of
-from bot.config import configuration
+from bot.config.environment import configuration
 from bot.core.actor import Actor, Role
 
 ROLES = list(Role)[:-1]

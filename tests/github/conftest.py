@@ -13,8 +13,8 @@ from bot.core.actor import Actor, ActorKind
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.turn import Turn
+from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
-from bot.github.door import GitHubClient
 from bot.github.readings import Readings
 from bot.github.repository import Address
 from bot.github.tokens import AppJwt, AppTokens

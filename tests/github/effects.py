@@ -14,7 +14,7 @@ from bot.core.names import RepositoryId, ThreadNumber, ToolUseId, thread_ref
 from bot.core.pull import PullOrder
 from bot.core.question import permission
 from bot.core.turn import Acknowledgment
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.labels import make_label
 from bot.github.pulls import GitHubPulls
 from bot.github.redelivery import Redeliveries

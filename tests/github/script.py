@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.testing.github.clock import TurnedClock
 from bot.testing.host import host_application
 
@@ -57,7 +57,7 @@ class Tokens:
     async def token(self) -> str:
         return self.values[0]
 
-    def refused(self, token: str) -> bool:
+    def replace_refused(self, token: str) -> bool:
         if len(self.values) < 2:
             return False
         self.values.remove(token)

@@ -344,14 +344,14 @@ async def test_progress_is_one_comment_with_the_last_state(ground: Ground) -> No
     """Many states are few edits, and the last one is shown; a failure is nobody's problem."""
     thread = ground.issue()
     dialogue = ground.dialogue(thread)
-    async with dialogue.held():
+    async with dialogue.hold_progress():
         for number in range(50):
             await dialogue.progress(f"step {number}", 1)
     (comment,) = ground.comments(thread)
     assert "step 49" in comment.text.body
     assert len(ground.asked("PATCH")) < 5
     ground.github.faults.fail("* */comments*", 500, times=99)
-    async with dialogue.held():
+    async with dialogue.hold_progress():
         await dialogue.progress("never seen", 1)
 
 
@@ -360,10 +360,10 @@ async def test_progress_of_a_look_that_broke_off(ground: Ground) -> None:
     """What waits for its time when a look ends in the middle is never shown: a later look may say more."""
     thread = ground.issue()
     dialogue = ground.dialogue(thread)
-    async with dialogue.held():
+    async with dialogue.hold_progress():
         await dialogue.progress("one", 1)
     with suppress(Conflict):
-        async with dialogue.held():
+        async with dialogue.hold_progress():
             await dialogue.progress("two", 1)
             raise Conflict("somebody else wrote first")
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)

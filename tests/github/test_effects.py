@@ -64,7 +64,7 @@ async def test_effect(ground: Ground, name: str, mishap: str, blind: bool, size:
         assert not (effect.once and any(tried))
         faults.clear()
     assert await succeeds(case) or await succeeds(case)
-    assert (case.made(), faults.left) == (1, 0)
+    assert (case.made(), faults.remaining_strikes) == (1, 0)
     await case.act()
     assert case.made() == 1, "a second look at the same thing"
     assert sent() <= 1 + mishap.startswith("not done") or not effect.once

@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadNumber
-from bot.github.door import TRIES
+from bot.github.client import TRIES
 from bot.github.threads import Thread, Threads
 from bot.testing.github.changes import LineNote
 from bot.testing.github.faults import Fault

@@ -18,7 +18,7 @@ import pytest
 import bot.github as room
 from bot.core.pull import PullOrder
 from bot.core.turn import Acknowledgment
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.pulls import GitHubPulls
 from bot.github.reach import app_installations, pushable_repositories
 from bot.github.repository import app_bot, file, installation, repository

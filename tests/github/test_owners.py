@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.actor import Actor
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.owners import owning
 from bot.github.permissions import Roles
 from bot.github.tokens import StaticToken

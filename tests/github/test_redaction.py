@@ -31,7 +31,7 @@ async def test_comments(ground: Ground) -> None:
     for _ in range(2):
         await dialogue.tell(SAID, 1)
         await dialogue.explain_ignored_answers(SAID, 2)
-        async with dialogue.held():
+        async with dialogue.hold_progress():
             await dialogue.progress(SAID, 3)
     plan = await dialogue.propose(ground.plan(thread), 4)
     await dialogue.supersede(plan.id, SAID)

@@ -8,7 +8,7 @@ import pytest
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.errors import Misconfigured, Refused
 from bot.core.names import RepositoryId
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.errors import Missing
 from bot.github.permissions import Roles
 from bot.github.repository import Address, app_bot, file, installation, kilobytes, repository, token_bot
@@ -185,8 +185,8 @@ async def test_people_who_may_by_name(ground: Ground) -> None:
 async def test_named_people_are_listed(ground: Ground) -> None:
     """approve.users are compared as GitHub compares logins."""
     roles = Roles(ground.door, ground.address, users=("Rea",))
-    assert await roles.listed(person(ground, "rea")) is True
-    assert await roles.listed(person(ground, "tom")) is False
+    assert await roles.is_listed(person(ground, "rea")) is True
+    assert await roles.is_listed(person(ground, "tom")) is False
 
 
 @pytest.mark.req("A2")
@@ -194,8 +194,8 @@ async def test_people_named_by_number(ground: Ground) -> None:
     """A number is one account's, whatever it is called; whoever takes a login over that was given up is not meant."""
     rea = person(ground, "rea")
     roles = Roles(ground.door, ground.address, users=(rea.id,))
-    assert await roles.listed(Actor(rea.id, "rea-by-another-name")) is True
-    assert await roles.listed(Actor(rea.id + 1, "rea")) is False
+    assert await roles.is_listed(Actor(rea.id, "rea-by-another-name")) is True
+    assert await roles.is_listed(Actor(rea.id + 1, "rea")) is False
     plain = await Roles(ground.door, ground.address).who_may(Role.MAINTAIN)
     assert plain is not None
     assert await roles.who_may(Role.MAINTAIN) == plain | {rea.id}

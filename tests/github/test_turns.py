@@ -9,8 +9,8 @@ import pytest
 from bot.core.actor import Actor
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.turn import Turn
-from bot.github.context import Context
-from bot.github.door import GitHubClient
+from bot.github.client import GitHubClient
+from bot.github.context import ThreadQuotes
 from bot.github.news import Fresh
 from bot.github.permissions import Roles
 from bot.github.readings import Readings
@@ -52,7 +52,7 @@ async def turns_in(thread: Thread, door: GitHubClient) -> tuple[Turn, ...]:
 
 
 def context(thread: Thread) -> str:
-    return Context(thread, Readings(), "@plangate").text()
+    return ThreadQuotes(thread, Readings(), "@plangate").text()
 
 
 @pytest.mark.parametrize(

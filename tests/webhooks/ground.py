@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bot.compose.address import ThreadAddress
-from bot.config import GitHubSettings, Secret, Settings
+from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.workflow.record import Record
 from webhooks.deliveries import Delivery
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from bot.config import Secret
+from bot.config.settings import Secret
 from bot.core.errors import Misconfigured
 from bot.testing.host import host_application
 from tests.webhooks.ground import SECRET, Host, call, deliver, headers, payload, settings, signature

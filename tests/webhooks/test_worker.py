@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import ServiceSettings
+from bot.config.settings import ServiceSettings
 from bot.core.errors import Broken, Misconfigured, Refused, Transient
 from tests.webhooks.ground import HandClock, Host, delivery, settings, settle, thread
 from webhooks.deliveries import Inbox

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from bot.config import settings
+from bot.config.environment import settings
 from bot.core.hosts import open_to_writes
 from bot.toolhost.processes import MOST_PROCESSES
 from bot.workflow.preparing import MOST

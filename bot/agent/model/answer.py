@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.agent.turns import BYTES_PER_TOKEN
+from bot.agent.history.cutting import BYTES_PER_TOKEN
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Transient
 from bot.core.lines import shorten_line

@@ -14,11 +14,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
+from bot.agent.forwarding import forward, forward_within
 from bot.agent.model.answer import parse_object
 from bot.agent.model.body import body
 from bot.agent.model.failures import ErrorEvent
 from bot.agent.model.identity import WorkloadIdentity
-from bot.agent.relay import forward, forward_within
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 from bot.ports import ModelRequest

@@ -7,8 +7,8 @@ https://platform.claude.com/docs/en/build-with-claude/compaction and .../context
 from collections.abc import Sequence
 from typing import Any, Final
 
+from bot.agent.history.cutting import summed_up
 from bot.agent.model.specs import ModelSpec
-from bot.agent.turns import summed_up
 from bot.core.transcript import THINKING, Json
 from bot.ports import ModelRequest, Replay
 

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.agent.subagents.coming import PendingToolhost
-from bot.agent.subagents.kinds import AgentType
+from bot.agent.subagents.pending_toolhost import PendingToolhost
+from bot.agent.subagents.types import AgentType
 from bot.core.bounds import Bounds
 from bot.core.errors import PlangateError
 from bot.core.network import NO_NETWORK, Network

@@ -7,7 +7,7 @@ from typing import Final
 
 from bot.agent.events import AgentChanged, Lifecycle
 from bot.agent.limits import Resource
-from bot.agent.subagents.watch import SubagentStatus
+from bot.agent.subagents.status import SubagentStatus
 from bot.core.names import AgentId
 from bot.core.transcript import Json
 

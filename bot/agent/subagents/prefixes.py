@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.agent.frozen import RequestPrefix
+from bot.agent.history.request_prefix import RequestPrefix
 
 STAGGER_SECONDS: Final = 5.0
 """How long a follower waits at most."""

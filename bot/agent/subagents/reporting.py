@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Final
 
 from bot.agent.dispatch import RESULT_LIMIT
-from bot.agent.escaping import as_data
+from bot.agent.history.escaping import as_data
 from bot.core.work import MergeResult
 
 NAMES_ROOM: Final = 10_000

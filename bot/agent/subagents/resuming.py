@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.agent.events import AgentChanged, Lifecycle
+from bot.agent.resources import SessionResources
 from bot.agent.session import Session
-from bot.agent.subagents.kinds import AgentType
-from bot.agent.world import SessionResources
+from bot.agent.subagents.types import AgentType
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json, Line, LineKind
 from bot.ports import ToolOutput, Usage

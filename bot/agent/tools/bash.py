@@ -6,9 +6,9 @@ from typing import Final
 
 from pydantic import Field
 
-from bot.agent.modes import Mode
-from bot.agent.permissions import CallKind
-from bot.agent.relay import forward
+from bot.agent.forwarding import forward
+from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.modes import Mode
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, run_in_toolhost
 
 LONGEST_MS: Final = 600_000
@@ -26,7 +26,7 @@ class BashInput(ToolInput):
 
 
 def _kind(given: BashInput) -> CallKind:
-    from bot.agent.shell_policy import is_read_only
+    from bot.agent.permissions.shell_policy import is_read_only
 
     return CallKind.LOOK_COMMAND if is_read_only(given.command) else CallKind.COMMAND
 

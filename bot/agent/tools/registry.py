@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from bot.agent.permissions import PermissionGate
+from bot.agent.permissions.gate import PermissionGate
 from bot.agent.tools.ask_user import ASK
 from bot.agent.tools.bash import BASH
 from bot.agent.tools.edit import EDIT, MULTI_EDIT
 from bot.agent.tools.exit_plan_mode import PLAN
 from bot.agent.tools.grep import GREP
-from bot.agent.tools.look import GLOB, LS
+from bot.agent.tools.listing import GLOB, LS
 from bot.agent.tools.notebook import NOTEBOOK_EDIT, NOTEBOOK_READ
 from bot.agent.tools.read import READ
 from bot.agent.tools.todo import TODO_READ, TODO_WRITE

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterable
 
 from pydantic import Field
 
-from bot.agent.permissions import CallKind
-from bot.agent.relay import forward
+from bot.agent.forwarding import forward
+from bot.agent.permissions.gate import CallKind
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.ports import ToolOutput
 

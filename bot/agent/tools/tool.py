@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from bot.agent.events import AgentEvent
 from bot.agent.limits import Resource
-from bot.agent.modes import Mode
-from bot.agent.permissions import CallKind
-from bot.agent.reached import NetworkLog
+from bot.agent.network_log import NetworkLog
+from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.modes import Mode
 from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput, Web
 

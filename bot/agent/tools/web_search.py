@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, model_validator
 
-from bot.agent.escaping import escape_harness_markup
-from bot.agent.permissions import SEARCH, CallKind, Rules
+from bot.agent.history.escaping import escape_harness_markup
+from bot.agent.permissions.gate import SEARCH, CallKind, Rules
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.core.transcript import Json, text_of
 from bot.ports import ToolOutput

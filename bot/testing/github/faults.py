@@ -130,7 +130,7 @@ class Faults:
             self._plans.clear()
 
     @property
-    def left(self) -> int:
+    def remaining_strikes(self) -> int:
         """How many strikes are still to come."""
         with self._lock:
             return sum(plan.times for plan in self._plans)

@@ -10,9 +10,9 @@ from starlette.routing import Route
 
 from bot.agent.events import End, Info, ToolFinished
 from bot.agent.model.client import NON_STREAMING_CAP, AnthropicModel, Patience
-from bot.agent.world import SessionResources
+from bot.agent.resources import SessionResources
 from bot.compose.parts import model_of
-from bot.config import settings
+from bot.config.environment import settings
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.transcript import LineKind
 from bot.ports import AnswerCompleted, AnswerStarted, Delta, ModelRequest, Notice

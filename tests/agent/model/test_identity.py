@@ -14,7 +14,8 @@ from starlette.routing import Route
 from bot.agent.model.client import AnthropicModel, Patience
 from bot.agent.model.identity import WorkloadIdentity
 from bot.compose.parts import model_of
-from bot.config import Identity, Secret, Settings, settings
+from bot.config.environment import settings
+from bot.config.settings import Identity, Secret, Settings
 from bot.core.errors import Misconfigured, Refused, Transient
 from bot.testing.host import host_application
 from bot.testing.model.reply import say

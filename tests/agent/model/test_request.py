@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from bot.agent.model.answer import Malformed, StreamedAnswer, refusal, usage_of
 from bot.agent.model.request import parameters, with_cache_marks
 from bot.agent.model.specs import ALIASES, SPECS, cost_usd, merge_listing, resolve
-from bot.agent.modes import Mode
+from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
-from bot.agent.subagents.kinds import TYPES
-from bot.agent.synthesis import SCHEMA
+from bot.agent.subagents.synthesis import SCHEMA
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, READING_WEB, by_name, schemas
 from bot.agent.tools.task import task_tool
 from bot.core.transcript import Json

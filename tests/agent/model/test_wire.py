@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from bot.agent.forwarding import Idle, forward_within
 from bot.agent.model.answer import Malformed, StreamedAnswer, whole
 from bot.agent.model.client import AnthropicModel, Patience
 from bot.agent.model.connection import timeout
-from bot.agent.relay import Idle, forward_within
 from bot.ports import AnswerCompleted, ModelRequest, Notice
 from bot.testing.host import host_application
 from bot.testing.model.reply import Fault, Reply, Text, say, sequence

@@ -20,7 +20,7 @@ from typing import Final
 
 from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
-from bot.config import GitHubSettings, Secret, Settings
+from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core import marker
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
@@ -37,7 +37,7 @@ from tests.stories.ground import until
 LOOKS: Final = 14
 """Looks within which a story that is disturbed comes to its end."""
 HEAVY: Final = (
-    *("anthropic", "anthropic.resources.messages", "httpcore2", "bot.agent.model.client", "bot.configuration"),
+    *("anthropic", "anthropic.resources.messages", "httpcore2", "bot.agent.model.client", "bot.config.repository_file"),
     *("cryptography.hazmat.primitives.ciphers.aead", "git", "github.Requester", "jwt", "tree_sitter_bash"),
 )
 """What looks import at first use: imported once, before the fork."""

@@ -18,7 +18,7 @@ import pytest
 
 from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
-from bot.config import GitHubSettings, Secret, Settings
+from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core import marker
 from bot.core.errors import Transient
 from bot.core.gate import Stage

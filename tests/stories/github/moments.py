@@ -67,7 +67,7 @@ def strike(hub: Hub, model: Model, moment: Moment) -> Callable[[], bool]:
         return lambda: pause.there
     fault = Fault("reset", done=moment.done, seconds=PATIENCE)
     hub.github.faults.plan(moment.requests, fault, containing=moment.containing, after=moment.after)
-    return lambda: hub.github.faults.left == 0
+    return lambda: hub.github.faults.remaining_strikes == 0
 
 
 def exactly_one(hub: Hub, number: int = 1) -> None:

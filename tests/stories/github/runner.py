@@ -14,7 +14,7 @@ from typing import Final
 
 from bot.clock import SystemClock
 from bot.compose.parts import key_of
-from bot.config import Secret, Settings
+from bot.config.settings import Secret, Settings
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.store.git_journal import GitJournal
 from bot.store.thread_refs import Remote, ThreadRefs

@@ -81,7 +81,7 @@ async def said_meanwhile(story: Story, stage: str, text: str, folder: Path) -> N
         requests, words = LATE[stage]
         story.github.faults.plan(requests, Fault("delay", seconds=SECONDS), containing=words)
     looking = asyncio.ensure_future(story.host.look(story.address()))
-    there = (lambda: pause.there) if pause else (lambda: story.github.faults.left == 0)
+    there = (lambda: pause.there) if pause else (lambda: story.github.faults.remaining_strikes == 0)
     await asyncio.to_thread(until, there, f"the bot is at {stage}")
     story.says("will", text)
     async with other_disk(story, folder) as other:

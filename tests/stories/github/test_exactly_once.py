@@ -45,7 +45,7 @@ def test_killed(served: Served, name: str) -> None:
         time.sleep(0.001)
     served.rested()
     exactly_one(served)
-    assert served.github.faults.left == 0
+    assert served.github.faults.remaining_strikes == 0
 
 
 @pytest.mark.req("PR2", "W2", "W3")
@@ -101,7 +101,7 @@ async def test_lost_answers(story: Story, name: str) -> None:
     await story.persists()
     story.reacts("maya", "+1")
     assert (await story.persists()).stage is Stage.IN_REVIEW
-    assert faults.left == 0
+    assert faults.remaining_strikes == 0
     exactly_one(story)
 
 

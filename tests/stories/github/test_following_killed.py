@@ -115,7 +115,7 @@ async def test_pulls_cannot_be_listed(story: Story, model: Model) -> None:
     """`GET /pulls` fails again and again after the push: once it answers, the work is handed in."""
     base = await at_the_push(story, model)
     assert (await story.persists()).stage is Stage.IN_REVIEW
-    assert story.github.faults.left == 0
+    assert story.github.faults.remaining_strikes == 0
     once(story, 1, "feature", base)
 
 

@@ -36,7 +36,7 @@ async def test_a_plan_that_is_not_to_be_seen_yet(story: Story, model: Model, rea
                 late = lags(story, f"GET {COMMENTS}", times=2)
                 plan = Plan(f"POST {COMMENTS}", Fault("lost"), then=(late,))
         story.github.faults.add(plan)
-    assert story.github.faults.left == 0
+    assert story.github.faults.remaining_strikes == 0
     assert (story.stage, len(story.plans())) == (Stage.AWAITING_APPROVAL, 1)
     story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
@@ -50,7 +50,7 @@ async def test_a_pull_request_that_is_not_to_be_seen_yet(story: Story, model: Mo
     story.reacts("maya", "+1")
     async with story.at_work(model.pause("w0")):
         story.github.faults.add(lags(story, "GET */pulls/*"))
-    assert story.github.faults.left == 0
+    assert story.github.faults.remaining_strikes == 0
     assert (story.stage, len(story.pulls())) == (Stage.IN_REVIEW, 1)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.compose.github import GitHubHost
-from bot.config import Secret
+from bot.config.settings import Secret
 from bot.core.errors import Unreadable
 from bot.core.gate import Stage
 from bot.testing.github import conversation

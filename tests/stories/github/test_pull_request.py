@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.action.report import outputs
+from bot.config.action_inputs import action
 from bot.core.gate import Stage
-from bot.inputs import action
-from bot.report import outputs
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.sample import TITLE
 from bot.testing.story import NAMED

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.action import Job, play
+from bot.action.main import Job, play
+from bot.action.runner import Runner
+from bot.config.action_inputs import action
 from bot.core.gate import Move, Stage
-from bot.inputs import action
-from bot.runner import Runner
 from bot.testing.github.entities import Comment
 from bot.testing.github.person import NotAllowedError
 from bot.testing.model.reply import call

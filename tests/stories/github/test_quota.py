@@ -165,7 +165,7 @@ async def test_a_lost_answer_costs_nothing(story: Story, model: Model) -> None:
     story.github.faults.plan(PUSH, lost, containing=JOURNAL, after=1, times=TRIES)
     number = story.opens("will", title="Another wish").number
     assert (await story.rests(number)).stage is Stage.LIMIT
-    assert story.github.faults.left == 0
+    assert story.github.faults.remaining_strikes == 0
     assert story.records[number].cost_usd == pytest.approx(story.api.usage.cost_usd - before, abs=1e-5)
 
 

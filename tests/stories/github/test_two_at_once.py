@@ -66,7 +66,7 @@ def overtaken(mortal: Mortal) -> list[Record | BaseException]:
         first, second = (mortal.host(f"late-{n}", run=run) for n, run in enumerate(runs))
         async with first, second:
             slow = asyncio.ensure_future(first.look(mortal.address(1)))
-            await asyncio.to_thread(until, lambda: mortal.github.faults.left == 0, "it stands still")
+            await asyncio.to_thread(until, lambda: mortal.github.faults.remaining_strikes == 0, "it stands still")
             return [*await asyncio.gather(slow, second.look(mortal.address(1)), return_exceptions=True)]
 
     return asyncio.run(both())

@@ -1,0 +1,197 @@
+"""GitHub Actions: one event in, its thread looked at until it rests, then every thread that waits. SHELL.
+
+A job that only listens takes in what people said while another job works on the thread (product.md, Faces). A sweep
+leaves alone what another job is at: it carries on what waits for approval, what it took in itself, and what was begun
+or is owed by a job that is gone. A scheduled run takes in what was said on a thread and no event told, as well.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Final, Protocol, TextIO
+
+from bot.action.report import outputs, summary
+from bot.action.runner import Runner
+from bot.clock import SystemClock
+from bot.compose.address import ThreadAddress
+from bot.compose.local import try_sandbox
+from bot.compose.single import host_of, thread_of, unheard
+from bot.config.action_inputs import ActionSettings, action
+from bot.config.environment import log_style, redactor_for
+from bot.core.comment import code
+from bot.core.errors import Conflict, Misconfigured, PlangateError
+from bot.core.gate import ON_ENTER, WAITS_FOR_PEOPLE, Move, Stage
+from bot.github.deliveries import EVENTS, parse
+from bot.logs import setup
+from bot.ports import Clock
+from bot.workflow.record import Record
+
+FAILED: Final = 5
+TRIES: Final = 5
+POLLS_A_LOOK: Final = 4
+"""While waiting, every fourth poll is a whole look: reactions and edits are polled at 1 point, words are not."""
+
+
+class Host(Protocol):
+    """What this shell needs of GitHub (bot/compose/github.py)."""
+
+    async def look(self, address: ThreadAddress) -> Record:
+        """Carry a thread on until it rests."""
+
+    async def listen(self, address: ThreadAddress) -> Record:
+        """Only take in what people said."""
+
+    async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
+        """Tell whether the job of that run, which was at a thread, must be gone."""
+
+    async def open_threads(self) -> tuple[ThreadAddress, ...]:
+        """List every thread that is not at rest for good."""
+
+    async def changed_threads(self, addresses: tuple[ThreadAddress, ...]) -> tuple[ThreadAddress, ...]:
+        """Tell whose plan comment got reactions or edits since the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run of the Action, with all that it works with."""
+
+    host: Host
+    given: ActionSettings
+    runner: Runner
+    clock: Clock = field(default_factory=SystemClock)
+    unheard: Callable[[], Awaitable[Sequence[ThreadAddress]]] | None = None
+    """Lists the threads on which somebody spoke and no event told (W3)."""
+
+
+def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
+    """Do one run of the Action and give its exit code: 0, 2 misconfigured, 5 failed, 6 no sandbox."""
+    runner, given = Runner(out, redactor_for(environ=environ)), None
+    try:
+        given = action(environ)
+        runner.mask(secret.reveal() for secret in given.secrets)
+        runner.listen_to_us_alone()
+        setup(*log_style(environ), redactor=runner.redactor, out=runner)
+        return asyncio.run(_open(given, runner))
+    except PlangateError as error:
+        runner.error(str(error))
+        if given is not None:
+            runner.summary(f"### Plangate could not go on\n\n{code(str(error))}", given.summary)
+        return error.exit_code
+
+
+async def _open(given: ActionSettings, runner: Runner) -> int:
+    number, told = thread_in(given)
+    async with host_of(given.settings, given.repository, given.run) as host:
+        address = replace(await thread_of(host, given.repository, number), told=told) if number else None
+        return await play(Job(host, given, runner, unheard=partial(unheard, host)), address)
+
+
+def thread_in(given: ActionSettings) -> tuple[int, str]:
+    """Give the number of the thread that the event is about, 0 when it is about none, and the key of what was said.
+
+    Raises Misconfigured.
+    """
+    try:
+        body = given.event_path.read_bytes()
+        if given.event in EVENTS:
+            wake = parse(given.event, body)
+            return (wake.thread or 0, wake.told) if wake else (0, "")
+        # A run that was started by hand, or by a job without secrets, may name a thread.
+        inputs = json.loads(body).get("inputs") or {}
+        return int(str(inputs.get("thread") or "0")), ""
+    except (OSError, ValueError, AttributeError) as error:
+        raise Misconfigured(
+            f"the event cannot be read: {error}", where="GITHUB_EVENT_PATH", mend="run this in a job of GitHub Actions"
+        ) from error
+
+
+async def play(job: Job, address: ThreadAddress | None) -> int:
+    """Look at the event's thread, then sweep; write outputs and summary; give the exit code."""
+    began = job.clock.now()
+    seen = [(address, await _advance_thread(job, address))] if address is not None else []
+    if not (job.given.only_listen or job.given.dry_run):
+        seen += [pair async for pair in _swept(job, address)]
+    for at, record in seen:
+        job.runner.summary(summary(job.given, at, record), job.given.summary)
+        job.runner.say(f"plangate: #{at.number} is at: {record.stage}")
+    job.runner.outputs(outputs(job.given, *(seen[0] if seen else (None, None))), job.given.output)
+    failures = [at.number for at, record in seen if _failed_in_this_run(record, began)]
+    for number in failures:
+        job.runner.error(f"the work on #{number} failed; the thread says why")
+    if failures:
+        await asyncio.to_thread(try_sandbox)  # a machine without one is told by an exit code of its own (D1)
+    return FAILED if failures else 0
+
+
+async def _advance_thread(job: Job, address: ThreadAddress) -> Record:
+    """Carry the event's thread on as far as this job may, and wait for its approval as long as it was told to."""
+    if job.given.only_listen:
+        return await job.host.listen(address)
+    if job.given.dry_run:
+        record = await job.host.listen(address)
+        return (
+            await _look_again_on_conflict(job, address) if record.stage in {Stage.PLANNING, Stage.PROPOSING} else record
+        )
+    record = await _look_again_on_conflict(job, address)
+    until, polls = job.clock.monotonic() + job.given.wait_minutes * 60, 0
+    while record.stage in WAITS_FOR_PEOPLE and job.clock.monotonic() < until:
+        await job.clock.sleep(job.given.settings.github.poll_seconds)
+        polls += 1
+        if await job.host.changed_threads((address,)) or polls % POLLS_A_LOOK == 0:
+            record = await _look_again_on_conflict(job, address)
+    return record
+
+
+async def _look_again_on_conflict(job: Job, address: ThreadAddress) -> Record:
+    """Look at a thread; a job that only listened may have written first, so a conflict is a reason to look again."""
+    for seconds in range(1, TRIES):
+        try:
+            return await job.host.look(address)
+        except Conflict:
+            await job.clock.sleep(seconds)
+    return await job.host.look(address)
+
+
+async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[ThreadAddress, Record]]:
+    """Carry on every other thread that is nobody's; yield those that were. One that fails does not stop the others."""
+    every = dict.fromkeys(await job.host.open_threads())
+    if done is None:  # as the schedule says: an event's own job does not keep its thread waiting for a reading
+        every |= dict.fromkeys(await _unheard(job))
+    for address in every:
+        if f"{address.owner}/{address.name}".lower() != job.given.repository.lower():
+            continue
+        if done is not None and address.number == done.number:
+            continue
+        try:
+            record = await job.host.listen(address)
+            if await _nobodys(job, address, record):
+                yield address, await job.host.look(address)
+        except Conflict:
+            job.runner.say(f"plangate: another job is at #{address.number}")
+        except PlangateError as error:
+            job.runner.warning(f"#{address.number}: {error}")
+
+
+async def _unheard(job: Job) -> Sequence[ThreadAddress]:
+    """List the threads that no event told of; none where they cannot be read now."""
+    try:
+        return await job.unheard() if job.unheard else ()
+    except PlangateError as error:
+        job.runner.warning(f"what no event told cannot be read: {error}")
+        return ()
+
+
+async def _nobodys(job: Job, address: ThreadAddress, record: Record) -> bool:
+    """Tell whether a thread that was listened to has something to be done, and no other job can be at it."""
+    if record.stage in WAITS_FOR_PEOPLE or record.void:
+        return True
+    left_over = record.stage in ON_ENTER or record.owed(job.clock.now()) or record.takes_kept
+    return bool(left_over) and (record.run == job.given.run or await job.host.is_abandoned(address, record.run))
+
+
+def _failed_in_this_run(record: Record, began: datetime) -> bool:
+    """Tell whether a thread failed in this run: an older failure was told in its own."""
+    return record.stage is Stage.FAILED and record.last(Move.FAILED).at >= began

@@ -1,0 +1,1 @@
+"""A session's history: what is sent, cut, compacted, and given again."""

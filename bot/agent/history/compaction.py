@@ -1,0 +1,171 @@
+"""Puts a summary in the place of older history when the context is nearly full (C1, C3, C4).
+
+Two back-ends make the summary: the service's own, signed and in a block that stands first, where the model has that;
+else a request on the same prefix, whose answer begins a fresh history without old thinking. Where both fail, what the
+transcript tells by itself is the summary: nothing waits for a model here. Rules: only between turns; the last turns
+stay as they are; the stored transcript keeps everything, and one line says what is sent from now on.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bot.agent.booking import stream_and_book
+from bot.agent.events import AgentEvent, Compacted, End, Ended, Info
+from bot.agent.forwarding import forward
+from bot.agent.history import cutting
+from bot.agent.history.restored_context import digest, restored_context
+from bot.agent.prompts import prompt_text
+from bot.agent.session import Session
+from bot.core.errors import PlangateError
+from bot.core.transcript import Json, all_messages, text_of, tool_calls
+from bot.ports import Abilities, AnswerCompleted, ModelRequest, Notice
+
+FUTILE: Final = 2
+"""So many compactions that do not help are enough."""
+KEPT_SHARE: Final = 0.1
+"""The share of the history that the turns which stay may take; the last one stays in any case. A share of the window
+would rest on the guess of what a token is: where that is low, the turns that stay would be most of the history."""
+RESULT_SHARE: Final = 0.2
+"""The share that the results of the last turn may take."""
+
+STUCK: Final = f"the model's context window is full: {FUTILE} compactions did not make room"
+TOO_LARGE: Final = "the model's context window is full: the request alone does not fit"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPart:
+    """A history in two: what is summarised, and the turns that stay."""
+
+    head: Sequence[Json]
+    kept: Sequence[Json]
+    given: Sequence[Json]
+    """The blocks that are given again."""
+    abilities: Abilities
+
+
+Made = list[Json]
+"""A history that is sent from now on."""
+BackEnd = Callable[[Session, HistoryPart], AsyncIterator[AgentEvent | Made]]
+
+
+def is_due(session: Session) -> bool:
+    """Tell whether the next request needs room first: by the last usage and a guess of what came since (C1)."""
+    if session.full:
+        return True
+    window = session.resources.model.abilities(session.prefix.model).window
+    grown = len(session.history) > session.shortened
+    return grown and session.context_size >= session.resources.compaction * window
+
+
+async def compact(session: Session) -> AsyncGenerator[AgentEvent, None]:
+    """Make room in a session's history and tell of it; ends the session where that does not help."""
+    abilities = session.resources.model.abilities(session.prefix.model)
+    start = cutting.cut_point(session.history, int(KEPT_SHARE * cutting.tokens(session.history)))
+    if start is None:
+        session.shortened = len(session.history)
+        if session.full:
+            yield Ended(session.agent, End.LIMIT, TOO_LARGE)
+        return
+    if session.futile >= FUTILE:
+        yield Ended(session.agent, End.LIMIT, STUCK)
+        return
+    before, by, made = session.context_size, "cut", None
+    head = session.history[:start]
+    kept = cutting.cut_to_fit(session.history[start:], int(RESULT_SHARE * abilities.window))
+    if len(head) > 1:
+        everything = all_messages(await asyncio.to_thread(session.resources.transcripts.load, session.id))
+        given = await restored_context(session, everything, kept, abilities.window)
+        part = HistoryPart(head, kept, given, abilities)
+        for by, back_end in _back_ends(part):  # noqa: B007 - the last one that was tried made it
+            async with forward(back_end(session, part)) as events:
+                async for event in events:
+                    if isinstance(event, list):
+                        made = event
+                    else:
+                        yield event
+            if made is not None:
+                break
+        else:
+            by, made = "digest", _new_history(part, digest(everything[: len(everything) - len(kept)]))
+    history = made if made is not None else [*head, *kept]
+    after = cutting.tokens([*session.prefix.system, *session.prefix.tools, *history])
+    session.shorten(history, by=by, before=before, after=after)
+    yield Compacted(session.agent, before, after)
+
+
+def _back_ends(part: HistoryPart) -> list[tuple[str, BackEnd]]:
+    """Give the ways to a summary, best first: the service's needs an answered last turn, as it is followed by text."""
+    signed = part.abilities.summarizes and part.kept[-1]["role"] == "user"
+    return [("service", _by_service), ("model", _by_model)] if signed else [("model", _by_model)]
+
+
+async def _by_service(session: Session, part: HistoryPart) -> AsyncIterator[AgentEvent | Made]:
+    """Let the service summarise: its signed block stands for the head, so that what stays may keep its thinking."""
+    async with forward(_request_summary(session, part.head, summarize=prompt_text("compact"))) as events:
+        async for event in events:
+            if not isinstance(event, AnswerCompleted):
+                yield event
+            elif _is_block(event):
+                yield [event.message, *part.kept, {"role": "user", "content": list(part.given)}]
+
+
+async def _by_model(session: Session, part: HistoryPart) -> AsyncIterator[AgentEvent | Made]:
+    """Let the model summarise in a request of its own, which reads the cache of the one before."""
+    asking = {"role": "user", "content": [{"type": "text", "text": prompt_text("compact").strip()}]}
+    async with forward(_request_summary(session, [*part.head, asking])) as events:
+        async for event in events:
+            if not isinstance(event, AnswerCompleted):
+                yield event
+            elif (text := text_of(event.message)) and not tool_calls(event.message):
+                yield _new_history(part, text)
+
+
+def _is_block(completed: AnswerCompleted) -> bool:
+    """Tell whether an answer is one summary and nothing else."""
+    content = completed.message["content"]
+    single = len(content) == 1 and content[0].get("type") == "compaction"
+    return completed.stop_reason == "compaction" and single and bool(str(content[0].get("content") or "").strip())
+
+
+def _new_history(part: HistoryPart, summary: str) -> Made:
+    """Begin a history anew: what is given again, the summary, and the turns that stay."""
+    first = {"role": "user", "content": [*part.given, cutting.summed_up(summary)]}
+    kept = cutting.without_thinking(part.kept) if part.abilities.binds else part.kept
+    return [first, *kept]
+
+
+async def _request_summary(
+    session: Session, messages: Sequence[Json], *, summarize: str = ""
+) -> AsyncIterator[AgentEvent | AnswerCompleted]:
+    """Ask for a summary and book it; without budget, or where the call fails, there is no Completed."""
+    world, frozen = session.resources, session.prefix
+    request = ModelRequest(
+        frozen.model,
+        frozen.system,
+        frozen.tools,
+        messages,
+        role=frozen.role,
+        user_id=world.user_id,
+        peak=session.peak,
+        summarize=summarize,
+        replay=session.replay,
+    )
+    async with world.ledger.call(session.dearest) as ticket:
+        if ticket is None:
+            return
+        try:
+            async with forward(stream_and_book(session, request, ticket, aside=True)) as events:
+                async for event in events:
+                    match event:
+                        case Notice():
+                            session.book_notice(event)
+                            yield Info(session.agent, event.kind, event.text)
+                        case AnswerCompleted():
+                            yield event
+                        case _:
+                            pass
+        except PlangateError as error:
+            session.note("unsummarised", {"text": str(error)})
+            yield Info(session.agent, "compaction", f"no summary: {error}")

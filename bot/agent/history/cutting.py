@@ -1,0 +1,130 @@
+"""Where a history may be cut, how long it is, and what of it can be sent in a history that begins anew (C1, C3).
+
+A turn is an assistant's message and all that answers it: cutting between turns never parts a call from its result.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from bot.agent.history.escaping import escape_harness_markup
+from bot.core.transcript import THINKING, Json
+
+BYTES_PER_TOKEN: Final = 3
+"""A low guess, so that a history is rather taken for longer than it is."""
+MEDIA_BYTES: Final = 5_000
+"""What an image counts, however many bytes it has."""
+MOST_IMAGES: Final = 20
+"""So many a history holds: with more in one request the service takes smaller ones only, and refuses the rest."""
+IMAGE_BYTES: Final = 20_000_000
+"""So many bytes of base64 they have together: a request of 32 MB is refused (facts: Messages API, limits)."""
+MOST_KEPT: Final = 3
+"""So many turns stay as they are."""
+LONGEST_SUMMARY: Final = 40_000
+"""Characters."""
+CUT: Final = "\n[the rest was cut to make room; ask for less at once]"
+
+
+def tokens(value: Any) -> int:
+    """Guess the tokens of messages or parts of them."""
+    return _size(value) // BYTES_PER_TOKEN
+
+
+def new_tokens(history: Sequence[Json]) -> Sequence[Json]:
+    """Give what was appended since the last answer: what the usage of that does not count yet."""
+    start = len(history)
+    while start and history[start - 1]["role"] != "assistant":
+        start -= 1
+    return history[start:]
+
+
+def cut_point(history: Sequence[Json], room: int) -> int | None:
+    """Give the index where the turns begin that stay: the last one, and those before it that fit into `room` tokens.
+
+    None where no turn has begun after what a summary could be made of.
+    """
+    starts = [
+        index
+        for index in range(1, len(history))
+        if history[index]["role"] == "assistant" and history[index - 1]["role"] == "user"
+    ]
+    kept = starts[-1:]
+    for start in reversed(starts[:-1]):
+        if len(kept) == MOST_KEPT or tokens(history[start:]) > room:
+            break
+        kept.append(start)
+    return kept[-1] if kept else None
+
+
+def summed_up(summary: str) -> Json:
+    """Give the block that tells a model what a summary says, in the place of all that it is of."""
+    quoted = escape_harness_markup(summary.strip()[:LONGEST_SUMMARY])
+    told = f"Summary of the conversation so far, which is not sent any more:\n{quoted}"
+    return {"type": "text", "text": told}
+
+
+def images(messages: Iterable[Json]) -> Iterator[Json]:
+    """Yield the images of tool results."""
+    for message in messages:
+        for block in message["content"] if isinstance(message["content"], list) else ():
+            parts = block.get("content")
+            yield from (part for part in parts if part.get("type") == "image") if isinstance(parts, list) else ()
+
+
+def room_for(blocks: Sequence[Json], held: Iterable[Json]) -> int:
+    """Tell how many of these images, the first ones, may go into a history beside those that it holds."""
+    sizes = [_encode(image) for image in held]
+    count, size = len(sizes), sum(sizes)
+    for number, block in enumerate(blocks):
+        count, size = count + 1, size + _encode(block)
+        if count > MOST_IMAGES or size > IMAGE_BYTES:
+            return number
+    return len(blocks)
+
+
+def _encode(image: Json) -> int:
+    return len(image["source"].get("data", ""))
+
+
+def cut_to_fit(turns: Sequence[Json], room: int) -> list[Json]:
+    """Cut the results of the last message to what fits into `room` tokens; nothing is bound to it yet (C2)."""
+    last = turns[-1]
+    if last["role"] != "user" or isinstance(last["content"], str) or tokens(last) <= room:
+        return list(turns)
+    results = sum(block.get("type") == "tool_result" for block in last["content"])
+    share = room * BYTES_PER_TOKEN // max(results, 1)
+    return [*turns[:-1], {**last, "content": [_cut_result(block, share) for block in last["content"]]}]
+
+
+def without_thinking(turns: Sequence[Json]) -> list[Json]:
+    """Give turns without thinking, which is bound to what came before; none where a message would be empty then."""
+    bare = [
+        message
+        if isinstance(message["content"], str)
+        else {**message, "content": [block for block in message["content"] if block.get("type") not in THINKING]}
+        for message in turns
+    ]
+    return bare if all(message["content"] for message in bare) else []
+
+
+def _cut_result(block: Json, size: int) -> Json:
+    """Cut a result's text to so many bytes; images of a result that is too long are left out."""
+    if block.get("type") != "tool_result" or _size(block) <= size:
+        return block
+    content = block.get("content") or ""
+    texts = [content] if isinstance(content, str) else [part["text"] for part in content if part.get("type") == "text"]
+    text = "\n".join(texts).encode()[:size].decode(errors="ignore")
+    return {**block, "content": text + CUT}
+
+
+def _size(value: Any) -> int:
+    match value:
+        case str():
+            return len(value.encode())
+        case {"type": "base64"}:
+            return MEDIA_BYTES
+        case dict():
+            return sum(len(key) + 6 + _size(inner) for key, inner in value.items())
+        case list() | tuple():
+            return sum(_size(inner) + 2 for inner in value)
+        case _:
+            return 4

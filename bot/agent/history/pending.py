@@ -1,0 +1,68 @@
+"""What a suspended session waits with, and how it goes on with what people said (L8, P7).
+
+Rules: what people allow is the stored call, and nothing else is run; a denial of the rules stands above any permission;
+neighbours of the call were not run, and are told so.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+
+from bot.agent import dispatch
+from bot.agent.events import AgentEvent
+from bot.agent.forwarding import forward
+from bot.agent.loop import end_on_canary, run
+from bot.agent.session import NOT_RUN, Session
+from bot.core.errors import CanaryShown
+from bot.core.question import Asking
+from bot.core.transcript import Json, pending_calls
+from bot.ports import AnswerStarted
+
+
+def pending_question(session: Session) -> Asking | None:
+    """Give what people are to be asked before the session can go on; None where it waits for none, or with a plan."""
+    suspension = next(_suspending_calls(session), None)
+    return suspension.asking if suspension is not None else None
+
+
+def release(session: Session) -> None:
+    """Let a session go on whose pending calls need nobody any more (the rules changed): the model is told."""
+    pending = pending_calls(session.history)
+    if pending and next(_suspending_calls(session), None) is None:
+        prepared = dispatch.prepare(session, pending[0])
+        text = prepared.text if isinstance(prepared, dispatch.RefusedCall) else NOT_RUN
+        session.answer(pending[0]["id"], text, is_error=True)
+
+
+async def run_permitted_call(session: Session, call: str) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
+    """Run the pending call of that id as it is stored, then drive the session on; the last event is Ended.
+
+    Whoever stops to wait once it has finished leaves its result saved; a crash before leaves it pending, and it is run
+    again.
+    """
+    stored = next(block for block in pending_calls(session.history) if block["id"] == call)
+    results: dict[str, Json] = {}
+    prepared = dispatch.prepare(session, stored, permitted=True)
+    session.tool_calls += 1
+    try:
+        async with forward(dispatch.run(session, [prepared], results)) as events:
+            async for event in events:
+                yield event
+    except CanaryShown as error:
+        yield end_on_canary(session, error)
+        return
+    except (asyncio.CancelledError, GeneratorExit):
+        if results:
+            session.settle(call, results[call])
+        raise
+    session.settle(call, results[call])
+    async with forward(run(session)) as rest:
+        async for each in rest:
+            yield each
+
+
+def _suspending_calls(session: Session) -> Iterator[dispatch.SuspendedCall]:
+    """Give the calls that hold the session, in their order."""
+    for call in pending_calls(session.history):
+        prepared = dispatch.prepare(session, call)
+        if isinstance(prepared, dispatch.SuspendedCall):
+            yield prepared

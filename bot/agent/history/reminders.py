@@ -1,0 +1,75 @@
+"""Reminders that tools give rise to: appended after results, where they stay (T7).
+
+Rules: what is said follows from the history and the disk, so that a resumed session says the same; nothing is said
+twice about one state of things.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.modes import Mode
+from bot.agent.prompts import reminder_text
+from bot.agent.session import Session
+from bot.core.errors import PlangateError
+from bot.core.transcript import Json, tool_calls
+
+QUIET: Final = 10
+"""So many answers without a look at the todo list pass before it is recalled."""
+SHOWN: Final = 10
+
+EMPTY: Final = reminder_text("The todo list is empty. If the work has several steps, write them down with TodoWrite.")
+OLD: Final = reminder_text(
+    "The todo list has not changed for a while. Tick what is done, and correct what is not so any more."
+)
+_CHANGES: Final = frozenset({CallKind.COMMAND, CallKind.DELEGATE})
+
+
+async def due_reminders(session: Session, kinds: Sequence[CallKind]) -> list[str]:
+    """Give the reminders that belong after the results of calls of these kinds."""
+    found = [] if CallKind.LIST in kinds else _about_todos(session)
+    if session.context.stamps and _CHANGES & set(kinds):
+        found += await _about_files(session)
+    return found
+
+
+def _about_todos(session: Session) -> list[str]:
+    """Recall the list when it was not written for long; in plan mode there is no work to list yet."""
+    if "TodoWrite" not in session.tools or session.context.mode is Mode.PLAN:
+        return []
+    text = OLD if session.context.todos else EMPTY
+    unfinished = not session.context.todos or any(status != "completed" for _, status in session.context.todos)
+    return [text] if unfinished and _quiet(session.history) else []
+
+
+def _quiet(history: Sequence[Json]) -> bool:
+    """Tell whether the last answers neither wrote the list nor had just been told of it."""
+    answers = 0
+    for message in reversed(history):
+        if message["role"] == "assistant":
+            answers += 1
+            if any(call["name"] == "TodoWrite" for call in tool_calls(message)):
+                return False
+        elif any(isinstance(block, dict) and block.get("text") in {EMPTY, OLD} for block in message["content"]):
+            return False
+        if answers >= QUIET:
+            return True
+    return False
+
+
+async def _about_files(session: Session) -> list[str]:
+    """Name the files that were read and have changed since by a command or a sub-agent."""
+    context = session.context
+    try:
+        output = await context.host.call("Changed", {"stamps": dict(context.stamps)})
+    except PlangateError:
+        return []
+    changed = output.details.get("changed")
+    found = changed if isinstance(changed, dict) else {}
+    new = {path: str(stamp) for path, stamp in found.items() if context.told.get(path) != stamp}
+    context.told.update(new)
+    if not new:
+        return []
+    more = f" and {len(new) - SHOWN} more" if len(new) > SHOWN else ""
+    names = ", ".join(sorted(new)[:SHOWN]) + more
+    return [reminder_text(f"Changed on disk since you read them: {names}. Read a file again before you edit it.")]

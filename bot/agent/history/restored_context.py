@@ -1,0 +1,170 @@
+"""What a compacted session is given again, and a summary that needs no model (C1, C3).
+
+All of it follows from the stored transcript, the tools' state and the checkout, so that a resumed session gives the
+same. What others wrote is data: it is escaped, and what people said stays word for word.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from bot.agent import dispatch
+from bot.agent.history.cutting import BYTES_PER_TOKEN
+from bot.agent.history.escaping import escape_harness_markup
+from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
+from bot.agent.prompts import reminder_text
+from bot.agent.session import Session
+from bot.agent.tools.ask_user import ASK_USER_QUESTION
+from bot.agent.tools.tool import relative
+from bot.core.errors import PlangateError
+from bot.core.lines import shorten_line
+from bot.core.transcript import Json, text_of, tool_calls
+
+FILES: Final = 5
+FILE_SHARE: Final = 0.01
+"""The share of the window that one file may take."""
+FILE_LINES: Final = 400
+SHORT: Final = 300
+"""Characters of an answer or an error in a summary without a model."""
+LISTED: Final = 40
+WORDS: Final = 40_000
+"""Characters of what people added, at most; the newest stay."""
+
+_CHANGING: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+Answered = tuple[Json, str, bool]
+"""A call, the text of its result, and whether that is an error."""
+
+
+async def restored_context(session: Session, said: Sequence[Json], kept: Sequence[Json], window: int) -> list[Json]:
+    """Give the blocks that follow a summary: opening, people's words, plan and answer, todos, mode, files.
+
+    `said` is everything ever said, `kept` what stays in the history as it is.
+    """
+    blocks = _opening(said[0])
+    blocks += [_text(words) for words in _words(said[1:], kept)]
+    told = [*_plan(list(answered_calls(said))), *_todos(session), f"The permission mode is {session.context.mode} now."]
+    if session.context.mode is Mode.PLAN:
+        told.append("Plan mode is still on: nothing may be changed before a person has approved a plan.")
+    blocks += [_text(reminder_text(text)) for text in told]
+    return [*blocks, *[block async for block in _files(session, said, kept, window)]]
+
+
+def digest(said: Sequence[Json]) -> str:
+    """Summarise without a model: what was changed and read, what was run, what failed, what was said last."""
+    calls = list(answered_calls(said))
+    changed = _paths(call for call, _, failed in calls if call["name"] in _CHANGING and not failed)
+    read = _paths(call for call, _, failed in calls if call["name"] == "Read" and not failed)
+    commands = [_short(call["input"].get("command", "")) for call, _, _ in calls if call["name"] == "Bash"]
+    errors = [f"{call['name']}: {_short(text)}" for call, text, failed in calls if failed]
+    answers = [_short(text) for message in said if message["role"] == "assistant" and (text := text_of(message))]
+    parts = {
+        "Files that were changed": changed,
+        "Files that were read": read,
+        "Commands that ran": commands,
+        "Calls that failed": errors,
+        "What you said last": answers[-10:],
+    }
+    lists = {name: "\n".join(f"- {each}" for each in found[-LISTED:]) for name, found in parts.items() if found}
+    return "\n\n".join(f"{name}:\n{listed}" for name, listed in lists.items()) or "Nothing was done yet."
+
+
+def answered_calls(said: Sequence[Json]) -> Iterator[Answered]:
+    """Give each call that has a result, in order."""
+    for message, following in pairwise(said):
+        blocks = following["content"] if isinstance(following["content"], list) else []
+        results = {block["tool_use_id"]: block for block in blocks if block.get("type") == "tool_result"}
+        for call in tool_calls(message):
+            if result := results.get(call["id"]):
+                yield call, _result_text(result), bool(result.get("is_error"))
+
+
+def _opening(first: Json) -> list[Json]:
+    content = first["content"]
+    return [_text(content)] if isinstance(content, str) else list(content)
+
+
+def _words(said: Sequence[Json], kept: Sequence[Json]) -> list[str]:
+    """Give what people added on the way, word for word, where it does not stay anyway."""
+    staying = {text for message in kept for text in _texts(message)}
+    found = [text for message in said for text in _texts(message) if text not in staying and _is_said(text)]
+    room, newest = WORDS, []
+    for text in reversed(list(dict.fromkeys(found))):
+        room -= len(text)
+        if room < 0:
+            break
+        newest.append(text)
+    return newest[::-1]
+
+
+def _texts(message: Json) -> list[str]:
+    """Give the texts of a user's message, its tool results aside."""
+    if message["role"] != "user" or isinstance(message["content"], str):
+        return []
+    return [block["text"] for block in message["content"] if block.get("type") == "text"]
+
+
+def _is_said(text: str) -> bool:
+    """Tell people's words from reminders and from requests to go on."""
+    return not text.startswith(("<system-reminder>", "Your last answer was", "Your answer was"))
+
+
+def _plan(calls: Sequence[Answered]) -> Iterator[str]:
+    """Give the last plan with the answer to it, and what people answered to questions."""
+    handed = [(call, text) for call, text, _ in calls if call["name"] == EXIT_PLAN_MODE]
+    for call, text in handed[-1:]:
+        plan = escape_harness_markup(str(call["input"].get("plan", "")))
+        yield f"The plan that you handed in last:\n{plan}\n\nThe answer: {text}"
+    for call, text, failed in calls:
+        if call["name"] == ASK_USER_QUESTION and not failed:
+            yield f"People answered a question of yours: {text}"
+
+
+def _todos(session: Session) -> Iterator[str]:
+    if session.context.todos:
+        listed = "\n".join(
+            f"- [{status}] {escape_harness_markup(content)}" for content, status in session.context.todos
+        )
+        yield f"Your todo list now:\n{listed}"
+
+
+async def _files(session: Session, said: Sequence[Json], kept: Sequence[Json], window: int) -> AsyncIterator[Json]:
+    """Read the files again that were read last, as they are now; what cannot be read is left out."""
+    folder, room = session.context.folder, int(window * FILE_SHARE) * BYTES_PER_TOKEN
+    staying = {relative(path, folder) for path in _paths(call for call, *_ in answered_calls(kept))}
+    read = [call for call, _, failed in answered_calls(said) if call["name"] in {"Read", *_CHANGING} and not failed]
+    recent = dict.fromkeys(relative(path, folder) for path in _paths(reversed(read)))
+    for path in [path for path in recent if path not in staying][:FILES]:
+        arguments = {"file_path": path, "limit": FILE_LINES}
+        ruled = dispatch.prepare(session, {"id": "again", "name": "Read", "input": arguments})
+        if not isinstance(ruled, dispatch.ReadyCall):
+            continue
+        try:
+            output = await session.context.host.call("Read", arguments)
+            session.resources.alarm.listen(output.text)
+        except PlangateError:
+            continue
+        if output.is_error or output.blocks:
+            continue
+        session.context.stamps.update({relative(name, folder): stamp for name, stamp in output.stamps.items()})
+        cut = "\n[cut; read it again where you need more]" if len(output.text) > room else ""
+        yield _text(
+            f"The file {escape_harness_markup(path)}, as it is now:\n{escape_harness_markup(output.text[:room])}{cut}"
+        )
+
+
+def _paths(calls: Iterable[Json]) -> list[str]:
+    return list(dict.fromkeys(str(call["input"]["file_path"]) for call in calls if "file_path" in call["input"]))
+
+
+def _result_text(result: Json) -> str:
+    content = result.get("content") or ""
+    return content if isinstance(content, str) else text_of({"content": content})
+
+
+def _short(text: str) -> str:
+    return escape_harness_markup(shorten_line(str(text), SHORT))
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}

@@ -1,0 +1,108 @@
+"""Light calls: one small question to a small model, beside a session (M11).
+
+A plain text as system, one user message, no thinking where it can be switched off, no cache, no streaming. Rules: who
+asks has an answer of its own for None, so that the bot works with light calls switched off; what a light call says
+decides nothing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from bot.agent.booking import stream_and_book
+from bot.agent.events import Info
+from bot.agent.forwarding import forward
+from bot.agent.history.cutting import tokens
+from bot.agent.limits import Ticket, most_expensive_answer
+from bot.agent.prompts import prompt_text
+from bot.agent.session import Session
+from bot.agent.tools.tool import Asks
+from bot.core.errors import PlangateError
+from bot.core.question import Asking
+from bot.core.transcript import Json, text_of, without_empty_text
+from bot.ports import AnswerCompleted, ModelRequest, Notice
+
+PAUSES: Final = 3
+"""How often an answer that the service paused is asked to go on."""
+LINE_SECONDS: Final = 20.0
+"""How long a line is waited for, tries included: whoever wants one has another to take."""
+TITLE_ROOM: Final = 72
+MEANING_ROOM: Final = 200
+_TOLD_ROOM: Final = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class LightCalls:
+    """Asks the small model on behalf of one session, which is billed for it."""
+
+    session: Session
+    model: str
+    """Empty: light calls are switched off."""
+
+    async def ask(self, system: str, text: str, tools: Sequence[Json] = ()) -> list[Json] | None:
+        """Give the blocks of the answer; None where there is none, for whatever reason."""
+        messages: list[Json] = [{"role": "user", "content": [{"type": "text", "text": text}]}]
+        for _ in range(PAUSES + 1):
+            answer = await self._answer(system, messages, tuple(tools))
+            if answer is None or answer.stop_reason not in {"end_turn", "pause_turn"}:
+                return None
+            if (message := without_empty_text(answer.message))["content"]:
+                messages.append(message)
+            if answer.stop_reason == "end_turn":
+                return [block for message in messages[1:] for block in message["content"]]
+        return None
+
+    async def _answer(self, system: str, messages: Sequence[Json], tools: tuple[Json, ...]) -> AnswerCompleted | None:
+        """Make one request and book it; None where it failed, or the budget has no room for it."""
+        world = self.session.resources
+        if not self.model:
+            return None
+        told = ({"type": "text", "text": system},)
+        request = ModelRequest(self.model, told, tools, messages, role="light", user_id=world.user_id)
+        size = tokens([told, tools, messages])
+        async with world.ledger.call(most_expensive_answer(world.model.abilities(self.model), "light", size)) as ticket:
+            return await self._send(request, ticket) if ticket else None
+
+    async def _send(self, request: ModelRequest, ticket: Ticket) -> AnswerCompleted | None:
+        """Make a request that may go out; None where it failed."""
+        found = None
+        try:
+            async with forward(stream_and_book(self.session, request, ticket, aside=True)) as events:
+                async for event in events:
+                    match event:
+                        case AnswerCompleted():
+                            found = event
+                        case Notice():
+                            self._tell(event.kind, event.text)
+                        case _:
+                            pass
+        except PlangateError as error:
+            self.session.note("light", {"text": str(error)})
+            self._tell("light", f"a small question failed: {error}")
+        return found
+
+    def _tell(self, kind: str, text: str) -> None:
+        self.session.resources.tell(Info(self.session.agent, kind, text))
+
+
+async def pull_request_title(light: Asks | None, asked: str, done: str) -> str:
+    """Name what was done in one line, for a pull request; "" where there is no answer, or none of that form."""
+    return await _line(light, prompt_text("title"), f"Asked for: {asked}\n\nDone: {done[:_TOLD_ROOM]}", TITLE_ROOM)
+
+
+async def explain_permission(light: Asks | None, asking: Asking) -> str:
+    """Say in one line what the call would do that people are asked to permit; "" as for `title`."""
+    return await _line(light, prompt_text("permission"), f"{asking.tool}: {asking.subject[:_TOLD_ROOM]}", MEANING_ROOM)
+
+
+async def _line(light: Asks | None, system: str, text: str, room: int) -> str:
+    """Ask for one line of at most `room` characters."""
+    blocks = None
+    if light is not None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINE_SECONDS):
+                blocks = await light(system, text, ())
+    line = text_of({"content": blocks or []})
+    return line if "\n" not in line and len(line) <= room else ""

@@ -1,0 +1,1 @@
+"""What a session may do: modes, rules, and the check of shell lines."""

@@ -1,0 +1,106 @@
+"""The decision table as a document: every tool, in every mode, for the main agent and for sub-agents (P1, P4).
+
+docs/permissions.md is what `markdown` gives; tests/test_house.py holds the two together.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from bot.agent.permissions.gate import DECISIONS, CallKind, Decision
+from bot.agent.permissions.modes import Mode
+from bot.agent.subagents.types import TYPES
+from bot.agent.tools.registry import ALL
+from bot.agent.tools.resource_request import RESOURCE_REQUEST
+from bot.agent.tools.tool import Tool
+from bot.agent.tools.web_fetch import WEB_FETCH
+from bot.agent.tools.web_search import WEB_SEARCH
+
+REGENERATE: Final = (
+    "python -c 'from bot.agent.permissions.decision_table import markdown; print(markdown(), end=str())'"
+)
+
+_BY_INPUT: Final[Mapping[str, Mapping[CallKind, str]]] = MappingProxyType(
+    {"Bash": {CallKind.LOOK_COMMAND: "a line that only reads", CallKind.COMMAND: "any other line"}}
+)
+"""The tools whose kind depends on the call, and what each kind is called."""
+_TASK: Final = {CallKind.EXPLORE: "explore, plan", CallKind.DELEGATE: "code"}
+_NOT_THERE: Final = "-"
+_HEAD: Final = """# What a call may do
+
+Generated from `bot/agent/permissions/gate.py`; a test keeps it true. Layer 2 of four: whatever stands here, the sandbox
+shows a planner its checkout read-only, and nobody has a network but for the hosts that an approved plan opens (README,
+Why the gate holds).
+
+Order: deny rules, ask rules, what the mode says (this table), allow rules; nothing matches: deny. Plan mode's word is
+final: rules narrow it and never widen it. `ask` waits for a person's permission, and is a denial where nobody is at
+hand. `suspend` hands the plan in and waits for its approval. Without a sandbox, `acceptEdits` asks for commands too.
+A command of `plan.commands`, exactly as it stands there, runs while planning too: on a copy that is thrown away.
+WebFetch is there only where an allow rule opens a host to it; no other host can be reached, whoever permits it.
+
+"""
+_RULES: Final = """
+## Rules
+
+`tools.allow`, `tools.ask` and `tools.deny` in `.github/plangate.yml` hold rules: `Tool`, or `Tool(pattern)`.
+
+| rule | speaks about |
+|---|---|
+| `Bash(git diff:*)` | the command `git diff` with any arguments: to allow, the whole line; to deny, any part |
+| `Read(docs/**)` | every tool that reads: Read, LS, Glob, Grep, NotebookRead |
+| `Edit(src/**)` | every tool that writes: Edit, Write, MultiEdit, NotebookEdit |
+| `Write(*.lock)` | that tool alone |
+| `Task(code)` | that type of sub-agent |
+| `WebFetch(domain:docs.python.org)` | https pages of that host; `*.python.org`: of every host below |
+| `WebSearch` | searches of the web; without an allow rule that names it there is no such tool |
+
+Patterns are globs as in `.gitignore`, from the top of the repository, whatever the spelling of the path: `./a`,
+`x/../a`, absolute, other case. A rule that denies or asks about a path also holds for a shell line that spells the path
+out. It sees no name that a command computes, and not each file below a folder that is searched: what must not be read
+does not belong into the repository.
+"""
+
+
+def markdown() -> str:
+    """Give the whole document; equal tables give equal bytes."""
+    modes = [str(mode) for mode in Mode]
+    working = [f"code: {mode}" for mode in modes[1:]]
+    head = ["call", *modes, "explore, plan", *working]
+    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *map(_cells, rows()))]
+    return _HEAD + "\n".join(lines) + "\n" + _RULES
+
+
+def rows() -> Iterable[tuple[str, str, CallKind]]:
+    """List (tool, what the call is, its kind) for every tool that an agent can have."""
+    for tool in (*ALL, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST):
+        for kind, what in _kinds(tool).items():
+            yield tool.name, what, kind
+    for kind, what in _TASK.items():
+        yield "Task", what, kind
+
+
+def decision(tool: str, kind: CallKind, mode: Mode, agent: str = "") -> str:
+    """Say what becomes of a call of the main agent, or of a type of sub-agent; one that cannot write always plans."""
+    every_type = tool == RESOURCE_REQUEST.name
+    if not agent:
+        return _NOT_THERE if every_type else str(DECISIONS[mode][kind].decision)
+    type_ = TYPES[agent]
+    if not every_type and tool not in {each.name for each in type_.tools}:
+        return _NOT_THERE
+    word = DECISIONS[mode if type_.writes else Mode.PLAN][kind].decision
+    return "to its parent" if word is Decision.SUSPEND else str(word)
+
+
+def _kinds(tool: Tool) -> Mapping[CallKind, str]:
+    return _BY_INPUT.get(tool.name) or {tool.kind(None): ""}
+
+
+def _cells(row: tuple[str, str, CallKind]) -> list[str]:
+    name, what, kind = row
+    looking = {decision(name, kind, Mode.PLAN, agent): agent for agent in ("explore", "plan")}
+    spied = (
+        next(iter(looking)) if len(looking) == 1 else ", ".join(f"{agent}: {word}" for word, agent in looking.items())
+    )
+    main = [decision(name, kind, mode) for mode in Mode]
+    code = [decision(name, kind, mode, "code") for mode in Mode if mode is not Mode.PLAN]
+    return [f"{name} ({what})" if what else name, *main, spied, *code]

@@ -1,0 +1,256 @@
+"""The tool gate: may this call run, in this mode, under these rules? (P1, P4 layer 2, P7)
+
+Order: deny rules, ask rules, what the mode says, allow rules; nothing matches: no. In plan mode the mode's word is
+final: no rule widens it, though a deny or ask rule narrows it. `TABLE` is the whole of what modes say; the docs' table
+is generated from it. Which paths a pattern reaches is said in `rule_paths`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Final
+
+from bot.agent.permissions import rule_paths
+from bot.agent.permissions.modes import Mode
+from bot.core.errors import Misconfigured
+from bot.core.hosts import covers, pattern
+from bot.core.transcript import Json
+
+
+class CallKind(StrEnum):
+    """What a call does, as far as permission is concerned."""
+
+    LOOK = "look"
+    """Reads the checkout."""
+    LIST = "list"
+    """Keeps the session's own notes."""
+    LOOK_COMMAND = "look_command"
+    """A shell command that the static check knows to be read-only."""
+    COMMAND = "command"
+    """Any other shell command."""
+    EDIT = "edit"
+    EXPLORE = "explore"
+    """A sub-agent that cannot write."""
+    DELEGATE = "delegate"
+    """A sub-agent that can."""
+    PROPOSE = "propose"
+    """Handing in a plan."""
+    ASK_PEOPLE = "ask_people"
+    """Asking people a question."""
+    FETCH = "fetch"
+    """Reading a page of the web; only hosts that an allow rule opens can be reached at all (N1)."""
+    SEARCH = "search"
+    """Searching the web; a session has that tool only where an allow rule names it."""
+
+
+class Decision(StrEnum):
+    """What becomes of a call; SUSPEND is an ask that the session waits for (L8)."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+    SUSPEND = "suspend"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """A decision and what to tell the model where it is not ALLOW."""
+
+    decision: Decision
+    why: str = ""
+
+
+_NO_WRITE = Ruling(Decision.DENY, "plan mode is on: nothing may be changed. Hand in a plan with exit_plan_mode first.")
+_NO_COMMAND = Ruling(
+    Decision.DENY,
+    "plan mode is on and this command is not known to be read-only. Use Read, Grep, Glob or LS, or a plain read-only "
+    "command such as git log, ls or cat without redirection.",
+)
+_NO_DELEGATE = Ruling(Decision.DENY, "plan mode is on: only sub-agents that cannot write may run (explore, plan).")
+_NO_PLAN = Ruling(Decision.DENY, "you are not in plan mode: the plan is approved already. Do the work.")
+_YES = Ruling(Decision.ALLOW)
+_ASK = Ruling(Decision.ASK, "this mode needs a person's permission for it")
+_NO_SANDBOX = Ruling(Decision.ASK, "no sandbox holds the command here, so it needs a person's permission")
+_LOOKS = {CallKind.LOOK: _YES, CallKind.LIST: _YES, CallKind.LOOK_COMMAND: _YES, CallKind.EXPLORE: _YES}
+_ANY = {**_LOOKS, CallKind.ASK_PEOPLE: Ruling(Decision.SUSPEND)}
+_WORK = {**_ANY, CallKind.PROPOSE: _NO_PLAN, CallKind.DELEGATE: _YES, CallKind.FETCH: _ASK, CallKind.SEARCH: _ASK}
+
+DECISIONS: Final[Mapping[Mode, Mapping[CallKind, Ruling]]] = MappingProxyType(
+    {
+        Mode.PLAN: {
+            **_ANY,
+            CallKind.COMMAND: _NO_COMMAND,
+            CallKind.EDIT: _NO_WRITE,
+            CallKind.DELEGATE: _NO_DELEGATE,
+            CallKind.PROPOSE: Ruling(Decision.SUSPEND),
+            CallKind.FETCH: _YES,
+            CallKind.SEARCH: _YES,
+        },
+        Mode.DEFAULT: {**_WORK, CallKind.COMMAND: _ASK, CallKind.EDIT: _ASK},
+        Mode.ACCEPT_EDITS: {**_WORK, CallKind.COMMAND: _YES, CallKind.EDIT: _YES},
+        Mode.BYPASS: {**_WORK, CallKind.COMMAND: _YES, CallKind.EDIT: _YES},
+    }
+)
+"""acceptEdits allows commands because the sandbox holds them; without one they need an allow rule (see `decide`).
+Work that was approved reads the web only where an allow rule says so: nobody approved what strangers write there."""
+
+_RULE = re.compile(r"(?P<tool>[A-Za-z_]+)(?:\((?P<pattern>.*)\))?")
+_COMPOUND: Final = re.compile(r"[;&|\n`<>]|\$[(\[{]")
+"""What begins another command, and what bash evaluates: in ${x@P} and $[x] it runs what is substituted in a value."""
+_BETWEEN: Final = re.compile(r"[;&|\n`(){}<>]")
+_BEFORE: Final = re.compile(
+    r"^(?:(?:[A-Za-z_]\w*=\S*|(?:\S*/)?(?:!|if|then|else|elif|while|until|do|time|exec|command|builtin|eval|env|nohup|nice|"
+    r"sudo|xargs|timeout|setsid|stdbuf|sh|bash|dash|zsh)(?:\s+(?:-\S*|\d\S*))*)\s+)+"
+)
+_FOLDER: Final = re.compile(r"^\S*/")
+_OF_GIT: Final = re.compile(r"^git(?:\s+(?:-[Cc]\s+\S+|-\S+))+\s+")
+"""git's own options, before its subcommand."""
+FETCH: Final = "WebFetch"
+_DOMAIN: Final = "domain:"
+_HOST: Final = re.compile(r"https://([a-z0-9.-]+)(?=[:/]|$)", re.ASCII)
+SEARCH: Final = "WebSearch"
+_SUBJECT: Final = {"Bash": "command", "Task": "subagent_type", SEARCH: "query", FETCH: "url"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One pattern such as ``Bash(git diff:*)`` or ``Read(docs/**)``; no pattern means every call of the tool."""
+
+    tool: str
+    pattern: str = "*"
+
+    @property
+    def domain(self) -> str:
+        """The hosts that a rule for WebFetch speaks about: a name, ``*.domain``, or ``*`` for all."""
+        return self.pattern.removeprefix(_DOMAIN)
+
+    def matches(self, tool: str, tool_input: Json) -> bool:
+        """Tell whether a call as a whole falls under this rule, as an allow rule must: a pattern with a star never
+        covers a line that may hold more than one command."""
+        if self.pattern == "*" or not rule_paths.applies_to(self.tool, tool):
+            return rule_paths.applies_to(self.tool, tool)
+        if rule_paths.about_paths(tool):
+            return rule_paths.covers(self.pattern, tool, tool_input)
+        about = subject(tool, tool_input)
+        return about == self.pattern if tool == "Bash" and _compound(about) else self._is(about)
+
+    def touches(self, tool: str, tool_input: Json) -> bool:
+        """Tell whether any part of a call falls under this rule, as for deny and ask rules: a command stays denied
+        behind ``cd x &&``, an assignment, or the name of a program that starts others; and a path is denied to a
+        command that spells it out."""
+        if tool == "Bash" and rule_paths.about_paths(self.tool) and self.pattern != "*":
+            return self._named_by(subject(tool, tool_input))
+        if self.pattern == "*" or not rule_paths.applies_to(self.tool, tool):
+            return rule_paths.applies_to(self.tool, tool)
+        if rule_paths.about_paths(tool):
+            return rule_paths.reaches(self.pattern, tool, tool_input)
+        about = subject(tool, tool_input)
+        parts = _parts(about) if tool == "Bash" else ()
+        return any(map(self._is, (about, *parts)))
+
+    def _named_by(self, command: str) -> bool:
+        """Tell whether a command names a path of this rule; one that only reads does not edit it."""
+        from bot.agent.permissions.shell_policy import is_read_only
+
+        writes = rule_paths.applies_to("Edit", self.tool)
+        return rule_paths.named_by(self.pattern, command) and not (writes and is_read_only(command))
+
+    def _is(self, subject: str) -> bool:
+        """Match one command or path; ``prefix:*`` matches the words up to there and what follows."""
+        if self.tool == FETCH:
+            found = _HOST.match(subject)
+            return self.domain == "*" or (found is not None and covers(self.domain, found[1]))
+        prefix, colon, rest = self.pattern.rpartition(":")
+        if colon and rest == "*":
+            return subject == prefix or subject.startswith(prefix + " ")
+        return fnmatchcase(subject, self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The configured rules (tools.allow, tools.ask, tools.deny)."""
+
+    allow: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+
+
+def parse_rule(text: str) -> Rule:
+    """Read one rule; raises Misconfigured with the form it should have."""
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
+        raise Misconfigured(f"not a tool rule: {text!r}", where="tools", mend="write Tool or Tool(pattern)")
+    rule = Rule(match["tool"], match["pattern"] or "*")
+    if rule.tool == FETCH and rule.domain != "*":
+        if rule.domain == rule.pattern:
+            raise Misconfigured(f"not a rule for {FETCH}: {text!r}", where="tools", mend=f"write {FETCH}(domain:NAME)")
+        pattern(rule.domain)  # a name in another spelling would match nothing, and so deny nothing
+    return rule
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionGate:
+    """Decides calls for one session."""
+
+    rules: Rules = Rules()
+    sandboxed: bool = True
+    """Where no sandbox holds a command, acceptEdits does not allow it by itself."""
+    granted: frozenset[tuple[str, str]] = frozenset()
+    """What people allowed for this plan: (tool, command or path), word for word."""
+    rehearsed: frozenset[str] = frozenset()
+    """The commands that run on a throw-away copy while planning, each exactly as it is configured (P4a)."""
+
+    def decide(self, mode: Mode, kind: CallKind, tool: str, tool_input: Json) -> Ruling:
+        """Rule on one call; equal inputs give equal rulings, and every kind has a ruling in every mode."""
+
+        if rule := next((rule for rule in self.rules.deny if rule.touches(tool, tool_input)), None):
+            return Ruling(Decision.DENY, f"the project's configuration denies {rule.tool}({rule.pattern}).")
+        word = _YES if self._rehearses(mode, kind, tool_input) else self._word(mode, kind)
+        asks = None
+        if word.decision in {Decision.ALLOW, Decision.ASK}:
+            asks = next((rule for rule in self.rules.ask if rule.touches(tool, tool_input)), None)
+        if asks is not None:
+            word = Ruling(Decision.ASK, f"{asks.tool}({asks.pattern}) needs a person's permission in this project")
+        if word.decision is Decision.ASK and (tool, subject(tool, tool_input)) in self.granted:
+            return _YES
+        if asks is not None or mode is Mode.PLAN:
+            return word
+        if word.decision is Decision.ASK and any(rule.matches(tool, tool_input) for rule in self.rules.allow):
+            return _YES
+        return word
+
+    def _rehearses(self, mode: Mode, kind: CallKind, tool_input: Json) -> bool:
+        """Tell whether a call is a command for planning; without a sandbox there is none."""
+        planning = self.sandboxed and mode is Mode.PLAN and kind is CallKind.COMMAND
+        return planning and tool_input.get("command") in self.rehearsed
+
+    def _word(self, mode: Mode, kind: CallKind) -> Ruling:
+        word = DECISIONS[mode][kind]
+        held = self.sandboxed or mode is not Mode.ACCEPT_EDITS or kind is not CallKind.COMMAND
+        return word if held else _NO_SANDBOX
+
+
+def subject(tool: str, tool_input: Json) -> str:
+    """Give what a call is about: what people are asked about, and what a permission for the plan covers."""
+    if key := _SUBJECT.get(tool):
+        return str(tool_input.get(key, "")).strip()
+    return rule_paths.place(tool_input)
+
+
+def _compound(command: str) -> bool:
+    """Tell whether a command line may hold more than one command, or write where it does not say so plainly."""
+    return _COMPOUND.search(command) is not None
+
+
+def _parts(command: str) -> Iterator[str]:
+    """Split a command line at every sign that may begin another command, and give each part as it is written and as it
+    is run: without quotes, further blanks, what may stand before a command, the program's folder, and git's options."""
+    from bot.agent.permissions.shell_policy import strip_quotes
+
+    for part in _BETWEEN.split(command.replace("\\\n", "")):
+        yield _BEFORE.sub("", part.strip())
+        bare = _BEFORE.sub("", " ".join(strip_quotes(part).split()))
+        yield _OF_GIT.sub("git ", _FOLDER.sub("", bare))

@@ -1,0 +1,119 @@
+"""Which paths a call names, and whether a rule's pattern speaks about them (P7).
+
+Rules
+- A rule for Read is one for every tool that reads, a rule for Edit one for every tool that writes.
+- Patterns are read as a plan's scope is (core.paths): as in .gitignore, whatever the spelling of the path.
+- A search of a folder is held against the folder and what it asks for there, not against every file below. A command
+  is held against the words that it spells out: a name that it computes is not seen. The sandbox is the wall.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from bot.core.paths import is_path_covered, normalized_path
+from bot.core.transcript import Json
+
+FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "Read": frozenset({"Read", "LS", "Glob", "Grep", "NotebookRead"}),
+        "Edit": frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"}),
+    }
+)
+"""The tools that a rule speaks about beside its own name's."""
+
+_OF_PATHS: Final = frozenset().union(*FAMILIES.values())
+_KEYS: Final = ("file_path", "notebook_path", "path")
+_IN_FOLDER: Final = ("pattern", "glob")
+_FOLDERS: Final = frozenset({"LS", "Glob", "Grep"})
+_SOME_FILE: Final = "\N{MIDDLE DOT}"
+_DEEPEST: Final = 32
+
+
+def applies_to(rule: str, tool: str) -> bool:
+    """Tell whether a rule under one tool's name is about another tool."""
+    return tool == rule or tool in FAMILIES.get(rule, ())
+
+
+def about_paths(tool: str) -> bool:
+    """Tell whether a tool's patterns are globs over paths."""
+    return tool in _OF_PATHS
+
+
+def relative_input(tool_input: Json, folder: str) -> Json:
+    """Give a call's input with its paths relative to the checkout, as rules are written."""
+    found = {key: value for key in _KEYS if isinstance(value := tool_input.get(key), str)}
+    return tool_input | {key: _relative(value, folder) for key, value in found.items()}
+
+
+def covers(pattern: str, tool: str, tool_input: Json) -> bool:
+    """Tell whether a pattern covers the one path of a call, as an allow rule must; nothing outside is covered."""
+    paths = list(_call_paths(tool, tool_input))
+    inside = (normalized_path(path).partition("/")[0] != ".." and not path.startswith("/") for path in paths)
+    return all(inside) and all(is_path_covered(path, pattern) for path in paths)
+
+
+def within_paths(globs: Sequence[str], tool: str, tool_input: Json) -> bool:
+    """Tell whether a call keeps to some globs; a folder does where one reaches what it holds."""
+    if tool not in _OF_PATHS:
+        return True
+    folder = str(tool_input.get("path") or "")
+    inside = tool_input | {"path": posixpath.join(folder, _SOME_FILE)}
+    return any(
+        covers(glob, tool, tool_input) or (tool in _FOLDERS and bool(folder) and covers(glob, tool, inside))
+        for glob in globs
+    )
+
+
+def reaches(pattern: str, tool: str, tool_input: Json) -> bool:
+    """Tell whether a pattern reaches any path that a call names, as for deny and ask rules."""
+    paths = list(_call_paths(tool, tool_input))
+    if tool in _FOLDERS:
+        paths += [f"{path}/{_SOME_FILE}" for path in paths[:1]]
+    return any(_is_reached(path, pattern) for path in paths)
+
+
+def named_by(pattern: str, command: str) -> bool:
+    """Tell whether a shell line spells out a path that a pattern reaches, whole or behind a sign such as = or :."""
+    from bot.agent.permissions.shell_policy import program_names
+
+    words = {piece for word in program_names(command) for piece in (word, *re.split(r"[=:,@]", word)) if piece}
+    return any(_is_reached(word, pattern) or _may_be(word, pattern) for word in words)
+
+
+def _may_be(word: str, pattern: str) -> bool:
+    """Tell whether the shell may make of a word what a pattern names."""
+    glob = re.sub(r"\[[^]/]+\]", "?", word)
+    return bool(set("*?{") & set(glob)) and is_path_covered(pattern, glob)
+
+
+def place(tool_input: Json) -> str:
+    """Give the file or folder that a call works on, as it names it; "" where it names none."""
+    return next((str(tool_input[key]) for key in _KEYS if tool_input.get(key)), "")
+
+
+def _call_paths(tool: str, tool_input: Json) -> Iterator[str]:
+    """List the paths that a call names: its file or folder, and what it looks for in there."""
+    given = place(tool_input) or "."
+    looked_for = [str(tool_input[key]) for key in _IN_FOLDER if tool_input.get(key)]
+    if tool == "Grep":
+        looked_for = [str(tool_input["glob"])] if tool_input.get("glob") else []
+    if tool != "Glob" or not looked_for:
+        yield given
+    yield from (posixpath.join(given, each) for each in looked_for)
+
+
+def _is_reached(path: str, pattern: str) -> bool:
+    """Tell whether a pattern reaches a path, or what is left of an absolute one below any folder."""
+    if is_path_covered(path, pattern):
+        return True
+    parts = normalized_path(path).strip("/").split("/")[-_DEEPEST:]
+    outside = path.startswith(("/", "~")) or parts[0] == ".."
+    return outside and any(is_path_covered("/".join(parts[at:]), pattern) for at in range(1, len(parts)))
+
+
+def _relative(path: str, folder: str) -> str:
+    full = posixpath.normpath(posixpath.join(folder, path))
+    return posixpath.relpath(full, folder) if full == folder or full.startswith(f"{folder}/") else full

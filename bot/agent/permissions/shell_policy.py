@@ -1,0 +1,250 @@
+"""Is this shell line read-only? A real parser reads it; what it cannot read, or what is not listed here, is not (S10).
+
+Rules
+- Every command of the line is judged, inside substitutions and subshells too.
+- A command is PURE (whatever its arguments, it only reads) or CHECKED (its arguments must be literal, since an
+  expansion could smuggle in an option, and none may be a writing or executing option): `shell_commands` lists them.
+- Assignments, functions, loops, here-documents and redirections to anything but /dev/null are not read-only.
+- Nothing is evaluated as arithmetic but plain numbers: bash runs what is substituted in the subscripts of variables.
+- What the parser and bash divide into words in different ways is not read-only: control characters (bash divides at
+  space, tab and newline alone), whatever the parser passes over that is no blank (such as a backslash before one, which
+  bash joins), parts of a command that touch (one word to bash), backslashes beside backticks (bash takes one level of
+  them away first), a # that follows a word (no comment to bash), a line that ends within a test.
+This is one of four layers (P4): the sandbox holds whatever slips through.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from bot.agent.permissions.shell_commands import CHECKED, PURE, endless, prints
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+LONGEST: Final = 10_000
+
+_STRUCTURE: Final = frozenset(
+    "program list pipeline command command_name subshell negated_command redirected_statement file_redirect "
+    "file_descriptor word number string string_content raw_string concatenation command_substitution comment "
+    "test_command unary_expression binary_expression test_operator herestring_redirect".split()
+)
+_WORDS: Final = frozenset({"word", "raw_string", "string", "concatenation", "ansi_c_string"})
+_SIGNS: Final = re.compile(r"[\s;&|<>(){}`]+")
+_PLAIN_NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-[")
+_GLOB: Final = frozenset("*?[")
+_NOT_IN_BRACKET: Final = _GLOB | frozenset("{&|;()")
+_GLOB_START: Final = ("*", "?", "[", "{", "~")
+_BLANK: Final = frozenset(b" \t\n;&|(")
+_FILE: Final = re.compile(r"<\s*[\w./+@%,:=-]+")
+_TO_NOWHERE: Final = frozenset({">&1", ">&2", ">/dev/null", "&>/dev/null", ">>/dev/null"})
+_ESCAPED_SIGNS: Final = frozenset({r"\(", r"\)", r"\!"})
+"""What find groups its conditions with."""
+_ARITHMETIC: Final = frozenset("-eq -ne -lt -le -gt -ge".split())
+_OF_VARIABLES: Final = frozenset({"-v", "-R"})
+_OPEN_BLANK: Final = re.compile(r"(?<!\\)[ \t\n]|\\\n")
+_TEST: Final = re.compile(r"\[ .* \]|\[\[ .* \]\]")
+_QUOTING: Final = re.compile(r"""\$(?=['"])|['"\\]""")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
+
+
+def is_read_only(line: str) -> bool:
+    """Tell whether every command of a shell line is known to change nothing; False for all that is not understood."""
+    if "`" in line and "\\" in line:
+        return False
+    root = parse_shell(line)
+    if root is None or root.has_error:
+        return False
+    around = line[: root.start_byte] + line[root.end_byte :]
+    return not around.strip(" \t\n") and all(_harmless(node) for node in walk(root))
+
+
+def parse_shell(line: str) -> "Node | None":
+    """Give the syntax tree of a line, in which every letter outside of ASCII is an at sign, and so every byte one sign
+    of the line; None for a line that is too long or holds characters that divide words in one way here and in another
+    in bash."""
+    if len(line) > LONGEST or any(_divides(sign) for sign in line):
+        return None
+    # The parser reads beyond its tables at some letters outside of ASCII, which ends the process; to bash they are
+    # parts of words that mean nothing, as an at sign is (a percent sign would mean something to printf and to git).
+    plain = "".join(sign if sign.isascii() else "@" for sign in line)
+    return _parser().parse(plain.encode()).root_node
+
+
+def program_names(line: str) -> tuple[str, ...]:
+    """List the words of a line that may be file names, without quotes and escapes; of what cannot be parsed, all that
+    stands between blanks and signs."""
+    root = parse_shell(line)
+    if root is None or root.has_error:
+        found = _SIGNS.split(line)
+    else:
+        found = [line[node.start_byte : node.end_byte] for node in walk(root) if node.type in _WORDS]
+    bare = (strip_quotes(word) for word in found)
+    return tuple(dict.fromkeys(word for word in bare if word))
+
+
+def strip_quotes(text: str) -> str:
+    """Give a piece of a line without the signs that quote and escape."""
+    return _QUOTING.sub("", text)
+
+
+def walk(node: "Node") -> Iterator["Node"]:
+    """Give a node and every named one below it."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(current.named_children)
+
+
+def _passed_over(node: "Node") -> bytes:
+    """Give what the parser took for nothing between the parts of a node; in a string that is text."""
+    if not node.children or node.type == "string":
+        return b""
+    ends = (node.start_byte, *(part.end_byte for part in node.children))
+    starts = (*(part.start_byte for part in node.children), node.end_byte)
+    gaps = (slice(end - node.start_byte, start - node.start_byte) for end, start in zip(ends, starts, strict=True))
+    return b"".join((node.text or b"")[gap] for gap in gaps)
+
+
+def _divides(sign: str) -> bool:
+    """Tell whether a character means another thing to the parser than to bash, or is none (a lone surrogate)."""
+    return sign not in " \t\n" and (sign.isspace() or unicodedata.category(sign) in {"Cc", "Cf", "Cs"})
+
+
+@lru_cache(maxsize=1)
+def _parser() -> "Parser":
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def _harmless(node: "Node") -> bool:
+    """Judge one node of the syntax tree by itself."""
+    if node.type not in _STRUCTURE or _passed_over(node).strip(b" \t\n"):
+        return False
+    match node.type:
+        case "command":
+            return _harmless_command(node)
+        case "file_redirect":
+            # The parser takes the words behind a redirection for more files; to bash they are arguments.
+            files = [child for child in node.named_children if child.type != "file_descriptor"]
+            return len(files) == 1 and _harmless_redirect(_text(node))
+        case "test_command":
+            return _harmless_test(_text(node))
+        case "word":
+            return _OPEN_BLANK.search(_text(node)) is None
+        case "comment":
+            return _begins_word(node)
+        case "negated_command":
+            return _split_pieces(node)
+        case _:
+            return not any(child.type == "&" for child in node.children)
+
+
+def _harmless_redirect(text: str) -> bool:
+    """Allow reading from a file that is plainly named, joining outputs, and /dev/null."""
+    plain = text.replace(" ", "").lstrip("0123456789")
+    if plain in _TO_NOWHERE:
+        return True
+    # bash opens sockets for /dev/tcp and /dev/udp itself (bash(1), REDIRECTION).
+    return _FILE.fullmatch(plain) is not None and ("/dev/" not in plain or plain == "</dev/null")
+
+
+def _harmless_test(text: str) -> bool:
+    """Allow tests of files and strings, and of numbers that are plainly written.
+
+    bash evaluates a subscript, and with it what is substituted there, even of a quoted operand; `_` is a variable that
+    holds whatever was written before; to [ a sign of comparison is a redirection, a quoted operator is one as well, and
+    a pattern is whatever files are called, such as `-v`; a newline and any sign end it. A bracket that touches a word
+    is a part of its name.
+    """
+    if not _TEST.fullmatch(text):
+        return False
+    words = re.sub(r"[()&|;]", " ", text).split()
+    bare = {re.sub(r"""['"]""", "", word) for word in words}
+    if (
+        set("$`\\<>") & set(text)
+        or _OF_VARIABLES & bare
+        or (not text.startswith("[[") and _NOT_IN_BRACKET & set(text[1:-1]))
+    ):
+        return False
+    beside = (words[at + side] for at, word in enumerate(words) if word in _ARITHMETIC for side in (-1, 1))
+    return all(_NUMBER.fullmatch(word) for word in beside)
+
+
+def _begins_word(comment: "Node") -> bool:
+    """Tell whether a comment is one to bash as well: it begins where a word would."""
+    root = comment
+    while root.parent is not None:
+        root = root.parent
+    before = (root.text or b"")[: comment.start_byte - root.start_byte]
+    return not before or before[-1] in _BLANK
+
+
+def _harmless_command(node: "Node") -> bool:
+    name, arguments = _text(node.named_children[0]), node.named_children[1:]
+    plain = node.named_children[0].type == "command_name" and set(name) <= _PLAIN_NAME
+    if not plain or not _split_pieces(node) or not all(child.is_named for child in node.children):
+        return False  # a lone dollar sign is an argument to bash
+    if name in PURE:
+        return not endless(name, [_text(argument) for argument in arguments])
+    if name == "printf":
+        return not arguments or prints(arguments[0].type, _text(arguments[0]))
+    judge = CHECKED.get(name)
+    words = _literal(arguments)
+    return judge is not None and words is not None and judge(words)
+
+
+def _split_pieces(node: "Node") -> bool:
+    """Tell whether blanks stand between the parts of a node; to bash, those that touch are one word."""
+    return all(left.end_byte < right.start_byte for left, right in pairwise(node.children))
+
+
+def _literal(arguments: Sequence["Node"]) -> list[str] | None:
+    """Give the arguments as the program gets them, or None where one is not plainly written."""
+    words = []
+    for node in arguments:
+        if node.type.endswith("redirect"):
+            continue
+        word = literal_word(node)
+        if word is None:
+            return None
+        words.append(word)
+    return words
+
+
+def literal_word(node: "Node") -> str | None:
+    """Give one argument without its quotes, or None where the shell would still change it."""
+    text = _text(node)
+    match node.type:
+        case "concatenation":
+            return _join_word(node)
+        case "raw_string":
+            return text[1:-1]
+        case "string":
+            return None if set("\\$`") & set(text) else text[1:-1]
+        case "word" | "number" if text in _ESCAPED_SIGNS:
+            return text[1:]
+        case "word" | "number":
+            # A file may be called as an option is: a pattern must not begin as one.
+            smuggles = text.startswith("-") and _GLOB & set(text)
+            return None if "\\" in text or "{" in text or smuggles or text.startswith(_GLOB_START) else text
+        case _:
+            return None
+
+
+def _join_word(node: "Node") -> str | None:
+    """Give a word of several quoted and plain pieces, or None as for one piece."""
+    pieces = [literal_word(child) for child in node.children]
+    patterns = any(child.type == "word" and _GLOB & set(_text(child)) for child in node.children)
+    word = None if None in pieces else "".join(piece for piece in pieces if piece)
+    return None if word is None or (patterns and word.startswith("-")) else word
+
+
+def _text(node: "Node") -> str:
+    return (node.text or b"").decode(errors="replace")

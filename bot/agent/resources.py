@@ -1,0 +1,41 @@
+"""What all sessions of one thread share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bot.agent.events import AgentEvent
+from bot.agent.limits import Ledger
+from bot.agent.permissions.gate import PermissionGate
+from bot.core.secrets.canary import CanaryAlarm
+from bot.ports import Clock, Model, Transcripts, Web
+
+
+@dataclass(frozen=True, slots=True)
+class HumanAvailability:
+    """Whether people are there to answer the model's questions, and its permission requests (P7)."""
+
+    answers: bool = False
+    permits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionResources:
+    """What all sessions of one thread share."""
+
+    model: Model
+    transcripts: Transcripts
+    clock: Clock
+    gate: PermissionGate
+    ledger: Ledger
+    user_id: str = ""
+    at_hand: HumanAvailability = HumanAvailability()
+    alarm: CanaryAlarm = field(default_factory=CanaryAlarm)
+    """Listens to every session of the thread (X3)."""
+    web: Web | None = None
+    """None where no rule opens a host to WebFetch."""
+    compaction: float = 0.8
+    """The share of the model's window above which older history is summarised (C1)."""
+    tell: Callable[[AgentEvent], None] = lambda _: None
+    """Hears of what is told where no session yields it."""
+    light: str = ""
+    """The model of small questions (M11); "" where they are switched off."""

@@ -1,0 +1,203 @@
+"""The crew: runs the sub-agents of one session side by side (S1-S5).
+
+Rules: depth is 1; a sub-agent starts from its prompt alone, in a toolhost of its own; one that writes works in a fork
+of the checkout, and forks are merged back in the order in which they were asked for; the parent gets the report and
+nothing else; siblings of one type share a cached prefix: all but the first wait until the first response begins (M4).
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+from bot.agent.events import AgentChanged, AgentEvent, End, Ended, Lifecycle
+from bot.agent.forwarding import forward
+from bot.agent.permissions.modes import Mode
+from bot.agent.prompts import reminder_text
+from bot.agent.subagents.checkouts import Checkouts
+from bot.agent.subagents.metrics import Metrics
+from bot.agent.subagents.parallel_task import SYNTHESIS, run_parallel_task
+from bot.agent.subagents.prefixes import Prefixes
+from bot.agent.subagents.presets import preset
+from bot.agent.subagents.resuming import (
+    COUNTS,
+    ENDED,
+    LOST,
+    Assignment,
+    EarlierRun,
+    in_flight,
+    interrupted_assignments,
+    restore_rows,
+)
+from bot.agent.subagents.run import SubagentRun
+from bot.agent.subagents.session_factory import ParentContext, SessionFactory, Subagent
+from bot.agent.subagents.status import SubagentStatus
+from bot.agent.subagents.synthesis import SCHEMA
+from bot.agent.subagents.types import TYPES, AgentType
+from bot.core.errors import PlangateError
+from bot.core.names import AgentId
+from bot.core.transcript import Json, Line
+from bot.ports import ToolOutput
+
+ACTIVE: Final = frozenset({Lifecycle.INITIALIZING, Lifecycle.RUNNING, Lifecycle.WAITING})
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentCounts:
+    """How many may work: at once, and in one session."""
+
+    at_once: int = 3
+    in_all: int = 20
+    on_one: int = 1
+    """Agents that work on one task, each alone, where the task writes nothing (execution.parallel_tasks)."""
+
+
+@dataclass(slots=True)
+class SubagentPool:
+    """Runs the sub-agents of one session; bounded at once and in all."""
+
+    post: ParentContext
+    size: SubagentCounts = SubagentCounts()
+    untrusted: bool = False
+    """Whether those that only look are held to the restricted preset (S9)."""
+    types: Mapping[str, AgentType] = field(default_factory=lambda: TYPES)
+    rows: dict[AgentId, AgentChanged] = field(default_factory=dict)
+    """Every sub-agent, active or finished, as it stands now (S5)."""
+    metrics: Metrics = field(default_factory=Metrics)
+    _places: asyncio.Semaphore = field(init=False)
+    _prefixes: Prefixes = field(default_factory=Prefixes)
+    _checkouts: Checkouts = field(init=False)
+    _making: SessionFactory = field(init=False)
+    _before: list[EarlierRun] = field(default_factory=list)
+    """What an earlier process left, and no call was made again for yet."""
+
+    def __post_init__(self) -> None:
+        self._checkouts = Checkouts(self.post.workspace, self.post.checkout, self.post.network)
+        self._making = SessionFactory(self.post)
+        self._places = asyncio.Semaphore(self.size.at_once)
+
+    async def delegate(
+        self, agent_type: str, description: str, brief: str
+    ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
+        """Run one sub-agent: yields its events, then one ToolOutput with its report (an error names the agent)."""
+        kind = self.types.get(agent_type)
+        made_before = kind is not None and any(each.errand.same(kind, description, brief) for each in self._before)
+        if kind is None or (refusal := "" if made_before else self._refusal(kind)):
+            known = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
+            yield ToolOutput(known if kind is None else refusal, is_error=True)
+            return
+        several = min(self.size.on_one, self.size.in_all - len(self.rows) - 1)
+        many = several > 1 and not kind.writes
+        source = self._together(kind, description, brief, several) if many else self._one(kind, description, brief)
+        async with forward(source) as events:
+            async for event in events:
+                yield event
+
+    def _together(
+        self, kind: AgentType, description: str, brief: str, several: int
+    ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
+        """Run several on one task, each on its own, and one that synthesises (S7)."""
+        formed = replace(kind, schema=SCHEMA)
+        runs = [self._one(formed, f"{description} ({n} of {several})", brief) for n in range(1, several + 1)]
+        return run_parallel_task(runs, brief, lambda reports: self._one(SYNTHESIS, description, reports))
+
+    def restore(self, lines: Sequence[Line]) -> None:
+        """Take over what a saved parent's sub-agents came to; a call that is made again goes on with its own."""
+        self.rows.update(restore_rows(self.post.parent, lines))
+        self.post.parent.below += sum(row.steps for row in self.rows.values())
+        self._before = interrupted_assignments(lines)
+
+    def interrupted_notice(self, lines: Sequence[Line]) -> list[str]:
+        """Give what the parent must be told of those in flight, once, where their calls are not made again."""
+        agents = in_flight(lines)
+        for agent in agents:
+            self.post.parent.note(ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
+        return [reminder_text(LOST.format(agents=", ".join(agents)))] if agents else []
+
+    def _refusal(self, kind: AgentType) -> str:
+        """Say why no agent of a type may start now; "" where one may."""
+        if kind.writes and self.post.parent.context.mode is Mode.PLAN:
+            return "Plan mode is on: only sub-agents that cannot write may run."
+        if len(self.rows) >= self.size.in_all:
+            return f"All {self.size.in_all} sub-agents of this session were used. Do it yourself."
+        return ""
+
+    def _assignment(self, kind: AgentType, description: str, brief: str) -> tuple[Assignment, EarlierRun | None]:
+        """Give the errand of a call: one that an earlier process began and did not report on, or a new one."""
+        for before in self._before:
+            if before.errand.same(kind, description, brief):
+                self._before.remove(before)
+                return before.errand, before
+        agent = AgentId(f"{kind.name}-{len(self.rows) + 1}")
+        return Assignment(agent, kind.name, description, brief, f"{agent}-{secrets.token_hex(4)}"), None
+
+    async def _one(
+        self, kind: AgentType, description: str, brief: str
+    ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
+        """Run one sub-agent and book what it came to; one that has reported is not run again."""
+        errand, before = self._assignment(kind, description, brief)
+        if before and before.report:
+            yield self.rows[errand.agent]
+            yield before.report
+            return
+        row = AgentChanged(errand.agent, self.post.parent.agent, kind.name, description, Lifecycle.INITIALIZING)
+        watch = SubagentStatus(self.post.parent.resources, self.rows, row)
+        self.metrics.started += 1
+        yield watch.row
+        told = None
+        try:
+            async with forward(self._work(Subagent(kind, errand, before, watch))) as events:
+                async for event in events:
+                    self.metrics.sample(self.rows)
+                    told = event if isinstance(event, ToolOutput) else told
+                    yield event
+        except (PlangateError, OSError) as error:
+            watch.ended = Ended(errand.agent, End.FAILED, str(error))
+            yield watch.updated_row(Lifecycle.FAILED)
+            told = watch.report()
+            yield told
+        finally:
+            self._record_end(watch, told)
+        await self._checkouts.discard(errand.fork)
+
+    def _record_end(self, watch: SubagentStatus, told: ToolOutput | None) -> None:
+        """Book a sub-agent that has ended, and note it with its report, which a later process need not have again."""
+        watch.abandon()
+        self.metrics.finish(watch)
+        facts: Json = {"agent": watch.row.agent, "state": str(watch.row.state)}
+        if told is not None:
+            facts |= {"report": told.text, "is_error": told.is_error}
+        facts |= {count: getattr(watch.row, count) for count in COUNTS}
+        self.post.parent.note(ENDED, facts)
+
+    async def _work(self, sent: Subagent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
+        """Prepare the place, do the work, merge back, report."""
+        await asyncio.sleep(0)  # all that were sent in one message are known from here on
+        kind, watch = sent.kind, sent.watch
+        alone = sum(row.state in ACTIVE for row in self.rows.values()) == 1
+        limits = preset(kind.limits, untrusted=self.untrusted and not kind.writes, alone=alone)
+        watch.report_tokens = limits.report_tokens
+        async with self._checkouts.place(kind, sent.errand.fork) as place:
+            async with self._places, place.open_toolhost(limits.bounds) as host:
+                earlier = None
+                if sent.before:
+                    sent, earlier = await self._making.resume(sent, host, limits, found=place.checkout.found)
+                    yield watch.recoveries[-1]
+                work = SubagentRun(
+                    watch, self._prefixes, partial(self._making.begin, sent, host), limits, sent.errand.brief, earlier
+                )
+                async with forward(work.run()) as events:
+                    async for event in events:
+                        host.check()
+                        yield event
+                host.check()
+            if kind.writes:
+                yield watch.updated_row(Lifecycle.WAITING)
+                try:
+                    watch.merge = await place.merge()
+                except PlangateError as error:
+                    watch.mark_unmerged(error)
+        yield watch.updated_row(Lifecycle.COMPLETED if watch.is_success else Lifecycle.FAILED)
+        yield watch.report()

@@ -1,0 +1,148 @@
+"""Types of sub-agents that a project brings along: `.plangate/agents/*.md` of the default branch (S1).
+
+A file is front matter and a text: the text is what the agent is told of its job. Rules: unknown keys are mistakes, told
+with file and line; a list of tools can only narrow what a built-in type may use; no built-in type can be replaced; one
+that has no tool which edits works in plan mode, whatever else it has. `paths` keeps its file tools to what it is for;
+the sandbox, not this, is what keeps it in.
+"""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bot.agent.subagents.types import TYPES, AgentType
+from bot.agent.tools.registry import EDITING, LISTING, LOOKING, READING_WEB
+from bot.core.errors import Misconfigured
+
+FOLDER: Final = ".plangate/agents/"
+MOST: Final = 20
+LARGEST: Final = 16 * 1024
+"""Bytes of one file."""
+DEEPEST: Final = 3
+"""Levels of front matter: the mapping, its limits, and one that is wrong."""
+_FRONT: Final = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|$)(.*)", re.DOTALL)
+_TOOLS: Final = MappingProxyType({tool.name: tool for tool in (*LOOKING, *EDITING, *LISTING, *READING_WEB)})
+_EDITING: Final = frozenset(tool.name for tool in EDITING)
+_READING: Final = tuple(tool.name for tool in (*LOOKING, *LISTING, *READING_WEB))
+
+Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class TypeLimits(BaseModel):
+    """Limits in place of those of the thread's preset."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seconds: float | None = Field(default=None, gt=0, le=3600)
+    tool_calls: int | None = Field(default=None, ge=1, le=500)
+    context_tokens: int | None = Field(default=None, ge=1_000, le=1_000_000)
+    file_operations: int | None = Field(default=None, ge=1, le=1_000)
+
+
+class FrontMatter(BaseModel):
+    """The front matter of one file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")
+    description: Line = Field(min_length=1, max_length=300)
+    tools: list[str] | None = Field(default=None, min_length=1, max_length=20)
+    paths: list[Line] = Field(default=[], max_length=20)
+    model: str = Field(default="", pattern=r"^[A-Za-z0-9._:@/-]{0,100}$")
+    limits: TypeLimits | None = None
+
+
+def types_of(files: Mapping[str, str]) -> Mapping[str, AgentType]:
+    """Give the built-in types and those of these files (path -> text), in their order; raises Misconfigured."""
+    if len(files) > MOST:
+        raise Misconfigured(f"more than {MOST} types of agents", where=FOLDER, mend="remove some")
+    types = dict(TYPES)
+    for path, text in sorted(files.items()):
+        kind = parse(path, text)
+        if kind.name in types:
+            raise Misconfigured(f"there is a type {kind.name!r} already", where=f"{path}:1", mend="name it otherwise")
+        types[kind.name] = kind
+    return MappingProxyType(types)
+
+
+def parse(path: str, text: str) -> AgentType:
+    """Read one file; raises Misconfigured with file and line."""
+    if len(text.encode()) > LARGEST:
+        raise Misconfigured(f"larger than {LARGEST // 1024} KiB", where=path, mend="shorten it")
+    match = _FRONT.fullmatch(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    if match is None:
+        raise Misconfigured("no front matter", where=f"{path}:1", mend="begin with --- and end it with ---")
+    if not match[2].strip():
+        raise Misconfigured("no text after the front matter", where=path, mend="say what the agent's job is")
+    value = _mapping(path, match[1])
+    try:
+        front = FrontMatter.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        said = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+        raise _mistake(path, value, first["loc"], said=said) from error
+    return _type(path, value, front, job=match[2].strip())
+
+
+def _type(path: str, value: Any, front: FrontMatter, *, job: str) -> AgentType:
+    names = tuple(dict.fromkeys(_READING if front.tools is None else front.tools))
+    for name in names:
+        if name not in _TOOLS:
+            raise _mistake(path, value, ("tools",), said=f"no tool {name!r} that a sub-agent may have")
+        if name == "Bash" and front.paths:
+            if front.tools is None:
+                continue
+            raise _mistake(path, value, ("tools",), said="Bash cannot be kept to paths: leave out one of the two")
+    tools = tuple(_TOOLS[name] for name in names if not (name == "Bash" and front.paths))
+    return AgentType(
+        name=front.name,
+        purpose=front.description,
+        tools=tools,
+        writes=not _EDITING.isdisjoint(names),
+        limits=front.limits.model_dump(exclude_none=True) if front.limits else {},
+        model=front.model,
+        system_prompt=f"# Your job\nYou are a sub-agent. {job}\nReport once, briefly. Nobody can ask you back.",
+        paths=tuple(front.paths),
+    )
+
+
+def _mapping(path: str, front: str) -> Any:
+    """Read the front matter as YAML; one that is deep or refers to itself is refused unbuilt (X4)."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
+
+    depth = 0
+    try:
+        for event in YAML(typ="rt").parse(front):
+            if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
+                line = event.start_mark.line + 2
+                raise Misconfigured("an alias or anchor", where=f"{path}:{line}", mend="write it out plainly")
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+            if depth > DEEPEST:
+                line = event.start_mark.line + 2
+                raise Misconfigured("nested too deeply", where=f"{path}:{line}", mend="write it out plainly")
+        value = YAML(typ="rt").load(front)
+    except (YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 2}" if mark else path
+        raise Misconfigured("the front matter is not YAML", where=where, mend="correct the line") from error
+    if not isinstance(value, dict):
+        raise Misconfigured("the front matter has no keys", where=f"{path}:2", mend="give it name and description")
+    return value
+
+
+def _mistake(path: str, value: Any, keys: tuple[int | str, ...], *, said: str) -> Misconfigured:
+    """Name the line of a mistake: that of the innermost key which stands in the file."""
+    line = 1
+    for key in keys:
+        try:
+            line = (value.lc.key(key) if isinstance(key, str) else value.lc.item(key))[0] + 2
+            value = value[key]
+        except (AttributeError, KeyError, IndexError, TypeError):
+            break
+    name = ".".join(map(str, keys))
+    return Misconfigured(f"{name}: {said}", where=f"{path}:{line}", mend="correct it")

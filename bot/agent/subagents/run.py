@@ -1,0 +1,158 @@
+"""The work of one sub-agent: runs its session, and recovers it as the table says (S9, S11).
+
+Rules: a session is recovered by going on with it, so that nothing is read twice; only a task that is split begins
+again, with what was done so far; whatever happens, the last session's end is what the watch holds.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from bot.agent.events import AgentEvent, End, Ended, Info, Lifecycle, Outcome, Recovery
+from bot.agent.forwarding import Idle, forward, forward_within
+from bot.agent.limits import Limits, Resource
+from bot.agent.loop import run
+from bot.agent.monitor import OverLimit
+from bot.agent.session import Session
+from bot.agent.subagents.prefixes import Prefixes
+from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, trouble_of
+from bot.agent.subagents.status import SubagentStatus
+from bot.core.transcript import text_of
+from bot.ports import AnswerStarted
+
+FOREVER: Final = 10.0**9
+
+SMALLER: Final = (
+    "Your time was up before you were done. You have more time, once. Do only the part that matters most, with what "
+    "you know already, then report it, and say what is left."
+)
+PART: Final = (
+    "{brief}\n\nThis is part {number} of {parts} of that task; whoever worked on it before ran out of what it had. "
+    "Done so far:\n{notes}\n\n{what}"
+)
+FIRST_PART: Final = "Do the more important half of what is left, then report it, and name what is left."
+LAST_PART: Final = "Do what is left, then report all of it."
+
+
+class Begin(Protocol):
+    """Makes a session in the agent's place."""
+
+    def __call__(self, *, limits: Limits, brief: str) -> Session:
+        """Give a session that has begun and knows its brief alone."""
+
+
+@dataclass(slots=True)
+class SubagentRun:
+    """One sub-agent at work."""
+
+    watch: SubagentStatus
+    prefixes: Prefixes
+    begin: "Begin"
+    limits: Limits
+    brief: str
+    earlier: Session | None = None
+    """What an earlier process left of it, to go on with."""
+    _met: Counter[Trouble] = field(default_factory=Counter)
+
+    async def run(self) -> AsyncIterator[AgentEvent]:
+        """Work until there is a report, or nothing helps; the watch knows which."""
+        session = self.earlier or self.begin(limits=self.limits, brief=self.brief)
+        while not self._has_answer(session):
+            session.context.ask_for_more = lambda resource: self._grant_request(session, resource)
+            async with forward(self._run(session)) as events:
+                async for event in events:
+                    yield event
+            if self.watch.is_success:
+                continue
+            trouble = trouble_of(self.watch.end)
+            cure = remedy(trouble, self._met[trouble])
+            self._met[trouble] += 1
+            if cure is Remedy.PARENT:
+                self.watch.note(session)
+                yield self._outcome(trouble)
+                return
+            yield self._info(f"{self.watch.end.text}: {cure}")
+            if cure is Remedy.SPLIT:
+                async with forward(self._in_parts(session)) as events:
+                    async for event in events:
+                        yield event
+                yield self._outcome(trouble)
+                return
+            self._mend(session, cure)
+        for trouble in self._met:
+            yield self._outcome(trouble)
+
+    def _has_answer(self, session: Session) -> bool:
+        """Tell whether a session that an earlier process left has ended with its answer."""
+        last = session.history[-1]
+        if session is self.earlier and self.watch.ended is None and last["role"] == "assistant":
+            self.watch.ended = Ended(session.agent, End.ANSWERED, text_of(last))
+        return self.watch.is_success
+
+    async def _run(self, session: Session) -> AsyncIterator[AgentEvent]:
+        """Run a session once its prefix is there, within its time."""
+        limits, events = session.limits, self.watch.take
+        with self.prefixes.leading(session.prefix) as turn:
+            await turn.wait()
+            yield self.watch.updated_row(Lifecycle.RUNNING)
+            timed = forward_within(run(session), limits.seconds or FOREVER, idle=limits.idle_seconds or FOREVER)
+            try:
+                async with forward(timed) as source:
+                    async for event in source:
+                        if isinstance(event, AnswerStarted):
+                            turn.begun.set()
+                            continue
+                        for shown in events(event, session):
+                            yield shown
+            except Idle:
+                self.watch.ended = _timeout(session, Resource.IDLE)
+            except TimeoutError:
+                self.watch.ended = _timeout(session, Resource.SECONDS)
+
+    def _mend(self, session: Session, cure: Remedy) -> None:
+        """Give a session more of what it ran out of, so that it can go on."""
+        resource = self.watch.end.limit or Resource.SECONDS
+        session.limits = session.limits.with_more(resource, RAISE)
+        session.over = None
+        if cure is Remedy.SMALLER:
+            session.started = session.resources.clock.monotonic()
+            session.add({"role": "user", "content": [{"type": "text", "text": SMALLER}]})
+
+    async def _in_parts(self, session: Session) -> AsyncIterator[AgentEvent]:
+        """Do what is left in sessions of their own, one after the other; the first that fails ends it."""
+        reports: list[str] = []
+        for number in range(1, PARTS + 1):
+            self.watch.note(session)
+            notes = "\n".join([*reports, self.watch.so_far])
+            what = LAST_PART if number == PARTS else FIRST_PART
+            brief = PART.format(brief=self.brief, number=number, parts=PARTS, notes=notes, what=what)
+            session = self.begin(limits=self.limits, brief=brief)
+            async with forward(self._run(session)) as events:
+                async for event in events:
+                    yield event
+            if not self.watch.is_success:
+                self.watch.note(session)
+                return
+            reports.append(f"Report on part {number}: {self.watch.end.text}")
+
+    def _grant_request(self, session: Session, resource: Resource) -> bool:
+        """Grant a child's request for more, as often as its limit may be raised (resource_request)."""
+        if remedy(Trouble.LIMIT, self._met[Trouble.LIMIT]) is not Remedy.RAISE:
+            return False
+        self._met[Trouble.LIMIT] += 1
+        session.limits = session.limits.with_more(resource, RAISE)
+        return True
+
+    def _outcome(self, trouble: Trouble) -> Recovery:
+        return self.watch.recovery(trouble, Outcome.RECOVERED if self.watch.is_success else Outcome.UNRECOVERABLE)
+
+    def _info(self, text: str) -> Info:
+        return Info(self.watch.row.agent, "recovery", text)
+
+
+def _timeout(session: Session, resource: Resource) -> Ended:
+    """End a session whose time is up in the middle of something."""
+    allowed = getattr(session.limits, resource)
+    used = allowed if resource is Resource.IDLE else session.resources.clock.monotonic() - session.started
+    return Ended(session.agent, End.LIMIT, OverLimit(resource, max(used, allowed), allowed).what, resource)

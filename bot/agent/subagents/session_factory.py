@@ -1,0 +1,121 @@
+"""Makes the sessions of sub-agents: new ones, and those that an earlier process left (S3, L9)."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bot.agent.history.request_prefix import RequestPrefix, load_request_prefix
+from bot.agent.light_calls import LightCalls
+from bot.agent.limits import Limits
+from bot.agent.permissions.modes import Mode
+from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
+from bot.agent.session import Session
+from bot.agent.subagents.resuming import (
+    AGAIN,
+    BEGAN,
+    GOES_ON,
+    LOST_ONCE,
+    LOST_TWICE,
+    Assignment,
+    EarlierRun,
+    adopt_interrupted,
+)
+from bot.agent.subagents.status import SubagentStatus
+from bot.agent.subagents.types import AgentType
+from bot.agent.tools.registry import READING_WEB, by_name, schemas, web_tools
+from bot.agent.tools.resource_request import RESOURCE_REQUEST
+from bot.agent.tools.tool import ToolContext
+from bot.core.errors import Refused
+from bot.core.names import SessionId
+from bot.core.network import NO_NETWORK, Network
+from bot.core.transcript import Line
+from bot.core.work import Checkout
+from bot.ports import Toolhost, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class ParentContext:
+    """Where a crew works: the parent's session and checkout, and what its agents share with it."""
+
+    parent: Session
+    workspace: Workspace
+    checkout: Checkout
+    environment: Environment
+    model: str
+    network: Network = NO_NETWORK
+    """What those that write may reach: what the parent may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subagent:
+    """One sub-agent on its way: its type, its errand, what an earlier process left of it, and who follows it."""
+
+    kind: AgentType
+    errand: Assignment
+    before: EarlierRun | None
+    watch: SubagentStatus
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFactory:
+    """Makes sessions for the sub-agents of one parent."""
+
+    post: ParentContext
+
+    async def resume(
+        self, sent: Subagent, host: Toolhost, limits: Limits, *, found: bool
+    ) -> tuple[Subagent, Session | None]:
+        """Give the session of one that was interrupted, to go on with; None for one that begins again.
+
+        Raises Refused for one whose work was lost before.
+        """
+        errand, watch, before = sent.errand, sent.watch, sent.before
+        load = self.post.parent.resources.transcripts.load
+        lines = await asyncio.to_thread(load, before.session) if before and found else ()
+        session = self._session(sent, host, limits=limits, lines=lines) if lines else None
+        if session is not None:
+            adopt_interrupted(session, lines)
+            self.post.parent.below += session.steps
+            counts = {"steps": session.steps, "tool_calls": session.tool_calls, "tokens": session.last_context}
+            watch.row = replace(watch.row, **counts)  # type: ignore[arg-type]  # named as the fields are
+            watch.remark = LOST_ONCE if errand.losses else ""
+            watch.mark_interrupted(GOES_ON)
+        elif sent.kind.writes and errand.losses:
+            raise Refused(LOST_TWICE, mend="send another one, for less")
+        elif sent.kind.writes:
+            errand, watch.remark = replace(errand, losses=1), LOST_ONCE
+            watch.mark_interrupted(LOST_ONCE)
+        else:
+            watch.mark_interrupted(AGAIN)
+        return replace(sent, errand=errand), session
+
+    def _session(self, sent: Subagent, host: Toolhost, *, limits: Limits, lines: Sequence[Line] = ()) -> Session:
+        """Make a session of a sub-agent: the one of those lines, or a new one."""
+        kind, agent, parent = sent.kind, sent.errand.agent, self.post.parent
+        world, above = parent.resources, parent.context
+        closed = set(READING_WEB) - set(web_tools(world.web, world.gate))
+        tools = by_name((*(tool for tool in kind.tools if tool not in closed), RESOURCE_REQUEST))
+        model, role = kind.model or self.post.model, "subagent" if limits.thinking_tokens is None else "restricted"
+        frozen = RequestPrefix(kind.name, model, system_blocks(kind.name, kind.system_prompt), schemas(tools))
+        frozen = replace(load_request_prefix(lines, model) or frozen, role=role, schema=kind.schema)
+        mode = above.mode if kind.writes else Mode.PLAN
+        context = ToolContext(host, above.folder, mode, dict(above.stamps), is_subagent=True)
+        context.rehearse, context.paths = above.rehearse, kind.paths
+        context.web, context.reached = world.web, above.reached
+        ident = SessionId(f"{parent.id}.{agent}-{secrets.token_hex(4)}")
+        ident = sent.before.session if lines and sent.before else ident
+        session = Session(ident, agent, frozen, world, tools, context, limits, under=parent)
+        context.light = LightCalls(session, world.light).ask
+        return session
+
+    def begin(self, sent: Subagent, host: Toolhost, *, limits: Limits, brief: str) -> Session:
+        """Begin a session of a sub-agent: it knows its brief alone."""
+        session = self._session(sent, host, limits=limits)
+        self.post.parent.note(BEGAN, {**sent.errand.facts(), "session": session.id})
+        session.begin(first_message(self.post.environment, brief, _reminders(sent.kind)))
+        return session
+
+
+def _reminders(kind: AgentType) -> list[str]:
+    return [] if kind.writes else [prompt_text("plan_mode")]

@@ -1,0 +1,173 @@
+"""Follows one sub-agent: its row for the people, its report for the parent (S3, S5, S11a, S12)."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from bot.agent.events import (
+    AgentChanged,
+    AgentEvent,
+    Answered,
+    Compacted,
+    End,
+    Ended,
+    Info,
+    Lifecycle,
+    Outcome,
+    Recovery,
+    RequestStarted,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+)
+from bot.agent.history.escaping import as_data
+from bot.agent.limits import USES, Resource
+from bot.agent.monitor import Monitor
+from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
+from bot.agent.resources import SessionResources
+from bot.agent.session import Session
+from bot.agent.subagents.recovery import Trouble
+from bot.agent.subagents.reporting import cut, report
+from bot.core.errors import PlangateError
+from bot.core.names import AgentId
+from bot.core.transcript import text_of, tool_calls
+from bot.core.work import MergeResult
+from bot.ports import ToolOutput
+
+DENIED: Final = "Denied:"
+SHOWN: Final = 20
+SHORT: Final = 200
+
+
+@dataclass(slots=True)
+class SubagentStatus:
+    """Follows one sub-agent: its row, its report, its plan, its conflicts."""
+
+    world: SessionResources
+    rows: dict[AgentId, AgentChanged]
+    """Where the crew keeps the rows of all."""
+    row: AgentChanged
+    started: float = 0.0
+    ended: Ended | None = None
+    plan: str = ""
+    merge: MergeResult | None = None
+    report_tokens: int | None = None
+    so_far: str = ""
+    """What was done, in the harness's words, where there is no report."""
+    remark: str = ""
+    """What the parent is told beside the report."""
+    recoveries: list[Recovery] = field(default_factory=list)
+    uses: Counter[Resource] = field(default_factory=Counter)
+    utilisation: Mapping[Resource, int] = field(default_factory=dict)
+    """How much of each limit its session has used, in percent."""
+
+    def __post_init__(self) -> None:
+        self.started = self.world.clock.monotonic()
+        self.rows[self.row.agent] = self.row
+
+    @property
+    def end(self) -> Ended:
+        """The end of the last session; one that said nothing failed."""
+        return self.ended or Ended(self.row.agent, End.FAILED, "it ended without a report")
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the session ended with an answer."""
+        return self.ended is not None and self.ended.end is End.ANSWERED
+
+    def take(self, event: AgentEvent, session: Session) -> list[AgentEvent]:
+        """Note an event and give what the parent's listeners see of it."""
+        match event:
+            case Ended():
+                self.utilisation = Monitor(session).utilisation()
+                self.ended = _require_own_answer(event, session)
+                return []
+            case Answered():
+                self.utilisation = Monitor(session).utilisation()
+                return [event, self.updated_row(self.row.state, steps=session.steps, tokens=session.last_context)]
+            case ToolFinished():
+                self.uses.update(USES.get(event.name, ()))
+                row = self.updated_row(self.row.state, tool_calls=self.row.tool_calls + 1)
+                return [event, row, *self._of_failed_call(event, session)]
+            case ToolStarted():
+                if event.name == EXIT_PLAN_MODE:
+                    self.plan = str(event.input.get("plan", ""))
+                return [event]
+            case RequestStarted() | Info() | ToolProgressed() | Compacted():
+                return [event]
+            case _:
+                return []
+
+    def updated_row(self, state: Lifecycle, **counts: int) -> AgentChanged:
+        """Give the row with a new state and counts, with cost and time brought up to date."""
+        cost = self.world.ledger.of(self.row.agent).known_usd
+        seconds = round(self.world.clock.monotonic() - self.started, 1)
+        why = self.end.text if state is Lifecycle.FAILED else ""
+        self.row = replace(self.row, state=state, cost_usd=cost, seconds=seconds, why=why, **counts)  # type: ignore[arg-type]
+        self.rows[self.row.agent] = self.row
+        return self.row
+
+    def abandon(self) -> None:
+        """Mark a sub-agent that was cancelled as aborted."""
+        if self.row.state not in {Lifecycle.COMPLETED, Lifecycle.FAILED}:
+            self.updated_row(Lifecycle.ABORTED)
+
+    def recovery(self, trouble: Trouble, outcome: Outcome) -> Recovery:
+        """Note what came of a trouble, and give the event that tells it."""
+        text = f"{trouble}: {outcome}" if outcome is Outcome.RECOVERED else f"gave up: {self.end.text}"
+        self.recoveries.append(Recovery(self.row.agent, trouble, outcome, text))
+        return self.recoveries[-1]
+
+    def mark_interrupted(self, what: str) -> Recovery:
+        """Note that it was interrupted with an earlier process, and what is done; give the event that tells it."""
+        self.recoveries.append(Recovery(self.row.agent, Trouble.INTERRUPTED, Outcome.RECOVERED, what))
+        return self.recoveries[-1]
+
+    def mark_unmerged(self, error: PlangateError) -> None:
+        """Take it for failed where what it changed could not be merged; what it said of it is still told."""
+        self.so_far = self.end.text
+        self.ended = Ended(self.row.agent, End.FAILED, f"what it changed is lost: {error}")
+
+    def note(self, session: Session) -> None:
+        """Note what a session has done so far: its calls, and its last words."""
+        called = [call for message in session.history for call in tool_calls(message)][-SHOWN:]
+        lines = [f"- {call['name']} {next(iter(call['input'].values()), '')}".rstrip()[:SHORT] for call in called]
+        words = [text for message in session.history if message["role"] == "assistant" and (text := text_of(message))]
+        self.so_far = "\n".join([*lines, *words[-1:]]) or "nothing"
+
+    def _of_failed_call(self, event: ToolFinished, session: Session) -> list[AgentEvent]:
+        """Say what becomes of a call that failed: its model is told, and what was denied is for the parent to ask.
+
+        A call beyond a limit is no trouble of its own: the session ends with that limit.
+        """
+        if not event.is_error:
+            return []
+        if event.refused and event.text.startswith(DENIED):
+            self.recoveries.append(Recovery(event.agent, Trouble.DENIED, Outcome.ESCALATED, event.text[:SHORT]))
+        elif event.refused and session.over is not None:
+            return []
+        else:
+            self.recoveries.append(Recovery(event.agent, Trouble.TOOL, Outcome.RECOVERED, event.text[:SHORT]))
+        return self.recoveries[-1:]  # type: ignore[return-value]  # a list of one kind of event
+
+    def report(self) -> ToolOutput:
+        """Give the report as the parent's tool result: data, with what imitates the harness escaped (S11a)."""
+        text = cut(as_data(self.end.text), self.report_tokens)
+        parts = [text] if self.is_success else [f"The sub-agent {self.row.agent} did not finish: {text}"]
+        parts += [f"Note: {self.remark}."] if self.remark else []
+        if self.so_far and not self.is_success:
+            parts.append(f"What it did so far:\n{cut(as_data(self.so_far), self.report_tokens)}")
+        denied = [each.text for each in self.recoveries if each.outcome is Outcome.ESCALATED]
+        if denied:
+            parts.append("It was denied this; ask for it yourself if it is needed:\n" + as_data("\n".join(denied)))
+        if self.plan:
+            parts.append(f"Its plan (nobody has approved it):\n{as_data(self.plan)}")
+        return ToolOutput(report(parts, self.merge), is_error=not self.is_success, details={"agent": self.row.agent})
+
+
+def _require_own_answer(ended: Ended, session: Session) -> Ended:
+    """Take an answer for one only where the session's last message is the agent's own (S14)."""
+    if ended.end is End.ANSWERED and (not session.history or session.history[-1]["role"] != "assistant"):
+        return Ended(ended.agent, End.FAILED, f"the last message of {ended.agent} is not its own")
+    return ended

@@ -1,0 +1,143 @@
+"""Checks what Plangate needs on this machine; each finding comes with its cure. SHELL."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from bot.cli.init import WORKFLOW, lacking
+from bot.compose.checkup import check_github
+from bot.compose.local import try_model, try_sandbox, try_signing
+from bot.config.environment import settings
+from bot.config.settings import Settings
+from bot.core.errors import Misconfigured, NoSandbox, PlangateError
+
+_ROOM = 1_000_000_000
+"""Bytes of disk below which a clone and its checkouts may well not fit."""
+_PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "git": "git"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: whether it is good, what was seen, how to mend it, and the exit code it means."""
+
+    good: bool
+    what: str
+    cure: str = ""
+    exit_code: int = 2
+    optional: bool = False
+    """Whether everything works without it: then it means no exit code."""
+
+
+def examine(out: TextIO, *, fix: bool) -> int:
+    """Print every finding and give 0 when all is good, else the exit code of the first that is not."""
+    if fix:
+        _install(out)
+    code = 0
+    for finding in findings(settings(), fix=fix):
+        sign = "✓" if finding.good else "·" if finding.optional else "✗"
+        cure = "" if finding.good else f"\n  → {finding.cure}"
+        print(f"{sign} {finding.what}{cure}", file=out, flush=True)
+        code = code or (0 if finding.good or finding.optional else finding.exit_code)
+    return code
+
+
+def findings(given: Settings, *, fix: bool = False) -> Iterator[Finding]:
+    """Look at programs, sandbox, data directory, model, GitHub and the project one stands in, one after another."""
+    for program, package in _PACKAGES.items():
+        found = shutil.which(program)
+        cure = f"install the package {package} (apt-get install {package}), or run plangate doctor --fix"
+        yield Finding(found is not None, f"{program}: {found or 'not found'}", cure, 6 if program == "bwrap" else 2)
+    yield _sandbox()
+    yield _data_dir(given)
+    yield _model(given)
+    yield from _signing(given)
+    yield from _github(given, fix=fix)
+    yield from _project(Path())
+
+
+def _sandbox() -> Finding:
+    try:
+        try_sandbox()
+    except NoSandbox as error:
+        return Finding(False, f"sandbox: {error.what}", error.mend, error.exit_code)
+    return Finding(True, "sandbox: works")
+
+
+def _data_dir(given: Settings) -> Finding:
+    where = given.data_dir
+    try:
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        return Finding(
+            False, f"data directory: {where}: {error.strerror}", "set PLANGATE_DATA_DIR to a folder of yours"
+        )
+    if not os.access(where, os.W_OK):
+        return Finding(False, f"data directory: {where}", "set PLANGATE_DATA_DIR to a folder that you can write to")
+    free = shutil.disk_usage(where).free
+    what = f"data directory: {where} ({free / 1e9:.1f} GB free)"
+    return Finding(free > _ROOM, what, "make room there, or set PLANGATE_DATA_DIR to a folder on another disk")
+
+
+def _model(given: Settings) -> Finding:
+    """Ask for the default model: it costs nothing and needs a valid key."""
+    if not (given.api_key or given.identity):
+        return Finding(False, "model: no key", "set ANTHROPIC_API_KEY")
+    try:
+        name = asyncio.run(try_model(given))
+    except PlangateError as error:
+        cure = error.mend or "check the key and ANTHROPIC_BASE_URL"
+        return Finding(False, f"model: {error.what}", cure, error.exit_code)
+    return Finding(True, f"model: {name} answers")
+
+
+def _signing(given: Settings) -> Iterator[Finding]:
+    """Look at the key that signs commits; nothing where none is set."""
+    if given.signing_key is None:
+        return
+    try:
+        asyncio.run(try_signing(given))
+    except PlangateError as error:
+        yield Finding(False, f"signing key: {error.what}", error.mend, error.exit_code)
+        return
+    yield Finding(True, f"signing key: {given.signing_key}")
+
+
+def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:
+    """Ask GitHub who the credentials are and what they may do; nothing where there are none."""
+    try:
+        found = asyncio.run(check_github(given, fix=fix))
+    except PlangateError as error:
+        cure = error.mend or "check the credentials and GITHUB_API_URL"
+        return (Finding(False, f"GitHub: {error.what}", cure, error.exit_code),)
+    return tuple(Finding(not each.cure, each.what, each.cure, optional=each.optional) for each in found)
+
+
+def _project(folder: Path) -> Iterator[Finding]:
+    """Look at the workflow of a project, and at its configuration; nothing where it has no workflow."""
+    try:
+        missing = lacking(folder)
+    except Misconfigured as error:
+        yield Finding(False, f"{error.where}: {error.what}", error.mend, error.exit_code)
+        return
+    if missing is not None:
+        what = f"workflow: {WORKFLOW}" + (f" lacks, or has otherwise: {', '.join(missing)}" if missing else "")
+        yield Finding(not missing, what, "move it away, let plangate init write it anew, and compare the two")
+
+
+def _install(out: TextIO) -> None:
+    """Install missing programs from the distribution, where this user may."""
+    missing = [package for program, package in _PACKAGES.items() if shutil.which(program) is None]
+    if not missing:
+        return
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        print(f"cannot install {', '.join(missing)} here: run apt-get install as root", file=out)
+        return
+    for arguments in (["update", "-qq"], ["install", "-y", "-qq", *missing]):
+        subprocess.run([apt, *arguments], check=False, stdout=sys.stderr)

@@ -1,0 +1,132 @@
+"""The workflow and the configuration that a project carries: writes them, and says what a workflow lacks.
+
+Rules: what is there already is kept; nothing is written or read outside of the project's own folder.
+"""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from bot.config.environment import configuration
+from bot.config.settings import PATH
+from bot.core.errors import Misconfigured
+
+WORKFLOW: Final = ".github/workflows/plangate.yml"
+_THEIRS: Final = frozenset({"name", "runs-on", "timeout-minutes", "environment", "steps", "schedule", "description"})
+"""What must be there, but may be a project's own."""
+_SETTINGS: Final = """\
+# Plangate's settings for this project, read from the default branch alone. Every key has a default: `plangate schema`
+# prints them all. These are the ones that projects change most; take the # away.
+
+mention: "@plangate"
+
+# approve:
+#   roles: [maintain, admin]  # who may approve a plan
+
+# plan:
+#   commands: ["make test"]  # what the planner may run, on a copy that is thrown away
+
+# execution:
+#   verify: ["make test"]  # what must pass before a pull request is opened; a failure is shown at its top
+
+# sandbox:
+#   hosts: [pypi.org, files.pythonhosted.org]  # what approved work may reach
+#   setup: ["python3 -m venv .venv"]  # what makes a checkout ready for it
+
+# budget:
+#   session_usd: 5
+"""
+
+
+def write(project: Path) -> Iterator[str]:
+    """Write both files where they are missing, and yield one line for each; raises Misconfigured where that cannot be.
+
+    The workflow hears the name that the project's configuration gives the bot.
+    """
+    if not (project / ".git").exists():
+        raise Misconfigured("not the top of a git repository", where=str(project), mend="name one: plangate init DIR")
+    settings = configuration(_read(project, PATH))
+    for name, text in ((WORKFLOW, workflow_text(settings.mention)), (PATH, _SETTINGS)):
+        yield f"wrote {name}" if _write_new_file(project, name, text) else f"kept {name}: it is there already"
+
+
+def workflow_text(mention: str = "@plangate") -> str:
+    """Give the workflow that comes with this version, for a bot of that name."""
+    text = files("bot.cli").joinpath("workflow.yml").read_text(encoding="utf-8")
+    name = mention.removeprefix("@").replace("'", "''")
+    called = text.replace("'@plangate'", f"'{mention.replace(chr(39), chr(39) * 2)}'")
+    return called.replace("'/plangate'", f"'/{name}'")
+
+
+def lacking(project: Path) -> tuple[str, ...] | None:
+    """List what the project's workflow lacks of the shipped one; None where it has none.
+
+    Raises Misconfigured where the workflow, or the configuration, cannot be read.
+    """
+    text = _read(project, WORKFLOW)
+    if not text:
+        return None
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    reader = YAML(typ="safe", pure=True)
+    try:
+        theirs = reader.load(text)
+    except YAMLError as error:
+        said = " ".join(str(error).split())
+        raise Misconfigured(f"not YAML: {said}", where=WORKFLOW, mend="correct it") from error
+    mention = configuration(_read(project, PATH)).mention
+    return tuple(_missing(reader.load(workflow_text(mention)), theirs, ""))
+
+
+def _missing(ours: Any, theirs: Any, at: str) -> Iterator[str]:
+    """Yield the paths of what one tree has and another has not, or has otherwise."""
+    if not isinstance(ours, dict):
+        if ours != theirs:
+            yield at
+        return
+    for key, value in ours.items():
+        where = f"{at}.{key}" if at else str(key)
+        if not isinstance(theirs, dict) or key not in theirs:
+            yield where
+        elif key not in _THEIRS:
+            yield from _missing(value, theirs[key], where)
+
+
+def _inside(project: Path, name: str) -> Path:
+    """Give the path of a file of the project; raises Misconfigured where a link leads out of it."""
+    path = project / name
+    if not path.resolve().is_relative_to(project.resolve()):
+        raise Misconfigured("a link leads out of the project", where=name, mend="put a folder in its place")
+    return path
+
+
+def _read(project: Path, name: str) -> str:
+    path = _inside(project, name)
+    if path.exists() and not path.is_file():  # whoever opens a pipe waits for ever
+        raise Misconfigured("there is something else in its place", where=name, mend="remove it")
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"cannot be read: {error}", where=name, mend="make it a text file of yours") from error
+
+
+def _write_new_file(project: Path, name: str, text: str) -> bool:
+    """Write a file unless it is there; tells whether it was written."""
+    path = _inside(project, name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        if path.is_file():
+            return False
+        raise Misconfigured("there is something else in its place", where=name, mend="remove it") from None
+    except OSError as error:
+        raise Misconfigured(
+            f"cannot be written: {error.strerror}", where=name, mend="let this user write there"
+        ) from error
+    return True

@@ -1,0 +1,343 @@
+"""The command line: parses, calls, renders. SHELL: no rules live here; heavy things are imported by the command that
+needs them.
+"""
+
+import argparse
+import asyncio
+import errno
+import json
+import math
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO
+
+from bot.config.environment import redactor_for
+from bot.core.errors import Broken, Misconfigured, PlangateError
+from bot.outlet import redirect_output, unredacted_stream
+
+if TYPE_CHECKING:
+    from bot.compose.run import Run
+
+INTERRUPTED: Final = 130
+_DEBUG: Final = "show a traceback when something fails"
+_NO_SUCCESS: Final = frozenset({4, 5})
+_CURES: Final = {
+    errno.ENOSPC: "make room where PLANGATE_DATA_DIR is",
+    errno.EDQUOT: "make room where PLANGATE_DATA_DIR is",
+    errno.EADDRINUSE: "choose another --port",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code (interfaces.md); errors are one line on stderr, unless --debug.
+
+    Nothing is written to standard output or error that holds a secret, tracebacks included (PR4).
+    """
+    with redirect_output(redactor_for()):
+        return _run_command(_parse_arguments(sys.argv[1:] if argv is None else argv))
+
+
+def _run_command(arguments: argparse.Namespace) -> int:
+    try:
+        return int(_COMMANDS[arguments.command](arguments))
+    except BrokenPipeError:
+        # https://docs.python.org/3/library/signal.html#note-on-sigpipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print("plangate: nobody reads the output any more; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    except (PlangateError, OSError) as error:
+        told = error if isinstance(error, PlangateError) else _describe_os_error(error)
+        if arguments.debug:
+            traceback.print_exc()
+        else:
+            print(f"plangate: {told}", file=sys.stderr)
+        return told.exit_code
+    except Exception:  # noqa: BLE001 - the outermost shell: a bug is told in full, but for secrets
+        traceback.print_exc()
+        return Broken.exit_code
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("\nplangate: interrupted; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _describe_os_error(error: OSError) -> Misconfigured:
+    """Say what this machine did not give: room, a folder that can be written to, a program."""
+    where = str(error.filename or "")
+    missing = isinstance(error, FileNotFoundError) and where and "/" not in where
+    folder = "let this user write there, or set PLANGATE_DATA_DIR to a folder of yours"
+    cure = "install it" if missing else _CURES.get(error.errno or 0, folder if where else "")
+    return Misconfigured(error.strerror or str(error) or type(error).__name__, where=where, mend=cure)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells wrong usage as every other mistake is told: in one line with its cure."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with what is wrong and where the right usage stands."""
+        self.exit(Misconfigured.exit_code, f"plangate: {' '.join(message.split())}: see {self.prog} --help\n")
+
+
+def _parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    if list(argv) == ["action"]:  # what action.yml starts; nobody types it, so help and mistakes do not name it
+        return argparse.Namespace(command="action", debug=False)
+    return _parser().parse_args(argv)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="plangate",
+        description="A coding bot that plans first and works only after a person has approved the plan.",
+    )
+    parser.add_argument("--debug", action="store_true", help=_DEBUG)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="one request from the terminal: plan, approval, work, branch")
+    _run_flags(run)
+    serve = commands.add_parser("serve", help="the webhook service, with a worker inside")
+    serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    serve.add_argument("--port", type=_port, default=8000, help="its port (8000)")
+    serve.add_argument("--no-worker", action="store_true", help="only take deliveries in")
+    sweep = commands.add_parser("sweep", help="look at every waiting thread once")
+    sweep.add_argument("--repo", metavar="OWNER/REPO", help="only at those of this repository")
+    demo = commands.add_parser("demo", help="the whole way on a sample repository, without a key")
+    demo.add_argument("--headless", action="store_true", help="play the story by itself")
+    demo.add_argument(
+        "--face", choices=("service", "action", "local"), default="service", help="which way the bot runs"
+    )
+    demo.add_argument("--port", type=_port, default=8484, help="the port of the page (8484)")
+    demo.add_argument("--dir", type=Path, metavar="DIR", help="where to keep it (a temporary folder)")
+    demo.add_argument("--real-model", action="store_true", help="use the model of ANTHROPIC_API_KEY")
+    replay = commands.add_parser("replay", help="show a transcript or journal as a tree")
+    replay.add_argument("file", type=Path, metavar="FILE", help="as a run names it at its end; of a journal its folder")
+    doctor = commands.add_parser("doctor", help="check what is needed here, each finding with its cure")
+    doctor.add_argument(
+        "--fix",
+        action="store_true",
+        help="install what is missing, and make the label plangate, where that is possible",
+    )
+    init = commands.add_parser("init", help="write the workflow and the configuration into a project")
+    init.add_argument("dir", type=Path, nargs="?", default=Path(), metavar="DIR", help="the top of its repository (.)")
+    commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
+    commands.add_parser("version", help="print the version")
+    for command in commands.choices.values():  # also after the command; where it is not, what stood before counts
+        command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG)
+    return parser
+
+
+def _run_flags(run: argparse.ArgumentParser) -> None:
+    where = run.add_mutually_exclusive_group(required=True)
+    where.add_argument("--repo", type=Path, metavar="DIR", help="a local git repository, at HEAD")
+    where.add_argument(
+        "thread", nargs="?", metavar="OWNER/REPO#N", help="look at this thread once, as the service would"
+    )
+    run.add_argument("--prompt", metavar="TEXT", help="what to do (with --repo); - reads it from standard input")
+    run.add_argument("--yes", action="store_true", help="approve the plan without asking")
+    run.add_argument("--dry-run", action="store_true", help="stop after the plan")
+    run.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    model = (
+        "the model of the main agent and of sub-agents, instead of models.main and models.subagent; an alias or an id"
+    )
+    run.add_argument("--model", metavar="ID", help=model)
+    run.add_argument("--max-cost-usd", type=_dollars, metavar="X", help="stop at this cost")
+    run.add_argument("--unsafe-no-sandbox", action="store_true", help="run tools without a sandbox (own code only)")
+
+
+def _dollars(text: str) -> float:
+    """Read a positive amount."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"not a positive number of dollars: {text!r}")
+    return value
+
+
+def _port(text: str) -> int:
+    """Read the number of a port; 0 is any that is free."""
+    if not (text.isdecimal() and int(text) <= 65_535):
+        raise argparse.ArgumentTypeError(f"not a port between 0 and 65535: {text!r}")
+    return int(text)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from bot.compose.local import RunOptions, run_local
+    from bot.config.environment import settings
+    from bot.core.codepoints import with_visible_codepoints as readable
+    from bot.summary import lines
+
+    if arguments.repo is None:
+        return _look(arguments)
+    _log_what_goes_wrong()
+    if arguments.unsafe_no_sandbox:
+        print("plangate: no sandbox: the model's commands run with your rights", file=sys.stderr)
+    options = RunOptions(
+        arguments.repo,
+        _prompt(arguments.prompt),
+        yes=arguments.yes,
+        dry_run=arguments.dry_run,
+        model=arguments.model,
+        max_cost_usd=arguments.max_cost_usd,
+        unsafe=arguments.unsafe_no_sandbox,
+    )
+    out, began = _story(arguments), time.monotonic()
+    made = asyncio.run(run_local(options, settings(), out))
+    print(readable("\n".join(lines(made))), file=out)
+    return _print_result(arguments, made, time.monotonic() - began)
+
+
+def _look(arguments: argparse.Namespace) -> int:
+    """Look at one thread on GitHub once."""
+    from bot.compose.single import look_once
+    from bot.config.environment import settings
+    from bot.summary import cost
+
+    for flag in ("prompt", "yes", "dry_run", "unsafe_no_sandbox"):
+        if getattr(arguments, flag):
+            said = f"--{flag.replace('_', '-')}"
+            raise Misconfigured("on a thread, people ask and approve", where=said, mend="use it with --repo alone")
+    _log_what_goes_wrong()
+    _need_sandbox()
+    given = settings()
+    overrides = replace(given.overrides, model=arguments.model, max_cost_usd=arguments.max_cost_usd)
+    out, began = _story(arguments), time.monotonic()
+    made = asyncio.run(look_once(replace(given, overrides=overrides), arguments.thread, out))
+    if made.story.steps:
+        print(cost(made), file=out)
+    print(f"{arguments.thread}: {made.record.stage}", file=out)
+    return _print_result(arguments, made, time.monotonic() - began)
+
+
+def _log_what_goes_wrong() -> None:
+    """Log to standard error what goes wrong, or what PLANGATE_LOG_LEVEL says: a run tells its story itself."""
+    from bot.config.environment import log_style
+    from bot.logs import setup
+
+    setup(*log_style(level="warning"), redactor=redactor_for())
+
+
+def _story(arguments: argparse.Namespace) -> TextIO:
+    """Give where a run is told of: standard output, unless the object of --json goes there."""
+    return sys.stderr if arguments.json else sys.stdout
+
+
+def _print_result(arguments: argparse.Namespace, made: "Run", seconds: float) -> int:
+    """Print the object of --json, or why it was no success; give the exit code."""
+    from bot.summary import exit_code, result
+
+    if arguments.json:
+        print(json.dumps(result(made, seconds)))
+    code = exit_code(made, dry_run=arguments.dry_run)
+    if code in _NO_SUCCESS and not (arguments.json or sys.stdout.isatty()):  # whoever sees the output has read it
+        print(f"plangate: {made.record.fact('detail')}", file=sys.stderr)
+    return code
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from bot.config.environment import log_style, settings
+    from webhooks.app import serve
+
+    if not arguments.no_worker:
+        _need_sandbox()
+    return serve(settings(), arguments.host, arguments.port, worker=not arguments.no_worker, log=log_style())
+
+
+def _need_sandbox() -> None:
+    """Refuse to begin where no sandbox can be had: nothing is taken up that could only fail (D1)."""
+    from bot.compose.local import try_sandbox
+
+    try_sandbox()
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from bot.config.environment import log_style, settings
+    from webhooks.worker import sweep
+
+    _need_sandbox()
+    return sweep(settings(), arguments.repo, log=log_style())
+
+
+def _prompt(text: str | None) -> str:
+    """Give the prompt, from standard input for ``-``."""
+    words = (sys.stdin.read() if text == "-" else text or "").strip()
+    if not words:
+        raise Misconfigured("the prompt is empty", where="--prompt", mend="say what to do")
+    return words
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from bot.demo.options import Demo
+    from bot.demo.play import play
+
+    _need_sandbox()
+    return play(
+        Demo(arguments.face, arguments.headless, arguments.dir, arguments.port, real_model=arguments.real_model)
+    )
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from bot.cli.replay import show
+
+    _end_with_the_reader()
+    return show(arguments.file, sys.stdout)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from bot.cli.doctor import examine
+
+    return examine(sys.stdout, fix=arguments.fix)
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from bot.cli.init import WORKFLOW, write
+
+    for line in write(arguments.dir):
+        print(line)
+    print(f"Next: the steps at the top of {WORKFLOW}, then both files onto the default branch.")
+    print("To call the bot by a label as well: gh label create plangate")
+    return 0
+
+
+def _action(_: argparse.Namespace) -> int:
+    from bot.action.main import run
+
+    return run(unredacted_stream(sys.stdout))
+
+
+def _schema(_: argparse.Namespace) -> int:
+    from bot.config.repository_file import Configuration
+
+    _end_with_the_reader()
+    print(json.dumps(Configuration.model_json_schema(), indent=2))
+    return 0
+
+
+def _end_with_the_reader() -> None:
+    """Have this process end without a word when whoever reads its output does, such as ``head``."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+
+def _version(_: argparse.Namespace) -> int:
+    from importlib.metadata import version
+
+    print(f"plangate {version('plangate')}")
+    return 0
+
+
+_COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
+    "run": _run,
+    "serve": _serve,
+    "sweep": _sweep,
+    "demo": _demo,
+    "replay": _replay,
+    "doctor": _doctor,
+    "init": _init,
+    "action": _action,
+    "schema": _schema,
+    "version": _version,
+}

@@ -1,0 +1,204 @@
+"""Shows a stored transcript as a tree of agents, answers and tools with cost and time, or a thread's journal. SHELL.
+
+Secrets are not shown (L9).
+
+Transcripts are encrypted at rest; a spool file of this machine is opened with the key of its data directory.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+from bot.compose.journals import journal
+from bot.compose.local import transcript
+from bot.config.environment import redactor_for, settings
+from bot.core.codepoints import with_visible_codepoints as readable
+from bot.core.errors import Misconfigured
+from bot.core.gate import Move
+from bot.core.lines import shorten_line
+from bot.core.transcript import Json, Line, LineKind, decode, tool_calls
+from bot.ports import Entry, Usage
+
+SUFFIX = ".jsonl"
+
+_WIDTH = 110
+_TINTS = {"user": "36", "assistant": "32", "error": "31", "note": "33", "head": "1"}
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a session came to, its sub-agents aside."""
+
+    steps: int = 0
+    calls: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    seconds: float = 0.0
+    agents: list["Tally"] = field(default_factory=list)
+
+    def book(self, body: Json) -> None:
+        """Add what a line says that something cost; many cost nothing."""
+        if "cost_usd" in body:
+            self.unpriced += body["cost_usd"] is None
+            self.cost_usd += body["cost_usd"] or 0.0
+
+    def __str__(self) -> str:
+        unknown = f", {self.unpriced} without a price" if self.unpriced else ""
+        own = f"{self.steps} steps, ${self.cost_usd:.4f}{unknown}, {self.calls} tool calls, {self.seconds:.0f} s"
+        if not self.agents:
+            return own
+        return f"{own}; {len(self.agents)} sub-agents beside it, ${sum(each.cost_usd for each in self.agents):.4f}"
+
+
+Load = Callable[[str], Iterable[Line]]
+"""Gives the transcript of a sub-agent's session; nothing where it is not there."""
+
+
+def show(path: Path, out: TextIO) -> int:
+    """Print a transcript and those of its sub-agents, or a journal that holds together.
+
+    Raises Misconfigured or Refused when it is neither; of a journal that was changed the first such line is named.
+    """
+    tint = _tint if out.isatty() else _plain
+    try:
+        found = journal(path, settings())
+        tree = list(_entries(*found) if found else render_tree(_clean(path), Tally(), partial(_beside, path)))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Misconfigured("this is no transcript", where=str(path), mend=f"a part is missing: {error}") from error
+    for kind, text in tree:
+        print(tint(kind, readable(text)), file=out)
+    return 0
+
+
+def _entries(entries: Sequence[Entry], checked: str) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) for each entry of a journal, those that follow a request under it."""
+    clean = redactor_for().redact_json
+    for entry in entries:
+        told = shorten_line(json.dumps(clean(entry.body), ensure_ascii=False), _WIDTH)
+        asked = entry.kind == Move.REQUESTED
+        mark = "" if asked else "├ "
+        yield "head" if asked else "user", f"{entry.at:%Y-%m-%d %H:%M:%S} {entry.n:>4} {mark}{entry.kind} {told}"
+    yield "head", f"{len(entries)} entries: {checked}"
+
+
+def render_tree(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) for each line of the tree, a sub-agent's where it began, ending with the sum."""
+    began = None
+    for line in lines:
+        began = began or line.at
+        tally.seconds = (line.at - began).total_seconds()
+        at = f"{line.at:%H:%M:%S}"
+        match line.kind:
+            case LineKind.OPENED:
+                body = line.body
+                told = f"{body['agent_type']} on {body['model']}, mode {body['mode']}"
+                yield "head", f"{at} session {body['session']}: {told}"
+            case LineKind.COMPACTED:
+                sizes = f"{line.body['before']:,} tokens before, {line.body['after']:,} after"
+                yield "note", f"{at} ├ compacted ({line.body['by']}): {sizes}"
+            case LineKind.NOTE if line.body["note"] == "subagent":
+                body = line.body
+                yield "head", f"{at} ├ {body['agent']} ({body['type']}): {shorten_line(body['description'], _WIDTH)}"
+                yield from _agent(body["session"], tally, load)
+            case LineKind.NOTE if line.body["note"] == "asked":
+                yield "note", f"{at} ├ an answer sends sub-agents; it is counted once they have reported"
+            case LineKind.NOTE:
+                tally.book(line.body)
+                facts = {key: value for key, value in line.body.items() if key not in {"note", "message"}}
+                yield (
+                    "note",
+                    f"{at} ├ {line.body['note']} {shorten_line(json.dumps(facts, ensure_ascii=False), _WIDTH)}",
+                )
+            case LineKind.MESSAGE:
+                if line.body["message"]["role"] == "assistant":
+                    yield "head", f"{at} ├ {_add_usage(line.body, tally)}"
+                yield from _blocks(line.body["message"])
+    yield "head", str(tally)
+
+
+def _agent(session: str, tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
+    """Yield a sub-agent's own tree, set in; nothing where its transcript is not at hand."""
+    lines = list(load(session))
+    if not lines:
+        return
+    tally.agents.append(Tally())
+    for kind, text in render_tree(lines, tally.agents[-1], load):
+        yield kind, f"         ┊ {text}"
+
+
+def _add_usage(body: Json, tally: Tally) -> str:
+    """Add an answer to the sum, and say what it took."""
+    price, used = body.get("cost_usd"), Usage(**body.get("usage", {}))
+    tally.steps += 1
+    tally.calls += len(tool_calls(body["message"]))
+    tally.book(body)
+    spent = "unknown cost" if price is None else f"${price:.4f}"
+    return f"step {tally.steps}: {used.context:,} tokens, {spent}"
+
+
+def _blocks(message: Json) -> Iterator[tuple[str, str]]:
+    """Yield one line for each block of a message."""
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    for block in blocks:
+        match block.get("type"):
+            case "text":
+                yield message["role"], f"         │ {shorten_line(block['text'], _WIDTH)}"
+            case "tool_use":
+                arguments = shorten_line(json.dumps(block["input"], ensure_ascii=False), _WIDTH)
+                yield "assistant", f"         │ → {block['name']} {arguments}"
+            case "tool_result":
+                failed = bool(block.get("is_error"))
+                yield (
+                    "error" if failed else "user",
+                    f"         │ {'✗' if failed else '←'} {shorten_line(_text(block['content']), _WIDTH)}",
+                )
+            case other:
+                yield "note", f"         │ ({other})"
+
+
+def _clean(path: Path) -> Iterator[Line]:
+    """Read a file's lines without secrets."""
+    clean = redactor_for().redact_json
+    return (Line(line.kind, line.at, clean(line.body)) for line in _lines(path))
+
+
+def _beside(path: Path, session: str) -> Iterable[Line]:
+    """Read the transcript of a session that lies beside this one, as those of one thread do."""
+    if Path(session).name != session:
+        return ()
+    file = path.with_name(session + path.suffix) if path.suffix == SUFFIX else path.with_name(session)
+    return _clean(file) if file.is_file() and file != path else ()
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    """Read a file of transcript lines, plain or as it lies in the data directory."""
+    try:
+        with path.open("rb") as file:
+            plain = file.read(1) in {b"", b"{"}
+        if not plain:
+            yield from transcript(path, settings())
+            return
+        with path.open(encoding="utf-8") as text:
+            for number, line in enumerate(text, start=1):
+                if line.strip():
+                    yield decode(line, number)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured("this transcript cannot be read", where=str(path), mend=str(error)) from error
+
+
+def _text(content: object) -> str:
+    if isinstance(content, list):
+        return " ".join(str(block.get("text", f"({block.get('type')})")) for block in content)
+    return str(content)
+
+
+def _tint(kind: str, text: str) -> str:
+    return f"\x1b[{_TINTS.get(kind, '0')}m{text}\x1b[0m"
+
+
+def _plain(_: str, text: str) -> str:
+    return text

@@ -1,0 +1,165 @@
+"""What a run of the Action is given: its inputs (interfaces.md, Action), its event, and the files the runner reads.
+
+The inputs alone say with which keys the Action speaks and as whom; the rest of the environment is read by config.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from bot.config.environment import environment, settings
+from bot.config.settings import PATH, Identity, Overrides, Secret, Settings
+from bot.core.errors import Misconfigured
+
+INPUTS: Final = (
+    "anthropic_api_key",
+    "anthropic_federation_rule_id",
+    "anthropic_organization_id",
+    "anthropic_service_account_id",
+    "anthropic_workspace_id",
+    "state_key",
+    "github_token",
+    "app_id",
+    "app_private_key",
+    "mention",
+    "config",
+    "model",
+    "max_cost_usd",
+    "approval_wait_minutes",
+    "dry_run",
+)
+"""The inputs of action.yml; each reaches the program as the variable INPUT_<NAME>."""
+
+_SECRETS: Final = (
+    "INPUT_ANTHROPIC_API_KEY",
+    "INPUT_STATE_KEY",
+    "INPUT_GITHUB_TOKEN",
+    "INPUT_APP_PRIVATE_KEY",
+    "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSettings:
+    """One run of the Action: its inputs, the event that started it, and the files that the runner reads afterwards."""
+
+    settings: Settings
+    event: str
+    event_path: Path
+    repository: str
+    """``owner/name``"""
+    wait_minutes: float = 0.0
+    dry_run: bool = False
+    run: str = ""
+    """The workflow run that the job is of; "" where nobody said."""
+    only_listen: bool = False
+    """Whether another job works on threads, and this one only takes in what people said."""
+    output: Path | None = None
+    summary: Path | None = None
+    secrets: tuple[Secret, ...] = ()
+    """Every secret that the run was given: what the log must never show."""
+
+
+def action(environ: Mapping[str, str] | None = None) -> ActionSettings:
+    """Read what a run of the Action is given; raises Misconfigured naming the input or variable.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/variables
+    """
+    env = environment(environ)
+    given = {name: env.get(f"INPUT_{name.upper()}", "").strip() for name in INPUTS}
+    return ActionSettings(
+        settings=_of_inputs(settings(env), given, env),
+        event=_require(env, "GITHUB_EVENT_NAME"),
+        event_path=Path(_require(env, "GITHUB_EVENT_PATH")),
+        repository=_require(env, "GITHUB_REPOSITORY"),
+        wait_minutes=_amount(given, "approval_wait_minutes") or 0.0,
+        dry_run=_flag(given["dry_run"], "dry_run"),
+        run=env.get("GITHUB_RUN_ID", "").strip(),
+        only_listen=_flag(env.get("PLANGATE_ONLY_LISTEN", ""), "PLANGATE_ONLY_LISTEN"),
+        output=Path(env["GITHUB_OUTPUT"]) if "GITHUB_OUTPUT" in env else None,
+        summary=Path(env["GITHUB_STEP_SUMMARY"]) if "GITHUB_STEP_SUMMARY" in env else None,
+        secrets=tuple(Secret(env[name]) for name in _SECRETS if name in env),
+    )
+
+
+def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str]) -> Settings:
+    """Give the settings of an Action: its inputs alone say with which keys it speaks, and as whom."""
+    api_key, identity = Secret(given["anthropic_api_key"]), _identity(given, env)
+    if not api_key and identity is None:
+        raise Misconfigured("no key for the model", where="anthropic_api_key", mend="pass the repository's secret")
+    app = bool(given["app_id"] and given["app_private_key"])
+    if bool(given["app_id"]) != bool(given["app_private_key"]):
+        raise Misconfigured("an App needs both", where="app_id, app_private_key", mend="set both, or neither")
+    # Nothing outlives a job but the repository, so a key that is made here would be lost (interfaces.md, Environment).
+    if not (given["state_key"] or app or api_key):
+        raise Misconfigured("workload identity needs a state key", where="state_key", mend="pass a long random secret")
+    github = replace(
+        base.github,
+        token=Secret("" if app else given["github_token"]),
+        app_id=given["app_id"],
+        private_key=Secret(given["app_private_key"].replace("\\n", "\n")),
+    )
+    return replace(
+        base,
+        api_key=api_key,
+        identity=None if api_key else identity,
+        state_key=Secret(given["state_key"]),
+        github=github,
+        overrides=_overrides(given),
+    )
+
+
+def _overrides(given: Mapping[str, str]) -> Overrides:
+    cost = _amount(given, "max_cost_usd")
+    if cost == 0:
+        raise Misconfigured("nothing can be done for 0 dollars", where="max_cost_usd", mend="write an amount above 0")
+    return Overrides(
+        mention=given["mention"] or None,
+        model=given["model"] or None,
+        max_cost_usd=cost,
+        path=given["config"] or PATH,
+    )
+
+
+def _identity(given: Mapping[str, str], env: Mapping[str, str]) -> Identity | None:
+    """Give the workload identity when one is asked for, or None; the job needs the permission id-token: write.
+
+    https://docs.github.com/en/actions/reference/security/oidc
+    """
+    names = ("anthropic_federation_rule_id", "anthropic_organization_id", "anthropic_service_account_id")
+    if not any(given[name] for name in names):
+        return None
+    if missing := [name for name in names if not given[name]]:
+        raise Misconfigured("workload identity is incomplete", where=", ".join(missing), mend="set all three")
+    url, token = (env.get(f"ACTIONS_ID_TOKEN_REQUEST_{part}", "") for part in ("URL", "TOKEN"))
+    if not (url and token):
+        raise Misconfigured("the job may not ask for an identity", where="permissions", mend="add id-token: write")
+    rule, organization, account = (given[name] for name in names)
+    return Identity(rule, organization, account, url, Secret(token), workspace_id=given["anthropic_workspace_id"])
+
+
+def _require(env: Mapping[str, str], name: str) -> str:
+    if name not in env:
+        raise Misconfigured("not set", where=name, mend="run this in a job of GitHub Actions")
+    return env[name]
+
+
+def _flag(text: str, where: str) -> bool:
+    """Read true or false as YAML 1.2 writes them; empty is false."""
+    if text.lower() not in {"", "true", "false"}:
+        raise Misconfigured(f"neither true nor false: {text!r}", where=where, mend="write true or false")
+    return text.lower() == "true"
+
+
+def _amount(given: Mapping[str, str], name: str) -> float | None:
+    """Read a number, 0 or more; None where nothing is given."""
+    if not given[name]:
+        return None
+    try:
+        value = float(given[name])
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e6:  # also refuses nan
+        raise Misconfigured(f"not an amount: {given[name]!r}", where=name, mend="write a number such as 5")
+    return value

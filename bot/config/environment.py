@@ -1,0 +1,272 @@
+"""Settings, read once: the environment (operators), and .github/plangate.yml of the default branch (maintainers).
+
+The only reader of os.environ and of the configuration file. Precedence: flag, environment, file, default. Secrets are
+typed so that they never print.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bot.config.settings import (
+    PARTIAL_CLONE_MB,
+    PATH,
+    GitHubSettings,
+    Identity,
+    Network,
+    Secret,
+    ServiceSettings,
+    Settings,
+)
+from bot.core.errors import Misconfigured
+from bot.core.secrets.redaction import Redactor, Values
+
+if TYPE_CHECKING:
+    from bot.config.repository_file import Configuration
+
+
+# What is a secret wherever it stands in the environment, ours or a neighbour's: none of it may be shown (PR4).
+_SECRETS = {
+    "ANTHROPIC_API_KEY": "model key",
+    "ANTHROPIC_AUTH_TOKEN": "model key",
+    "PLANGATE_STATE_KEY": "state key",
+    "PLANGATE_GITHUB_TOKEN": "GitHub token",
+    "PLANGATE_PRIVATE_KEY": "App key",
+    "PLANGATE_WEBHOOK_SECRET": "webhook secret",
+    "PLANGATE_API_TOKEN": "API token",
+    "PLANGATE_CLIENT_SECRET": "client secret",
+    "GITHUB_TOKEN": "GitHub token",
+    "GH_TOKEN": "GitHub token",
+    "INPUT_ANTHROPIC_API_KEY": "model key",
+    "INPUT_STATE_KEY": "state key",
+    "INPUT_GITHUB_TOKEN": "GitHub token",
+    "INPUT_APP_PRIVATE_KEY": "App key",
+    "ANTHROPIC_IDENTITY_TOKEN": "identity token",
+    "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "identity token",
+    "ACTIONS_RUNTIME_TOKEN": "job token",
+}
+
+
+_SIGNING_KEY: Final = "PLANGATE_SIGNING_KEY_PATH"
+_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+
+
+def settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the environment; raises Misconfigured naming the variable. An empty variable counts as unset."""
+    env = environment(environ)
+    return Settings(
+        api_key=Secret(env.get("ANTHROPIC_API_KEY", "")),
+        base_url=_address(env, "ANTHROPIC_BASE_URL", "") or None,
+        path=env.get("PATH", os.defpath),
+        data_dir=_data_dir(env),
+        state_key=Secret(env.get("PLANGATE_STATE_KEY", "")),
+        output_cap=_positive(env, "PLANGATE_MAX_OUTPUT_TOKENS"),
+        stall_seconds=_positive(env, "PLANGATE_STALL_SECONDS"),
+        extra_body=_object(env, "PLANGATE_EXTRA_BODY"),
+        network=Network.of(env),
+        signing_key=Path(env[_SIGNING_KEY]).expanduser().absolute() if _SIGNING_KEY in env else None,
+        partial_clone_mb=_positive(env, "PLANGATE_PARTIAL_CLONE_MB") or PARTIAL_CLONE_MB,
+        github=_github(env),
+        service=_service(env),
+        identity=None if "ANTHROPIC_API_KEY" in env else _identity(env),
+        traces=env.get("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
+        trace_headers=Secret(env.get("OTEL_EXPORTER_OTLP_HEADERS", "")),
+    )
+
+
+def _identity(env: Mapping[str, str]) -> Identity | None:
+    """Read the workload identity that is named; its proof is in a file, the token itself, or what a job asks for."""
+    if "ANTHROPIC_FEDERATION_RULE_ID" not in env:
+        return None
+    names = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_SERVICE_ACCOUNT_ID")
+    if missing := [name for name in names if name not in env]:
+        raise Misconfigured("workload identity is incomplete", where=", ".join(missing), mend="set all three")
+    file, token = env.get("ANTHROPIC_IDENTITY_TOKEN_FILE", ""), env.get("ANTHROPIC_IDENTITY_TOKEN", "")
+    url, asking = (env.get(f"ACTIONS_ID_TOKEN_REQUEST_{part}", "") for part in ("URL", "TOKEN"))
+    if not (file or token or (url and asking)):
+        raise Misconfigured(
+            "workload identity has no proof", where="ANTHROPIC_IDENTITY_TOKEN_FILE", mend="name the file of its token"
+        )
+    rule, organization, account = (env[name] for name in names)
+    own = bool(file or token)
+    proof = ("" if own else url, Secret(token if own else asking), file)
+    return Identity(rule, organization, account, *proof, env.get("ANTHROPIC_WORKSPACE_ID", ""))
+
+
+def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Give the variables that are set; an empty one counts as unset. Tests hand in their own."""
+    return {key: value for key, value in (os.environ if environ is None else environ).items() if value.strip()}
+
+
+def redactor_for(settings: Settings | None = None, environ: Mapping[str, str] | None = None) -> Redactor:
+    """Give what takes the secrets of some settings, and of the environment, out of texts; never raises."""
+    env = environment(environ)
+    around = [(env[name].replace("\\n", "\n"), kind) for name, kind in _SECRETS.items() if name in env]
+    around += [(value, "model key") for value in _keys_of_headers(env.get("ANTHROPIC_CUSTOM_HEADERS", ""))]
+    with suppress(Misconfigured, UnicodeDecodeError):  # said where it is needed
+        around.append((_private_key(env), "App key"))
+    with suppress(OSError, UnicodeDecodeError, KeyError):
+        around.append((Path(env[_SIGNING_KEY]).expanduser().read_text(encoding="utf-8"), "signing key"))
+    return Redactor(tuple(dict.fromkeys((*(_secrets(settings) if settings else ()), *around))))
+
+
+def _keys_of_headers(lines: str) -> list[str]:
+    """List the values of headers, ``Name: value`` a line, whose names say that they open something."""
+    pairs = (line.partition(":") for line in lines.split("\n"))
+    return [
+        value.split()[-1]
+        for name, _, value in pairs
+        if re.search("key|auth|token|secret", name, re.I) and value.strip()
+    ]
+
+
+def _secrets(settings: Settings) -> Values:
+    """List the secrets of settings, each with what it is called."""
+    github, identity = settings.github, settings.identity
+    named = (
+        (settings.api_key, "model key"),
+        (settings.state_key, "state key"),
+        (github.token, "GitHub token"),
+        (github.private_key, "App key"),
+        (github.webhook_secret, "webhook secret"),
+        (github.api_token, "API token"),
+        (settings.trace_headers, "OTLP headers"),
+        *(((identity.request_token, "identity token"),) if identity else ()),
+    )
+    return tuple((secret.reveal(), kind) for secret, kind in named if secret)
+
+
+def decoy_variable(value: str) -> None:
+    """Put a worthless value into this process's environment, where a thief would look first (X3)."""
+    os.environ["RELEASE_TOKEN"] = value
+
+
+def log_style(environ: Mapping[str, str] | None = None, *, level: str = "info") -> tuple[str, str]:
+    """Give the form of logs, text or json, and from which level on lines are written (that one where none is set)."""
+    env = environment(environ)
+    form, level = env.get("PLANGATE_LOG", "text").strip(), env.get("PLANGATE_LOG_LEVEL", level).strip()
+    if form not in {"text", "json"}:
+        raise Misconfigured(f"no form of logs: {form!r}", where="PLANGATE_LOG", mend="set it to text or json")
+    if level.lower() not in {*_LEVELS, "warn"}:
+        raise Misconfigured(
+            f"no level: {level!r}", where="PLANGATE_LOG_LEVEL", mend=f"set it to {' or '.join(_LEVELS)}"
+        )
+    return form, level.upper()
+
+
+def configuration(text: str, where: str = PATH) -> "Configuration":
+    """Read a configuration file's text; raises Misconfigured with line, column and the nearest key."""
+    from bot.config.repository_file import parse
+
+    return parse(text, where)
+
+
+def _github(env: Mapping[str, str]) -> GitHubSettings:
+    """Read where GitHub is, as the Actions runner sets it (also for GitHub Enterprise Server), and the credentials."""
+    default = GitHubSettings()
+    api = _address(env, "GITHUB_API_URL", default.api_url)
+    return GitHubSettings(
+        api_url=api,
+        graphql_url=_address(env, "GITHUB_GRAPHQL_URL", _graphql_of(api)),
+        server_url=_address(env, "GITHUB_SERVER_URL", default.server_url),
+        token=Secret(env.get("PLANGATE_GITHUB_TOKEN", "")),
+        app_id=env.get("PLANGATE_APP_ID", ""),
+        private_key=Secret(_private_key(env)),
+        webhook_secret=Secret(env.get("PLANGATE_WEBHOOK_SECRET", "")),
+        api_token=Secret(env.get("PLANGATE_API_TOKEN", "")),
+        poll_seconds=_seconds(env, "PLANGATE_POLL_SECONDS", default.poll_seconds),
+        reconcile_seconds=_seconds(env, "PLANGATE_RECONCILE_SECONDS", default.reconcile_seconds),
+        write_pause=_seconds(env, "PLANGATE_WRITE_PAUSE_SECONDS", default.write_pause),
+    )
+
+
+def _service(env: Mapping[str, str]) -> ServiceSettings:
+    default = ServiceSettings()
+    return ServiceSettings(
+        _positive(env, "PLANGATE_SESSIONS") or default.sessions,
+        _positive(env, "PLANGATE_LOOKS") or default.looks,
+        _positive(env, "PLANGATE_CONNECTIONS_PER_ADDRESS") or default.connections_per_address,
+    )
+
+
+def _address(env: Mapping[str, str], name: str, default: str) -> str:
+    """Read the address of a server, without a slash at its end."""
+    from urllib.parse import urlsplit
+
+    value = env.get(name, default).strip()
+    try:
+        parts = urlsplit(value)
+        known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # also a port that is no number
+        known = False
+    if value and not known:
+        raise Misconfigured(f"not an address: {value!r}", where=name, mend="write something like https://host/path")
+    return value.rstrip("/")
+
+
+def _graphql_of(api: str) -> str:
+    """Give the GraphQL address that belongs to a REST address: GHES has /api/v3 beside /api/graphql."""
+    return api.removesuffix("/v3") + "/graphql"
+
+
+def _private_key(env: Mapping[str, str]) -> str:
+    """Give the App's private key, from the variable or from the file that is named."""
+    if key := env.get("PLANGATE_PRIVATE_KEY"):
+        return key.replace("\\n", "\n")
+    path = env.get("PLANGATE_PRIVATE_KEY_PATH")
+    if not path:
+        return ""
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a text"
+        raise Misconfigured(
+            f"the private key cannot be read: {why}", where="PLANGATE_PRIVATE_KEY_PATH", mend="name its PEM file"
+        ) from None
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    """Read a time in seconds, 0 or more."""
+    try:
+        value = float(env.get(name, default))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e6:  # also refuses nan
+        raise Misconfigured(f"not a number of seconds: {env[name]!r}", where=name, mend=f"set {name}={default:g}")
+    return value
+
+
+def _data_dir(env: Mapping[str, str]) -> Path:
+    """Give the data directory: as set, else the platform's place for a person's data."""
+    if chosen := env.get("PLANGATE_DATA_DIR"):
+        return Path(chosen).expanduser().absolute()
+    home = Path(env.get("HOME") or "~").expanduser()
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "plangate"
+    return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share") / "plangate"
+
+
+def _positive(env: Mapping[str, str], name: str) -> int | None:
+    value = env.get(name)
+    if value is None:
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise Misconfigured(
+            f"not a positive whole number: {value!r}", where=name, mend=f"set {name} to one, or unset it"
+        )
+    return int(value)
+
+
+def _object(env: Mapping[str, str], name: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(env.get(name, "{}"))
+    except ValueError as error:
+        raise Misconfigured(f"not JSON: {error}", where=name, mend="write a JSON object") from error
+    if not isinstance(value, dict):
+        raise Misconfigured("not a JSON object", where=name, mend='write something like {"service_tier": "auto"}')
+    return value

@@ -1,0 +1,129 @@
+"""What every verb works with: the thread's place, the ports, the settings; joined in bot/compose."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from bot.agent.events import AgentEvent
+from bot.agent.limits import Limits
+from bot.agent.permissions.modes import Mode
+from bot.agent.prompts import Environment
+from bot.agent.resources import SessionResources
+from bot.core import comment
+from bot.core.actor import Actor, ActorKind, Role
+from bot.core.approval import Policy
+from bot.core.gate import Move, Stage
+from bot.core.names import CommitId, Digest
+from bot.core.paths import Further
+from bot.core.secrets.redaction import Redactor
+from bot.core.transcript import Json
+from bot.core.work import ThreadLocation
+from bot.ports import Dialogue, Journal, Pulls, Workspace
+from bot.workflow.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSettings:
+    """The settings that shape the work (interfaces.md, configuration keys)."""
+
+    model: str = "claude-opus-5-5"
+    subagent_model: str = "claude-sonnet-5-5"
+    light_model: str = ""
+    """Asked small questions; "" for none."""
+    limits: Limits = Limits()
+    budget_usd: float = 5.0
+    """Of one session."""
+    thread_usd: float = 10.0
+    """Of a thread, over all its sessions."""
+    day_usd: float = 50.0
+    """Of a repository on one day (UTC), over all its threads on GitHub."""
+    expires_days: float = 7.0
+    mode: Mode = Mode.ACCEPT_EDITS
+    at_once: int = 3
+    in_all: int = 20
+    on_one: int = 1
+    """Sub-agents that work on one task side by side (execution.parallel_tasks)."""
+    verify: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    """Commands that make a checkout ready for approved work."""
+    hosts: tuple[str, ...] = ()
+    """The hosts that approved work may reach where its plan names them too (N1a)."""
+    classes: Further = ()
+    """Further globs of path classes."""
+    command_minutes: float = 10.0
+    ask_role: Role = Role.WRITE
+    """The lowest role that may ask."""
+    ask_users: frozenset[str | int] = frozenset()
+    """Logins, in lower case."""
+    ask_bots: frozenset[int] = frozenset()
+    """Numeric ids of the other bots that may ask."""
+    ask_per_day: int = 0
+    """So many requests one person may make in a repository on one day (UTC); 0 for no quota."""
+    mention: str = "@plangate"
+    draft: bool = False
+    labels: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] | None = None
+    """Logins of those who are asked to review pull requests; None for whoever approved the plan."""
+    same_session: bool = False
+    """Whether approved work goes on in the session that planned it (`plangate run`); on GitHub a new one begins from
+    the approved document, so that nothing else crosses the gate."""
+    refusal: str = ""
+    """Why nothing may be carried on here (a mistake in the configuration); "" for nothing."""
+    watch_seconds: float = 5.0
+    """How often running work looks whether the thread has moved (a stop, a further turn)."""
+    workflows: bool = True
+    """Whether changed workflows of GitHub Actions could be published from here."""
+    run: str = ""
+    """The run of GitHub Actions that does the work; "" for a face that is no job."""
+
+    def may_ask(self, actor: Actor, role: Role | None) -> bool:
+        """Tell whether an account of that role may ask: by role or name, and of other bots those that are listed."""
+        if actor.kind is ActorKind.BOT:
+            return actor.id in self.ask_bots
+        return (role is not None and role >= self.ask_role) or actor.is_listed_in(self.ask_users)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectResult:
+    """A verb's answer: the move it amounts to, and the facts to journal with it; `owes` is what people must be told."""
+
+    move: Move
+    facts: Json = field(default_factory=dict)
+    digest: Digest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadContext:
+    """Everything a verb may use for one thread."""
+
+    location: ThreadLocation
+    environment: Callable[[CommitId], Awaitable[Environment]]
+    """Describes the job for a session that begins, with the project memory of that commit."""
+    journal: Journal
+    dialogue: Dialogue
+    workspace: Workspace
+    resources: SessionResources
+    settings: WorkSettings = WorkSettings()
+    policy: Policy = Policy()
+    pulls: Pulls | None = None
+    """None where the result is a local branch."""
+    listener: Callable[[AgentEvent], None] = lambda _: None
+    redactor: Redactor = field(default_factory=Redactor)
+    agents: Callable[[], Awaitable[Mapping[str, str]]] | None = None
+    """Reads the project's own types of sub-agents, on the default branch: path -> text."""
+    unheard: list[str] = field(default_factory=list)
+    """Logins of those whose role could not be looked up at the last reading: what they said waits."""
+    begin_session: Callable[[], bool] = lambda: True
+    """Asked before each session with the model; where it returns False the look ends, and a later one begins it."""
+    held: list[Record] = field(default_factory=list)
+    """The thread as this look wrote it last, once it has taken it over; empty before."""
+
+    def outcome_text(self, stage: Stage, detail: str) -> str:
+        """Say how a request ended, with what can be said next where it was made."""
+        return comment.outcome(
+            stage, detail=detail, mention="" if self.settings.same_session else self.settings.mention
+        )
+
+
+def working_mode(context: ThreadContext, record: Record) -> Mode:
+    """Give the mode that approved work runs in: as somebody chose on the thread, else as configured."""
+    return Mode(record.fact("mode", context.settings.mode))

@@ -1,0 +1,356 @@
+"""One event in, its thread looked at until it rests, then every one that is nobody's; outputs, summary, exit code."""
+
+import io
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.action.main import Job, play, run, thread_in
+from bot.action.report import OUTPUTS
+from bot.action.runner import Runner
+from bot.compose.address import ThreadAddress
+from bot.config.action_inputs import ActionSettings
+from bot.config.action_inputs import action as inputs
+from bot.core.errors import Conflict, Misconfigured, Transient
+from bot.core.gate import Stage, Thread
+from bot.logs import say
+from bot.ports import Entry
+from bot.workflow.record import Record
+
+NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+EARLIER = NOW - timedelta(hours=1)
+LATELY = NOW - timedelta(minutes=1)
+
+
+def at(number: int, owner: str = "o") -> ThreadAddress:
+    return ThreadAddress(None, 1, owner, "r", number)
+
+
+def standing(stage: Stage, when: datetime = EARLIER, kind: str = "heard", **facts: object) -> Record:
+    """Give a thread that stands at a stage since some time."""
+    return Record(Thread(stage=stage), 1, (Entry(1, when, kind, dict(facts)),))
+
+
+@dataclass
+class Time:
+    """A clock that moves only when somebody sleeps."""
+
+    passed: float = 0.0
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.passed)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    async def sleep(self, seconds: float) -> None:
+        self.passed += seconds
+
+
+@dataclass
+class Host:
+    """Threads that stand somewhere, each look giving the next of its records; what was asked for is kept."""
+
+    records: dict[int, list[Record | Exception]]
+    others: tuple[ThreadAddress, ...] = ()
+    moved: Callable[[int], bool] = lambda _: False
+    gone: frozenset[str] = frozenset()
+    asked: list[str] = field(default_factory=list)
+
+    async def look(self, address: ThreadAddress) -> Record:
+        self.asked.append(f"look {address.number}")
+        mine = self.records[address.number]
+        value = mine.pop(0) if len(mine) > 1 else mine[0]
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    async def listen(self, address: ThreadAddress) -> Record:
+        self.asked.append(f"listen {address.number}")
+        value = self.records[address.number][0]
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
+        assert address in self.others
+        return run in self.gone
+
+    async def open_threads(self) -> tuple[ThreadAddress, ...]:
+        self.asked.append("open")
+        return self.others
+
+    async def changed_threads(self, addresses: Sequence[ThreadAddress]) -> tuple[ThreadAddress, ...]:
+        self.asked.append("changed")
+        return tuple(addresses) if self.moved(self.asked.count("changed")) else ()
+
+
+@dataclass
+class Ran:
+    """How one run ended."""
+
+    code: int
+    host: Host
+    log: str
+    outputs: dict[str, str]
+    summary: str
+    seconds: float
+
+
+def given(folder: Path, **variables: str) -> ActionSettings:
+    return inputs(
+        {
+            "GITHUB_EVENT_NAME": "issue_comment",
+            "GITHUB_EVENT_PATH": str(folder / "event.json"),
+            "GITHUB_REPOSITORY": "o/r",
+            "GITHUB_OUTPUT": str(folder / "output"),
+            "GITHUB_STEP_SUMMARY": str(folder / "summary"),
+            "INPUT_ANTHROPIC_API_KEY": "key-of-the-model",
+            "PLANGATE_POLL_SECONDS": "15",
+            "HOME": str(folder),
+        }
+        | variables
+    )
+
+
+Run = Callable[..., Awaitable[Ran]]
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> Run:
+    """Give what runs the Action on a written host."""
+
+    async def doing(host: Host, number: int = 0, **variables: str) -> Ran:
+        log, clock = io.StringIO(), Time()
+        job = Job(host, given(tmp_path, **variables), Runner(log), clock)
+        code = await play(job, at(number) if number else None)
+        lines = (tmp_path / "output").read_text().splitlines()
+        summary = tmp_path / "summary"
+        said = summary.read_text() if summary.exists() else ""
+        return Ran(code, host, log.getvalue(), dict(line.split("=", 1) for line in lines), said, clock.passed)
+
+    return doing
+
+
+async def test_the_events_thread_comes_first_then_the_others(ran: Run) -> None:
+    """The thread of the event is carried on, and so is every other one that waits for approval."""
+    waits = standing(Stage.AWAITING_APPROVAL)
+    done = await ran(Host({3: [waits], 4: [waits], 5: [waits]}, (at(3), at(4), at(5))), 3)
+    assert done.host.asked == ["look 3", "open", "listen 4", "look 4", "listen 5", "look 5"]
+    assert done.outputs["thread"] == "3"
+    assert done.outputs["stage"] == "awaiting_approval"
+    assert set(done.outputs) == set(OUTPUTS)
+    assert done.code == 0
+
+
+LEFT: dict[str, tuple[Record, bool]] = {
+    "work of a job that is at it": (standing(Stage.EXECUTING, run="8"), False),
+    "work of a job that is gone": (standing(Stage.EXECUTING, run="7"), True),
+    "work of nobody knows who": (standing(Stage.EXECUTING), False),
+    "what this job took in": (standing(Stage.PLANNING, NOW, run="9"), True),
+    "a plan that waits": (standing(Stage.AWAITING_APPROVAL, run="8"), True),
+    "nothing to do": (standing(Stage.FAILED, run="7"), False),
+    "an outcome to be told": (standing(Stage.IN_REVIEW, LATELY, "published", run="7", owes="Ready."), True),
+    "an outcome that somebody is about to tell": (
+        standing(Stage.IN_REVIEW, LATELY, "published", run="8", owes="Ready."),
+        False,
+    ),
+    "a reply that somebody is about to give": (standing(Stage.DONE, LATELY, run="7", owes="Help."), False),
+    "a reply that was left behind": (standing(Stage.DONE, EARLIER, run="7", owes="Help."), True),
+    "a turn that was kept": (standing(Stage.IN_REVIEW, LATELY, "noted", run="7", kept=True, turn="t"), True),
+}
+
+
+@pytest.mark.req("E3", "PR3")
+@pytest.mark.parametrize("name", LEFT)
+async def test_a_sweep_takes_over_what_is_nobodys(ran: Run, name: str) -> None:
+    """What was begun or is owed is carried on where its job is gone; running work is not begun a second time."""
+    now, taken = LEFT[name]
+    done = await ran(Host({1: [now]}, (at(1),), gone=frozenset({"7"})), 0, GITHUB_RUN_ID="9")
+    assert done.host.asked == ["open", "listen 1", *(["look 1"] if taken else [])]
+
+
+async def test_where_no_run_has_a_number(ran: Run) -> None:
+    """A job that is no run of GitHub's takes over what no run began: there is nobody else."""
+    done = await ran(Host({1: [standing(Stage.EXECUTING)]}, (at(1),)), 0)
+    assert done.host.asked[-1] == "look 1"
+
+
+@pytest.mark.req("W3")
+@pytest.mark.parametrize("number", (0, 3))
+async def test_what_no_event_told_is_for_the_schedule(tmp_path: Path, number: int) -> None:
+    """A run about no thread reads what was said and not heard, each thread once; where it cannot, it goes on."""
+    waits = standing(Stage.AWAITING_APPROVAL)
+    found: list[tuple[ThreadAddress, ...] | Transient] = [(at(4), at(5)), Transient("GitHub is down")]
+
+    async def unheard() -> tuple[ThreadAddress, ...]:
+        value = found.pop(0)
+        if isinstance(value, Transient):
+            raise value
+        return value
+
+    log = io.StringIO()
+    for threads in ([4, 5], [4]):
+        host = Host({each: [waits] for each in (3, 4, 5)}, (at(4),))
+        job = Job(host, given(tmp_path), Runner(log), Time(), unheard)
+        assert await play(job, at(number) if number else None) == 0
+        looked = [int(asked.removeprefix("look ")) for asked in host.asked if asked.startswith("look")]
+        assert looked == ([3, 4] if number else threads)
+    assert ("::warning title=Plangate::what no event told cannot be read: GitHub is down" in log.getvalue()) != bool(
+        number
+    )
+
+
+async def test_other_repositories_are_left_alone(ran: Run) -> None:
+    """An App may see many repositories; the job serves its own."""
+    done = await ran(Host({}, (at(1, "elsewhere"),)), 0)
+    assert (done.host.asked, done.code, done.outputs["stage"]) == (["open"], 0, "")
+
+
+async def test_a_listening_job_only_listens(ran: Run) -> None:
+    """Beside a running job nothing is carried on and nothing is swept."""
+    host = Host({3: [standing(Stage.EXECUTING)]}, (at(4),))
+    assert (await ran(host, 3, PLANGATE_ONLY_LISTEN="true")).host.asked == ["listen 3"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "asked"),
+    (
+        (Stage.PLANNING, ["listen 3", "look 3"]),
+        (Stage.AWAITING_APPROVAL, ["listen 3"]),
+        (Stage.EXECUTING, ["listen 3"]),
+    ),
+)
+async def test_a_dry_run_ends_with_the_plan(ran: Run, stage: Stage, asked: list[str]) -> None:
+    """A plan is made and shown, and an approved one is not worked on."""
+    done = await ran(Host({3: [standing(stage)]}, (at(4),)), 3, INPUT_DRY_RUN="true")
+    assert done.host.asked == asked
+
+
+async def test_it_waits_for_the_approval(ran: Run) -> None:
+    """A reaction is seen at the next poll, and the work goes on in the same job."""
+    records = [standing(Stage.AWAITING_APPROVAL), standing(Stage.IN_REVIEW, pull_request="https://g/o/r/pull/9")]
+    host = Host({3: list(records)}, moved=lambda polls: polls == 2)
+    done = await ran(host, 3, INPUT_APPROVAL_WAIT_MINUTES="5")
+    assert (done.host.asked, done.seconds) == (["look 3", "changed", "changed", "look 3", "open"], 30)
+    assert done.outputs["pull_request_url"] == "https://g/o/r/pull/9"
+    assert "https://g/o/r/pull/9" in done.summary
+
+
+async def test_it_does_not_wait_for_ever(ran: Run) -> None:
+    """After the minutes that were given the job ends well, having looked for words now and then."""
+    done = await ran(Host({3: [standing(Stage.AWAITING_APPROVAL)]}), 3, INPUT_APPROVAL_WAIT_MINUTES="2")
+    assert (done.code, done.seconds) == (0, 120)
+    assert (done.host.asked.count("changed"), done.host.asked.count("look 3")) == (8, 3)
+
+
+async def test_a_conflict_is_a_reason_to_look_again(ran: Run) -> None:
+    """A listening job that wrote first does not fail the work."""
+    records: list[Record | Exception] = [Conflict("moved"), Conflict("moved"), standing(Stage.IN_REVIEW)]
+    done = await ran(Host({3: records}), 3)
+    assert (done.code, done.outputs["stage"]) == (0, "in_review")
+
+
+async def test_a_conflict_that_stays_is_an_error(ran: Run) -> None:
+    """It is not tried for ever."""
+    host = Host({3: [Conflict("moved")]})
+    with pytest.raises(Conflict):
+        await ran(host, 3)
+    assert host.asked == ["look 3"] * 5
+
+
+async def test_one_thread_that_fails_does_not_stop_the_sweep(ran: Run) -> None:
+    """The others are carried on; the failure is a warning."""
+    waits = standing(Stage.AWAITING_APPROVAL)
+    done = await ran(Host({1: [Transient("GitHub is down")], 2: [waits]}, (at(1), at(2))), 0)
+    assert done.host.asked[-1] == "look 2"
+    assert "::warning title=Plangate::#1: GitHub is down" in done.log
+    assert done.code == 0
+
+
+@pytest.mark.parametrize(("when", "code"), ((NOW, 5), (EARLIER, 0)))
+async def test_failed_work_fails_the_job_once(ran: Run, when: datetime, code: int) -> None:
+    """The job in which the work failed is red; a later one that meets the same failure is not."""
+    failed = standing(Stage.FAILED, when, "failed", detail="no `way`\n::error::x")
+    done = await ran(Host({3: [failed]}), 3)
+    assert done.code == code
+    assert ("::error" in done.log) == (code == 5)
+    assert "\n::" not in done.summary
+    assert "no `way` ::error::x" in done.summary
+
+
+SPOKEN: dict[str, object] = {"issue": {"number": 3}, "comment": {"id": 2**31}, "repository": {}, "action": "created"}
+EVENTS: dict[str, tuple[str, dict[str, object], int]] = {
+    "a comment": ("issue_comment", {"issue": {"number": 3}, "repository": {}}, 3),
+    "a comment that is new": ("issue_comment", SPOKEN, 3),
+    "a review": ("pull_request_review", {"pull_request": {"number": 4}, "repository": {}}, 4),
+    "the schedule": ("schedule", {"schedule": "*/10 * * * *"}, 0),
+    "by hand": ("workflow_dispatch", {"inputs": None}, 0),
+    "by hand with a thread": ("workflow_dispatch", {"inputs": {"thread": "7"}}, 7),
+    "by hand with an empty thread": ("workflow_dispatch", {"inputs": {"thread": ""}}, 0),
+    "something else": ("push", {"ref": "refs/heads/main"}, 0),
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_an_event_names_its_thread(tmp_path: Path, name: str) -> None:
+    """Every event that starts the Action says which thread to look at, or that there is none, and what is new there."""
+    event, payload, number = EVENTS[name]
+    if "repository" in payload:
+        payload = payload | {"repository": {"id": 1, "name": "r", "owner": {"id": 2, "login": "o"}}}
+    (tmp_path / "event.json").write_text(json.dumps(payload))
+    told = f"comment-{2**31}" if "comment" in payload else ""
+    assert thread_in(given(tmp_path, GITHUB_EVENT_NAME=event)) == (number, told)
+
+
+@pytest.mark.parametrize("text", ("", "{", "[]", '{"inputs": {"thread": "x"}}'))
+def test_an_event_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    """What cannot be read is an error with a cure, not a traceback."""
+    (tmp_path / "event.json").write_text(text)
+    with pytest.raises(Misconfigured, match="GITHUB_EVENT_PATH"):
+        thread_in(given(tmp_path, GITHUB_EVENT_NAME="workflow_dispatch"))
+
+
+def test_outside_of_a_job_it_says_so() -> None:
+    """The hidden command typed by hand ends with exit code 2 and one line."""
+    out = io.StringIO()
+    assert run(out, {"HOME": "/h"}) == 2
+    assert "::error title=Plangate::" in out.getvalue()
+
+
+@pytest.mark.req("PR4")
+@pytest.mark.usefixtures("own_log")
+def test_an_error_is_an_annotation_and_a_summary(tmp_path: Path) -> None:
+    """What went wrong, where and how to mend it stands in both, after the secrets were masked, and without them.
+
+    So does the log, of which the runner obeys nothing.
+    """
+    out = io.StringIO()
+    (tmp_path / "event.json").write_text("{}")
+    environ = {
+        "GITHUB_EVENT_NAME": "schedule",
+        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+        "GITHUB_REPOSITORY": "key-of-the-model",
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+        "INPUT_ANTHROPIC_API_KEY": "key-of-the-model",
+        "INPUT_GITHUB_TOKEN": "ghs_1",
+        "HOME": str(tmp_path),
+    }
+    assert run(out, environ) == 2
+    say("step", why="::stop-commands::guess\n::error::theirs key-of-the-model")
+    last = out.getvalue().splitlines()[-1]
+    assert "info step why=" in last
+    assert "::" not in last
+    assert "key-of-the-model" not in last
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "::add-mask::key-of-the-model"
+    assert (
+        "::error title=Plangate::not a repository: '[redacted: model key]' (GITHUB_REPOSITORY): write owner/name"
+        in lines
+    )
+    assert "not a repository: '[redacted: model key]'" in (tmp_path / "summary").read_text()
+    assert not [line for line in lines[1:] if "key-of-the-model" in line]

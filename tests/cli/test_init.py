@@ -1,0 +1,120 @@
+"""`plangate init` gives a project its workflow and configuration, and the doctor says what a workflow lacks."""
+
+import os
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from bot.cli.doctor import _project
+from bot.cli.init import WORKFLOW, lacking, workflow_text, write
+from bot.cli.main import main
+from bot.config.environment import configuration
+from bot.config.repository_file import Configuration
+from bot.config.settings import PATH
+from bot.core.errors import Misconfigured
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The top of a repository: all that init asks of it."""
+    (tmp_path / "project/.git").mkdir(parents=True)
+    return tmp_path / "project"
+
+
+def test_both_files_are_written_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The workflow is the shipped one, the configuration changes nothing, and a second time keeps what is there."""
+    assert main(["init", str(project)]) == 0
+    assert (project / WORKFLOW).read_text() == workflow_text()
+    assert configuration((project / PATH).read_text()) == Configuration()
+    assert YAML(typ="safe").load((project / PATH).read_text()) == {"mention": "@plangate"}  # the schema wants a key
+    (project / WORKFLOW).write_text("name: mine")
+    assert f"wrote {WORKFLOW}\nwrote {PATH}\nNext: " in capsys.readouterr().out
+    assert main(["init", str(project)]) == 0
+    assert (project / WORKFLOW).read_text() == "name: mine"
+    assert f"kept {WORKFLOW}: it is there already" in capsys.readouterr().out
+
+
+def test_each_suggested_setting_is_one(project: Path) -> None:
+    """Whoever takes a # away has a valid configuration."""
+    list(write(project))
+    _, _, settings = (project / PATH).read_text().partition("\n\n")
+    taken = configuration("\n".join(line.removeprefix("# ") for line in settings.splitlines()))
+    assert taken.execution.verify == ["make test"]
+    assert taken.sandbox.hosts == ["pypi.org", "files.pythonhosted.org"]
+
+
+def test_the_workflow_hears_the_name_of_the_configuration(project: Path) -> None:
+    """A bot of another name is listened for by it, as a text of an expression, whatever signs it has."""
+    (project / ".github").mkdir()
+    (project / PATH).write_text('mention: "@o\'bot"\n')
+    list(write(project))
+    text = (project / WORKFLOW).read_text()
+    assert "'@o''bot'" in text
+    assert "'/o''bot'" in text
+    assert lacking(project) == ()
+
+
+def test_what_a_workflow_lacks_is_named(project: Path) -> None:
+    """A pinned action and another schedule are a project's own; a missing environment or permission is told."""
+    list(write(project))
+    path = project / WORKFLOW
+    path.write_text(path.read_text().replace("plangate@v1", "plangate@0123abcd").replace("*/10 * * * *", "0 * * * *"))
+    assert [finding.good for finding in _project(project)] == [True]
+    path.write_text(path.read_text().replace("environment: plangate", "", 1).replace("checks: read", "checks: none"))
+    missing = ("jobs.listen.environment", "jobs.listen.permissions.checks", "jobs.work.permissions.checks")
+    assert lacking(project) == missing
+    assert [finding.what.partition(": ")[2] for finding in _project(project)] == [
+        f"{WORKFLOW} lacks, or has otherwise: {', '.join(missing)}"
+    ]
+
+
+def test_a_project_without_a_workflow_is_not_spoken_of(project: Path) -> None:
+    """The doctor has nothing to say where no Action is wanted."""
+    assert list(_project(project)) == []
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "content", "said"),
+    (
+        (WORKFLOW, "a: [", f"{WORKFLOW}: not YAML"),
+        (PATH, "menton: x", f"{PATH}:1:1: unknown key 'menton'"),
+        (WORKFLOW, "- 1", f"workflow: {WORKFLOW} lacks, or has otherwise: name, on, permissions, jobs"),
+    ),
+    ids=["no YAML", "unknown key", "a list"],
+)
+def test_the_doctor_tells_a_mistake_with_its_place(project: Path, spoilt: str, content: str, said: str) -> None:
+    """A file that cannot be taken is a finding with its cure."""
+    list(write(project))
+    (project / spoilt).write_text(content)
+    (finding,) = _project(project)
+    assert not finding.good
+    assert finding.what.startswith(said)
+    assert finding.cure
+
+
+def test_what_cannot_be_written_is_refused(project: Path, tmp_path: Path) -> None:
+    """No repository, a link that leads out of it, a folder where the file belongs: one line, and nothing is written."""
+    with pytest.raises(Misconfigured, match="not the top of a git repository"):
+        list(write(tmp_path))
+    (project / ".github").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    with pytest.raises(Misconfigured, match="leads out of the project"):
+        list(write(project))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    (project / ".github").unlink()
+    (project / WORKFLOW).mkdir(parents=True)
+    with pytest.raises(Misconfigured, match="something else in its place"):
+        list(write(project))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", (WORKFLOW, PATH))
+def test_a_pipe_is_not_waited_for(project: Path, name: str) -> None:
+    """Neither `doctor` nor `init` opens what is no file: the doctor says which one it is."""
+    list(write(project))
+    (project / name).unlink()
+    os.mkfifo(project / name)
+    with pytest.raises(Misconfigured, match="something else in its place") as caught:
+        lacking(project)
+    assert caught.value.where == name

@@ -1,0 +1,190 @@
+"""The command line parses, calls and renders: its words, its exit codes, and what it does not load."""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.cli.main import main
+from tests import forks
+
+PROGRAM = Path(sys.executable).with_name("plangate")
+COMMANDS = {"run", "serve", "sweep", "demo", "replay", "doctor", "init", "schema", "version"}
+HEAVY = (
+    "anthropic",
+    "pydantic",
+    "git",
+    "github",
+    "cryptography",
+    "starlette",
+    "uvicorn",
+    "ruamel",
+    "httpx2",
+    "tree_sitter",
+)
+
+
+def program(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command line in a process of its own, with nobody at its standard input."""
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **variables}
+    return forks.plangate().run(*arguments, env=env)
+
+
+def test_every_command_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """--help lists each command of interfaces.md that there is, and each has a help of its own."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert {word for line in said.splitlines() for word in line.split()[:1]} >= COMMANDS
+    for command in COMMANDS:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert f"plangate {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ("--yes", "--dry-run", "--json", "--model", "--max-cost-usd", "--unsafe-no-sandbox"))
+def test_run_has_its_flags(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The flags of interfaces.md are in the help of `run`."""
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    assert flag in capsys.readouterr().out
+
+
+def test_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing to do is exit code 2, and says where the commands stand."""
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "plangate: the following arguments are required: COMMAND: see plangate --help\n"
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """`plangate --help` imports no library but the standard one, in isolated mode too."""
+    code = (
+        "import sys\nfrom bot.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print('\\n'.join(sorted({name.partition('.')[0] for name in sys.modules})), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stderr.split()) & set(HEAVY) == set()
+    assert "usage: plangate" in done.stdout
+
+
+def test_the_folder_one_stands_in_is_never_on_the_import_path(tmp_path: Path) -> None:
+    """A repository with a module called `anthropic` or `bot` cannot bring its own code in."""
+    for name in ("bot.py", "anthropic.py", "json.py", "asyncio.py"):
+        (tmp_path / name).write_text("print('owned')\nraise SystemExit(99)\n")
+    done = subprocess.run(
+        [str(PROGRAM), "version"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    assert (done.returncode, "owned" in done.stdout) == (0, False)
+    assert done.stdout.startswith("plangate ")
+
+
+def test_the_schema_is_json_of_all_keys() -> None:
+    """`plangate schema` prints one JSON schema that knows the keys of interfaces.md and refuses others."""
+    done = program("schema")
+    schema = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert schema["additionalProperties"] is False
+    keys = {"mention", "ask", "approve", "models", "budget", "execution", "sandbox", "tools", "plan", "paths"}
+    assert set(schema["properties"]) >= keys | {"pull_request", "maintenance"}
+
+
+def test_secrets_are_in_no_output(tmp_path: Path) -> None:
+    """Neither an error nor a traceback shows a key."""
+    variables = {"ANTHROPIC_API_KEY": "sk-very-secret", "PLANGATE_STATE_KEY": "state-very-secret"}
+    command = ("run", "--repo", str(tmp_path), "--prompt", "x")
+    for arguments in (command, ("--debug", *command)):
+        done = program(*arguments, PLANGATE_DATA_DIR=str(tmp_path / "data"), **variables)
+        assert done.returncode != 0
+        assert "very-secret" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "said"),
+    (
+        ("run o/r#1", {"GITHUB_API_URL": "nonsense"}, "not an address: 'nonsense' (GITHUB_API_URL): write"),
+        ("run o/r#1", {"GITHUB_API_URL": "https://host:x"}, "not an address: 'https://host:x' (GITHUB_API_URL): write"),
+        ("run --repo . --prompt x", {"ANTHROPIC_BASE_URL": "nonsense"}, "(ANTHROPIC_BASE_URL): write something like"),
+        ("run o/r#1 --dry-run", {}, "on a thread, people ask and approve (--dry-run): use it with --repo alone"),
+        ("run o/r#1 --yes", {}, "on a thread, people ask and approve (--yes): use it with --repo alone"),
+        ("run o/r#1 --prompt x", {}, "on a thread, people ask and approve (--prompt): use it with --repo alone"),
+        ("sweep", {"PLANGATE_LOG_LEVEL": "loud"}, "(PLANGATE_LOG_LEVEL): set it to debug or info or"),
+        ("sweep", {"PLANGATE_GITHUB_TOKEN": "x", "PLANGATE_DATA_DIR": "/etc/passwd"}, "Not a directory (/etc/passwd/"),
+        ("sweep", {"PLANGATE_APP_ID": "1", "PLANGATE_PRIVATE_KEY_PATH": sys.executable}, "not a text (PLANGATE_"),
+        ("demo --dir /etc/passwd", {}, "File exists (/etc/passwd): let this user write there, or"),
+    ),
+)
+def test_wrong_usage_is_one_line_with_its_cure(arguments: str, variables: dict[str, str], said: str) -> None:
+    """What, where and how to mend it, with exit code 2; also where the machine denies what is needed."""
+    ended = program(*arguments.split(), **variables)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("plangate: ")
+    assert ended.stderr.count("\n") == 1
+    assert said in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    (
+        ("run --repo . --max-cost-usd inf", "not a positive number of dollars: 'inf'"),
+        ("run --repo . --max-cost-usd x", "not a positive number of dollars: 'x'"),
+        ("serve --port 65536", "not a port between 0 and 65535: '65536'"),
+        ("demo --port -1", "not a port between 0 and 65535: '-1'"),
+        ("rum", "invalid choice: 'rum'"),
+        ("serve --prot 1", "unrecognized arguments: --prot 1: see plangate --help"),
+        ("run --repo . o/r#1", "not allowed with argument --repo: see plangate run --help"),
+        ("replay", "required: FILE: see plangate replay --help"),
+    ),
+)
+def test_a_wrong_value_is_named(arguments: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line with the flag's own words and where the right ones stand; what nobody types is not offered."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments.split())
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.startswith("plangate: ")
+    assert told.count("\n") == 1
+    assert "'action'" not in told
+
+
+@pytest.mark.parametrize("arguments", ("--debug run o/r#1 --yes", "run o/r#1 --yes --debug", "run o/r#1 --yes"))
+def test_a_traceback_is_shown_on_request(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """--debug counts before the command and after it."""
+    assert main(arguments.split()) == 2
+    assert ("Traceback" in capsys.readouterr().err) == ("--debug" in arguments)
+
+
+def test_a_look_at_a_thread_collects_its_litter() -> None:
+    """Memory is given back in what may run for hours: `run OWNER/REPO#N` leaves the garbage collector on."""
+    assert main(["run", "octo/demo#1", "--unsafe-no-sandbox"]) == 2
+    assert gc.isenabled()
+
+
+@pytest.mark.long
+def test_a_terminal_that_lacks_a_sign_is_no_end() -> None:
+    """Where the encoding of the output has no ⏸ or ✓, something else is shown, and the command goes on."""
+    variables = {"PYTHONIOENCODING": "ascii", "PLANGATE_DATA_DIR": "/nonexistent/plangate", "PATH": os.environ["PATH"]}
+    done = subprocess.run([str(PROGRAM), "doctor"], env=variables, capture_output=True, text=True, check=False)
+    assert "? bwrap: " in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_an_output_that_nobody_reads_any_more_ends_quietly() -> None:
+    """`plangate schema | head` shows no traceback; here the reader is gone before the first line."""
+    line = f"{PROGRAM} schema | true; {PROGRAM} doctor | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert done.stdout == "130\n"
+    assert done.stderr == "plangate: nobody reads the output any more; the same command goes on from here\n"

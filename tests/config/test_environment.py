@@ -1,0 +1,219 @@
+"""Settings come from the environment, configuration from one strict file; mistakes are named with their place."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from bot.compose.parts import gate_of
+from bot.config.environment import configuration, log_style, settings
+from bot.config.repository_file import LARGEST, Configuration
+from bot.config.settings import Secret, ServiceSettings
+from bot.core.errors import Misconfigured
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_nothing_set_gives_the_defaults() -> None:
+    """An empty environment is no error; an empty variable counts as unset."""
+    given = settings({"HOME": "/home/p", "ANTHROPIC_API_KEY": " ", "PLANGATE_DATA_DIR": ""})
+    assert not given.api_key
+    assert (given.base_url, given.output_cap, dict(given.extra_body)) == (None, None, {})
+    assert given.data_dir.name == "plangate"
+    assert given.data_dir.is_relative_to("/home/p")
+
+
+def test_each_variable_is_read() -> None:
+    """The variables of interfaces.md reach the settings as they are."""
+    given = settings(
+        {
+            "ANTHROPIC_API_KEY": "key",
+            "ANTHROPIC_BASE_URL": "http://127.0.0.1:1",
+            "PLANGATE_DATA_DIR": "/data",
+            "PLANGATE_STATE_KEY": "state",
+            "PLANGATE_MAX_OUTPUT_TOKENS": "32000",
+            "PLANGATE_PARTIAL_CLONE_MB": "100",
+            "PLANGATE_SESSIONS": "2",
+            "PLANGATE_LOOKS": "20",
+            "PLANGATE_CONNECTIONS_PER_ADDRESS": "500",
+            "PLANGATE_SIGNING_KEY_PATH": "/keys/bot",
+            "PLANGATE_EXTRA_BODY": '{"service_tier": "auto"}',
+        }
+    )
+    assert (given.api_key.reveal(), given.state_key.reveal()) == ("key", "state")
+    assert (given.base_url, given.data_dir) == ("http://127.0.0.1:1", Path("/data"))
+    assert (given.output_cap, dict(given.extra_body)) == (32000, {"service_tier": "auto"})
+    assert (given.partial_clone_mb, settings({}).partial_clone_mb) == (100, 256)
+    assert given.service == ServiceSettings(sessions=2, looks=20, connections_per_address=500)
+    assert settings({}).service == ServiceSettings(sessions=4, looks=8, connections_per_address=64)
+    assert (given.signing_key, settings({}).signing_key) == (Path("/keys/bot"), None)
+
+
+def test_a_relative_data_directory_is_made_absolute() -> None:
+    """The data directory does not move when the program changes its folder."""
+    assert settings({"PLANGATE_DATA_DIR": "here"}).data_dir.is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    (
+        ("PLANGATE_MAX_OUTPUT_TOKENS", "many"),
+        ("PLANGATE_MAX_OUTPUT_TOKENS", "0"),
+        ("PLANGATE_MAX_OUTPUT_TOKENS", "-1"),
+        ("PLANGATE_PARTIAL_CLONE_MB", "1.5"),
+        ("PLANGATE_SESSIONS", "0"),
+        ("PLANGATE_LOOKS", "all"),
+        ("PLANGATE_CONNECTIONS_PER_ADDRESS", "none"),
+        ("PLANGATE_STALL_SECONDS", "0"),
+        ("PLANGATE_EXTRA_BODY", "{"),
+        ("PLANGATE_EXTRA_BODY", "[]"),
+    ),
+)
+def test_a_bad_variable_is_named(name: str, value: str) -> None:
+    """The error says which variable is wrong, and how to mend it."""
+    with pytest.raises(Misconfigured) as raised:
+        settings({name: value})
+    assert (raised.value.where, bool(raised.value.mend), raised.value.exit_code) == (name, True, 2)
+
+
+@pytest.mark.parametrize("name", ("debug", "INFO", "warn", "Warning", "error", "critical"))
+def test_levels_go_by_their_usual_names(name: str) -> None:
+    """In either case, and each is one that logging knows."""
+    _, level = log_style({"PLANGATE_LOG_LEVEL": name})
+    assert level.lower() == name.lower()
+    assert level in logging.getLevelNamesMapping()
+
+
+@pytest.mark.req("PR4")
+def test_a_secret_never_prints() -> None:
+    """No way of turning it into text shows it, alone or inside of the settings."""
+    secret = Secret("hunter2")
+    given = settings({"ANTHROPIC_API_KEY": "hunter2", "PLANGATE_STATE_KEY": "hunter2", "HOME": "/h"})
+    shown = [str(secret), repr(secret), f"{secret}", f"{secret!r:>20}", repr(given), str({"key": secret})]
+    assert [text for text in shown if "hunter2" in text] == []
+    assert secret.reveal() == "hunter2"
+
+
+def test_an_empty_file_is_the_defaults() -> None:
+    """No file, an empty one, and one of comments mean the same."""
+    assert configuration("") == configuration("# nothing\n") == Configuration()
+
+
+MISTAKES = {
+    "unknown key": ("mentoin: x\n", ":1:1", "did you mean 'mention'?"),
+    "unknown key below": ("budget:\n  minutes: 5\n  dollars: 3\n", ":3:3", ""),
+    "near key below": ("approve:\n  role: [admin]\n", ":2:3", "did you mean 'approve.roles'?"),
+    "wrong type": ("budget:\n  steps: many\n", ":2:3", ""),
+    "out of range": ("execution:\n  subagents:\n    at_once: 11\n", ":3:5", ""),
+    "everyone approves": ("approve:\n  roles: [admin, read]\n", ":2:18", ""),
+    "everyone asks": ("ask:\n  roles: [read]\n", ":2:11", ""),
+    "no such class": ("paths:\n  classes:\n    deployment: [x]\n", ":3:5", ""),
+    "a glob that takes back": ("paths:\n  classes:\n    docs: ['!x']\n", ":3:12", ""),
+    "key twice": ("mention: a\nmention: b\n", ":2:1", ""),
+    "not a mapping": ("- a\n", "", ""),
+    "tabs": ("budget:\n\tsteps: 3\n", ":2:1", ""),
+    "not closed": ("models: [\n", ":2:1", ""),
+    "an alias": ("models: &a {}\nbudget: *a\n", "", "write it out plainly"),
+    "too deep": ("[" * 30 + "]" * 30, "", "write it out plainly"),
+    "too large": ("#" * (LARGEST + 1), "", "shorten it"),
+    "a control character": ("ask:\n  users: [a\x07b]\n", ":2:12", "remove the character"),
+    "half a character": ("mention: \ud800", ":1:10", "remove the character"),
+    "no such day": ("budget: 2020-13-45\n", "", "correct the line"),
+    "no such number": ("budget: !!int ten\n", "", "correct the line"),
+    "no mention": ("mention: ''\n", ":1:1", ""),
+    "a mention of two words": ("mention: '@plan gate'\n", ":1:1", ""),
+    "a python tag": ("mention: !!python/object/apply:os.system ['true']\n", "", ""),
+}
+
+
+@pytest.mark.req("X4")
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_named_with_its_place(name: str) -> None:
+    """Each mistake is refused with file, line and column where it has one, and the cure."""
+    text, place, mend = MISTAKES[name]
+    with pytest.raises(Misconfigured) as raised:
+        configuration(text, "plangate.yml")
+    assert raised.value.where == f"plangate.yml{place}" or (not place and raised.value.where.startswith("plangate.yml"))
+    assert mend in raised.value.mend
+    assert raised.value.mend
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("environ", "url", "proxy"),
+    (
+        ({}, "https://github.com/o/n", ""),
+        ({"HTTPS_PROXY": "http://p:1"}, "https://github.com/o/n", "http://p:1"),
+        ({"HTTPS_PROXY": "http://p:1", "https_proxy": "http://q:1"}, "https://github.com/o/n", "http://q:1"),
+        ({"HTTPS_PROXY": "http://p:1"}, "http://127.0.0.1:8000/o/n", ""),
+        ({"all_proxy": "http://p:1"}, "https://github.com/o/n", "http://p:1"),
+        ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": ".corp,github.com"}, "https://github.com/o/n", ""),
+        ({"HTTPS_PROXY": "http://p:1", "no_proxy": "*"}, "https://github.com/o/n", ""),
+    ),
+)
+def test_proxy_of_a_url(environ: dict[str, str], url: str, proxy: str) -> None:
+    """The operator's proxy is used as every other program would use it."""
+    assert settings(environ).network.proxy(url) == proxy
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    (
+        ("ask: yes", "ask: must hold keys, each on a line of its own (f:1:1): see docs/settings.md"),
+        ("approve:\n  teams: o/core", "approve.teams: must be a list, such as [a, b] (f:2:3)"),
+        ("approve:\n  teams: [core]", "approve.teams.0: is not written as such a name has to be (f:2:11)"),
+        ("approve:\n  users: ['a b']", "approve.users.0: must be a login, or the numeric id of an account (f:2:11)"),
+        ("ask:\n  users: [true]", "ask.users.0: must be a login, or the numeric id of an account (f:2:11)"),
+        ("models:\n  main: 5", "models.main: must be a text; put it in quotes (f:2:3)"),
+        ("pull_request:\n  draft: maybe", "pull_request.draft: must be true or false (f:2:3)"),
+        ("budget:\n  session_usd: .inf", "budget.session_usd: must be a finite number (f:2:3)"),
+        ("sandbox:\n  hosts: ['http://x']", "sandbox.hosts.0: not a host: 'http://x'"),
+    ),
+)
+def test_a_mistake_is_told_in_the_words_of_the_file(text: str, said: str) -> None:
+    """Not in those of the library that finds it."""
+    with pytest.raises(Misconfigured) as told:
+        configuration(text, "f")
+    assert str(told.value).startswith(said)
+
+
+def test_people_and_teams_may_be_written_as_they_are_called() -> None:
+    """The @ that people write before a name is no part of it; an account may be named by its number."""
+    given = configuration(
+        "approve:\n  users: ['@ana', ben-x, app_shortcode, 7]\n  teams: ['@octo/core', octo/my.team]\n"
+    )
+    assert given.approve.users == ["ana", "ben-x", "app_shortcode", 7]
+    assert given.approve.teams == ["octo/core", "octo/my.team"]
+
+
+@pytest.mark.parametrize(("rule", "near"), (("bash(rm:*)", "Bash"), ("Websearch", "WebSearch"), ("Edits", "Edit")))
+def test_a_rule_for_no_tool_is_refused(rule: str, near: str) -> None:
+    """It would deny nothing, and nobody would see that."""
+    with pytest.raises(Misconfigured, match=f"no such tool: .*did you mean '{near}'"):
+        gate_of(configuration(f"tools:\n  deny: ['{rule}']\n"), sandboxed=True)
+
+
+def leaves(part: type[BaseModel], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The keys of a part of the configuration, with the path to each, and their defaults."""
+    for name, field in part.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from leaves(field.annotation, f"{before}{name}.")
+        else:
+            yield before + name, field.default
+
+
+def test_the_docs_name_every_setting() -> None:
+    """Each key with its default, in the order of the schema, and each variable that is read."""
+    docs = (ROOT / "docs/settings.md").read_text()
+    rows = re.findall(r"^\| `([a-z_.]+)` \| `(.*?)` \|", docs, re.MULTILINE)
+    assert rows == [(key, json.dumps(default)) for key, default in leaves(Configuration)]
+    read = set(
+        re.findall(r'"((?:PLANGATE|OTEL|ANTHROPIC|GITHUB)_\w+)"', (ROOT / "bot/config/environment.py").read_text())
+    )
+    others = {"PLANGATE_CLIENT_SECRET", "ANTHROPIC_AUTH_TOKEN", "GITHUB_TOKEN"}  # redacted where they are set
+    assert {name for name in read - others if f"`{name}`" not in docs} == set()
