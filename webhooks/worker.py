@@ -223,6 +223,8 @@ class Worker:
 
     async def _let_go(self, thread: _Thread) -> None:
         covered, thread.covered = thread.covered, frozenset()
+        if not covered:
+            return
         thread.waiting -= covered
         try:
             await asyncio.to_thread(self.inbox.remove, covered)

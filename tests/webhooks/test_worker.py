@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -262,6 +263,22 @@ async def test_sessions_that_block_threads_keep_no_look_waiting(tmp_path: Path) 
         finally:
             answered.set()
             await asyncio.gather(*hanging)
+
+
+async def test_a_look_that_covers_no_delivery_needs_no_thread(tmp_path: Path) -> None:
+    """It has no file to remove, so it rests even while every thread is blocked."""
+    answered = threading.Event()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    hanging = asyncio.ensure_future(asyncio.to_thread(answered.wait, 60))
+    await settle()
+    try:
+        work = worker(tmp_path, Host())
+        work.wake(thread(1))
+        await resting(work)
+        assert not hanging.done()
+    finally:
+        answered.set()
+        await hanging
 
 
 async def test_two_workers_on_one_inbox(tmp_path: Path) -> None:
