@@ -43,18 +43,19 @@ class Slots:
         """Return whether a thread waits for a session slot."""
         return _key(address) in self._queue
 
-    def clear_queue(self) -> None:
-        """Promise nothing to anybody any more: the process ends."""
-        self._queue.clear()
-
     @asynccontextmanager
     async def hold(self, address: ThreadAddress | None) -> AsyncIterator["LookSlot"]:
-        """Hold a slot for one look at a thread; without an address for a look that runs no session."""
+        """Hold a slot for one look at a thread; without an address for a look that runs no session.
+
+        Cancelling a look empties the queue: only the end of the process cancels looks, and no look may begin then.
+        """
         await self._free.acquire()
         slot = LookSlot(self, address, was_promised=address is not None and _key(address) in self._promised)
         try:
             yield slot
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                self._queue.clear()
             slot.end(failed=True)
             raise
         slot.end(failed=False)

@@ -164,7 +164,6 @@ class Worker:
         try:
             yield
         finally:
-            self._slots.clear_queue()
             for task in self._tasks:
                 task.cancel()
             if self._tasks:

@@ -129,6 +129,25 @@ async def test_at_the_end_no_queued_session_begins(tmp_path: Path) -> None:
     assert (host.numbers(), host.under_way(), work.busy) == ([1], [], 0)
 
 
+async def test_a_cancelled_look_promises_its_slot_to_nobody() -> None:
+    """Whatever cancels looks ends the process: a look that began then would outlive the event loop."""
+    promised: list[ThreadAddress] = []
+    slots = Slots(promised.append, looks=2, sessions=1)
+
+    async def look() -> None:
+        async with slots.hold(thread(1)) as slot:
+            assert slot.begin_session()
+            await asyncio.Event().wait()
+
+    looking = asyncio.create_task(look())
+    await settle()
+    assert not await ended(slots, thread(2))
+    looking.cancel()
+    await asyncio.wait([looking])
+    assert promised == []
+    assert not slots.is_queued(thread(2))
+
+
 async def test_reconciling_leaves_the_queue_alone(tmp_path: Path) -> None:
     """A look at each queued thread every few minutes would cost requests and change nothing."""
     host = Host(hold=True, sessions=(1, 2), opened=(thread(1), thread(2)))
