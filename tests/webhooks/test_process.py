@@ -10,6 +10,7 @@ from typing import TextIO
 import pytest
 
 from tests import forks
+from tests.stories.ground import until
 from tests.webhooks.ground import call, deliver, delivery
 from webhooks.deliveries import Inbox
 
@@ -53,9 +54,9 @@ def test_killed_between_the_answer_and_the_end_of_the_look(tmp_path: Path) -> No
     assert len(Inbox(tmp_path / "inbox").waiting()) == 2
     with started(tmp_path, "ends") as second:
         assert (second.line(), second.line()) == ("began 3", "ended 3")
+        until(lambda: Inbox(tmp_path / "inbox").waiting() == (), "the inbox is empty")
         assert second.end(signal.SIGTERM) == 0
         assert second.line() == "down"
-    assert Inbox(tmp_path / "inbox").waiting() == ()
 
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)))

@@ -2,8 +2,11 @@
 
 import asyncio
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,6 +32,25 @@ STEPS = st.one_of(
 )
 
 
+class CountedThreads(ThreadPoolExecutor):
+    """The threads of an event loop, which remember what is under way, so that a test can wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self._under_way: list[Future[Any]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self._under_way.append(future := super().submit(fn, *args, **kwargs))
+        return future
+
+    async def settle(self) -> None:
+        """Let everything run that can run without anything from outside, work in threads included."""
+        await settle()
+        while self._under_way:
+            await asyncio.wait([asyncio.wrap_future(self._under_way.pop())])
+            await settle()
+
+
 @dataclass(slots=True)
 class Play:
     """One run of a worker, with what was asked of it and when: times are positions in the host's list of calls."""
@@ -39,17 +61,27 @@ class Play:
     asked: list[tuple[int, int]] = field(default_factory=list)
     stored: dict[str, int] = field(default_factory=dict)
 
-    async def play(self, steps: list[tuple[str, int]]) -> None:
+    def run(self, steps: list[tuple[str, int]]) -> None:
+        """Take the steps on an event loop of their own."""
+
+        async def play() -> None:
+            asyncio.get_running_loop().set_default_executor(threads := CountedThreads())
+            async with asyncio.timeout(20):
+                await self.play(steps, threads)
+
+        asyncio.run(play())
+
+    async def play(self, steps: list[tuple[str, int]], threads: CountedThreads) -> None:
         work = Worker(self.host, self.inbox, self.clock, looks=LOOKS, sessions=SESSIONS)
         for what, number in steps:
             self.step(work, what, number)
-            await settle(20)
+            await threads.settle()
             self.check()
         while work.busy:
             self.clock.turn(300)
             for call in [*self.host.under_way("look"), *self.host.under_way("listen")]:
                 call.end.set_result(None)
-            await asyncio.sleep(0.0005)
+            await threads.settle()
             self.check()
         await work.idle()
 
@@ -109,12 +141,7 @@ def test_no_wake_is_missed_and_no_look_overlaps(steps: list[tuple[str, int]]) ->
     looks or sessions run than there are slots; at rest the inbox is empty."""
     with tempfile.TemporaryDirectory() as folder:
         play = Play(Inbox(Path(folder)))
-
-        async def through() -> None:
-            async with asyncio.timeout(20):
-                await play.play(steps)
-
-        asyncio.run(through())
+        play.run(steps)
         assert play.inbox.waiting() == ()
         for number, at in play.asked:
             later = [call for call in play.host.calls[at:] if call.what == "look"]
@@ -127,7 +154,7 @@ def test_the_laws_are_not_vacuous() -> None:
         play = Play(Inbox(Path(folder)))
         full = [("deliver", 1), ("wake", 2), ("deliver", 1), ("heard", 2), ("heard", 1), ("finish", 1)]
         again = [("fail", 2), ("heard", 1), ("finish", 1), ("time", 1), ("finish", 2)]
-        asyncio.run(play.play([*full, *again, ("deliver", 3), ("wake", 4)]))
+        play.run([*full, *again, ("deliver", 3), ("wake", 4)])
         assert play.host.numbers().count(1) == 2
         assert play.host.numbers().count(2) == 2
         assert play.host.numbers("queued") == [4]
