@@ -14,8 +14,8 @@ Everything here is computed from the entries. Beside the gate's moves a journal 
 ``pushing`` a commit is about to be pushed to a pull request's branch (E3); ``spent`` what a session has cost since then
 
 A journal that was set back names in `forgotten` the bot's last comment that it does not know of, and in `apart` what
-tells its branches from the ones that it does not know of (A4b). A move that changes the permission mode says so as `mode_change`, with who caused it (P8). An entry that owes the people
-a text carries it as `owes`; until it is told, it is a debt (PR3).
+tells its branches from those (A4b). `mode_change` is a change of the permission mode, and who caused it (P8). `owes` is
+a text that the entry owes the people; until it is told, it is a debt (PR3).
 """
 
 from collections.abc import Sequence

@@ -77,6 +77,13 @@ def test_code_in_sight(line: str, seen: str) -> None:
     assert inert_markdown(f"text\n\n    {line}").replace("\n    ", "\n").startswith("text\n\n")
 
 
+@pytest.mark.timeout(30)
+def test_blanks_at_the_end() -> None:
+    """Blanks that nothing follows stay, and however many they are, they are looked at once."""
+    line = "a" + "\t" * 60_000
+    assert in_sight(line) == line
+
+
 def test_code_in_a_quote() -> None:
     """What goes on stands in the same quote, and in the same block."""
     posted = inert_markdown(f"> ```\n> {'a' * 200}\n> ```\n\n@octocat")

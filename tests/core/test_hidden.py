@@ -91,6 +91,7 @@ def test_every_code_point_in_code() -> None:
         ("use <span hidden> here\n\nend", "use \n\nend"),
         ("<p style='color: red'>red</p>", "red"),
         ("an <a href='https://example.org/x'>open link", "an open link (https://example.org/x)"),
+        ("<div>a <![<?> b", "a  b"),
         ("> see[^1]\n    [^1]: lazy", "> see[^1]\n> [^1]: lazy"),
         ("> see[^1]\n[^1]: note", "> see[^1]\n\n[^1]: note"),
         ("see[^1]\n\n    [^1]: code", "see[^1]\n\n```\n[^1]: code\n```"),

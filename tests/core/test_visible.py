@@ -183,6 +183,12 @@ def test_a_request_is_read_without_the_mention(text: str, left: str) -> None:
     assert without_mention(text, "@plangate") == left
 
 
+@pytest.mark.timeout(30)
+def test_blanks_around_a_mention() -> None:
+    """However many they are, they are looked at once."""
+    assert without_mention("a" + " " * 60_000 + "b   @plangate   c", "@plangate") == "a" + " " * 60_000 + "b c"
+
+
 @pytest.mark.req("X1")
 @pytest.mark.parametrize(
     ("text", "seen"),

@@ -76,7 +76,7 @@ _CODE_BLANKS: Final = 20
 _CODE_INDENT: Final = 40
 _TAB_COLUMNS: Final = 4
 _GOES_ON: Final = "‹the line goes on› "
-_BLANKS: Final = re.compile(r"[^\S\n]{3,}(?=\S)")
+_BLANKS: Final = re.compile(r"(?<![^\S\n])[^\S\n]{3,}+(?=\S)")
 
 
 def language_of(info: str) -> tuple[str, str]:

@@ -221,8 +221,9 @@ class Markup(HTMLParser):
         return self._counted(i, super().parse_endtag(i))
 
     def parse_html_declaration(self, i: int) -> int:
-        """Read a declaration, section or comment."""
-        return self._counted(i, super().parse_html_declaration(i))
+        """Read a declaration or comment; a section is a comment to browsers, and ends with the first ``>``."""
+        is_section = self.rawdata.startswith("<![", i)
+        return self._counted(i, self.parse_bogus_comment(i) if is_section else super().parse_html_declaration(i))
 
     def parse_pi(self, i: int) -> int:
         """Read a processing instruction."""
@@ -244,10 +245,6 @@ class Markup(HTMLParser):
     def handle_decl(self, decl: str) -> None:
         """Keep a declaration aside."""
         self.removed.append(f"<!{decl}>")
-
-    def unknown_decl(self, data: str) -> None:
-        """Keep a section aside."""
-        self.removed.append(f"<![{data}]>")
 
     def handle_pi(self, data: str) -> None:
         """Keep a processing instruction aside."""

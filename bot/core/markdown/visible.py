@@ -80,7 +80,7 @@ def command_lines(text: str) -> tuple[str, ...]:
 
 def without_mention(text: str, mention: str) -> str:
     """Give a visible text without the mention of the bot and the space around it."""
-    pattern = re.compile(rf"[^\S\n]*{_mention_pattern(mention).pattern}[,:]?[^\S\n]*", re.IGNORECASE)
+    pattern = re.compile(rf"(?<![^\S\n])[^\S\n]*+{_mention_pattern(mention).pattern}[,:]?[^\S\n]*", re.IGNORECASE)
     return re.sub(r"^[^\S\n]+", "", pattern.sub(" ", text), flags=re.MULTILINE).strip()
 
 
