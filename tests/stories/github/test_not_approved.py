@@ -73,60 +73,71 @@ def closed_thread(story: Story) -> None:
     story.person("will").close(HOME, story.about)
 
 
-TRIES: dict[str, tuple[Try, str]] = {
-    "edited plan": (edited_by_another, "was edited and no longer shows the stored plan"),
-    "edited and back": (edited_and_back, "`@maya`: the reaction is older than the plan"),
-    "reaction of the bot": (by_the_bot, ""),
-    "reaction of another bot": (by_another_bot, ""),
-    "command of another bot": (command_of_a_bot, "`@helper`: only people can approve"),
-    "reaction of a reader": (
-        lambda story: story.reacts("rita", "+1"),
-        "`@rita`: the role on this repository is too low",
-    ),
-    "reaction of a writer": (
-        lambda story: story.reacts("will", "rocket"),
-        "`@will`: the role on this repository is too",
-    ),
-    "tick of a writer": (
-        lambda story: story.person("will").tick(story.plan.id),
-        "`@will`: the role on this repository",
-    ),
-    "the same second": (in_the_same_second, "`@maya`: the reaction is older than the plan"),
-    "before the plan": (before_the_plan, "`@maya`: the reaction is older than the plan"),
-    "edited command": (edited_command, "`@maya`: the comment was edited, so it does not count"),
-    "command put into a mouth": (command_put_into_a_mouth, "`@maya`: the comment was edited, so it does not count"),
-    "another plan's digest": (
-        lambda story: story.says("maya", f"@plangate approve {'0' * 12}"),
-        "`@maya`: the digest is that of another plan",
-    ),
-    "command of a writer": (
-        lambda story: story.says("will", "/plangate approve"),
-        "`@will`: the role on this repository",
-    ),
-    "quoted command": (lambda story: story.says("maya", "> /plangate approve\n\nHm."), ""),
-    "hidden plan": (hidden_plan, "the plan comment was deleted or hidden"),
-    "closed thread": (closed_thread, "the thread is closed"),
-    "heart": (lambda story: story.reacts("maya", "heart"), ""),
+TRIES: dict[str, dict[str, tuple[Try, str]]] = {
+    "people and bots": {
+        "reaction of the bot": (by_the_bot, ""),
+        "reaction of another bot": (by_another_bot, ""),
+        "command of another bot": (command_of_a_bot, "`@helper`: only people can approve"),
+        "reaction of a reader": (
+            lambda story: story.reacts("rita", "+1"),
+            "`@rita`: the role on this repository is too low",
+        ),
+        "reaction of a writer": (
+            lambda story: story.reacts("will", "rocket"),
+            "`@will`: the role on this repository is too low",
+        ),
+        "the same second": (in_the_same_second, "`@maya`: the reaction is older than the plan"),
+        "another plan's digest": (
+            lambda story: story.says("ada", f"@plangate approve {'0' * 12}"),
+            "`@ada`: the digest is that of another plan",
+        ),
+    },
+    "edited plan": {"edited plan": (edited_by_another, "was edited and no longer shows the stored plan")},
+    "edited and back": {"edited and back": (edited_and_back, "`@maya`: the reaction is older than the plan")},
+    "words": {
+        "edited command": (edited_command, "`@maya`: the comment was edited, so it does not count"),
+        "command of a writer": (
+            lambda story: story.says("will", "/plangate approve"),
+            "`@will`: the role on this repository is too low",
+        ),
+        "quoted command": (lambda story: story.says("ada", "> /plangate approve\n\nHm."), ""),
+        "heart": (lambda story: story.reacts("ada", "heart"), ""),
+    },
+    "words of others": {
+        "command put into a mouth": (command_put_into_a_mouth, "`@maya`: the comment was edited, so it does not count"),
+        "tick of a writer": (
+            lambda story: story.person("will").tick(story.plan.id),
+            "`@will`: the role on this repository is too low",
+        ),
+    },
+    "before the plan": {"before the plan": (before_the_plan, "`@maya`: the reaction is older than the plan")},
+    "hidden plan": {"hidden plan": (hidden_plan, "the plan comment was deleted or hidden")},
+    "closed thread": {"closed thread": (closed_thread, "the thread is closed")},
 }
+EVERY_DAY = ("people and bots", "edited plan", "edited and back")
 
 
 @pytest.mark.req("PR1", "A1", "A2", "A4a", "A5")
-@pytest.mark.parametrize("third", (0, *(pytest.param(each, marks=pytest.mark.long) for each in (1, 2))))
-async def test_not_approved(story: Story, third: int) -> None:
-    """Nothing starts, now or later; there is at most one notice, and it says why. Each try has a thread of its own."""
-    names = list(TRIES)[third::3]
+@pytest.mark.parametrize(
+    "names", (EVERY_DAY, long(tuple(name for name in TRIES if name not in EVERY_DAY))), ids=["often", "rest"]
+)
+async def test_not_approved(story: Story, names: tuple[str, ...]) -> None:
+    """Nothing starts, now or later; there is at most one notice, and it says why of each try. Tries that could be
+    taken for one another have threads of their own."""
     threads = {story.opens("will").number: TRIES[name] for name in names}
     await story.rests()
-    for story.about, (attempt, _) in threads.items():
-        attempt(story)
+    for story.about, tries in threads.items():
+        for attempt, _ in tries.values():
+            attempt(story)
     await story.rests()
     await story.rests()
     assert story.nothing_done()
     assert story.model.worked == 0
-    for story.about, (_, why) in threads.items():
+    for story.about, tries in threads.items():
         assert story.records[story.about].stage is Stage.AWAITING_APPROVAL
-        notices = story.said("waits") + story.said("tell")
-        assert [why in notice for notice in notices] == ([True] if why else []), (why, notices)
+        (notice,) = story.said("waits") + story.said("tell")
+        for name, (_, why) in tries.items():
+            assert why in notice, (name, notice)
 
 
 @pytest.mark.long
