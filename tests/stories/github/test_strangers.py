@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.gate import Stage
-from tests.stories.github.ground import HOME, Story
+from tests.stories.github.ground import HOME, WISH, Story
 
 LONG = "@plangate approve 000000000000\n\n" + "![" * 32_000
 """What takes a parser minutes, where nobody bounds it."""
@@ -25,3 +25,12 @@ async def test_heard_beside_strangers(story: Story) -> None:
         await story.watched()
     (approved,) = (entry for entry in story.records[1].entries if entry.kind == "approved")
     assert approved.body["by"] == ["maya"]
+
+
+async def test_whoever_may_act_is_heard_first(story: Story) -> None:
+    """A sign for a stranger takes its time, so it is put after the request that came later was taken in."""
+    issue = story.opens("rita")
+    wish = story.says("will", f"@plangate {WISH}")
+    await story.hears()
+    signs = [*story.world.reactions_to(issue.node_id), *story.world.reactions_to(wish.node_id)]
+    assert [sign.content for sign in sorted(signs, key=lambda sign: sign.id)] == ["eyes", "confused"]
