@@ -37,6 +37,7 @@ from bot.core.approval import Policy
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
 from bot.core.secrets.canary import CanaryAlarm
+from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Line
 from bot.core.work import ThreadLocation
 from bot.outlet import outlet
@@ -128,7 +129,7 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Run
         await local.mirror.ensure(source.head)
         keys = await _configuration(local)
         with lay_decoy(settings.data_dir) as alarm:
-            context, story = await _desk(options, local, keys=keys, model=model, alarm=alarm, out=out)
+            context, story = await _thread_context(options, local, keys=keys, model=model, alarm=alarm, out=out)
             final = await look(context)
             folder = settings.data_dir / "transcripts" / str(context.location.repository) / str(context.location.thread)
             return Run(final, context.resources.ledger, story, source.uncommitted, folder / final.planning_session)
@@ -190,7 +191,16 @@ def _warm_model(model: "AnthropicModel") -> None:
         gc.enable()
 
 
-async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
+def _redactor(local: Local, alarm: CanaryAlarm) -> Redactor:
+    """Return what knows this machine's secrets, its state key and the canaries of this run."""
+    redactor = redactor_for(local.settings)
+    redactor.learn(local.key.secret.hex(), "state key")
+    for value, kind in alarm.named_values:
+        redactor.learn(value, kind)
+    return redactor
+
+
+async def _thread_context(  # noqa: PLR0913 - each part has its name where they are joined
     options: RunOptions,
     local: Local,
     *,
@@ -203,12 +213,9 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
     refs, clock, key = local.refs(), local.clock, local.key
     journal = GitJournal(refs, local.number, key=key, clock=clock)
     thread = await _thread(journal, local, options.prompt)
-    spool = local.settings.data_dir / "transcripts"
-    transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=spool)
-    redactor = redactor_for(local.settings)
-    redactor.learn(key.secret.hex(), "state key")
-    for value, kind in alarm.named_values:
-        redactor.learn(value, kind)
+    data = local.settings.data_dir
+    transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=data / "transcripts")
+    redactor = _redactor(local, alarm)
     out = outlet(out, redactor)
     orders = local_orders(orders_of(keys, model=options.model, max_cost_usd=options.max_cost_usd))
     dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
@@ -225,16 +232,17 @@ async def _desk(  # noqa: PLR0913 - each part has its name where they are joined
     )
     rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(local.settings))
     passage = passage_of(local.settings)
-    workspace = GitWorkspace.on(local.source, local.settings.data_dir, sandbox_limits_of(keys), rules, passage=passage)
+    workspace = GitWorkspace.on(local.source, data, sandbox_limits_of(keys), rules, passage=passage)
     place = ThreadLocation(local.number, thread, options.prompt, local.source.head)
     story, policy = Story(out, redactor), Policy(role=Role.READ, high_needs=1)
     shown_as = workspace.checkouts.shown_as
     job = partial_environment(keys, folder=shown_as, repository=Path(shown_as).name, clock=clock)
     ports = (partial(environment_at, job, local.read), journal, dialogue, workspace)
     agents = partial(agents_of, local.mirror, local.source.head)
-    telemetry = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
-    listener = both(story.take, telemetry.take)
-    context = ThreadContext(place, *ports, world, orders, policy, listener=listener, redactor=redactor, agents=agents)
+    spans = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
+    context = ThreadContext(
+        place, *ports, world, orders, policy, listener=both(story.take, spans.take), redactor=redactor, agents=agents
+    )
     return context, story
 
 
