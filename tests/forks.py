@@ -182,4 +182,7 @@ def service() -> Program:
 @cache
 def toolhost() -> Program:
     """Return the program inside of a sandbox."""
-    return Program(Server("bot.toolhost.main", flags=("-I", "-S")), "from bot.toolhost.main import main; main()")
+    return Program(
+        Server("bot.toolhost.main", "ctypes", "_blake2", flags=("-I", "-S")),
+        "from bot.toolhost.main import main; main()",
+    )

@@ -6,14 +6,18 @@ Nothing of the machine's or the user's git configuration is read.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 
 ABSENT = "0" * 40
+_NOWHERE = "refs/made"
+"""git fast-import makes commits on a ref; this one is gone when it ends."""
+_BY_ID = re.compile(r"[0-9a-f]{40}(:|$)")
 CONFIGURATION = (
     # What GitHub's servers let clients ask for.
     ("uploadpack.allowFilter", "true"),
@@ -34,14 +38,20 @@ class Signature:
     email: str
     when: datetime
 
+    def lines(self) -> str:
+        """Give the lines of author and committer for git fast-import."""
+        return "".join(f"{role} {self.name} <{self.email}> {self._date()}\n" for role in ("author", "committer"))
+
     def variables(self) -> dict[str, str]:
         """Give git's environment variables for author and committer."""
-        date = f"{int(self.when.timestamp())} +0000"
         return {
             f"GIT_{role}_{key}": value
             for role in ("AUTHOR", "COMMITTER")
-            for key, value in (("NAME", self.name), ("EMAIL", self.email), ("DATE", date))
+            for key, value in (("NAME", self.name), ("EMAIL", self.email), ("DATE", self._date()))
         }
+
+    def _date(self) -> str:
+        return f"{int(self.when.timestamp())} +0000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ class Bare:
     def create(self, default_branch: str) -> None:
         """Make an empty repository, configured as GitHub serves its own."""
         self.folder.mkdir(parents=True)
-        self.run("init", "--bare", "--quiet", f"--initial-branch={default_branch}", ".")
+        self.run("init", "--bare", "--quiet", "--template=", f"--initial-branch={default_branch}", ".")
         with (self.folder / "config").open("a", encoding="utf-8") as file:
             for name, value in CONFIGURATION:
                 section, key = name.split(".")
@@ -97,9 +107,9 @@ class Bare:
         if revision.startswith("-") or not revision:
             return None
         try:
-            # A peeling suffix after "commit:path" would be taken for a part of the path.
-            found = self.text("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
-            return self.text("rev-parse", "--verify", "--quiet", f"{found}^{{{kind}}}")
+            # What an id names stays the same for good; a name may move.
+            find = _found_once if _BY_ID.match(revision) else _found
+            return find(self, revision, kind)
         except GitRefusedError:
             return None
 
@@ -111,14 +121,12 @@ class Bare:
         self, parent: str | None, files: Mapping[str, str | bytes | None], *, message: str, by: Signature
     ) -> str:
         """Make a commit of changed files (None deletes) on top of a parent; no ref moves."""
-        with tempfile.TemporaryDirectory() as folder:
-            index = {"GIT_INDEX_FILE": f"{folder}/index"}
-            if parent:
-                self.run("read-tree", parent, environment=index)
-            lines = [self._entry(path, content) for path, content in files.items()]
-            self.run("update-index", "-z", "--index-info", stdin="".join(lines).encode(), environment=index)
-            tree = self.run("write-tree", environment=index).decode().strip()
-        return self.commit_tree(tree, [parent] if parent else [], message=message, by=by)
+        stream = [f"commit {_NOWHERE}\nmark :1\n{by.lines()}data {len(message.encode())}\n{message}\n".encode()]
+        if parent:
+            stream.append(f"from {parent}\n".encode())
+        stream += [_change(path, content) for path, content in files.items()]
+        stream.append(f"\nget-mark :1\nreset {_NOWHERE}\nfrom {ABSENT}\n\n".encode())
+        return self.run("fast-import", "--quiet", stdin=b"".join(stream)).decode().strip()
 
     def commit_tree(self, tree: str, parents: list[str], *, message: str, by: Signature) -> str:
         """Make a commit of a tree."""
@@ -145,15 +153,30 @@ class Bare:
         """Store a blob and give its id."""
         return self.run("hash-object", "-w", "--stdin", stdin=content).decode().strip()
 
-    def _entry(self, path: str, content: str | bytes | None) -> str:
-        if content is None:
-            return f"0 {ABSENT}\t{path}\0"
-        data = content.encode() if isinstance(content, str) else content
-        return f"100644 {self.blob(data)}\t{path}\0"
-
 
 class GitRefusedError(Exception):
     """Git ended with an error; the text says which."""
+
+
+def _found(bare: Bare, revision: str, kind: str) -> str:
+    """Give the object of that kind that a revision names; raises GitRefusedError where there is none."""
+    if ":" not in revision:
+        return bare.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{{kind}}}")
+    # A peeling suffix after "commit:path" would be taken for a part of the path.
+    found = bare.text("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
+    return bare.text("rev-parse", "--verify", "--quiet", f"{found}^{{{kind}}}")
+
+
+_found_once = lru_cache(maxsize=4096)(_found)
+
+
+def _change(path: str, content: str | bytes | None) -> bytes:
+    """Give the lines of git fast-import for a file that changes, or is deleted (None)."""
+    quoted = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    if content is None:
+        return f'D "{quoted}"\n'.encode()
+    data = content.encode() if isinstance(content, str) else content
+    return f'M 100644 inline "{quoted}"\ndata {len(data)}\n'.encode() + data + b"\n"
 
 
 def bare_environment() -> dict[str, str]:

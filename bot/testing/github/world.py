@@ -237,14 +237,17 @@ class GitHubState:
             )
             bare = self.bare(repository)
             bare.create(default_branch)
+            refs: dict[str, str] = {}
             if source is not None:
                 bare.run("fetch", "--quiet", str(source.absolute()), "+refs/*:refs/*")
+                refs = bare.refs()
             elif files is not None:
                 commit = bare.commit(None, files, message="Initial commit\n", by=self.signature(owner.id))
+                refs = {f"refs/heads/{default_branch}": commit}
                 bare.move(f"refs/heads/{default_branch}", commit)
             self.repositories[ident] = repository
             self.labels[ident] = {n: Label(self.next_id(), n, color) for n, color in DEFAULT_LABELS.items()}
-            self.seen_refs[ident] = bare.refs()
+            self.seen_refs[ident] = refs
             self.touch()
             return repository
 
