@@ -200,6 +200,13 @@ def _redactor(local: Local, alarm: CanaryAlarm) -> Redactor:
     return redactor
 
 
+def _workspace(local: Local, keys: "Configuration", redactor: Redactor) -> GitWorkspace:
+    """Return the workspace on the local repository, which publishes nothing that holds a secret."""
+    rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(local.settings))
+    limits, passage = sandbox_limits_of(keys), passage_of(local.settings)
+    return GitWorkspace.on(local.source, local.settings.data_dir, limits, rules, passage=passage)
+
+
 async def _thread_context(  # noqa: PLR0913 - each part has its name where they are joined
     options: RunOptions,
     local: Local,
@@ -213,8 +220,8 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     refs, clock, key = local.refs(), local.clock, local.key
     journal = GitJournal(refs, local.number, key=key, clock=clock)
     thread = await _thread(journal, local, options.prompt)
-    data = local.settings.data_dir
-    transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=data / "transcripts")
+    spool = local.settings.data_dir / "transcripts"
+    transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=spool)
     redactor = _redactor(local, alarm)
     out = outlet(out, redactor)
     orders = local_orders(orders_of(keys, model=options.model, max_cost_usd=options.max_cost_usd))
@@ -230,9 +237,7 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
         alarm=alarm,
         web=web_of(keys, local.settings),
     )
-    rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(local.settings))
-    passage = passage_of(local.settings)
-    workspace = GitWorkspace.on(local.source, data, sandbox_limits_of(keys), rules, passage=passage)
+    workspace = _workspace(local, keys, redactor)
     place = ThreadLocation(local.number, thread, options.prompt, local.source.head)
     story, policy = Story(out, redactor), Policy(role=Role.READ, high_needs=1)
     shown_as = workspace.checkouts.shown_as
