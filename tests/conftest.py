@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from bot.agent.model.library import by_need
-
 # What a campaign holds is asserted there: a failure after an hour has to say what it saw.
 pytest.register_assert_rewrite("tests.stories.github.deaths", "tests.stories.github.moments")
 
@@ -27,7 +25,6 @@ def pytest_configure() -> None:
     A shell starts what runs in the background deaf to Ctrl-C, and so would be what the tests start. Byte code is kept,
     whatever the machine's environment says: without it each worker of each run compiles every test anew, for 10 s.
     """
-    by_need()  # the library of the model, as the program imports it
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     signal.signal(signal.SIGINT, signal.default_int_handler)
