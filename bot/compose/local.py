@@ -240,15 +240,13 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     workspace = _workspace(local, keys, redactor)
     place = ThreadLocation(local.number, thread, options.prompt, local.source.head)
     story, policy = Story(out, redactor), Policy(role=Role.READ, high_needs=1)
-    shown_as = workspace.checkouts.shown_as
-    job = partial_environment(keys, folder=shown_as, repository=Path(shown_as).name, clock=clock)
+    folder = workspace.checkouts.shown_as
+    job = partial_environment(keys, folder=folder, repository=Path(folder).name, clock=clock)
     ports = (partial(environment_at, job, local.read), journal, dialogue, workspace)
     agents = partial(agents_of, local.mirror, local.source.head)
     spans = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
-    context = ThreadContext(
-        place, *ports, world, orders, policy, listener=both(story.take, spans.take), redactor=redactor, agents=agents
-    )
-    return context, story
+    take = both(story.take, spans.take)
+    return ThreadContext(place, *ports, world, orders, policy, listener=take, redactor=redactor, agents=agents), story
 
 
 async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:

@@ -140,7 +140,7 @@ class GitWorkspace:
         mounts = (Mount(origin, origin), Mount(fork.path, fork.path))
         host = await self._start(into, Access.WRITE, mounts)
         try:
-            return await host.call("MergeResult", {"base": origin, "theirs": fork.path, "into": into.shown_as})
+            return await host.call("Merge", {"base": origin, "theirs": fork.path, "into": into.shown_as})
         finally:
             await host.close()
 

@@ -59,9 +59,9 @@ def test_only_what_was_asked_for(request: pytest.FixtureRequest, repository: Pat
     bare.pack_refs({f"refs/plangate/threads/{number}": commit for number in (1, 2, 10)})
     remote = request.getfixturevalue(way)
     git = ThreadRefs(remote, tmp_path / "scratch.git", StandingClock()).git
-    listed = list_refs(git, remote.checked(), "git upload-pack", "refs/plangate/threads/1", "HEAD")
+    listed = list_refs(git, remote.normalize(), "git upload-pack", "refs/plangate/threads/1", "HEAD")
     assert listed == dict.fromkeys(("HEAD", "refs/plangate/threads/1", "refs/plangate/threads/10"), commit)
-    assert list_refs(git, remote.checked(), "git upload-pack", "refs/none/") == {}
+    assert list_refs(git, remote.normalize(), "git upload-pack", "refs/none/") == {}
 
 
 @pytest.mark.req("E2", "PR3")

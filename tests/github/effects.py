@@ -293,22 +293,22 @@ BRANCH: Final = "refs/heads/plangate/"
 PUSH: Final = "POST /*.git/git-receive-pack"
 _REACTIONS: Final = "bot/github/comments.py:sign:post"
 EFFECTS: Final = {
-    "comment": Effect("POST */issues/*/comments", "bot/github/comments.py:_made:post", a_comment, once=True),
+    "comment": Effect("POST */issues/*/comments", "bot/github/comments.py:_create:post", a_comment, once=True),
     "edit": Effect("PATCH */issues/comments/*", "bot/github/comments.py:edit:change", an_edit),
     "fold": Effect(GRAPHQL, "bot/github/comments.py:minimise:mutate", a_fold, "minimizeComment"),
-    "reply": Effect("POST */pulls/*/comments/*/replies", "bot/github/replies.py:_made:post", a_reply, once=True),
+    "reply": Effect("POST */pulls/*/comments/*/replies", "bot/github/replies.py:_create:post", a_reply, once=True),
     "sign on a comment": Effect("POST */issues/comments/*/reactions", _REACTIONS, a_sign(said_in_a_comment)),
     "sign on a line": Effect("POST */pulls/comments/*/reactions", _REACTIONS, a_sign(said_at_a_line)),
     "sign on an issue": Effect("POST */issues/*/reactions", _REACTIONS, a_sign(an_issue)),
     "sign on a review": Effect(
         GRAPHQL, "bot/github/comments.py:_sign_review:mutate", a_sign(said_in_a_review), "addReaction"
     ),
-    "pull request": Effect("POST */pulls", "bot/github/pulls.py:_made:post", a_pull_request, once=True),
-    "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_attended:post", labels),
+    "pull request": Effect("POST */pulls", "bot/github/pulls.py:_create:post", a_pull_request, once=True),
+    "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_label_and_request_reviews:post", labels),
     "label": Effect("POST /repos/*/labels", "bot/github/labels.py:make_label:post", a_label),
-    "reviewers": Effect("POST */requested_reviewers", "bot/github/pulls.py:_attended:post", reviewers),
+    "reviewers": Effect("POST */requested_reviewers", "bot/github/pulls.py:_label_and_request_reviews:post", reviewers),
     "journal": Effect(PUSH, "bot/store/pushes.py:_push:push", an_entry, JOURNAL),
-    "branch": Effect(PUSH, "bot/workspace/publish.py:_pushed:push", None, BRANCH),
+    "branch": Effect(PUSH, "bot/workspace/publish.py:_push_commit:push", None, BRANCH),
     "token": Effect("POST */access_tokens", "bot/github/tokens.py:_make:post", a_token),
     "revocation": Effect("DELETE /installation/token", "bot/github/tokens.py:revoke:delete", a_revocation),
     "redelivery": Effect("POST /app/hook/deliveries/*", "bot/github/redelivery.py:ask:post", a_redelivery),

@@ -80,7 +80,7 @@ def test_own_configuration(repository: Repository, tmp_path: Path) -> None:
         GIT_TRACE=str(tmp_path / "leaked"),
         GIT_DIR=str(tmp_path),
     )
-    assert told.strip() == "Ran(code=1, out=b'', err=b'')"
+    assert told.strip() == "GitResult(code=1, out=b'', err=b'')"
     assert not (tmp_path / "leaked").exists()
 
 
