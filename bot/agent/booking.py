@@ -1,7 +1,7 @@
-"""One call to the model on behalf of a session: whatever becomes of it, what came of it is booked (L5).
+"""Makes one model call on behalf of a session, and books what it cost however the call ends (L5).
 
-Rules: an answer that broke off is booked before the call is made again, and each try waits for room in the budget as
-the first one did; one that nobody waits for any more is booked as far as it came.
+Rules: an answer that broke off is booked before the call is retried; each try waits for room in the budget as the first
+one did; an answer that nobody waits for any more is booked up to where it got.
 """
 
 from collections.abc import AsyncGenerator
@@ -20,9 +20,10 @@ from bot.ports import AnswerCompleted, AnswerStarted, Delta, ModelEvent, ModelRe
 async def stream_and_book(
     session: Session, request: ModelRequest, ticket: Ticket, *, aside: bool
 ) -> AsyncGenerator[ModelEvent, None]:
-    """Relay a call that may go out; there is no Completed where the budget ended between two tries.
+    """Relay the events of a call that has a ticket. There is no AnswerCompleted if the budget ran out between two
+    tries.
 
-    The answer to a request aside is booked as well; one that goes into the conversation is left to the caller.
+    With `aside`, the answer is booked here as well. An answer that joins the conversation is booked by the caller.
     """
     clock, so_far = session.resources.clock, None
     began = clock.monotonic()
@@ -42,12 +43,15 @@ async def stream_and_book(
                     return
     finally:
         if so_far is not None and (left := so_far()):
-            with suppress(CanaryShown):  # the alarm has rung, and whoever goes on hears it
+            with suppress(CanaryShown):  # the alarm is triggered, and the session checks it before its next step
                 session.book(left, clock.monotonic() - began)
 
 
 async def _again(session: Session, request: ModelRequest, notice: Notice, ticket: Ticket) -> bool:
-    """Tell whether the try that follows a notice may go out; one that cost nothing leaves the call its place."""
+    """Return whether the try after a notice may go out.
+
+    A failed try that cost nothing keeps its place in the budget.
+    """
     if notice.model:
         abilities = session.resources.model.abilities(notice.model)
         ticket.most_usd = most_expensive_answer(abilities, request.role, session.context_size)
@@ -55,7 +59,7 @@ async def _again(session: Session, request: ModelRequest, notice: Notice, ticket
 
 
 def _silent(session: Session, text: str) -> None:
-    """Note that nothing has come for long, and tell of it."""
+    """Record that the model has been silent for long, and report it."""
     notice = Notice("silence", text)
     session.book_notice(notice)
     session.resources.tell(Info(session.agent, notice.kind, text))

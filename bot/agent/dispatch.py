@@ -1,7 +1,8 @@
 """Runs the tool calls of one assistant message (T2, T3).
 
-One call goes: find the tool, validate its input, ask the gate, run with a timeout, make a tool_result. A fault at any
-stage becomes an error result that tells the model what to do differently; nothing a tool does ends the session.
+Each call goes through the same stages: find the tool, validate its input, ask the gate, run it with a timeout, make a
+tool_result. A failure at any stage becomes an error result that tells the model what to do differently. Nothing that a
+tool does ends the session.
 """
 
 import math
@@ -33,12 +34,15 @@ AT_ONCE: Final = 10
 CANCELLED: Final = "Cancelled before it finished."
 RESULT_LIMIT: Final = 100_000
 SHOWN_WHOLE: Final = 8_000
-"""Characters of a command or path that a person can be asked about: nobody permits pages that nobody reads."""
+"""Longest command or path, in characters, that a person may be asked about.
+
+Nobody reads pages before permitting them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyCall:
-    """A call that may run: its tool and validated input."""
+    """A call that may run, with its tool and validated input."""
 
     call: Json
     tool: Tool
@@ -47,7 +51,7 @@ class ReadyCall:
 
 @dataclass(frozen=True, slots=True)
 class RefusedCall:
-    """A call that may not run, and what the model is told."""
+    """A call that may not run, and the text that the model gets instead."""
 
     call: Json
     text: str
@@ -55,7 +59,7 @@ class RefusedCall:
 
 @dataclass(frozen=True, slots=True)
 class SuspendedCall:
-    """A call that the session waits for (L8), and what people are asked about it; None for a plan."""
+    """A call that suspends the session (L8). `asking` is what people are asked about it, or None for a plan."""
 
     call: Json
     asking: Asking | None = None
@@ -65,9 +69,9 @@ Prepared = ReadyCall | RefusedCall | SuspendedCall
 
 
 def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepared:
-    """Find the tool, validate the input and ask the gate; never raises.
+    """Find the tool, validate the input, and ask the gate. Never raises.
 
-    `permitted` says that a person allowed exactly this call: then nobody is asked again, and what is denied stays so.
+    `permitted` means that a person allowed exactly this call: the gate's ASK then counts as ALLOW, and DENY stays DENY.
     """
     tool = session.tools.get(call["name"])
     if tool is None and call["name"] == ASK_USER_QUESTION:
@@ -88,7 +92,7 @@ def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepare
 
 
 def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> Prepared:
-    """Ask the gate about a call that is well formed."""
+    """Check a validated call against the allowed paths and the gate."""
     call, paths = ready.call, session.context.paths
     named = relative_input(call["input"], session.context.folder)
     if paths and not within_paths(paths, ready.tool.name, named):
@@ -109,7 +113,7 @@ def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> Prepa
 
 
 def admit(session: Session, prepared: Prepared) -> Prepared:
-    """Count a call that is about to run; one that would go over a limit is refused instead (S9)."""
+    """Count a call that is about to run. Returns a RefusedCall instead if the call would exceed a limit (S9)."""
     if not isinstance(prepared, ReadyCall):
         session.tool_calls += 1
         return prepared
@@ -121,13 +125,16 @@ def admit(session: Session, prepared: Prepared) -> Prepared:
 
 
 def repeatable(prepared: Sequence[Prepared]) -> bool:
-    """Tell whether calls can be made again after a crash, and go on then: sub-agents, and what only looks beside."""
+    """Return whether the calls can be made again after a crash.
+
+    True if at least one of them resumes by itself (a sub-agent) and all of them are safe to run concurrently.
+    """
     ready = [each for each in prepared if isinstance(each, ReadyCall)]
     return any(each.tool.goes_on for each in ready) and all(each.tool.concurrent(each.given) for each in ready)
 
 
 async def run(session: Session, prepared: Sequence[Prepared], results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
-    """Run calls in order, neighbours that are safe side by side, and fill `results` (call id -> tool_result)."""
+    """Run calls in order, adjacent safe calls concurrently, and fill `results` (call id -> tool_result)."""
     at_once = min(AT_ONCE, session.limits.concurrent_tools or AT_ONCE)
     for batch in _batches(prepared):
         queueing = sum(isinstance(each, ReadyCall) and each.tool.queues for each in batch)
@@ -138,12 +145,15 @@ async def run(session: Session, prepared: Sequence[Prepared], results: dict[str,
 
 
 def collect_results(calls: Sequence[Json], results: dict[str, Json]) -> list[Json]:
-    """Give the results in the order of the calls; a call without one was cancelled (L6)."""
+    """Return the results in the order of the calls. A call without a result was cancelled (L6)."""
     return [results.get(call["id"]) or result_block(call["id"], CANCELLED, is_error=True) for call in calls]
 
 
 def _suspension(session: Session, ready: ReadyCall) -> Prepared:
-    """Hold a handed-in plan against its form; a sub-agent's plan or question goes to its parent instead (P5)."""
+    """Return how a plan or a question suspends the session, after checking the form of a submitted plan.
+
+    In a sub-agent nothing is suspended: its plan or question goes to its parent (P5).
+    """
     if session.context.is_subagent:
         return ready
     if isinstance(ready.given, AskInput):
@@ -158,7 +168,10 @@ def _suspension(session: Session, ready: ReadyCall) -> Prepared:
 
 
 def _request(session: Session, call: Json, about: str, *, why: str) -> Prepared:
-    """Ask people for permission where somebody is at hand (P7); a sub-agent's parent has to ask."""
+    """Suspend the call until people permit it, if somebody can be asked (P7).
+
+    A sub-agent's parent has to ask instead.
+    """
     if session.context.is_subagent:
         need = "Nobody can be asked from here: put into your report exactly what you need, and why"
         return RefusedCall(call, f"Denied: {why}. {need}.")
@@ -170,7 +183,7 @@ def _request(session: Session, call: Json, about: str, *, why: str) -> Prepared:
 
 
 def _batches(prepared: Sequence[Prepared]) -> list[list[Prepared]]:
-    """Group neighbours that may run side by side; every other call stands alone (T2)."""
+    """Group adjacent calls that may run concurrently. Every other call is a batch of its own (T2)."""
     batches: list[list[Prepared]] = []
     for each in prepared:
         if batches and _is_safe(each) and _is_safe(batches[-1][0]):
@@ -181,14 +194,14 @@ def _batches(prepared: Sequence[Prepared]) -> list[list[Prepared]]:
 
 
 def _is_safe(prepared: Prepared) -> bool:
-    """Tell whether a call may run beside its neighbours."""
+    """Return whether a call may run concurrently with its neighbors."""
     if isinstance(prepared, ReadyCall):
         return prepared.tool.concurrent(prepared.given)
     return isinstance(prepared, RefusedCall)
 
 
 async def _run_call(session: Session, prepared: Prepared, results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
-    """Run one call to its result."""
+    """Run one call and store its result."""
     call = prepared.call
     ident = ToolUseId(call["id"])
     yield ToolStarted(session.agent, ident, call["name"], call["input"])
@@ -217,7 +230,7 @@ async def _run_call(session: Session, prepared: Prepared, results: dict[str, Jso
 
 
 async def _run_guarded(session: Session, ready: ReadyCall) -> AsyncIterator[AgentEvent | ToolProgress | ToolOutput]:
-    """Run a tool with its timeout; what goes wrong becomes an error output."""
+    """Run a tool with its timeout. Timeouts and errors become an error output."""
     seconds = min(ready.tool.timeout(ready.given), session.limits.tool_seconds or math.inf)
     try:
         async with forward(forward_within(ready.tool.call(ready.given, session.context), seconds)) as steps:
@@ -230,7 +243,7 @@ async def _run_guarded(session: Session, ready: ReadyCall) -> AsyncIterator[Agen
 
 
 def _cap_output(output: ToolOutput) -> ToolOutput:
-    """Cut a result above the cap, with a note (T5)."""
+    """Cut a result that exceeds the cap, and add a note (T5)."""
     if len(output.text) <= RESULT_LIMIT:
         return output
     dropped = len(output.text) - RESULT_LIMIT
@@ -239,7 +252,7 @@ def _cap_output(output: ToolOutput) -> ToolOutput:
 
 
 def _with_images(output: ToolOutput, messages: Sequence[Json]) -> ToolOutput:
-    """Leave out the images that these messages have no room for: with them no request would ever be taken again."""
+    """Drop the images that do not fit beside those in `messages`: the service would refuse every later request."""
     room = room_for(output.blocks, images(messages)) if output.blocks else 0
     if left_out := len(output.blocks) - room:
         note = f"\n[{left_out} images left out: a conversation holds {MOST_IMAGES} of them, and {IMAGE_BYTES:,} bytes]"
@@ -248,5 +261,5 @@ def _with_images(output: ToolOutput, messages: Sequence[Json]) -> ToolOutput:
 
 
 def _validation_message(error: ValidationError) -> str:
-    """Say which fields are wrong and why, without the library's links."""
+    """Describe which fields are wrong and why, without the library's links."""
     return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'input'}: {item['msg']}" for item in error.errors())

@@ -1,4 +1,4 @@
-"""What a session tells while it runs: typed events, never printed here (L1)."""
+"""Typed events that a session yields while it runs. Nothing is printed here (L1)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,11 +20,11 @@ class End(StrEnum):
     REFUSED = "refused"
     FAILED = "failed"
     CANCELLED = "cancelled"
-    """Whoever drove it stopped: the thread has moved on, or the process ends."""
+    """The caller stopped it: the thread has moved on, or the process ends."""
 
 
 class Lifecycle(StrEnum):
-    """The states of a sub-agent (S5)."""
+    """States of a sub-agent (S5)."""
 
     INITIALIZING = "initializing"
     RUNNING = "running"
@@ -36,7 +36,7 @@ class Lifecycle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted:
-    """A session begins to run, or goes on."""
+    """A session starts or resumes."""
 
     agent: AgentId
     session: SessionId
@@ -49,12 +49,12 @@ class RequestStarted:
     agent: AgentId
     step: int
     model: str = ""
-    """The one that is asked, by its id."""
+    """Id of the model that is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """A piece of text or thinking (`kind`) arrived; an Info of kind retry or fallback voids it."""
+    """A piece of text or thinking (`kind`) arrived. A later Info of kind retry or fallback voids it."""
 
     agent: AgentId
     kind: str
@@ -63,7 +63,7 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A whole assistant message arrived."""
+    """A complete assistant message arrived."""
 
     agent: AgentId
     step: int
@@ -71,19 +71,22 @@ class Answered:
     usage: Usage
     cost_usd: float | None
     model: str = ""
-    """The one that answered."""
+    """Id of the model that answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Billed:
-    """An answer was booked, whether or not it is part of the conversation: together they are the ledger's growth."""
+    """An answer was booked, whether or not it is part of the conversation.
+
+    The sum of these events is the ledger's growth.
+    """
 
     agent: AgentId
     model: str
     usage: Usage
     cost_usd: float | None
     seconds: float | None = None
-    """How long its request took, where no RequestStarted tells of it: a summary, a small question, a broken try."""
+    """Duration of a request without a RequestStarted: a summary, a light call, or a broken try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolProgressed:
-    """A running tool says how far it is."""
+    """A running tool reports progress."""
 
     agent: AgentId
     call: ToolUseId
@@ -115,12 +118,12 @@ class ToolFinished:
     text: str
     is_error: bool
     refused: bool = False
-    """Whether the tool did not run, so that the text is the harness's own."""
+    """Whether the tool did not run, so that the text comes from the harness."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Older history was replaced by a summary: tokens before and after, guessed (C1)."""
+    """A summary replaced older history. Tokens before and after are estimates (C1)."""
 
     agent: AgentId
     before: int
@@ -128,13 +131,13 @@ class Compacted:
 
     @property
     def text(self) -> str:
-        """What people read of it."""
+        """Text shown to people."""
         return f"older history was summarised: about {self.before:,} tokens before, {self.after:,} after"
 
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """Something the runtime did on its own: retry, fallback, reminder, recovery."""
+    """Something the runtime did by itself: retry, fallback, reminder, recovery."""
 
     agent: AgentId
     kind: str
@@ -152,7 +155,7 @@ class ModeChanged:
 
 @dataclass(frozen=True, slots=True)
 class TodosChanged:
-    """The todo list as it stands now: (content, status)."""
+    """The current todo list, as (content, status) pairs."""
 
     agent: AgentId
     todos: tuple[tuple[str, str], ...]
@@ -160,7 +163,7 @@ class TodosChanged:
 
 @dataclass(frozen=True, slots=True)
 class AgentChanged:
-    """A sub-agent's row: where it stands and what it has used so far (S5, S12)."""
+    """A sub-agent's row: its state, and what it has used so far (S5, S12)."""
 
     agent: AgentId
     parent: AgentId
@@ -170,13 +173,13 @@ class AgentChanged:
     steps: int = 0
     tool_calls: int = 0
     tokens: int = 0
-    """The size of its context (S9)."""
+    """Size of its context (S9)."""
     cost_usd: float | None = 0.0
     seconds: float = 0.0
     why: str = ""
-    """What it failed for."""
+    """Why it failed."""
     call: ToolUseId = ToolUseId("")
-    """The parent's call that sent it."""
+    """The parent's call that started it."""
 
 
 class Outcome(StrEnum):
@@ -189,7 +192,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A sub-agent was in trouble, and what came of it."""
+    """A sub-agent was in trouble, with the outcome."""
 
     agent: AgentId
     trouble: str
@@ -199,13 +202,13 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The session rests; `text` is the answer, the error or the limit that was reached."""
+    """The session rests. `text` is the answer, the error, or the limit that was reached."""
 
     agent: AgentId
     end: End
     text: str
     limit: Resource | None = None
-    """What ran out, where it was a limit that can be raised."""
+    """The resource that ran out, if its limit can be raised."""
 
 
 AgentEvent: TypeAlias = (

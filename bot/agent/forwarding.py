@@ -1,7 +1,7 @@
-"""Passes values on from one async generator to the next, so that closing the last one closes all.
+"""Passes values from one async generator to the next, so that closing the last one closes all of them.
 
-A generator that is only dropped ends some time later, behind the back of whoever dropped it; and a deadline around a
-`yield` strikes whoever reads. Both are kept out here.
+A generator that is only dropped ends at some later time, unnoticed by its consumer. A deadline around a `yield` hits
+the consumer. This module prevents both.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 
 @asynccontextmanager
 async def forward(source: AsyncIterator[Item]) -> AsyncIterator[AsyncIterator[Item]]:
-    """Close a source with the block: what it holds has been let go when the block is left, however it is left."""
+    """Close the source when the block exits, however it exits, so that the source's resources are released."""
     try:
         yield source
     finally:
@@ -24,15 +24,15 @@ async def forward(source: AsyncIterator[Item]) -> AsyncIterator[AsyncIterator[It
 
 
 class Idle(TimeoutError):
-    """Nothing came for too long."""
+    """Raised when no value came for too long."""
 
 
 async def forward_within(
     source: AsyncIterator[Item], seconds: float, *, idle: float = math.inf, first: float | None = None
 ) -> AsyncGenerator[Item, None]:
-    """Yield a source's values; raises TimeoutError inside of the source when it goes on for longer than that.
+    """Yield a source's values. Raises TimeoutError inside the source when it runs longer than `seconds`.
 
-    Where no value comes for `idle` seconds it is Idle that is raised; the first value may take `first` seconds.
+    Raises Idle when no value comes for `idle` seconds. The first value may take `first` seconds.
     """
     now = asyncio.get_running_loop().time
     deadline = now() + seconds

@@ -1,8 +1,8 @@
-"""Light calls: one small question to a small model, beside a session (M11).
+"""Light calls: one small question to a small model, outside a session's conversation (M11).
 
-A plain text as system, one user message, no thinking where it can be switched off, no cache, no streaming. Rules: who
-asks has an answer of its own for None, so that the bot works with light calls switched off; what a light call says
-decides nothing.
+A call has a plain system text, one user message, no thinking where that can be switched off, no cache, and no
+streaming. Rules: every caller handles None, so that the bot works with light calls switched off; the answer of a light
+call decides nothing.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from bot.core.transcript import Json, text_of, without_empty_text
 from bot.ports import AnswerCompleted, ModelRequest, Notice
 
 PAUSES: Final = 3
-"""How often an answer that the service paused is asked to go on."""
+"""How often a paused answer is resumed."""
 LINE_SECONDS: Final = 20.0
-"""How long a line is waited for, tries included: whoever wants one has another to take."""
+"""Longest wait for a one-line answer, including retries. Every caller has a fallback."""
 TITLE_ROOM: Final = 72
 MEANING_ROOM: Final = 200
 _TOLD_ROOM: Final = 4_000
@@ -35,14 +35,14 @@ _TOLD_ROOM: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class LightCalls:
-    """Asks the small model on behalf of one session, which is billed for it."""
+    """Asks the small model on behalf of one session, which pays for it."""
 
     session: Session
     model: str
-    """Empty: light calls are switched off."""
+    """The small model, or "" if light calls are switched off."""
 
     async def ask(self, system: str, text: str, tools: Sequence[Json] = ()) -> list[Json] | None:
-        """Give the blocks of the answer; None where there is none, for whatever reason."""
+        """Return the content blocks of the answer, or None if there is no complete answer for any reason."""
         messages: list[Json] = [{"role": "user", "content": [{"type": "text", "text": text}]}]
         for _ in range(PAUSES + 1):
             answer = await self._answer(system, messages, tuple(tools))
@@ -55,7 +55,7 @@ class LightCalls:
         return None
 
     async def _answer(self, system: str, messages: Sequence[Json], tools: tuple[Json, ...]) -> AnswerCompleted | None:
-        """Make one request and book it; None where it failed, or the budget has no room for it."""
+        """Make one request and book it. Returns None if it failed or if the budget has no room for it."""
         world = self.session.resources
         if not self.model:
             return None
@@ -66,7 +66,7 @@ class LightCalls:
             return await self._send(request, ticket) if ticket else None
 
     async def _send(self, request: ModelRequest, ticket: Ticket) -> AnswerCompleted | None:
-        """Make a request that may go out; None where it failed."""
+        """Send a request that has a ticket. Returns None if it failed."""
         found = None
         try:
             async with forward(stream_and_book(self.session, request, ticket, aside=True)) as events:
@@ -88,17 +88,17 @@ class LightCalls:
 
 
 async def pull_request_title(light: Asks | None, asked: str, done: str) -> str:
-    """Name what was done in one line, for a pull request; "" where there is no answer, or none of that form."""
+    """Return a one-line pull request title for what was done, or "" if there is no usable answer."""
     return await _line(light, prompt_text("title"), f"Asked for: {asked}\n\nDone: {done[:_TOLD_ROOM]}", TITLE_ROOM)
 
 
 async def explain_permission(light: Asks | None, asking: Asking) -> str:
-    """Say in one line what the call would do that people are asked to permit; "" as for `title`."""
+    """Return one line that explains what the call would do that people are asked to permit, or "" if there is none."""
     return await _line(light, prompt_text("permission"), f"{asking.tool}: {asking.subject[:_TOLD_ROOM]}", MEANING_ROOM)
 
 
 async def _line(light: Asks | None, system: str, text: str, room: int) -> str:
-    """Ask for one line of at most `room` characters."""
+    """Return one line of at most `room` characters, or "" if the model gave none."""
     blocks = None
     if light is not None:
         with suppress(TimeoutError):

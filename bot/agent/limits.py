@@ -1,7 +1,6 @@
-"""What a session may use, and what it has spent (L5, S9); one ledger is shared by a session and its sub-agents.
+"""What a session may use, and what it has spent (L5, S9). A session and its sub-agents share one ledger.
 
-At most one model call goes over a budget of dollars: calls that are under way are counted with the most that they can
-cost.
+At most one model call exceeds a budget in dollars: each call in progress counts with the most that it can cost.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from bot.ports import Usage
 
 
 class Resource(StrEnum):
-    """What runs out; each value is the field of Limits that bounds it."""
+    """A resource that can run out. Each value names the field of Limits that bounds it."""
 
     STEPS = "steps"
     SECONDS = "seconds"
@@ -36,7 +35,7 @@ class Resource(StrEnum):
 
     @property
     def label(self) -> str:
-        """The name that people and models read."""
+        """Name shown to people and models."""
         return "tokens of context" if self is Resource.CONTEXT else self.value.replace("_", " ")
 
 
@@ -50,45 +49,48 @@ USES: Final[Mapping[str, tuple[Resource, ...]]] = MappingProxyType(
     | dict.fromkeys(("Write", "Edit", "MultiEdit", "NotebookEdit"), _WRITES)
     | dict.fromkeys(("WebFetch", "WebSearch"), _NET)
 )
-"""What one call of a tool uses, beside a tool call."""
+"""Resources that one call of a tool uses, in addition to a tool call."""
 
 
 def most_expensive_answer(abilities: Abilities, role: str, context: int) -> float:
-    """Give the most that a call can cost, in US dollars, whose prompt has so many tokens."""
+    """Return the most that a call with a prompt of `context` tokens can cost, in US dollars."""
     return context * abilities.prompt_usd + MOST_TOKENS[role] * abilities.answer_usd
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Upper bounds of one session; None for no bound."""
+    """Upper bounds of one session. None means no bound."""
 
     steps: int | None = 200
     seconds: float | None = 45 * 60
     context_tokens: int | None = None
-    """The size of the context: the four usage fields of the last response (S9)."""
+    """Size of the context: the sum of the four usage fields of the last response (S9)."""
     tool_calls: int | None = None
     file_operations: int | None = None
     file_reads: int | None = None
     file_writes: int | None = None
     file_bytes: int | None = None
-    """Of one file that is written; what a sandbox lets be read is a matter of its bounds."""
+    """Largest size of one written file. The sandbox's own bounds limit what can be read."""
     network_requests: int | None = None
     network_bytes: int | None = None
-    """Of all pages together; no page is asked for once they are reached."""
+    """Total over all pages. No further page is requested once this is reached."""
     concurrent_tools: int | None = None
     idle_seconds: float | None = None
-    """How long nothing may come of it: no piece of an answer, no tool that begins, tells or ends."""
+    """Longest silence: no piece of an answer, and no tool that starts, reports progress, or ends."""
     tool_seconds: float | None = None
-    """Of one tool call; the call fails, the session goes on."""
+    """Time limit of one tool call. The call fails, and the session continues."""
     thinking_tokens: int | None = None
-    """Asks for the least thinking: this budget where a model takes one, else the lowest effort."""
+    """Requests as little thinking as possible: this budget if the model accepts one, else the lowest effort."""
     report_tokens: int | None = None
-    """Of a sub-agent's report; what is longer is cut with a note."""
+    """Limit of a sub-agent's report. A longer report is cut with a note."""
     bounds: Bounds = UNBOUND
-    """What its sandbox may use beside."""
+    """Bounds of its sandbox."""
 
     def with_more(self, resource: Resource, factor: float) -> Self:
-        """Give the same limits with more of one resource; what has no bound has none after."""
+        """Return these limits with `factor` times as much of one resource.
+
+        A resource without a bound stays unbounded.
+        """
         allowed = getattr(self, resource)
         if allowed is None:
             return self
@@ -98,17 +100,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What one agent on one model has used."""
+    """What one agent has used on one model."""
 
     usage: Usage = Usage()
     cost_usd: float = 0.0
     requests: int = 0
     unpriced: int = 0
-    """Requests to a model without prices: their cost is unknown, not zero."""
+    """Requests to a model without prices. Their cost is unknown, not zero."""
 
     @property
     def known_usd(self) -> float | None:
-        """The dollars as people are told them; None where a part is unknown."""
+        """Cost in dollars as shown to people, or None if part of it is unknown."""
         return None if self.unpriced else round(self.cost_usd, 6)
 
 
@@ -119,21 +121,24 @@ class Ledger:
     budget_usd: float | None = None
     rows: dict[tuple[AgentId, str], Spent] = field(default_factory=dict)
     carried: float = 0.0
-    """Dollars among them that the thread's journal has already; they count against the budget alone."""
+    """Dollars of this spend that the thread's journal already has. They count against the budget alone."""
     beyond: Callable[[], Awaitable[str]] | None = None
-    """Says before each call why nothing may be spent, where others spend from the same budget; "" where it may."""
+    """Returns, before each call, why nothing may be spent, or "" if the call may go out.
+
+    Set if others spend from the same budget.
+    """
     reason: str = ""
-    """What `beyond` said last."""
+    """Last result of `beyond`."""
     _open: dict["Ticket", float] = field(default_factory=dict)
-    """What each call that is under way may cost at most."""
+    """The most that each call in progress can cost."""
     _dearest: float = 0.0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
     async def call(self, most_usd: float) -> AsyncIterator["Ticket | None"]:
-        """Give the ticket of a call that costs at most so much, or None where it may not go out.
+        """Yield a ticket for a call that costs at most `most_usd`, or None if the call may not go out.
 
-        It counts as under way within the block.
+        The call counts as in progress inside the block.
         """
         ticket = Ticket(self, most_usd)
         try:
@@ -142,8 +147,10 @@ class Ledger:
             self.give_back(ticket)
 
     async def room(self) -> bool:
-        """Tell whether one more call may go out; waits while those under way may use up the budget, so that at most
-        one call goes over it."""
+        """Return whether one more call may go out.
+
+        Waits while the calls in progress could use up the budget, so that at most one call exceeds it.
+        """
         if self.beyond is not None and not self.used_up:
             self.reason = await self.beyond()
         while self._open and not self.used_up and self._remaining_usd <= sum(self._open.values()):
@@ -151,18 +158,18 @@ class Ledger:
         return not self.used_up
 
     def take(self, ticket: "Ticket") -> None:
-        """Count a call as under way, with the most that it can cost."""
+        """Count a call as in progress, with the most that it can cost."""
         self._open[ticket] = max(ticket.most_usd, self._dearest)
 
     def give_back(self, ticket: "Ticket") -> None:
-        """Count a call as under way no more; whoever waits for room looks again."""
+        """Stop counting a call as in progress, and wake the calls that wait for room."""
         self._open.pop(ticket, None)
         self._changed.set()
         self._changed = asyncio.Event()
 
     @property
     def used_up(self) -> bool:
-        """Whether the budget is spent, or that which others spend from as well."""
+        """Whether the budget is spent, or a budget shared with others is."""
         return self._remaining_usd <= 0 or bool(self.reason)
 
     @property
@@ -170,7 +177,7 @@ class Ledger:
         return math.inf if self.budget_usd is None else self.budget_usd - self.cost_usd
 
     def add(self, agent: AgentId, model: str, usage: Usage, cost_usd: float | None) -> None:
-        """Book one response."""
+        """Record one response."""
         self._dearest = max(self._dearest, cost_usd or 0.0)
         row = self.rows.get((agent, model), Spent())
         self.rows[agent, model] = Spent(
@@ -179,7 +186,7 @@ class Ledger:
 
     @property
     def cost_usd(self) -> float:
-        """All dollars that are known."""
+        """Sum of all known costs."""
         return sum(row.cost_usd for row in self.rows.values())
 
     @property
@@ -189,11 +196,11 @@ class Ledger:
 
     @property
     def usage(self) -> Usage:
-        """All tokens."""
+        """Sum of all tokens."""
         return sum((row.usage for row in self.rows.values()), Usage())
 
     def of(self, agent: AgentId) -> Spent:
-        """Give what one agent has used, over all models."""
+        """Return what one agent has used, over all models."""
         rows = [row for (who, _), row in self.rows.items() if who == agent]
         return Spent(
             sum((row.usage for row in rows), Usage()),
@@ -205,13 +212,16 @@ class Ledger:
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One call's place in the budget, for one try at a time: each is billed."""
+    """One call's place in the budget, for one try at a time, since each try is billed."""
 
     ledger: Ledger
     most_usd: float
 
     async def reserve_next_try(self) -> bool:
-        """Tell whether the next try may go out; it waits for room like any other call, and holds none meanwhile."""
+        """Return whether the next try may go out.
+
+        It waits for room like any other call and holds no place meanwhile.
+        """
         self.ledger.give_back(self)
         if not await self.ledger.room():
             return False

@@ -1,9 +1,9 @@
 """The main loop: model request, tools, next request, until the session rests (L1).
 
-It rests when the model answers without a tool call, when a call suspends it, or at a limit; it yields typed events and
-never prints. Cancelling it leaves a history that is valid and saved: calls that did not finish are marked as cancelled,
-and a message of which no call finished is dropped, as after a crash, so that a resumed session asks again; one that
-sends sub-agents is not lost: its calls are made again, and they go on where they were (L6, L9).
+A session rests when the model answers without a tool call, when a call suspends it, or at a limit. The loop yields
+typed events and never prints. Cancelling it leaves a valid, saved history: unfinished calls are marked as cancelled. If
+no call of a message finished, the message is dropped, as after a crash, and a resumed session asks again. A message
+that starts sub-agents is kept: its calls are made again, and the sub-agents resume where they were (L6, L9).
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, withou
 from bot.ports import AnswerCompleted, AnswerStarted, Delta, ModelEvent, ModelRequest, Notice
 
 NUDGES: Final = 3
-"""How often an empty or cut answer is asked to go on."""
+"""How often the model is asked to continue an empty or cut answer."""
 PAUSES: Final = 10
-"""How often a paused answer goes on without a call or an end."""
+"""How often a paused answer is resumed without a call or an end."""
 
 CUT: Final = "Your answer was cut at the output limit. Go on from where it stops, in smaller pieces."
 CUT_CALL: Final = (
@@ -43,12 +43,12 @@ EMPTY: Final = "Your last answer was empty. Go on with the work, or end with a s
 
 
 async def run(session: Session) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
-    """Drive a session until it rests; the last event is Ended. `Began` passes through for prefix sharing (M4).
+    """Drive a session until it rests. The last event is Ended. AnswerStarted passes through for prefix sharing (M4).
 
-    A session that is finished rests at once, on its last answer: the model is not asked again.
+    A finished session rests at once on its last answer: the model is not asked again.
     """
     in_vain: Counter[str] = Counter()
-    if session.is_finished:  # its process died before anybody was told
+    if session.is_finished:  # its process died before it reported the answer
         yield Ended(session.agent, End.ANSWERED, text_of(session.history[-1]))
         return
     rests = False
@@ -70,7 +70,7 @@ async def run(session: Session) -> AsyncGenerator[AgentEvent | AnswerStarted, No
 
 
 async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
-    """Make one request and do what its answer asks for; at a limit, or after an alarm, say so instead."""
+    """Make one request and act on its answer. At a limit, or after an alarm, yield Ended instead."""
     if session.resources.alarm.is_triggered:
         yield Ended(session.agent, End.FAILED, str(CanaryShown()))
         return
@@ -100,9 +100,9 @@ async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[Agent
 
 
 async def _in_time(session: Session, source: AsyncIterator[Item]) -> AsyncGenerator[Item | Ended, None]:
-    """Relay what is asked of the model, and end at the limit where the session's time is up before that (L5).
+    """Relay a model request, and end the session at its limit if its time runs out first (L5).
 
-    An answer that is whole is never given up.
+    A complete answer is never discarded.
     """
     event = None
     try:
@@ -118,14 +118,14 @@ async def _in_time(session: Session, source: AsyncIterator[Item]) -> AsyncGenera
 
 
 def _time_left(session: Session) -> float:
-    """Seconds that a session, and each that it is under, may still go on."""
+    """Return the seconds left for a session, bounded by those left for each of its ancestors."""
     gone = session.resources.clock.monotonic() - session.started
     left = math.inf if session.limits.seconds is None else session.limits.seconds - gone
     return left if session.under is None else min(left, _time_left(session.under))
 
 
 async def _react(session: Session, completed: AnswerCompleted, in_vain: Counter[str]) -> AsyncIterator[AgentEvent]:
-    """Do what a whole answer asks for: run its calls, go on, ask to go on, or rest (M10)."""
+    """Act on a complete answer: run its calls, continue, ask the model to continue, or rest (M10)."""
     match completed.stop_reason:
         case "tool_use" | "end_turn" | "stop_sequence" | "pause_turn" if tool_calls(completed.message):
             async with forward(_tools(session, completed)) as events:
@@ -146,7 +146,7 @@ async def _react(session: Session, completed: AnswerCompleted, in_vain: Counter[
 
 
 async def _request(session: Session) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
-    """Make one model request, once the budget has room for it, and relay it; a failure for good is an Ended."""
+    """Make one model request as soon as the budget has room for it, and relay it. A permanent failure becomes Ended."""
     ledger = session.resources.ledger
     async with ledger.call(session.dearest) as ticket:
         if ticket is None:
@@ -197,7 +197,7 @@ async def _send_request(
 
 
 def _book_event(session: Session, event: ModelEvent) -> AgentEvent | AnswerStarted | AnswerCompleted:
-    """Book what a model's event costs, note what the client did on its own, and give the session's event for it."""
+    """Book what a model event costs, record what the client did by itself, and return the session's event for it."""
     match event:
         case Delta():
             return Streamed(session.agent, event.kind, event.text)
@@ -208,7 +208,7 @@ def _book_event(session: Session, event: ModelEvent) -> AgentEvent | AnswerStart
             event = replace(event, message=unique_call_ids(event.message, session.called))
             session.pay(event)
             session.resources.alarm.listen(json.dumps(event.message, ensure_ascii=False))
-            if event.stop_reason != "model_context_window_exceeded":  # else the last compaction made no room
+            if event.stop_reason != "model_context_window_exceeded":  # otherwise the last compaction made no room
                 session.measure(event.usage, session.resources.model.abilities(session.prefix.model).window)
             return event
         case AnswerStarted():
@@ -248,7 +248,7 @@ async def _tools(session: Session, completed: AnswerCompleted) -> AsyncGenerator
 
 
 async def _beside(session: Session, prepared: Sequence[dispatch.Prepared]) -> list[Json]:
-    """Give what follows the results of calls: reminders, and what people added meanwhile (T7, L4a)."""
+    """Return what follows the results of calls: reminders, and what people added in the meantime (T7, L4a)."""
     reminders = await due_reminders(
         session, [each.tool.kind(each.given) for each in prepared if isinstance(each, dispatch.ReadyCall)]
     )
@@ -258,14 +258,15 @@ async def _beside(session: Session, prepared: Sequence[dispatch.Prepared]) -> li
 
 
 def end_on_canary(session: Session, error: CanaryShown) -> Ended:
-    """End at a canary in what a call brought, and note it: the calls of that message are not made again."""
+    """Record a canary found in a call's output, and return Ended. The calls of that message are not made again."""
     session.asked = None
     session.note("canary", {"text": str(error)})
     return Ended(session.agent, End.FAILED, str(error))
 
 
 def _limit(session: Session) -> Ended | None:
-    """End at the limit that is reached, with used and allowed; None when the next request may go out (L5)."""
+    """Return Ended for the limit that is reached, with used and allowed, or None if the next request may go out
+    (L5)."""
     try:
         Monitor(session).check()
     except OverLimit as over:
@@ -276,14 +277,14 @@ def _limit(session: Session) -> Ended | None:
 
 
 def _end_on_budget(session: Session) -> Ended:
-    """End at the budget."""
+    """Return Ended for a spent budget."""
     ledger = session.resources.ledger
     spent = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
     return Ended(session.agent, End.LIMIT, ledger.reason or spent)
 
 
 def _nudge(session: Session, completed: AnswerCompleted) -> bool:
-    """Ask a model whose answer was cut or empty to go on; False when the answer stands as it is."""
+    """Ask a model whose answer was cut or empty to continue. Returns False if the answer stands as it is."""
     cut, text, calls = completed.stop_reason == "max_tokens", text_of(completed.message), tool_calls(completed.message)
     if text and not cut:
         return False
@@ -291,13 +292,13 @@ def _nudge(session: Session, completed: AnswerCompleted) -> bool:
         session.commit(replace(completed, message=without_last_thinking(completed.message)), _user(CUT))
     else:
         session.drop(completed)
-        if not is_unresolved(session.history):  # no text may follow a paused answer: it goes back as it is
+        if not is_unresolved(session.history):  # no text may follow a paused answer, which is sent back unchanged
             session.add(_user(CUT_CALL if calls else CUT if cut else EMPTY))
     return True
 
 
 def _rest(session: Session, completed: AnswerCompleted) -> Ended:
-    """End with what the model's last message means (M10)."""
+    """Return Ended according to the model's last message (M10)."""
     text = text_of(completed.message)
     _keep(session, completed, whole=bool(text) and completed.stop_reason in {"end_turn", "stop_sequence"})
     match completed.stop_reason:
@@ -313,7 +314,7 @@ def _rest(session: Session, completed: AnswerCompleted) -> Ended:
 
 
 def _keep(session: Session, completed: AnswerCompleted, *, whole: bool) -> None:
-    """Append an answer that stands; of any other it is noted what it cost."""
+    """Append a whole answer. For any other answer, record only what it cost."""
     if whole:
         session.commit(completed)
     else:

@@ -1,7 +1,7 @@
-"""The monitor: counts what one session uses, and says which limit is reached, with used and allowed (L5, S9).
+"""Counts what one session uses, and reports which limit is reached, with used and allowed (L5, S9).
 
-Rules: a call that would go over a limit does not run, the session ends before its next request, and its history is
-valid; what was counted is never given back.
+Rules: a call that would exceed a limit does not run; the session then ends before its next request, with a valid
+history; counted use is never given back.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from bot.ports import ToolOutput
 
 
 class OverLimit(LimitReached):
-    """A limit of a session is reached."""
+    """Raised when a limit of a session is reached."""
 
     def __init__(self, resource: Resource, used: float, allowed: float) -> None:
         super().__init__(f"the limit of {allowed:,.0f} {resource.label} was reached ({used:,.0f} used)")
@@ -24,12 +24,12 @@ class OverLimit(LimitReached):
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """Looks after one session."""
+    """Counts one session's use and enforces its limits."""
 
     session: Session
 
     def check(self) -> None:
-        """Raise OverLimit when the next request may not go out."""
+        """Raise OverLimit if the next request may not go out."""
         if self.session.over is not None:
             resource = self.session.over
             raise OverLimit(resource, self._used()[resource], getattr(self.session.limits, resource))
@@ -40,7 +40,7 @@ class Monitor:
                 raise OverLimit(resource, used[resource], allowed)
 
     def admit(self, tool: str, given: ToolInput) -> None:
-        """Count one tool call; raises OverLimit, and the call must not run, when it would go over a limit."""
+        """Count one tool call. Raises OverLimit if the call would exceed a limit; the call must not run then."""
         session, limits, used = self.session, self.session.limits, self._used()
         uses = USES.get(tool, ())
         bytes_too = (Resource.NETWORK_BYTES,) if Resource.NETWORK in uses else ()
@@ -56,12 +56,12 @@ class Monitor:
         session.counts.update(uses)
 
     def took(self, tool: str, output: ToolOutput) -> None:
-        """Count what a call that reads the web brought; what other tools say of it counts nothing."""
+        """Count the bytes that a web tool received. What other tools report is not counted."""
         if Resource.NETWORK in USES.get(tool, ()):
             self.session.counts[Resource.NETWORK_BYTES] += int(output.details.get("bytes", 0))
 
     def utilisation(self) -> Mapping[Resource, int]:
-        """Give how much of each bounded resource is used, in whole percent."""
+        """Return how much of each bounded resource is used, in whole percent."""
         used = self._used()
         allowed = {each: getattr(self.session.limits, each) for each in used}
         bounded = {each: bound for each, bound in allowed.items() if bound is not None}

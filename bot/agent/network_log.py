@@ -1,4 +1,4 @@
-"""What a session reached of the network, and what it was refused: counted, a thousand of one kind in one row."""
+"""Which network hosts a session reached or was refused, with equal decisions counted in one row."""
 
 import asyncio
 from collections import Counter
@@ -9,17 +9,17 @@ from bot.core.network import NetworkDecision
 from bot.core.transcript import Json
 
 MOST: Final = 50
-"""Kinds of decisions that are told apart; what comes beyond them is only counted."""
+"""How many kinds of decisions get a row. Decisions of further kinds are only counted."""
 
 
 @dataclass(slots=True)
 class NetworkLog:
-    """The decisions of one session that are not yet on record, oldest first."""
+    """Decisions of one session that are not recorded yet, oldest first."""
 
     rows: Counter[NetworkDecision] = field(default_factory=Counter)
     beyond: int = 0
     new: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set by the first decision of a kind."""
+    """Set by the first decision of each kind."""
     _kinds: set[NetworkDecision] = field(default_factory=set)
 
     def record(self, decision: NetworkDecision) -> None:
@@ -33,13 +33,13 @@ class NetworkLog:
             self.beyond += 1
 
     def drop_recorded(self, rows: Counter[NetworkDecision], beyond: int) -> None:
-        """Take off what is on record now."""
+        """Subtract what has been recorded."""
         self.rows -= rows
         self.beyond -= beyond
 
 
 def network_rows(rows: Counter[NetworkDecision], beyond: int) -> list[Json]:
-    """Give decisions as a journal keeps them."""
+    """Return decisions in the form that a journal stores."""
     told: list[Json] = [
         {"host": row.host, "port": row.port, "allowed": row.allowed, "reason": row.reason, "times": times}
         for row, times in rows.items()

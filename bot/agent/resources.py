@@ -12,7 +12,7 @@ from bot.ports import Clock, Model, Transcripts, Web
 
 @dataclass(frozen=True, slots=True)
 class HumanAvailability:
-    """Whether people are there to answer the model's questions, and its permission requests (P7)."""
+    """Whether people are available to answer the model's questions and its permission requests (P7)."""
 
     answers: bool = False
     permits: bool = False
@@ -30,12 +30,12 @@ class SessionResources:
     user_id: str = ""
     at_hand: HumanAvailability = HumanAvailability()
     alarm: CanaryAlarm = field(default_factory=CanaryAlarm)
-    """Listens to every session of the thread (X3)."""
+    """Checks the text of every session of the thread for canaries (X3)."""
     web: Web | None = None
-    """None where no rule opens a host to WebFetch."""
+    """None if no rule opens a host to WebFetch."""
     compaction: float = 0.8
-    """The share of the model's window above which older history is summarised (C1)."""
+    """Share of the model's window above which older history is summarized (C1)."""
     tell: Callable[[AgentEvent], None] = lambda _: None
-    """Hears of what is told where no session yields it."""
+    """Receives the events that no session yields."""
     light: str = ""
-    """The model of small questions (M11); "" where they are switched off."""
+    """Model for light calls (M11), or "" if they are switched off."""

@@ -1,7 +1,7 @@
-"""One session: its frozen parts, its append-only history, and how both are saved and come back (L8, L9).
+"""One session: its frozen parts, its append-only history, and how both are saved and restored (L8, L9).
 
-Rules: what is appended is never changed; an assistant message and the results of its calls are saved together, except
-where a call suspends the session; resuming replays the saved objects and never renders them again.
+Rules: appended messages never change; an assistant message and the results of its calls are saved together, unless a
+call suspends the session; resuming replays the saved objects and never renders them again.
 """
 
 import json
@@ -36,17 +36,17 @@ from bot.core.transcript import (
 from bot.ports import AnswerCompleted, Notice, Replay, Usage
 
 ASKED = "asked"
-"""The note of an answer whose calls are under way."""
+"""Kind of the note that saves an answer whose calls are running."""
 DROPPED = "dropped"
-"""The note of a whole answer that was not kept."""
+"""Kind of the note that records a complete answer that was not kept."""
 _ENDS = frozenset({"end_turn", "stop_sequence"})
-"""The stop reasons of an answer that the model does not mean to go on with."""
+"""Stop reasons of an answer that the model does not intend to continue."""
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
 
 
 @dataclass(slots=True)
 class Session:
-    """A conversation with the model that can be saved, suspended and resumed."""
+    """A conversation with the model that can be saved, suspended, and resumed."""
 
     id: SessionId
     agent: AgentId
@@ -57,42 +57,42 @@ class Session:
     limits: Limits = Limits()
     history: list[Json] = field(default_factory=list)
     encoded: list[bytes] = field(default_factory=list)
-    """The bytes of each message of the history, made when it came in: what was sent is never rendered again (M3)."""
+    """Bytes of each message of the history, made when it arrived. What was sent is never rendered again (M3)."""
     queued: list[str] = field(default_factory=list)
     """Text that people added while the session ran (L4a)."""
     steps: int = 0
     tool_calls: int = 0
     last_context: int = 0
     peak: int = 0
-    """The largest context since the last compaction."""
+    """Largest context since the last compaction."""
     full: bool = False
-    """The service said that the history does not fit."""
+    """Whether the service reported that the history does not fit."""
     futile: int = 0
-    """Compactions in a row that made no room."""
+    """Number of consecutive compactions that made no room."""
     shortened: int = 0
-    """How many messages the last compaction left."""
+    """Number of messages that the last compaction left."""
     started: float = 0.0
-    """On the clock's monotonic scale."""
+    """Start time on the clock's monotonic scale."""
     counts: Counter[Resource] = field(default_factory=Counter)
-    """What its calls used, beside tool calls."""
+    """What its calls used, apart from the number of tool calls."""
     over: Resource | None = None
-    """What a call would have gone over; the session ends before its next request."""
+    """Limit that a call would have exceeded. The session ends before its next request."""
     under: "Session | None" = None
-    """The session that sent this one: whatever ends that one ends this one too."""
+    """Parent session. Whatever ends the parent ends this one too."""
     below: int = 0
-    """The steps of those that it sent."""
+    """Steps of its sub-agents."""
     called: set[str] = field(default_factory=set)
-    """The ids of all calls that its answers ever made."""
+    """Ids of all calls that its answers ever made."""
     asked: AnswerCompleted | None = None
-    """An answer whose calls have no results yet, and can be made again after a crash."""
+    """Answer whose calls have no results yet, and can be made again after a crash."""
     replay: Replay = Replay.WHOLE
-    """How the thinking of its history is sent."""
+    """How the thinking in its history is sent."""
     stopped: str = ""
-    """Why the last answer of the history ended."""
+    """Stop reason of the last answer in the history."""
     subagents: Mapping[AgentId, AgentChanged] = field(default_factory=dict)
-    """The sub-agents that it sent, active or finished, as they stand now."""
+    """Current rows of its sub-agents, active or finished."""
     _noted: dict[str, str] = field(default_factory=dict)
-    """The stamps of files that the transcript has."""
+    """File stamps that the transcript already contains."""
 
     def __post_init__(self) -> None:
         self.started = self.resources.clock.monotonic()
@@ -113,7 +113,7 @@ class Session:
         self._append(first, text)
 
     def commit(self, completed: AnswerCompleted, results: Json | None = None) -> None:
-        """Append an assistant message, and the user message with the results of all its calls where it made any."""
+        """Append an assistant message and, if it made calls, the user message with the results of all of them."""
         message, text = sendable(without_empty_text(completed.message))
         lines = [self._message(message, _facts(completed))]
         self._append(message, text)
@@ -126,17 +126,18 @@ class Session:
         self._save(*lines)
 
     def drop(self, completed: AnswerCompleted) -> None:
-        """Note an answer that is no part of the conversation: it was a step, and paid for."""
+        """Record an answer that is not part of the conversation. It still counts as a step and costs money."""
         self.note(DROPPED, _facts(completed))
 
     def asks(self, completed: AnswerCompleted) -> None:
-        """Save an answer before its calls run, so that a crash loses neither it nor what they have come to."""
+        """Save an answer before its calls run, so that a crash loses neither the answer nor the progress of its
+        calls."""
         if self.asked is None:
             self.note(ASKED, {**_facts(completed), "message": completed.message})
             self.asked = completed
 
     def step(self) -> None:
-        """Count a request, for the session that sent this one too."""
+        """Count a request, for the parent session too."""
         self.steps += 1
         if self.under is not None:
             self.under.below += 1
@@ -148,9 +149,9 @@ class Session:
         self._append(message, text)
 
     def answer(self, call: str, text: str, *, is_error: bool = False, reminders: Sequence[str] = ()) -> None:
-        """Give a suspended session the result of its pending call; its neighbours are told they were not run.
+        """Add the result of a suspended session's pending call. The other pending calls are marked as not run.
 
-        Raises Refused when no such call is pending.
+        Raises Refused if no such call is pending.
         """
         pending = pending_calls(self.history)
         if call not in {block["id"] for block in pending}:
@@ -165,7 +166,7 @@ class Session:
         self.add({"role": "user", "content": blocks})
 
     def settle(self, call: str, result: Json) -> None:
-        """Give a suspended session the result of its pending call, which was run; its neighbours were not."""
+        """Save the result of the pending call that was run. The other pending calls are marked as not run."""
         blocks = [
             result if block["id"] == call else result_block(block["id"], NOT_RUN, is_error=True)
             for block in pending_calls(self.history)
@@ -175,13 +176,13 @@ class Session:
         self._append(message, text)
 
     def set_mode(self, mode: Mode, by: str) -> ModeChanged:
-        """Change the permission mode and note who caused it (P8)."""
+        """Change the permission mode and record who caused it (P8)."""
         self.context.mode = mode
         self.note("mode", {"mode": str(mode), "by": by})
         return ModeChanged(self.agent, mode, by)
 
     def shorten(self, history: Sequence[Json], *, by: str, before: int, after: int) -> None:
-        """Send this from now on in the place of the history, all of which stays stored (C4); sizes in tokens."""
+        """Send `history` from now on in place of the full one, which stays stored (C4). Sizes are in tokens."""
         history = [well_formed(message) for message in history]
         facts = {"by": by, "before": before, "after": after, "history": list(history)}
         if self.context.stamps:
@@ -193,44 +194,44 @@ class Session:
         self._cut_for_summary(after)
 
     def pay(self, completed: AnswerCompleted, seconds: float | None = None) -> None:
-        """Book what an answer cost, and tell of it."""
+        """Add the cost of an answer to the ledger and report it."""
         price = (self.agent, completed.model, completed.usage, completed.cost_usd)
         self.resources.ledger.add(*price)
         self.resources.tell(Billed(*price, seconds))
 
     def book(self, completed: AnswerCompleted, seconds: float) -> None:
-        """Book an answer that is no part of the conversation, note what it cost, and listen to it (X3)."""
+        """Book an answer that is not part of the conversation, note its cost, and check it for canaries (X3)."""
         self.pay(completed, seconds)
         self.note(ASIDE, _facts(completed))
         self.resources.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
 
     @property
     def is_finished(self) -> bool:
-        """Whether the model's answer ends the conversation: there is nothing to ask it."""
+        """Whether the model's answer ends the conversation, so that there is nothing left to ask it."""
         if not self.history or self.history[-1]["role"] != "assistant" or self.stopped not in _ENDS:
             return False
         return not (pending_calls(self.history) or is_unresolved(self.history))
 
     @property
     def context_size(self) -> int:
-        """How many tokens the next request has: those of the last usage, and a guess of what came since."""
+        """Tokens of the next request: those of the last usage, plus an estimate of what was appended since."""
         return self.last_context + cutting.tokens(cutting.new_tokens(self.history))
 
     @property
     def dearest(self) -> float:
-        """What the next request can cost at most, in US dollars."""
+        """The most that the next request can cost, in US dollars."""
         frozen = self.prefix
         return most_expensive_answer(self.resources.model.abilities(frozen.model), frozen.role, self.context_size)
 
     def measure(self, usage: Usage, window: int) -> None:
-        """Take in how large the context is now, and whether the last compaction made room."""
+        """Record how large the context is now, and whether the last compaction made room."""
         self.last_context = usage.context
         self.peak = max(self.peak, usage.context)
         if usage.context < self.resources.compaction * window:
             self.futile = 0
 
     def book_notice(self, notice: Notice) -> None:
-        """Note what the client did on its own; a model that was switched to answers from now on (L4)."""
+        """Record what the client did by itself. If it switched models, the new model answers from now on (L4)."""
         facts = {"text": notice.text}
         if notice.replay is not None:
             self.replay = notice.replay
@@ -240,11 +241,11 @@ class Session:
             self.prefix = replace(self.prefix, model=notice.model)
 
     def note(self, what: str, facts: Json) -> None:
-        """Save something that happened and is never sent."""
+        """Save a fact that is never sent to the model."""
         self._save(self._line(LineKind.NOTE, well_formed({"note": what, **facts})))
 
     def restore(self, lines: Sequence[Line]) -> None:
-        """Take over a saved transcript: history, file stamps, todos, mode, steps, calls and spend, as they were."""
+        """Restore a saved transcript: history, file stamps, todos, mode, steps, calls, and spend."""
         self._replace(messages(lines))
         for line in lines:
             self._recall(line)
@@ -290,13 +291,13 @@ class Session:
                 pass
 
     def _saw(self, body: Json) -> None:
-        """Take over the stamps of a line."""
+        """Restore the file stamps of a line."""
         seen = body.get("seen") or {}
         self.context.stamps.update(seen)
         self._noted.update(seen)
 
     def _take_in(self, body: Json) -> None:
-        """Count an answer, and book what it cost."""
+        """Count an answer, and book its cost."""
         self.steps += 1
         usage = Usage(**(body.get("usage") or {}))
         self.last_context = usage.context
@@ -327,7 +328,7 @@ class Session:
         return self._line(LineKind.MESSAGE, {**(facts or {}), "message": message})
 
     def _results(self, message: Json) -> Line:
-        """Give the line of a message with tool results, and with it the stamps that no line before it has."""
+        """Return the line of a message with tool results, including the stamps that no earlier line has."""
         stamps = self.context.stamps
         fresh = {path: stamp for path, stamp in stamps.items() if self._noted.get(path) != stamp}
         self._noted.update(fresh)
@@ -343,7 +344,7 @@ class Session:
 
 
 def result_block(call: str, text: str, *, is_error: bool = False, blocks: Sequence[Json] = ()) -> Json:
-    """Make a tool_result block; an error always carries text, as the API demands."""
+    """Make a tool_result block. An error always carries text, as the API requires."""
     content: Any = text or ("failed without a message" if is_error else "(no output)")
     if blocks:
         content = [{"type": "text", "text": content}, *blocks]
@@ -352,7 +353,7 @@ def result_block(call: str, text: str, *, is_error: bool = False, blocks: Sequen
 
 
 def _facts(completed: AnswerCompleted) -> Json:
-    """Give what is saved with an answer."""
+    """Return what is saved with an answer."""
     facts: Json = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
     return {**facts, "stop_reason": completed.stop_reason}
 

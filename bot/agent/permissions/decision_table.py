@@ -1,6 +1,6 @@
 """The decision table as a document: every tool, in every mode, for the main agent and for sub-agents (P1, P4).
 
-docs/permissions.md is what `markdown` gives; tests/test_house.py holds the two together.
+docs/permissions.md is the output of `markdown`; tests/test_house.py keeps the two equal.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ REGENERATE: Final = (
 _BY_INPUT: Final[Mapping[str, Mapping[CallKind, str]]] = MappingProxyType(
     {"Bash": {CallKind.LOOK_COMMAND: "a line that only reads", CallKind.COMMAND: "any other line"}}
 )
-"""The tools whose kind depends on the call, and what each kind is called."""
+"""Tools whose kind depends on the call, with a description of each kind."""
 _TASK: Final = {CallKind.EXPLORE: "explore, plan", CallKind.DELEGATE: "code"}
 _NOT_THERE: Final = "-"
 _HEAD: Final = """# What a call may do
@@ -62,7 +62,7 @@ does not belong into the repository.
 
 
 def markdown() -> str:
-    """Give the whole document; equal tables give equal bytes."""
+    """Return the whole document. Equal tables yield equal bytes."""
     modes = [str(mode) for mode in Mode]
     working = [f"code: {mode}" for mode in modes[1:]]
     head = ["call", *modes, "explore, plan", *working]
@@ -71,7 +71,7 @@ def markdown() -> str:
 
 
 def rows() -> Iterable[tuple[str, str, CallKind]]:
-    """List (tool, what the call is, its kind) for every tool that an agent can have."""
+    """List (tool, description of the call, its kind) for every tool that an agent can have."""
     for tool in (*ALL, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST):
         for kind, what in _kinds(tool).items():
             yield tool.name, what, kind
@@ -80,7 +80,10 @@ def rows() -> Iterable[tuple[str, str, CallKind]]:
 
 
 def decision(tool: str, kind: CallKind, mode: Mode, agent: str = "") -> str:
-    """Say what becomes of a call of the main agent, or of a type of sub-agent; one that cannot write always plans."""
+    """Return the decision on a call by the main agent, or by a type of sub-agent.
+
+    A type that cannot write is always in plan mode.
+    """
     every_type = tool == RESOURCE_REQUEST.name
     if not agent:
         return _NOT_THERE if every_type else str(DECISIONS[mode][kind].decision)

@@ -1,8 +1,8 @@
 """The tool gate: may this call run, in this mode, under these rules? (P1, P4 layer 2, P7)
 
-Order: deny rules, ask rules, what the mode says, allow rules; nothing matches: no. In plan mode the mode's word is
-final: no rule widens it, though a deny or ask rule narrows it. `TABLE` is the whole of what modes say; the docs' table
-is generated from it. Which paths a pattern reaches is said in `rule_paths`.
+Order: deny rules, ask rules, the mode's decision, allow rules. If nothing matches, the call is denied. In plan mode the
+mode's decision is final: deny and ask rules can narrow it, and no rule can widen it. `DECISIONS` holds the decisions of
+all modes, and the table in the docs is generated from it. `rule_paths` defines which paths a pattern reaches.
 """
 
 import re
@@ -26,28 +26,28 @@ class CallKind(StrEnum):
     LOOK = "look"
     """Reads the checkout."""
     LIST = "list"
-    """Keeps the session's own notes."""
+    """Reads or writes the session's own notes."""
     LOOK_COMMAND = "look_command"
     """A shell command that the static check knows to be read-only."""
     COMMAND = "command"
     """Any other shell command."""
     EDIT = "edit"
     EXPLORE = "explore"
-    """A sub-agent that cannot write."""
+    """Starts a sub-agent that cannot write."""
     DELEGATE = "delegate"
-    """A sub-agent that can."""
+    """Starts a sub-agent that can write."""
     PROPOSE = "propose"
-    """Handing in a plan."""
+    """Submits a plan."""
     ASK_PEOPLE = "ask_people"
-    """Asking people a question."""
+    """Asks people a question."""
     FETCH = "fetch"
-    """Reading a page of the web; only hosts that an allow rule opens can be reached at all (N1)."""
+    """Reads a web page. Only hosts that an allow rule opens can be reached at all (N1)."""
     SEARCH = "search"
-    """Searching the web; a session has that tool only where an allow rule names it."""
+    """Searches the web. A session has that tool only if an allow rule names it."""
 
 
 class Decision(StrEnum):
-    """What becomes of a call; SUSPEND is an ask that the session waits for (L8)."""
+    """The decision on a call. SUSPEND means that the session waits for people's answer (L8)."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -57,7 +57,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """A decision and what to tell the model where it is not ALLOW."""
+    """A decision, and the text for the model if the decision is not ALLOW."""
 
     decision: Decision
     why: str = ""
@@ -94,12 +94,17 @@ DECISIONS: Final[Mapping[Mode, Mapping[CallKind, Ruling]]] = MappingProxyType(
         Mode.BYPASS: {**_WORK, CallKind.COMMAND: _YES, CallKind.EDIT: _YES},
     }
 )
-"""acceptEdits allows commands because the sandbox holds them; without one they need an allow rule (see `decide`).
-Work that was approved reads the web only where an allow rule says so: nobody approved what strangers write there."""
+"""Decisions by mode and kind of call.
+
+acceptEdits allows commands because the sandbox confines them; without a sandbox they need an allow rule (see `decide`).
+While executing approved work, a session may read the web only if an allow rule says so: nobody approved what strangers
+write there.
+"""
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z_]+)(?:\((?P<pattern>.*)\))?")
 _COMPOUND: Final = re.compile(r"[;&|\n`<>]|\$[(\[{]")
-"""What begins another command, and what bash evaluates: in ${x@P} and $[x] it runs what is substituted in a value."""
+"""Signs that start another command, and constructs that bash evaluates: ${x@P} and $[x] run substitutions found in a
+value."""
 _BETWEEN: Final = re.compile(r"[;&|\n`(){}<>]")
 _BEFORE: Final = re.compile(
     r"^(?:(?:[A-Za-z_]\w*=\S*|(?:\S*/)?(?:!|if|then|else|elif|while|until|do|time|exec|command|builtin|eval|env|nohup|nice|"
@@ -117,19 +122,24 @@ _SUBJECT: Final = {"Bash": "command", "Task": "subagent_type", SEARCH: "query", 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One pattern such as ``Bash(git diff:*)`` or ``Read(docs/**)``; no pattern means every call of the tool."""
+    """One pattern such as ``Bash(git diff:*)`` or ``Read(docs/**)``.
+
+    Without a pattern it covers every call of the tool.
+    """
 
     tool: str
     pattern: str = "*"
 
     @property
     def domain(self) -> str:
-        """The hosts that a rule for WebFetch speaks about: a name, ``*.domain``, or ``*`` for all."""
+        """Hosts that a rule for WebFetch covers: a name, ``*.domain``, or ``*`` for all."""
         return self.pattern.removeprefix(_DOMAIN)
 
     def matches(self, tool: str, tool_input: Json) -> bool:
-        """Tell whether a call as a whole falls under this rule, as an allow rule must: a pattern with a star never
-        covers a line that may hold more than one command."""
+        """Return whether the rule covers a call as a whole, as an allow rule requires.
+
+        A Bash pattern with a star never covers a line that may hold more than one command.
+        """
         if self.pattern == "*" or not rule_paths.applies_to(self.tool, tool):
             return rule_paths.applies_to(self.tool, tool)
         if rule_paths.about_paths(tool):
@@ -138,9 +148,11 @@ class Rule:
         return about == self.pattern if tool == "Bash" and _compound(about) else self._is(about)
 
     def touches(self, tool: str, tool_input: Json) -> bool:
-        """Tell whether any part of a call falls under this rule, as for deny and ask rules: a command stays denied
-        behind ``cd x &&``, an assignment, or the name of a program that starts others; and a path is denied to a
-        command that spells it out."""
+        """Return whether the rule covers any part of a call, as deny and ask rules require.
+
+        A command stays denied after ``cd x &&``, an assignment, or the name of a program that starts others. A denied
+        path is also denied to a command that spells it out.
+        """
         if tool == "Bash" and rule_paths.about_paths(self.tool) and self.pattern != "*":
             return self._named_by(subject(tool, tool_input))
         if self.pattern == "*" or not rule_paths.applies_to(self.tool, tool):
@@ -152,14 +164,20 @@ class Rule:
         return any(map(self._is, (about, *parts)))
 
     def _named_by(self, command: str) -> bool:
-        """Tell whether a command names a path of this rule; one that only reads does not edit it."""
+        """Return whether a command names a path of this rule.
+
+        A read-only command does not match a rule about writing.
+        """
         from bot.agent.permissions.shell_policy import is_read_only
 
         writes = rule_paths.applies_to("Edit", self.tool)
         return rule_paths.named_by(self.pattern, command) and not (writes and is_read_only(command))
 
     def _is(self, subject: str) -> bool:
-        """Match one command or path; ``prefix:*`` matches the words up to there and what follows."""
+        """Return whether the pattern matches one command or path.
+
+        ``prefix:*`` matches the prefix alone or followed by arguments.
+        """
         if self.tool == FETCH:
             found = _HOST.match(subject)
             return self.domain == "*" or (found is not None and covers(self.domain, found[1]))
@@ -171,7 +189,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The configured rules (tools.allow, tools.ask, tools.deny)."""
+    """Configured rules (tools.allow, tools.ask, tools.deny)."""
 
     allow: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
@@ -179,7 +197,7 @@ class Rules:
 
 
 def parse_rule(text: str) -> Rule:
-    """Read one rule; raises Misconfigured with the form it should have."""
+    """Parse one rule. Raises Misconfigured, with the form that the rule should have."""
     match = _RULE.fullmatch(text.strip())
     if match is None:
         raise Misconfigured(f"not a tool rule: {text!r}", where="tools", mend="write Tool or Tool(pattern)")
@@ -193,18 +211,21 @@ def parse_rule(text: str) -> Rule:
 
 @dataclass(frozen=True, slots=True)
 class PermissionGate:
-    """Decides calls for one session."""
+    """Decides the calls of one session."""
 
     rules: Rules = Rules()
     sandboxed: bool = True
-    """Where no sandbox holds a command, acceptEdits does not allow it by itself."""
+    """Whether a sandbox confines commands. If not, acceptEdits does not allow commands by itself."""
     granted: frozenset[tuple[str, str]] = frozenset()
-    """What people allowed for this plan: (tool, command or path), word for word."""
+    """What people allowed for this plan, as exact (tool, command or path) pairs."""
     rehearsed: frozenset[str] = frozenset()
-    """The commands that run on a throw-away copy while planning, each exactly as it is configured (P4a)."""
+    """Commands that run on a throw-away copy during planning, each exactly as configured (P4a)."""
 
     def decide(self, mode: Mode, kind: CallKind, tool: str, tool_input: Json) -> Ruling:
-        """Rule on one call; equal inputs give equal rulings, and every kind has a ruling in every mode."""
+        """Return the ruling on one call.
+
+        Equal inputs yield equal rulings, and every kind has a ruling in every mode.
+        """
 
         if rule := next((rule for rule in self.rules.deny if rule.touches(tool, tool_input)), None):
             return Ruling(Decision.DENY, f"the project's configuration denies {rule.tool}({rule.pattern}).")
@@ -223,7 +244,7 @@ class PermissionGate:
         return word
 
     def _rehearses(self, mode: Mode, kind: CallKind, tool_input: Json) -> bool:
-        """Tell whether a call is a command for planning; without a sandbox there is none."""
+        """Return whether a call is a command allowed for planning. Without a sandbox none is."""
         planning = self.sandboxed and mode is Mode.PLAN and kind is CallKind.COMMAND
         return planning and tool_input.get("command") in self.rehearsed
 
@@ -234,20 +255,23 @@ class PermissionGate:
 
 
 def subject(tool: str, tool_input: Json) -> str:
-    """Give what a call is about: what people are asked about, and what a permission for the plan covers."""
+    """Return the subject of a call: what people are asked about, and what a permission for the plan covers."""
     if key := _SUBJECT.get(tool):
         return str(tool_input.get(key, "")).strip()
     return rule_paths.place(tool_input)
 
 
 def _compound(command: str) -> bool:
-    """Tell whether a command line may hold more than one command, or write where it does not say so plainly."""
+    """Return whether a command line may hold more than one command, or redirect or evaluate something."""
     return _COMPOUND.search(command) is not None
 
 
 def _parts(command: str) -> Iterator[str]:
-    """Split a command line at every sign that may begin another command, and give each part as it is written and as it
-    is run: without quotes, further blanks, what may stand before a command, the program's folder, and git's options."""
+    """Split a command line at every sign that may start another command, and yield each part in two forms.
+
+    The first form is the part as written, without what may precede a command. The second also lacks quotes, extra
+    blanks, the program's folder, and git's options.
+    """
     from bot.agent.permissions.shell_policy import strip_quotes
 
     for part in _BETWEEN.split(command.replace("\\\n", "")):

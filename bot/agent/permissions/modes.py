@@ -13,6 +13,6 @@ class Mode(StrEnum):
 
 
 def next_mode(mode: Mode, *, bypass_available: bool) -> Mode:
-    """Give the next mode of the cycle default, acceptEdits, plan, bypassPermissions (where available)."""
+    """Return the next mode of the cycle default, acceptEdits, plan, bypassPermissions (if available)."""
     cycle = [Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN, *([Mode.BYPASS] if bypass_available else [])]
     return cycle[(cycle.index(mode) + 1) % len(cycle)] if mode in cycle else Mode.DEFAULT

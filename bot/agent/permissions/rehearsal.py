@@ -1,7 +1,7 @@
-"""Runs a command that the configuration allows for planning on a throw-away copy of the checkout (P4a).
+"""Runs a command that the configuration allows during planning on a throw-away copy of the checkout (P4a).
 
-Rules: the copy has a sandbox of its own, without network; it is removed with all that the command did, whatever came of
-it, and what a killed process leaves is swept with the forks; the checkout itself stays as it is.
+Rules: the copy has a sandbox of its own, without network. It is removed with everything the command did, whatever the
+outcome; a copy left by a killed process is swept with the forks. The checkout itself stays unchanged.
 """
 
 import secrets
@@ -14,13 +14,13 @@ from bot.ports import Access, ToolOutput, Workspace
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """Gives each command a copy of one checkout."""
+    """Runs each command on its own copy of one checkout."""
 
     workspace: Workspace
     checkout: Checkout
 
     async def run(self, arguments: Json) -> ToolOutput:
-        """Run one Bash call on a new copy; nothing of it is left afterwards."""
+        """Run one Bash call on a new copy, and remove the copy afterwards."""
         copy = await self.workspace.fork(self.checkout, f"rehearsal-{secrets.token_hex(4)}")
         try:
             host = await self.workspace.open(copy, Access.WRITE)

@@ -1,10 +1,10 @@
-"""Which paths a call names, and whether a rule's pattern speaks about them (P7).
+"""Which paths a call names, and whether a rule's pattern matches them (P7).
 
 Rules
-- A rule for Read is one for every tool that reads, a rule for Edit one for every tool that writes.
-- Patterns are read as a plan's scope is (core.paths): as in .gitignore, whatever the spelling of the path.
-- A search of a folder is held against the folder and what it asks for there, not against every file below. A command
-  is held against the words that it spells out: a name that it computes is not seen. The sandbox is the wall.
+- A rule for Read covers every tool that reads, and a rule for Edit every tool that writes.
+- Patterns follow the same syntax as a plan's scope (core.paths): as in .gitignore, for any spelling of the path.
+- A search of a folder is matched by the folder and by what it searches for there, not by every file below. A command is
+  matched by the words that it spells out; a name that it computes is not seen. The sandbox is the boundary.
 """
 
 import posixpath
@@ -22,7 +22,7 @@ FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "Edit": frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"}),
     }
 )
-"""The tools that a rule speaks about beside its own name's."""
+"""Tools that a rule covers in addition to the tool that it names."""
 
 _OF_PATHS: Final = frozenset().union(*FAMILIES.values())
 _KEYS: Final = ("file_path", "notebook_path", "path")
@@ -33,30 +33,36 @@ _DEEPEST: Final = 32
 
 
 def applies_to(rule: str, tool: str) -> bool:
-    """Tell whether a rule under one tool's name is about another tool."""
+    """Return whether a rule that names tool `rule` applies to `tool`."""
     return tool == rule or tool in FAMILIES.get(rule, ())
 
 
 def about_paths(tool: str) -> bool:
-    """Tell whether a tool's patterns are globs over paths."""
+    """Return whether a tool's patterns are globs over paths."""
     return tool in _OF_PATHS
 
 
 def relative_input(tool_input: Json, folder: str) -> Json:
-    """Give a call's input with its paths relative to the checkout, as rules are written."""
+    """Return a call's input with its paths relative to the checkout, as rules are written."""
     found = {key: value for key in _KEYS if isinstance(value := tool_input.get(key), str)}
     return tool_input | {key: _relative(value, folder) for key, value in found.items()}
 
 
 def covers(pattern: str, tool: str, tool_input: Json) -> bool:
-    """Tell whether a pattern covers the one path of a call, as an allow rule must; nothing outside is covered."""
+    """Return whether a pattern covers all paths that a call names, as an allow rule requires.
+
+    Paths outside the checkout are never covered.
+    """
     paths = list(_call_paths(tool, tool_input))
     inside = (normalized_path(path).partition("/")[0] != ".." and not path.startswith("/") for path in paths)
     return all(inside) and all(is_path_covered(path, pattern) for path in paths)
 
 
 def within_paths(globs: Sequence[str], tool: str, tool_input: Json) -> bool:
-    """Tell whether a call keeps to some globs; a folder does where one reaches what it holds."""
+    """Return whether a call stays within some globs.
+
+    A folder does if a glob covers files directly in it.
+    """
     if tool not in _OF_PATHS:
         return True
     folder = str(tool_input.get("path") or "")
@@ -68,7 +74,7 @@ def within_paths(globs: Sequence[str], tool: str, tool_input: Json) -> bool:
 
 
 def reaches(pattern: str, tool: str, tool_input: Json) -> bool:
-    """Tell whether a pattern reaches any path that a call names, as for deny and ask rules."""
+    """Return whether a pattern reaches any path that a call names, as deny and ask rules require."""
     paths = list(_call_paths(tool, tool_input))
     if tool in _FOLDERS:
         paths += [f"{path}/{_SOME_FILE}" for path in paths[:1]]
@@ -76,7 +82,8 @@ def reaches(pattern: str, tool: str, tool_input: Json) -> bool:
 
 
 def named_by(pattern: str, command: str) -> bool:
-    """Tell whether a shell line spells out a path that a pattern reaches, whole or behind a sign such as = or :."""
+    """Return whether a shell line spells out a path that a pattern reaches, as a word or after a sign such as = or
+    :."""
     from bot.agent.permissions.shell_policy import program_names
 
     words = {piece for word in program_names(command) for piece in (word, *re.split(r"[=:,@]", word)) if piece}
@@ -84,18 +91,18 @@ def named_by(pattern: str, command: str) -> bool:
 
 
 def _may_be(word: str, pattern: str) -> bool:
-    """Tell whether the shell may make of a word what a pattern names."""
+    """Return whether the shell may expand a word to a name that matches the pattern."""
     glob = re.sub(r"\[[^]/]+\]", "?", word)
     return bool(set("*?{") & set(glob)) and is_path_covered(pattern, glob)
 
 
 def place(tool_input: Json) -> str:
-    """Give the file or folder that a call works on, as it names it; "" where it names none."""
+    """Return the file or folder that a call works on, as it is spelled in the call, or "" if it names none."""
     return next((str(tool_input[key]) for key in _KEYS if tool_input.get(key)), "")
 
 
 def _call_paths(tool: str, tool_input: Json) -> Iterator[str]:
-    """List the paths that a call names: its file or folder, and what it looks for in there."""
+    """List the paths that a call names: its file or folder, and what it searches for in there."""
     given = place(tool_input) or "."
     looked_for = [str(tool_input[key]) for key in _IN_FOLDER if tool_input.get(key)]
     if tool == "Grep":
@@ -106,7 +113,10 @@ def _call_paths(tool: str, tool_input: Json) -> Iterator[str]:
 
 
 def _is_reached(path: str, pattern: str) -> bool:
-    """Tell whether a pattern reaches a path, or what is left of an absolute one below any folder."""
+    """Return whether a pattern reaches a path.
+
+    For a path outside the checkout, any trailing part of it counts too.
+    """
     if is_path_covered(path, pattern):
         return True
     parts = normalized_path(path).strip("/").split("/")[-_DEEPEST:]

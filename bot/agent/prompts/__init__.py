@@ -1,7 +1,7 @@
-"""What the model is told, as files; each part is one small function of its inputs (M1, M2).
+"""The text that the model gets, as files. Each part is one small function of its inputs (M1, M2).
 
-`system` is the same bytes for every job of one version and agent type, so that jobs share a cached prefix. What varies
-stands in the first user message: environment and project memory as its first block, the task as a later one.
+The system blocks are byte-identical for every job of one version and agent type, so that jobs share a cached prefix.
+What varies is in the first user message: environment and project memory in its first block, the task in a later one.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from bot.core.transcript import Json
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What varies from job to job and is the same for a whole session."""
+    """What varies between jobs and is constant within a session."""
 
     folder: str
     platform: str
@@ -24,19 +24,19 @@ class Environment:
     memory: str = ""
     memory_name: str = ""
     language: str = ""
-    """What the model writes to people in; "" for the language of the request."""
+    """Language of text for people, or "" for the language of the request."""
 
 
 def system_blocks(agent_type: str, job: str = "") -> tuple[Json, ...]:
-    """Give the frozen system blocks of an agent type: its identity, its job, and the rules that all share.
+    """Return the system blocks of an agent type: its identity, its job, and the shared rules.
 
-    The job is what the file of its name says, or else the text that is given.
+    The job is `job` if given, else the prompt file named after the agent type.
     """
     return (_text(prompt_text("identity")), _text((job or prompt_text(agent_type)) + "\n" + prompt_text("rules")))
 
 
 def first_message(environment: Environment, task: str, reminders: Sequence[str] = ()) -> Json:
-    """Give a session's first user message: environment and memory, then the task, then reminders (M2, P3)."""
+    """Return a session's first user message: environment and memory, then the task, then reminders (M2, P3)."""
     blocks = [
         _text(reminder_text(_environment(environment))),
         _text(task),
@@ -46,7 +46,7 @@ def first_message(environment: Environment, task: str, reminders: Sequence[str] 
 
 
 def reminder_text(text: str) -> str:
-    """Wrap text as a reminder of the harness."""
+    """Wrap text as a reminder from the harness."""
     return f"<system-reminder>\n{text.strip()}\n</system-reminder>"
 
 
