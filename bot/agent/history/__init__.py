@@ -1,1 +1,1 @@
-"""A session's history: what is sent, cut, compacted, and given again."""
+"""A session's history: sending, cutting, compacting, and restoring it."""

@@ -1,6 +1,6 @@
-"""Ids of tool calls, which no two of one session share: the service refuses a history in which one stands twice.
+"""Unique ids of tool calls within one session: the service refuses a history in which an id occurs twice.
 
-Its own are unique; some servers number the calls of each answer anew.
+The service's own ids are unique, but some servers number the calls of each answer from the start.
 """
 
 from collections.abc import Set
@@ -10,7 +10,7 @@ from bot.core.transcript import Json, tool_calls
 
 
 def unique_call_ids(answer: Json, taken: Set[str]) -> Json:
-    """Give an answer whose calls have ids that are not taken: the very same where they have."""
+    """Return an answer whose call ids are not in `taken`. Returns the same object if none was taken."""
     own = [str(call["id"]) for call in tool_calls(answer)]
     if taken.isdisjoint(own):
         return answer

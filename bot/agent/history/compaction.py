@@ -1,9 +1,9 @@
-"""Puts a summary in the place of older history when the context is nearly full (C1, C3, C4).
+"""Replaces older history by a summary when the context is nearly full (C1, C3, C4).
 
-Two back-ends make the summary: the service's own, signed and in a block that stands first, where the model has that;
-else a request on the same prefix, whose answer begins a fresh history without old thinking. Where both fail, what the
-transcript tells by itself is the summary: nothing waits for a model here. Rules: only between turns; the last turns
-stay as they are; the stored transcript keeps everything, and one line says what is sent from now on.
+Two back-ends make the summary. If the model supports it, the service makes a signed one, in a block that stands first.
+Otherwise a request on the same prefix makes one, and its text begins a fresh history without old thinking. If both
+fail, the summary is derived from the transcript, without a model. Rules: compaction happens only between turns; the
+last turns stay as they are; the stored transcript keeps everything, and one line records what is sent from now on.
 """
 
 import asyncio
@@ -23,12 +23,15 @@ from bot.core.transcript import Json, all_messages, text_of, tool_calls
 from bot.ports import Abilities, AnswerCompleted, ModelRequest, Notice
 
 FUTILE: Final = 2
-"""So many compactions that do not help are enough."""
+"""Consecutive compactions without effect after which the session ends."""
 KEPT_SHARE: Final = 0.1
-"""The share of the history that the turns which stay may take; the last one stays in any case. A share of the window
-would rest on the guess of what a token is: where that is low, the turns that stay would be most of the history."""
+"""Share of the history that the kept turns may take. The last turn is kept in any case.
+
+A share of the window would depend on the estimate of a token's size: if that is low, the kept turns would be most of
+the history.
+"""
 RESULT_SHARE: Final = 0.2
-"""The share that the results of the last turn may take."""
+"""Share of the window that the results of the last turn may take."""
 
 STUCK: Final = f"the model's context window is full: {FUTILE} compactions did not make room"
 TOO_LARGE: Final = "the model's context window is full: the request alone does not fit"
@@ -36,22 +39,23 @@ TOO_LARGE: Final = "the model's context window is full: the request alone does n
 
 @dataclass(frozen=True, slots=True)
 class HistoryPart:
-    """A history in two: what is summarised, and the turns that stay."""
+    """A history in two parts: what is summarized, and the turns that stay."""
 
     head: Sequence[Json]
     kept: Sequence[Json]
     given: Sequence[Json]
-    """The blocks that are given again."""
+    """Blocks that are restored after the summary."""
     abilities: Abilities
 
 
 Made = list[Json]
-"""A history that is sent from now on."""
+"""The history that is sent from now on."""
 BackEnd = Callable[[Session, HistoryPart], AsyncIterator[AgentEvent | Made]]
 
 
 def is_due(session: Session) -> bool:
-    """Tell whether the next request needs room first: by the last usage and a guess of what came since (C1)."""
+    """Return whether the next request needs room first, by the last usage and an estimate of what was appended since
+    (C1)."""
     if session.full:
         return True
     window = session.resources.model.abilities(session.prefix.model).window
@@ -60,7 +64,7 @@ def is_due(session: Session) -> bool:
 
 
 async def compact(session: Session) -> AsyncGenerator[AgentEvent, None]:
-    """Make room in a session's history and tell of it; ends the session where that does not help."""
+    """Make room in a session's history and report it. Ends the session if that does not help."""
     abilities = session.resources.model.abilities(session.prefix.model)
     start = cutting.cut_point(session.history, int(KEPT_SHARE * cutting.tokens(session.history)))
     if start is None:
@@ -96,13 +100,13 @@ async def compact(session: Session) -> AsyncGenerator[AgentEvent, None]:
 
 
 def _back_ends(part: HistoryPart) -> list[tuple[str, BackEnd]]:
-    """Give the ways to a summary, best first: the service's needs an answered last turn, as it is followed by text."""
+    """Return the back-ends, best first. The service's needs an answered last turn, because text follows it."""
     signed = part.abilities.summarizes and part.kept[-1]["role"] == "user"
     return [("service", _by_service), ("model", _by_model)] if signed else [("model", _by_model)]
 
 
 async def _by_service(session: Session, part: HistoryPart) -> AsyncIterator[AgentEvent | Made]:
-    """Let the service summarise: its signed block stands for the head, so that what stays may keep its thinking."""
+    """Let the service summarize. Its signed block replaces the head, so that the kept turns may keep their thinking."""
     async with forward(_request_summary(session, part.head, summarize=prompt_text("compact"))) as events:
         async for event in events:
             if not isinstance(event, AnswerCompleted):
@@ -112,7 +116,7 @@ async def _by_service(session: Session, part: HistoryPart) -> AsyncIterator[Agen
 
 
 async def _by_model(session: Session, part: HistoryPart) -> AsyncIterator[AgentEvent | Made]:
-    """Let the model summarise in a request of its own, which reads the cache of the one before."""
+    """Let the model summarize in a separate request, which reads the cache of the one before."""
     asking = {"role": "user", "content": [{"type": "text", "text": prompt_text("compact").strip()}]}
     async with forward(_request_summary(session, [*part.head, asking])) as events:
         async for event in events:
@@ -123,14 +127,14 @@ async def _by_model(session: Session, part: HistoryPart) -> AsyncIterator[AgentE
 
 
 def _is_block(completed: AnswerCompleted) -> bool:
-    """Tell whether an answer is one summary and nothing else."""
+    """Return whether an answer is exactly one summary block."""
     content = completed.message["content"]
     single = len(content) == 1 and content[0].get("type") == "compaction"
     return completed.stop_reason == "compaction" and single and bool(str(content[0].get("content") or "").strip())
 
 
 def _new_history(part: HistoryPart, summary: str) -> Made:
-    """Begin a history anew: what is given again, the summary, and the turns that stay."""
+    """Return a new history: the restored blocks, the summary, and the kept turns."""
     first = {"role": "user", "content": [*part.given, cutting.summed_up(summary)]}
     kept = cutting.without_thinking(part.kept) if part.abilities.binds else part.kept
     return [first, *kept]
@@ -139,7 +143,7 @@ def _new_history(part: HistoryPart, summary: str) -> Made:
 async def _request_summary(
     session: Session, messages: Sequence[Json], *, summarize: str = ""
 ) -> AsyncIterator[AgentEvent | AnswerCompleted]:
-    """Ask for a summary and book it; without budget, or where the call fails, there is no Completed."""
+    """Request a summary and book it. Yields no AnswerCompleted if the budget has no room or the call fails."""
     world, frozen = session.resources, session.prefix
     request = ModelRequest(
         frozen.model,

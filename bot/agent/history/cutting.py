@@ -1,6 +1,7 @@
-"""Where a history may be cut, how long it is, and what of it can be sent in a history that begins anew (C1, C3).
+"""Where a history may be cut, how large it is, and what of it a new history may contain (C1, C3).
 
-A turn is an assistant's message and all that answers it: cutting between turns never parts a call from its result.
+A turn is an assistant message and everything that answers it. Cutting between turns never separates a call from its
+result.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,27 +11,27 @@ from bot.agent.history.escaping import escape_harness_markup
 from bot.core.transcript import THINKING, Json
 
 BYTES_PER_TOKEN: Final = 3
-"""A low guess, so that a history is rather taken for longer than it is."""
+"""A low estimate, so that a history is overestimated rather than underestimated."""
 MEDIA_BYTES: Final = 5_000
-"""What an image counts, however many bytes it has."""
+"""Size that an image counts as, whatever its number of bytes."""
 MOST_IMAGES: Final = 20
-"""So many a history holds: with more in one request the service takes smaller ones only, and refuses the rest."""
+"""Most images in a history. With more in one request, the service accepts only smaller images and refuses the rest."""
 IMAGE_BYTES: Final = 20_000_000
-"""So many bytes of base64 they have together: a request of 32 MB is refused (facts: Messages API, limits)."""
+"""Most bytes of base64 of all images together: a request of 32 MB is refused (facts: Messages API, limits)."""
 MOST_KEPT: Final = 3
-"""So many turns stay as they are."""
+"""Most turns that stay as they are."""
 LONGEST_SUMMARY: Final = 40_000
-"""Characters."""
+"""In characters."""
 CUT: Final = "\n[the rest was cut to make room; ask for less at once]"
 
 
 def tokens(value: Any) -> int:
-    """Guess the tokens of messages or parts of them."""
+    """Return an estimate of the tokens of messages or parts of them."""
     return _size(value) // BYTES_PER_TOKEN
 
 
 def new_tokens(history: Sequence[Json]) -> Sequence[Json]:
-    """Give what was appended since the last answer: what the usage of that does not count yet."""
+    """Return the messages appended since the last answer, whose usage does not count them yet."""
     start = len(history)
     while start and history[start - 1]["role"] != "assistant":
         start -= 1
@@ -38,9 +39,9 @@ def new_tokens(history: Sequence[Json]) -> Sequence[Json]:
 
 
 def cut_point(history: Sequence[Json], room: int) -> int | None:
-    """Give the index where the turns begin that stay: the last one, and those before it that fit into `room` tokens.
+    """Return the index where the kept turns begin: the last turn, and those before it that fit into `room` tokens.
 
-    None where no turn has begun after what a summary could be made of.
+    Returns None if no turn has begun after something that could be summarized.
     """
     starts = [
         index
@@ -56,7 +57,7 @@ def cut_point(history: Sequence[Json], room: int) -> int | None:
 
 
 def summed_up(summary: str) -> Json:
-    """Give the block that tells a model what a summary says, in the place of all that it is of."""
+    """Return the block that tells a model the summary of everything that it replaces."""
     quoted = escape_harness_markup(summary.strip()[:LONGEST_SUMMARY])
     told = f"Summary of the conversation so far, which is not sent any more:\n{quoted}"
     return {"type": "text", "text": told}
@@ -71,7 +72,7 @@ def images(messages: Iterable[Json]) -> Iterator[Json]:
 
 
 def room_for(blocks: Sequence[Json], held: Iterable[Json]) -> int:
-    """Tell how many of these images, the first ones, may go into a history beside those that it holds."""
+    """Return how many of these images, counted from the first, fit into a history beside the images in `held`."""
     sizes = [_encode(image) for image in held]
     count, size = len(sizes), sum(sizes)
     for number, block in enumerate(blocks):
@@ -86,7 +87,7 @@ def _encode(image: Json) -> int:
 
 
 def cut_to_fit(turns: Sequence[Json], room: int) -> list[Json]:
-    """Cut the results of the last message to what fits into `room` tokens; nothing is bound to it yet (C2)."""
+    """Cut the results of the last message to fit into `room` tokens. No thinking is bound to them yet (C2)."""
     last = turns[-1]
     if last["role"] != "user" or isinstance(last["content"], str) or tokens(last) <= room:
         return list(turns)
@@ -96,7 +97,7 @@ def cut_to_fit(turns: Sequence[Json], room: int) -> list[Json]:
 
 
 def without_thinking(turns: Sequence[Json]) -> list[Json]:
-    """Give turns without thinking, which is bound to what came before; none where a message would be empty then."""
+    """Return turns without thinking, which is bound to what came before. Returns [] if a message would become empty."""
     bare = [
         message
         if isinstance(message["content"], str)
@@ -107,7 +108,7 @@ def without_thinking(turns: Sequence[Json]) -> list[Json]:
 
 
 def _cut_result(block: Json, size: int) -> Json:
-    """Cut a result's text to so many bytes; images of a result that is too long are left out."""
+    """Cut a result's text to `size` bytes. The images of a result that is too long are dropped."""
     if block.get("type") != "tool_result" or _size(block) <= size:
         return block
     content = block.get("content") or ""

@@ -1,4 +1,4 @@
-"""Escapes text of others before it enters a history: data must not look like the harness (S11a)."""
+"""Escapes text from others before it enters a history: data must not look like the harness (S11a)."""
 
 import re
 from typing import Final
@@ -9,14 +9,17 @@ _HARNESS: Final = re.compile(
     r"<\s*(?:/\s*)?system-reminder\b|^[^\S\n]*(?:human|user|assistant|system)[^\S\n]*:|^[^\S\n]*\[harness",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Spaces of one line alone: what may go on over lines is tried anew at each of them, and a page has thousands."""
+"""Matches blanks within one line only.
+
+A match that may span lines is retried at every line, and a page has thousands.
+"""
 
 
 def escape_harness_markup(text: str) -> str:
-    """Escape what imitates reminders, roles or harness markers."""
+    """Escape text that imitates reminders, roles, or harness markers."""
     return _HARNESS.sub(lambda match: match.group(0).replace("<", "\\<").replace(":", "\\:").replace("[", "\\["), text)
 
 
 def as_data(text: str) -> str:
-    """Give text of a sub-agent as data: escaped, with every code point that nobody sees as ‹U+XXXX›."""
+    """Return a sub-agent's text as data: escaped, with every invisible code point as ‹U+XXXX›."""
     return escape_harness_markup(with_visible_codepoints(text))

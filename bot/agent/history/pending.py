@@ -1,7 +1,7 @@
-"""What a suspended session waits with, and how it goes on with what people said (L8, P7).
+"""What a suspended session waits for, and how it continues with people's answers (L8, P7).
 
-Rules: what people allow is the stored call, and nothing else is run; a denial of the rules stands above any permission;
-neighbours of the call were not run, and are told so.
+Rules: people permit the stored call, and nothing else is run; a deny rule overrides any permission; the other calls of
+the same message are not run, and the model is told so.
 """
 
 import asyncio
@@ -19,13 +19,16 @@ from bot.ports import AnswerStarted
 
 
 def pending_question(session: Session) -> Asking | None:
-    """Give what people are to be asked before the session can go on; None where it waits for none, or with a plan."""
+    """Return what people must be asked before the session can continue.
+
+    Returns None if the session waits for nothing, or for the approval of a plan.
+    """
     suspension = next(_suspending_calls(session), None)
     return suspension.asking if suspension is not None else None
 
 
 def release(session: Session) -> None:
-    """Let a session go on whose pending calls need nobody any more (the rules changed): the model is told."""
+    """Resume a session whose pending calls no longer need anybody because the rules changed. The model is told."""
     pending = pending_calls(session.history)
     if pending and next(_suspending_calls(session), None) is None:
         prepared = dispatch.prepare(session, pending[0])
@@ -34,10 +37,10 @@ def release(session: Session) -> None:
 
 
 async def run_permitted_call(session: Session, call: str) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
-    """Run the pending call of that id as it is stored, then drive the session on; the last event is Ended.
+    """Run the stored pending call with this id, then drive the session on. The last event is Ended.
 
-    Whoever stops to wait once it has finished leaves its result saved; a crash before leaves it pending, and it is run
-    again.
+    If the caller stops after the call has finished, its result is saved. After a crash before that, the call is still
+    pending and is run again.
     """
     stored = next(block for block in pending_calls(session.history) if block["id"] == call)
     results: dict[str, Json] = {}
@@ -61,7 +64,7 @@ async def run_permitted_call(session: Session, call: str) -> AsyncGenerator[Agen
 
 
 def _suspending_calls(session: Session) -> Iterator[dispatch.SuspendedCall]:
-    """Give the calls that hold the session, in their order."""
+    """Yield the calls that suspend the session, in order."""
     for call in pending_calls(session.history):
         prepared = dispatch.prepare(session, call)
         if isinstance(prepared, dispatch.SuspendedCall):

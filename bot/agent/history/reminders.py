@@ -1,7 +1,7 @@
-"""Reminders that tools give rise to: appended after results, where they stay (T7).
+"""Reminders that depend on the tools' state: appended after results, where they stay (T7).
 
-Rules: what is said follows from the history and the disk, so that a resumed session says the same; nothing is said
-twice about one state of things.
+Rules: reminders follow from the history and the disk, so that a resumed session gives the same ones; no state of things
+is reported twice.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from bot.core.errors import PlangateError
 from bot.core.transcript import Json, tool_calls
 
 QUIET: Final = 10
-"""So many answers without a look at the todo list pass before it is recalled."""
+"""Number of answers without a use of the todo list after which the model is reminded of it."""
 SHOWN: Final = 10
 
 EMPTY: Final = reminder_text("The todo list is empty. If the work has several steps, write them down with TodoWrite.")
@@ -26,7 +26,7 @@ _CHANGES: Final = frozenset({CallKind.COMMAND, CallKind.DELEGATE})
 
 
 async def due_reminders(session: Session, kinds: Sequence[CallKind]) -> list[str]:
-    """Give the reminders that belong after the results of calls of these kinds."""
+    """Return the reminders that belong after the results of calls of these kinds."""
     found = [] if CallKind.LIST in kinds else _about_todos(session)
     if session.context.stamps and _CHANGES & set(kinds):
         found += await _about_files(session)
@@ -34,7 +34,7 @@ async def due_reminders(session: Session, kinds: Sequence[CallKind]) -> list[str
 
 
 def _about_todos(session: Session) -> list[str]:
-    """Recall the list when it was not written for long; in plan mode there is no work to list yet."""
+    """Return a reminder of the todo list if it was not written for long. In plan mode there is no work to list yet."""
     if "TodoWrite" not in session.tools or session.context.mode is Mode.PLAN:
         return []
     text = OLD if session.context.todos else EMPTY
@@ -43,7 +43,7 @@ def _about_todos(session: Session) -> list[str]:
 
 
 def _quiet(history: Sequence[Json]) -> bool:
-    """Tell whether the last answers neither wrote the list nor had just been told of it."""
+    """Return whether none of the last answers wrote the list, and no reminder of it came between them."""
     answers = 0
     for message in reversed(history):
         if message["role"] == "assistant":
@@ -58,7 +58,7 @@ def _quiet(history: Sequence[Json]) -> bool:
 
 
 async def _about_files(session: Session) -> list[str]:
-    """Name the files that were read and have changed since by a command or a sub-agent."""
+    """Return a reminder that names the files changed on disk since they were read."""
     context = session.context
     try:
         output = await context.host.call("Changed", {"stamps": dict(context.stamps)})

@@ -1,4 +1,4 @@
-"""What every request of a session sends unchanged, and how it is found again (M1, L9)."""
+"""What every request of a session sends unchanged, and how a saved session gets it back (M1, L9)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from bot.core.transcript import Json, Line, LineKind
 
 ASIDE = "aside"
-"""The note of what an answer cost that is no part of the conversation: another model may have given it."""
+"""Kind of the note that records the cost of an answer outside the conversation. Another model may have given it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +19,14 @@ class RequestPrefix:
     tools: tuple[Json, ...]
     role: str = "main"
     schema: Json | None = None
-    """What answers are held to by structured output (S8)."""
+    """Schema that structured output holds answers to (S8)."""
 
 
 def load_request_prefix(lines: Sequence[Line], ordered: str) -> RequestPrefix | None:
-    """Give a saved session's frozen parts as they were sent; never rendered again (L9).
+    """Return a saved session's prefix as it was sent, never rendered again (L9).
 
-    It stays with the model that answered last; where none has answered yet, the one that is ordered now is asked.
+    The session stays with the model that answered last. If none has answered yet, it uses `ordered`. Returns None if no
+    session was saved.
     """
     if not lines or lines[0].kind is not LineKind.OPENED:
         return None

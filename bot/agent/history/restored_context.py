@@ -1,7 +1,7 @@
-"""What a compacted session is given again, and a summary that needs no model (C1, C3).
+"""What a compacted session gets back after its summary, and a summary that needs no model (C1, C3).
 
-All of it follows from the stored transcript, the tools' state and the checkout, so that a resumed session gives the
-same. What others wrote is data: it is escaped, and what people said stays word for word.
+Both follow from the stored transcript, the tools' state, and the checkout, so that a resumed session gets the same.
+Text from others is data and is escaped; what people said stays verbatim.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -23,23 +23,23 @@ from bot.core.transcript import Json, text_of, tool_calls
 
 FILES: Final = 5
 FILE_SHARE: Final = 0.01
-"""The share of the window that one file may take."""
+"""Share of the window that one file may take."""
 FILE_LINES: Final = 400
 SHORT: Final = 300
-"""Characters of an answer or an error in a summary without a model."""
+"""Longest answer or error in a summary without a model, in characters."""
 LISTED: Final = 40
 WORDS: Final = 40_000
-"""Characters of what people added, at most; the newest stay."""
+"""Most characters of what people added. The newest texts are kept."""
 
 _CHANGING: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 Answered = tuple[Json, str, bool]
-"""A call, the text of its result, and whether that is an error."""
+"""A call, the text of its result, and whether the result is an error."""
 
 
 async def restored_context(session: Session, said: Sequence[Json], kept: Sequence[Json], window: int) -> list[Json]:
-    """Give the blocks that follow a summary: opening, people's words, plan and answer, todos, mode, files.
+    """Return the blocks that follow a summary: opening, people's words, plan and answer, todos, mode, files.
 
-    `said` is everything ever said, `kept` what stays in the history as it is.
+    `said` is every message ever exchanged, and `kept` the messages that stay in the history unchanged.
     """
     blocks = _opening(said[0])
     blocks += [_text(words) for words in _words(said[1:], kept)]
@@ -51,7 +51,7 @@ async def restored_context(session: Session, said: Sequence[Json], kept: Sequenc
 
 
 def digest(said: Sequence[Json]) -> str:
-    """Summarise without a model: what was changed and read, what was run, what failed, what was said last."""
+    """Return a summary made without a model: files changed and read, commands run, failures, and the last answers."""
     calls = list(answered_calls(said))
     changed = _paths(call for call, _, failed in calls if call["name"] in _CHANGING and not failed)
     read = _paths(call for call, _, failed in calls if call["name"] == "Read" and not failed)
@@ -70,7 +70,7 @@ def digest(said: Sequence[Json]) -> str:
 
 
 def answered_calls(said: Sequence[Json]) -> Iterator[Answered]:
-    """Give each call that has a result, in order."""
+    """Yield each call that has a result, in order."""
     for message, following in pairwise(said):
         blocks = following["content"] if isinstance(following["content"], list) else []
         results = {block["tool_use_id"]: block for block in blocks if block.get("type") == "tool_result"}
@@ -85,7 +85,7 @@ def _opening(first: Json) -> list[Json]:
 
 
 def _words(said: Sequence[Json], kept: Sequence[Json]) -> list[str]:
-    """Give what people added on the way, word for word, where it does not stay anyway."""
+    """Return what people added during the session, verbatim, unless it stays in the history anyway."""
     staying = {text for message in kept for text in _texts(message)}
     found = [text for message in said for text in _texts(message) if text not in staying and _is_said(text)]
     room, newest = WORDS, []
@@ -98,19 +98,19 @@ def _words(said: Sequence[Json], kept: Sequence[Json]) -> list[str]:
 
 
 def _texts(message: Json) -> list[str]:
-    """Give the texts of a user's message, its tool results aside."""
+    """Return the texts of a user message, without its tool results."""
     if message["role"] != "user" or isinstance(message["content"], str):
         return []
     return [block["text"] for block in message["content"] if block.get("type") == "text"]
 
 
 def _is_said(text: str) -> bool:
-    """Tell people's words from reminders and from requests to go on."""
+    """Return whether a text is people's own words, not a reminder or a request to continue."""
     return not text.startswith(("<system-reminder>", "Your last answer was", "Your answer was"))
 
 
 def _plan(calls: Sequence[Answered]) -> Iterator[str]:
-    """Give the last plan with the answer to it, and what people answered to questions."""
+    """Yield the last plan with the answer to it, and people's answers to questions."""
     handed = [(call, text) for call, text, _ in calls if call["name"] == EXIT_PLAN_MODE]
     for call, text in handed[-1:]:
         plan = escape_harness_markup(str(call["input"].get("plan", "")))
@@ -129,7 +129,7 @@ def _todos(session: Session) -> Iterator[str]:
 
 
 async def _files(session: Session, said: Sequence[Json], kept: Sequence[Json], window: int) -> AsyncIterator[Json]:
-    """Read the files again that were read last, as they are now; what cannot be read is left out."""
+    """Yield the current content of the files that were read last. Files that cannot be read are skipped."""
     folder, room = session.context.folder, int(window * FILE_SHARE) * BYTES_PER_TOKEN
     staying = {relative(path, folder) for path in _paths(call for call, *_ in answered_calls(kept))}
     read = [call for call, _, failed in answered_calls(said) if call["name"] in {"Read", *_CHANGING} and not failed]

@@ -1,4 +1,5 @@
-"""Plan mode: what the model is told when it begins, and what becomes of a plan that it hands in (P3, P5, P6)."""
+"""Plan mode: reading a submitted plan, and the results that tell the model of its approval or rejection (P3, P5,
+P6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,14 +22,17 @@ HANDED_TO_PARENT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SubmittedPlan:
-    """A plan as the model handed it in: normalised text and its contract."""
+    """A plan as the model submitted it: normalized text and its contract."""
 
     markdown: str
     contract: Contract
 
 
 def read_plan(tool_input: Json) -> SubmittedPlan:
-    """Read the input of an exit_plan_mode call; what is left out is derived (P5). Raises Refused with the cure."""
+    """Read the input of an exit_plan_mode call. An omitted scope is derived from the text (P5).
+
+    Raises Refused with the remedy.
+    """
     from bot.core.markdown.inert import inert_markdown
 
     markdown = normalize_text(inert_markdown(normalize_text(tool_input["plan"])))
@@ -48,12 +52,16 @@ def read_plan(tool_input: Json) -> SubmittedPlan:
 
 
 def pending_plan_call(history: Sequence[Json]) -> Json | None:
-    """Give the call that a suspended session waits with for the approval of its plan; None where it waits for none."""
+    """Return the call with which a suspended session waits for the approval of its plan, or None if there is no such
+    call."""
     return next((call for call in pending_calls(history) if call["name"] == EXIT_PLAN_MODE), None)
 
 
 def _check_length(markdown: str, contract: Contract) -> None:
-    """Refuse a plan that is too long with its lists: people read them as well, so that they are never cut."""
+    """Refuse a plan that is too long together with its lists.
+
+    People read the lists as well, so they are never cut.
+    """
     lists = (*contract.scope, *contract.commands, *contract.hosts, *contract.dependencies)
     length = len(markdown) + sum(len(code(each)) + 2 for each in lists)
     if length > MARKDOWN_LIMIT:
@@ -64,11 +72,11 @@ def _check_length(markdown: str, contract: Contract) -> None:
 
 
 def approval_result(words: str = "") -> str:
-    """Give the result of the pending call once a person has approved the plan (P6)."""
+    """Return the result of the pending call once a person has approved the plan (P6)."""
     return prompt_text("approved") + (f"\nThe person adds: {words}" if words else "")
 
 
 def rejection_result(words: str = "") -> str:
-    """Give the result of the pending call when a person has rejected the plan; plan mode stays (P6)."""
+    """Return the result of the pending call when a person has rejected the plan. Plan mode stays on (P6)."""
     said = f" The person says: {words}" if words else ""
     return f"A person rejected your plan.{said} Plan mode is still on: nothing may be changed."

@@ -82,8 +82,10 @@ def reaches(pattern: str, tool: str, tool_input: Json) -> bool:
 
 
 def named_by(pattern: str, command: str) -> bool:
-    """Return whether a shell line spells out a path that a pattern reaches, as a word or after a sign such as = or
-    :."""
+    """Return whether a shell line spells out a path that a pattern reaches.
+
+    The path may be a whole word or follow a sign such as = or :.
+    """
     from bot.agent.permissions.shell_policy import program_names
 
     words = {piece for word in program_names(command) for piece in (word, *re.split(r"[=:,@]", word)) if piece}

@@ -1,10 +1,10 @@
-"""Which programs only read, and which of their options do not (S10): the tables behind `shell_policy`.
+"""Tables of the programs that only read, and of their options that do more (S10), for `shell_policy`.
 
 Rules
-- PURE programs only read whatever their arguments are, so that these may hold expansions; what never ends is refused
-  where it is plainly written, and the time limit ends the rest.
-- CHECKED programs have options that write or run programs; their judges see the arguments as the program gets them.
-  Long options count from the shortest abbreviation that the program takes.
+- PURE programs only read whatever their arguments are, so their arguments may hold expansions. A command that plainly
+  never ends is refused; the time limit ends the rest.
+- CHECKED programs have options that write or run programs. Their judges see the arguments as the program gets them. A
+  long option is matched from the shortest abbreviation that the program accepts.
 """
 
 import re
@@ -44,21 +44,21 @@ _GIT_REFUSED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 _GIT_SIGNATURE: Final = re.compile(r"%[-+ ]?G")
-"""What git asks gpg about in formats of commits: git-log(1), PRETTY FORMATS."""
+"""Commit format placeholders for which git runs gpg: git-log(1), PRETTY FORMATS."""
 _GIT_FIELD: Final = re.compile(r"(?<!contents:)signature")
-"""The same in formats of refs, and in what they are sorted by: git-for-each-ref(1), FIELD NAMES."""
+"""The same in ref formats and sort keys: git-for-each-ref(1), FIELD NAMES."""
 _GIT_NEEDS_WORD: Final = frozenset({"stash", "worktree"})
 
 _SETS_VARIABLE: Final = re.compile(r"%[^%A-Za-z]*[hlqjztL]*n")
-"""bash's printf stores how much it wrote in a variable at %n, such as PATH."""
+"""For %n, bash's printf stores the number of characters written in a variable, such as PATH."""
 _MAY_BE_OTHERS: Final = frozenset("*?[{")
 _MAY_BE_OPTION: Final = frozenset(["", *"-$`\\~<"])
-"""How an argument may begin that is `-v` once bash has read it: printf -v evaluates the subscript of its variable."""
+"""First characters of an argument that bash may turn into `-v`: printf -v evaluates the subscript of its variable."""
 _DATE_OPTIONS: Final = frozenset({"-u", "--utc", "-R", "-I", "-Iseconds", "-Iminutes", "--rfc-email"})
 
 
 def endless(name: str, words: Sequence[str]) -> bool:
-    """Tell whether a PURE program plainly never ends, or reads a device; `words` as they are written."""
+    """Return whether a PURE program plainly never ends, or reads a device. `words` are as written on the line."""
     bare = (re.sub(r"""['"\\]""", "", word) for word in words)
     if any(word.startswith("/dev/") and word != "/dev/null" for word in bare):
         return True
@@ -67,10 +67,13 @@ def endless(name: str, words: Sequence[str]) -> bool:
 
 
 def prints(kind: str, text: str) -> bool:
-    """Tell whether printf with this first argument only prints: its syntax node's type, and it as it is written."""
+    """Return whether printf with this first argument only prints.
+
+    `kind` is the type of its syntax node, `text` its source.
+    """
     if kind not in {"word", "number", "string", "raw_string"} or text.lstrip("'\"")[:1] in _MAY_BE_OPTION:
         return False
-    if kind == "word" and _MAY_BE_OTHERS & set(text):  # names of files become format and arguments
+    if kind == "word" and _MAY_BE_OTHERS & set(text):  # file names become the format and the arguments
         return False
     return not _SETS_VARIABLE.search(text.replace("\\", "").replace("%%", "")) and (
         kind == "raw_string" or not set("$`") & set(text)
@@ -78,12 +81,12 @@ def prints(kind: str, text: str) -> bool:
 
 
 def _cluster(word: str, letters: str) -> bool:
-    """Tell whether a word is a cluster of short options that may hold one of some letters."""
+    """Return whether a word is a cluster of short options that may contain one of `letters`."""
     return word.startswith("-") and word[1:2] != "-" and bool(set(letters) & set(word))
 
 
 def _without(*prefixes: str, letters: str = "") -> Callable[[list[str]], bool]:
-    """Make a judge that refuses options by prefix (long options may be abbreviated) and by letter in a cluster."""
+    """Return a judge that refuses options by prefix (long options may be abbreviated) and by letter in a cluster."""
 
     def judge(words: list[str]) -> bool:
         return not any(word.startswith(prefixes) or _cluster(word, letters) for word in words)
@@ -99,7 +102,7 @@ def _sed(words: list[str]) -> bool:
 
 
 def _git(words: list[str]) -> bool:
-    """Allow git's reading subcommands, without options that write, run programs or open a pager."""
+    """Allow git's reading subcommands, without options that write, run programs, or open a pager."""
     while words[:1] == ["-C"] or words[:1] == ["--no-pager"]:
         words = words[2:] if words[0] == "-C" else words[1:]
     if not words:
@@ -115,13 +118,13 @@ def _git(words: list[str]) -> bool:
 
 
 def _uniq(words: list[str]) -> bool:
-    """Allow one file at most: uniq writes to the second one."""
+    """Allow at most one file: uniq writes to the second one."""
     files = [word for word in words if word == "-" or not word.startswith("-")]
     return "--" not in words and len(files) <= 1 and not any(set("*?[") & set(word) for word in files)
 
 
 def _date(words: list[str]) -> bool:
-    """Allow telling the time in a format: any other argument sets the clock or reads files."""
+    """Allow printing the time in a format. Any other argument sets the clock or reads files."""
     return all(word in _DATE_OPTIONS or word.startswith("+") for word in words)
 
 

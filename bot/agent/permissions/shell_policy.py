@@ -1,16 +1,18 @@
-"""Is this shell line read-only? A real parser reads it; what it cannot read, or what is not listed here, is not (S10).
+"""Decides whether a shell line is read-only. A real parser reads it; anything unparsable or not listed here is not
+(S10).
 
 Rules
-- Every command of the line is judged, inside substitutions and subshells too.
-- A command is PURE (whatever its arguments, it only reads) or CHECKED (its arguments must be literal, since an
-  expansion could smuggle in an option, and none may be a writing or executing option): `shell_commands` lists them.
-- Assignments, functions, loops, here-documents and redirections to anything but /dev/null are not read-only.
-- Nothing is evaluated as arithmetic but plain numbers: bash runs what is substituted in the subscripts of variables.
-- What the parser and bash divide into words in different ways is not read-only: control characters (bash divides at
-  space, tab and newline alone), whatever the parser passes over that is no blank (such as a backslash before one, which
-  bash joins), parts of a command that touch (one word to bash), backslashes beside backticks (bash takes one level of
-  them away first), a # that follows a word (no comment to bash), a line that ends within a test.
-This is one of four layers (P4): the sandbox holds whatever slips through.
+- Every command of the line is judged, including those inside substitutions and subshells.
+- A command is PURE (it only reads, whatever its arguments) or CHECKED (its arguments must be literal, since an
+  expansion could smuggle in an option, and none may be an option that writes or executes). `shell_commands` lists both.
+- Assignments, functions, loops, here-documents, and redirections to anything but /dev/null are not read-only.
+- Only plain numbers may be evaluated as arithmetic: bash runs substitutions found in the subscripts of variables.
+- A line that the parser and bash split into words differently is not read-only: control characters (bash splits at
+  space, tab, and newline alone), non-blanks that the parser skips (such as a backslash before a blank, which bash
+  joins), adjoining parts of a command (one word to bash), backslashes next to backticks (bash removes one level of them
+  first), a # that follows a word (no comment to bash), a line that ends within a test.
+
+This is one of four layers (P4): the sandbox confines whatever slips through.
 """
 
 import re
@@ -42,7 +44,7 @@ _BLANK: Final = frozenset(b" \t\n;&|(")
 _FILE: Final = re.compile(r"<\s*[\w./+@%,:=-]+")
 _TO_NOWHERE: Final = frozenset({">&1", ">&2", ">/dev/null", "&>/dev/null", ">>/dev/null"})
 _ESCAPED_SIGNS: Final = frozenset({r"\(", r"\)", r"\!"})
-"""What find groups its conditions with."""
+"""Signs that find uses to group its conditions."""
 _ARITHMETIC: Final = frozenset("-eq -ne -lt -le -gt -ge".split())
 _OF_VARIABLES: Final = frozenset({"-v", "-R"})
 _OPEN_BLANK: Final = re.compile(r"(?<!\\)[ \t\n]|\\\n")
@@ -52,7 +54,10 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 def is_read_only(line: str) -> bool:
-    """Tell whether every command of a shell line is known to change nothing; False for all that is not understood."""
+    """Return whether every command of a shell line is known to change nothing.
+
+    False for anything that is not understood.
+    """
     if "`" in line and "\\" in line:
         return False
     root = parse_shell(line)
@@ -63,20 +68,23 @@ def is_read_only(line: str) -> bool:
 
 
 def parse_shell(line: str) -> "Node | None":
-    """Give the syntax tree of a line, in which every letter outside of ASCII is an at sign, and so every byte one sign
-    of the line; None for a line that is too long or holds characters that divide words in one way here and in another
-    in bash."""
+    """Return the syntax tree of a line, or None if the line is too long or splits into words differently in bash.
+
+    Every letter outside ASCII is replaced by an at sign, so that every byte of the tree is one character of the line.
+    """
     if len(line) > LONGEST or any(_divides(sign) for sign in line):
         return None
-    # The parser reads beyond its tables at some letters outside of ASCII, which ends the process; to bash they are
-    # parts of words that mean nothing, as an at sign is (a percent sign would mean something to printf and to git).
+    # The parser reads beyond its tables at some letters outside ASCII, which kills the process. To bash they are parts
+    # of words without a special meaning, like an at sign. (A percent sign would mean something to printf and git.)
     plain = "".join(sign if sign.isascii() else "@" for sign in line)
     return _parser().parse(plain.encode()).root_node
 
 
 def program_names(line: str) -> tuple[str, ...]:
-    """List the words of a line that may be file names, without quotes and escapes; of what cannot be parsed, all that
-    stands between blanks and signs."""
+    """List the words of a line that may be file names, without quotes and escapes.
+
+    If the line cannot be parsed, list everything between blanks and signs.
+    """
     root = parse_shell(line)
     if root is None or root.has_error:
         found = _SIGNS.split(line)
@@ -87,12 +95,12 @@ def program_names(line: str) -> tuple[str, ...]:
 
 
 def strip_quotes(text: str) -> str:
-    """Give a piece of a line without the signs that quote and escape."""
+    """Return a piece of a line without the signs that quote and escape."""
     return _QUOTING.sub("", text)
 
 
 def walk(node: "Node") -> Iterator["Node"]:
-    """Give a node and every named one below it."""
+    """Yield a node and every named node below it."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -101,7 +109,10 @@ def walk(node: "Node") -> Iterator["Node"]:
 
 
 def _passed_over(node: "Node") -> bytes:
-    """Give what the parser took for nothing between the parts of a node; in a string that is text."""
+    """Return the bytes that the parser skipped between the parts of a node.
+
+    In a string node they are text and are ignored.
+    """
     if not node.children or node.type == "string":
         return b""
     ends = (node.start_byte, *(part.end_byte for part in node.children))
@@ -111,7 +122,7 @@ def _passed_over(node: "Node") -> bytes:
 
 
 def _divides(sign: str) -> bool:
-    """Tell whether a character means another thing to the parser than to bash, or is none (a lone surrogate)."""
+    """Return whether a character separates words differently for the parser than for bash, or is a lone surrogate."""
     return sign not in " \t\n" and (sign.isspace() or unicodedata.category(sign) in {"Cc", "Cf", "Cs"})
 
 
@@ -124,14 +135,14 @@ def _parser() -> "Parser":
 
 
 def _harmless(node: "Node") -> bool:
-    """Judge one node of the syntax tree by itself."""
+    """Return whether one node of the syntax tree is harmless by itself."""
     if node.type not in _STRUCTURE or _passed_over(node).strip(b" \t\n"):
         return False
     match node.type:
         case "command":
             return _harmless_command(node)
         case "file_redirect":
-            # The parser takes the words behind a redirection for more files; to bash they are arguments.
+            # The parser takes the words after a redirection for more files; to bash they are arguments.
             files = [child for child in node.named_children if child.type != "file_descriptor"]
             return len(files) == 1 and _harmless_redirect(_text(node))
         case "test_command":
@@ -147,7 +158,7 @@ def _harmless(node: "Node") -> bool:
 
 
 def _harmless_redirect(text: str) -> bool:
-    """Allow reading from a file that is plainly named, joining outputs, and /dev/null."""
+    """Allow reading from a plainly named file, joining outputs, and /dev/null."""
     plain = text.replace(" ", "").lstrip("0123456789")
     if plain in _TO_NOWHERE:
         return True
@@ -156,12 +167,12 @@ def _harmless_redirect(text: str) -> bool:
 
 
 def _harmless_test(text: str) -> bool:
-    """Allow tests of files and strings, and of numbers that are plainly written.
+    """Allow tests of files and strings, and of plainly written numbers.
 
-    bash evaluates a subscript, and with it what is substituted there, even of a quoted operand; `_` is a variable that
-    holds whatever was written before; to [ a sign of comparison is a redirection, a quoted operator is one as well, and
-    a pattern is whatever files are called, such as `-v`; a newline and any sign end it. A bracket that touches a word
-    is a part of its name.
+    bash evaluates a subscript, and any substitution in it, even in a quoted operand. `_` is a variable that holds the
+    last word written before. In [, a comparison sign is a redirection, a quoted operator is still an operator, and a
+    pattern expands to whatever files are called, such as `-v`; a newline and any sign end the test. A bracket that
+    touches a word is part of that word.
     """
     if not _TEST.fullmatch(text):
         return False
@@ -178,7 +189,7 @@ def _harmless_test(text: str) -> bool:
 
 
 def _begins_word(comment: "Node") -> bool:
-    """Tell whether a comment is one to bash as well: it begins where a word would."""
+    """Return whether a comment is a comment to bash as well: it must begin where a word would."""
     root = comment
     while root.parent is not None:
         root = root.parent
@@ -201,12 +212,12 @@ def _harmless_command(node: "Node") -> bool:
 
 
 def _split_pieces(node: "Node") -> bool:
-    """Tell whether blanks stand between the parts of a node; to bash, those that touch are one word."""
+    """Return whether blanks separate the parts of a node. To bash, adjoining parts are one word."""
     return all(left.end_byte < right.start_byte for left, right in pairwise(node.children))
 
 
 def _literal(arguments: Sequence["Node"]) -> list[str] | None:
-    """Give the arguments as the program gets them, or None where one is not plainly written."""
+    """Return the arguments as the program gets them, or None if one of them is not plainly written."""
     words = []
     for node in arguments:
         if node.type.endswith("redirect"):
@@ -219,7 +230,7 @@ def _literal(arguments: Sequence["Node"]) -> list[str] | None:
 
 
 def literal_word(node: "Node") -> str | None:
-    """Give one argument without its quotes, or None where the shell would still change it."""
+    """Return one argument without its quotes, or None if the shell would still change it."""
     text = _text(node)
     match node.type:
         case "concatenation":
@@ -231,7 +242,7 @@ def literal_word(node: "Node") -> str | None:
         case "word" | "number" if text in _ESCAPED_SIGNS:
             return text[1:]
         case "word" | "number":
-            # A file may be called as an option is: a pattern must not begin as one.
+            # A file name may look like an option, so a pattern must not begin as one.
             smuggles = text.startswith("-") and _GLOB & set(text)
             return None if "\\" in text or "{" in text or smuggles or text.startswith(_GLOB_START) else text
         case _:
@@ -239,7 +250,7 @@ def literal_word(node: "Node") -> str | None:
 
 
 def _join_word(node: "Node") -> str | None:
-    """Give a word of several quoted and plain pieces, or None as for one piece."""
+    """Return a word made of several quoted and plain pieces, or None if the shell would still change it."""
     pieces = [literal_word(child) for child in node.children]
     patterns = any(child.type == "word" and _GLOB & set(_text(child)) for child in node.children)
     word = None if None in pieces else "".join(piece for piece in pieces if piece)

@@ -1,1 +1,1 @@
-"""The tools: one tool, one file; `registry` lists them."""
+"""The tools, one file for each. `registry` lists them."""

@@ -47,7 +47,7 @@ class AskInput(ToolInput):
 
 
 def asking(call: ToolUseId, given: AskInput) -> Asking:
-    """Give what people are asked."""
+    """Return the question for people."""
     questions = tuple(
         Question(
             each.question,
@@ -61,7 +61,7 @@ def asking(call: ToolUseId, given: AskInput) -> Asking:
 
 
 async def _call(_: AskInput, context: ToolContext) -> AsyncIterator[Step]:
-    """Answer a sub-agent; the main agent's call never gets here, since it suspends the session."""
+    """Answer a sub-agent. The main agent's call never gets here, because it suspends the session."""
     yield ToolOutput(TO_PARENT if context.is_subagent else "Nobody was asked.", is_error=True)
 
 

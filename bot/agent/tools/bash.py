@@ -14,7 +14,7 @@ from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, run_in_tool
 LONGEST_MS: Final = 600_000
 DEFAULT_MS: Final = 120_000
 _CHANGES_FOLDER: Final = re.compile(r"\bcd\b")
-"""What changes the working directory of the calls after it must not run beside them."""
+"""A command that changes the working directory of later calls must not run concurrently with them."""
 
 
 class BashInput(ToolInput):
@@ -32,7 +32,10 @@ def _kind(given: BashInput) -> CallKind:
 
 
 async def _call(given: BashInput, context: ToolContext) -> AsyncIterator[Step]:
-    """Run a command on the checkout; while planning, one that may write gets a copy that is thrown away (P4a)."""
+    """Run a command on the checkout.
+
+    In plan mode, a command that may write runs on a copy that is thrown away (P4a).
+    """
     if context.rehearse is not None and context.mode is Mode.PLAN and _kind(given) is CallKind.COMMAND:
         yield await context.rehearse(given.arguments())
         return

@@ -1,4 +1,7 @@
-"""exit_plan_mode: hands in the plan (P5). Called by the main agent it suspends the session; nothing here approves."""
+"""exit_plan_mode: submits the plan (P5).
+
+If the main agent calls it, the session is suspended. Nothing here approves.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -21,7 +24,7 @@ class PlanInput(ToolInput):
 
 
 async def _call(_: PlanInput, context: ToolContext) -> AsyncIterator[Step]:
-    """Answer a sub-agent; the main agent's call never gets here, since it suspends the session."""
+    """Answer a sub-agent. The main agent's call never gets here, because it suspends the session."""
     yield ToolOutput(HANDED_TO_PARENT, is_error=not context.is_subagent)
 
 

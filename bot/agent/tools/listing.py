@@ -1,4 +1,4 @@
-"""LS and Glob: which files there are."""
+"""LS and Glob: list files."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""NotebookRead and NotebookEdit: notebooks by their cells."""
+"""NotebookRead and NotebookEdit: read and edit notebooks cell by cell."""
 
 from typing import Literal
 

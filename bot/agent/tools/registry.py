@@ -25,31 +25,31 @@ LOOKING = (READ, NOTEBOOK_READ, LS, GLOB, GREP, BASH)
 EDITING = (WRITE, EDIT, MULTI_EDIT, NOTEBOOK_EDIT)
 LISTING = (TODO_READ, TODO_WRITE)
 READING_WEB = (WEB_FETCH, WEB_SEARCH)
-"""Beside the loop, and only where a rule opens them."""
+"""These run beside the loop, and exist only where a rule opens them."""
 ALL = (*LOOKING, *EDITING, *LISTING, PLAN, ASK)
 
 _UNTOLD: Final = frozenset({"title", "description", "default"})
-"""Keywords that a model does not need."""
+"""Schema keywords that a model does not need."""
 _UNCOMPILED: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum", "pattern"})
-"""Keywords that no strict schema may have; a call is held to them when it comes.
+"""Keywords that no strict schema may have. The input is validated against them when a call arrives.
 
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 """
 
 
 def web_tools(web: Web | None, gate: PermissionGate) -> tuple[Tool, ...]:
-    """Give the tools of the web that a session gets: those that a rule opens."""
+    """Return the web tools that a session gets: those that a rule opens."""
     fetching = (WEB_FETCH,) if is_offered(web, gate) else ()
     return (*fetching, WEB_SEARCH) if searches(gate.rules) else fetching
 
 
 def by_name(tools: Iterable[Tool]) -> Mapping[str, Tool]:
-    """Index tools by name, sorted: the order in which the model sees them."""
+    """Return tools indexed by name and sorted, which is the order in which the model sees them."""
     return dict(sorted((tool.name, tool) for tool in tools))
 
 
 def schemas(tools: Mapping[str, Tool]) -> tuple[Json, ...]:
-    """Give the tool definitions for a request; equal tools give equal bytes."""
+    """Return the tool definitions for a request. Equal tools yield equal bytes."""
     return tuple(map(_definition, tools.values()))
 
 
@@ -61,13 +61,13 @@ def _definition(tool: Tool) -> Json:
 
 @cache
 def _input_schema(model: type[ToolInput], dropped: frozenset[str]) -> Json:
-    """Return the schema of a tool's input, which is the same object each time: making one takes milliseconds."""
+    """Return the schema of a tool's input. The result is cached, because making a schema takes milliseconds."""
     schema: Json = _plain(model.model_json_schema(), dropped)
     return schema
 
 
 def _plain(schema: Any, dropped: frozenset[str]) -> Any:
-    """Drop some keywords and null alternatives from a schema: each prompt pays for them."""
+    """Return a schema without the `dropped` keywords and null alternatives, because every prompt pays for them."""
     if isinstance(schema, list):
         return [_plain(item, dropped) for item in schema]
     if not isinstance(schema, dict):
@@ -80,7 +80,7 @@ def _plain(schema: Any, dropped: frozenset[str]) -> Any:
 
 
 def _inside(key: str, value: Any, dropped: frozenset[str]) -> Any:
-    """Go on inside of a keyword; what names properties has names, not keywords."""
+    """Return the value of a keyword, simplified. The keys below "properties" and "$defs" are names, not keywords."""
     if key in {"properties", "$defs"}:
         return {name: _plain(inner, dropped) for name, inner in value.items()}
     return _plain(value, dropped)

@@ -1,4 +1,4 @@
-"""Task: a sub-agent with a history of its own (S1). The result is its report, and nothing else of it."""
+"""Task: a sub-agent with a history of its own (S1). The result is its report and nothing else."""
 
 from collections.abc import AsyncIterator, Iterable
 
@@ -28,7 +28,7 @@ async def _call(given: TaskInput, context: ToolContext) -> AsyncIterator[Step]:
 
 
 def task_tool(types: Iterable[tuple[str, str, bool]]) -> Tool:
-    """Make the Task tool for the agent types at hand: (name, what it is for, whether it writes)."""
+    """Return the Task tool for the available agent types: (name, what it is for, whether it writes)."""
     rows = tuple(types)
     listed = " ".join(f"`{name}`: {purpose}" for name, purpose, _ in rows)
     writers = frozenset(name for name, _, writes in rows if writes)

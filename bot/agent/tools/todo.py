@@ -1,4 +1,4 @@
-"""TodoWrite and TodoRead: the session's list, which people watch."""
+"""TodoWrite and TodoRead: the session's todo list, which people watch."""
 
 from collections.abc import AsyncIterator
 from typing import Literal

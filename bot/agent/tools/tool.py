@@ -1,4 +1,4 @@
-"""What a tool is (T1), and how one that lives in the toolhost is called (T3a)."""
+"""What a tool is (T1), and how a tool that lives in the toolhost is called (T3a)."""
 
 import asyncio
 import posixpath
@@ -23,29 +23,29 @@ class ToolInput(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
 
     def arguments(self) -> Json:
-        """Give the fields that were set, under the names that the model uses."""
+        """Return the fields that were set, under the names that the model uses."""
         return self.model_dump(by_alias=True, exclude_unset=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress:
-    """A running tool says how far it is."""
+    """A running tool reports progress."""
 
     text: str
 
 
 class Delegate(Protocol):
-    """Runs a sub-agent; given to the Task tool by the session's owner."""
+    """Runs a sub-agent. The session's owner provides it to the Task tool."""
 
     def __call__(self, agent_type: str, description: str, brief: str, /) -> AsyncIterator["AgentEvent | ToolOutput"]:
-        """Yield the sub-agent's events, then exactly one ToolOutput: its report."""
+        """Yield the sub-agent's events, then exactly one ToolOutput with its report."""
 
 
 class Asks(Protocol):
-    """Asks a small model; given by the session's owner."""
+    """Asks a small model. The session's owner provides it."""
 
     def __call__(self, system: str, text: str, tools: Sequence[Json], /) -> Awaitable[list[Json] | None]:
-        """Give the blocks of its answer; None where there is none."""
+        """Return the content blocks of the model's answer, or None if there is none."""
 
 
 @dataclass(slots=True)
@@ -56,23 +56,23 @@ class ToolContext:
     folder: str
     mode: Mode
     stamps: dict[str, str] = field(default_factory=dict)
-    """The files read in this session: path -> stamp (T4)."""
+    """Files read in this session: path -> stamp (T4)."""
     told: dict[str, str] = field(default_factory=dict)
-    """The files whose change on disk the model was told of: path -> the stamp that they had then (T7)."""
+    """Files reported to the model as changed on disk: path -> stamp at that time (T7)."""
     todos: list[tuple[str, str]] = field(default_factory=list)
     delegate: Delegate | None = None
     light: Asks | None = None
-    """None where light calls are switched off."""
+    """None if light calls are switched off."""
     is_subagent: bool = False
     paths: tuple[str, ...] = ()
-    """Globs that file tools are kept to; none for the whole checkout."""
+    """Globs that restrict the file tools; empty for the whole checkout."""
     ask_for_more: Callable[[Resource], bool] | None = None
-    """Asks the parent for more of a limit, where there is one: tells whether it was given (S11)."""
+    """Asks the parent, if there is one, for more of a limit. Returns whether the parent granted it (S11)."""
     rehearse: Callable[[Json], Awaitable[ToolOutput]] | None = None
-    """Runs a Bash call on a throw-away copy: what the configuration allows for planning (P4a)."""
+    """Runs a Bash call on a throw-away copy, for the commands that the configuration allows for planning (P4a)."""
     web: Web | None = None
     reached: NetworkLog = field(default_factory=NetworkLog)
-    """What was reached of the network, sandbox and WebFetch alike."""
+    """Network hosts reached by the sandbox and by WebFetch."""
 
 
 Step: TypeAlias = AgentEvent | ToolProgress | ToolOutput
@@ -80,7 +80,7 @@ Step: TypeAlias = AgentEvent | ToolProgress | ToolOutput
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as the loop knows it; everything that depends on the input is a function of the validated input."""
+    """A tool as the loop knows it. Everything that depends on the input is a function of the validated input."""
 
     name: str
     description: str
@@ -89,20 +89,23 @@ class Tool:
     """Yields progress and events, then exactly one ToolOutput."""
     kind: Callable[[Any], CallKind]
     concurrent: Callable[[Any], bool] = lambda _: False
-    """Whether the call may run beside its neighbours (T2)."""
+    """Whether the call may run concurrently with its neighbors (T2)."""
     goes_on: bool = False
-    """Whether a call that is made again after a crash goes on where it was."""
+    """Whether a call that is made again after a crash resumes where it was."""
     queues: bool = False
-    """Whether the tool itself holds its calls back, so that all of a batch may begin at once."""
+    """Whether the tool itself limits how many of its calls run, so that all calls of a batch may start at once."""
     timeout: Callable[[Any], float] = lambda _: 600.0
     """Seconds after which the call is cancelled."""
     strict: bool = False
-    """Whether the service holds calls to the schema (M5): where a malformed one is likely, for lists of objects, or
-    dear. Not for all: their optional fields would be too many, and a grammar takes its time to be compiled."""
+    """Whether the service holds calls to the schema (M5).
+
+    Set where a malformed call is likely (lists of objects) or expensive. Not set for all tools: their optional fields
+    together would be too many, and compiling a grammar takes time.
+    """
 
 
 def looking(name: str, description: str, input_model: type[ToolInput]) -> Tool:
-    """Make a tool that reads the checkout: it runs in the toolhost, beside others of its kind."""
+    """Return a tool that reads the checkout. It runs in the toolhost, concurrently with others of its kind."""
     return Tool(
         name=name,
         description=description,
@@ -116,8 +119,10 @@ def looking(name: str, description: str, input_model: type[ToolInput]) -> Tool:
 def editing(
     name: str, description: str, input_model: type[ToolInput], *, place: str = "file_path", strict: bool = False
 ) -> Tool:
-    """Make a tool that changes a file: it runs in the toolhost, alone; `place` is the input field that names the file,
-    which must have been read before where there is one."""
+    """Return a tool that changes a file. It runs alone, in the toolhost.
+
+    `place` is the input field that names the file. An existing file must have been read before.
+    """
     return Tool(
         name=name,
         description=description,
@@ -131,7 +136,7 @@ def editing(
 def run_in_toolhost(
     tool_input: ToolInput, context: ToolContext, *, operation: str, stamp: str | None = None
 ) -> AsyncIterator[Step]:
-    """Run an operation in the toolhost; `stamp` names the input field whose file must have been read before."""
+    """Run an operation in the toolhost. `stamp` names the input field whose file must have been read before."""
     arguments = tool_input.arguments()
     if stamp is not None:
         arguments["stamp"] = context.stamps.get(relative(arguments[stamp], context.folder), "")
@@ -139,13 +144,13 @@ def run_in_toolhost(
 
 
 def relative(path: str, folder: str) -> str:
-    """Give a path relative to the working directory, lexically: the key under which stamps are kept."""
+    """Return a path relative to the working directory, computed lexically. Stamps are stored under this key."""
     full = posixpath.normpath(posixpath.join(folder, path))
     return posixpath.relpath(full, folder)
 
 
 async def _forward_progress(context: ToolContext, operation: str, arguments: Json) -> AsyncIterator[Step]:
-    """Relay a toolhost call's progress as it comes, and keep the stamps of its result."""
+    """Relay a toolhost call's progress as it arrives, and keep the stamps of its result."""
     queue: asyncio.Queue[str | None] = asyncio.Queue()
     task = asyncio.ensure_future(
         _finishing(context.host.call(operation, arguments, progress=queue.put_nowait), queue.put_nowait)
@@ -163,7 +168,7 @@ async def _forward_progress(context: ToolContext, operation: str, arguments: Jso
 
 
 async def _finishing(call: Awaitable[ToolOutput], put: Callable[[None], None]) -> ToolOutput:
-    """Await a call and mark the end of its progress, whatever came of it."""
+    """Await a call and mark the end of its progress, however the call ends."""
     try:
         return await call
     finally:

@@ -1,7 +1,7 @@
 """WebSearch: one search of the web, by the service's own tool in a light call (T4, M11).
 
-The call knows the query and nothing of the conversation; what comes back is data of strangers: text and addresses,
-escaped. The tool is there where an allow rule names it, and only there.
+The call knows the query and nothing of the conversation. What comes back is data from strangers: text and addresses,
+escaped. The tool exists only if an allow rule names it.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -51,7 +51,7 @@ class SearchInput(ToolInput):
 
 
 def searches(rules: Rules) -> bool:
-    """Tell whether a session gets the tool: an allow rule must name it, for every query."""
+    """Return whether a session gets the tool: an allow rule must name it, for every query."""
     return any(rule.tool == SEARCH and rule.pattern == "*" for rule in rules.allow)
 
 
@@ -73,7 +73,7 @@ def _search(given: SearchInput) -> Json:
 
 
 def _result_text(blocks: list[Json]) -> ToolOutput:
-    """Say what was found, and where; a search that failed says why."""
+    """Return what was found, with the pages. If the search failed, the output is an error that says why."""
     answers = [block.get("content") for block in blocks if block.get("type") == "web_search_tool_result"]
     pages = [page for found in answers if isinstance(found, list) for page in found if isinstance(page, dict)]
     codes = [str(found.get("error_code")) for found in answers if isinstance(found, dict)]
