@@ -1,1 +1,1 @@
-"""Sub-agents: types, and the crew that runs them side by side for one session."""
+"""Sub-agents: their types, and the pool that runs them concurrently for one session."""

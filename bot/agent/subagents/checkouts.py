@@ -1,7 +1,7 @@
-"""Where sub-agents work: the parent's checkout for those that only look, a fork for those that write (S4).
+"""Where sub-agents work: the parent's checkout for those that only read, a fork for those that write (S4).
 
-Every run comes to the same: all forks of one message are made before the first of them is merged, and they are merged
-one at a time, in the order in which they were asked for.
+Every run gives the same result: all forks of one message are made before the first of them is merged, and they are
+merged one at a time, in the order in which they were requested.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ FORKS_AT_ONCE: Final = 3
 
 @dataclass(slots=True)
 class AgentCheckout:
-    """One sub-agent's place to work, and its turn to be merged."""
+    """One sub-agent's checkout, and its turn to be merged."""
 
     home: "Checkouts"
     kind: AgentType
@@ -33,7 +33,10 @@ class AgentCheckout:
 
     @asynccontextmanager
     async def open_toolhost(self, bounds: Bounds) -> AsyncIterator[PendingToolhost]:
-        """Give a toolhost on the place, within bounds, that ends with the block; one only to look reaches nothing."""
+        """Yield a toolhost on the checkout, within bounds, and close it with the block.
+
+        A read-only toolhost has no network.
+        """
         access, network = (Access.WRITE, self.home.network) if self.kind.writes else (Access.READ, NO_NETWORK)
         host = PendingToolhost(self.home.workspace.open(self.checkout, access, network=network, bounds=bounds))
         try:
@@ -42,7 +45,7 @@ class AgentCheckout:
             await host.close()
 
     async def merge(self) -> MergeResult:
-        """Merge a fork back once all that were asked for before it are merged or gone."""
+        """Merge a fork back once all forks requested before it are merged or gone."""
         for before in self.earlier:
             await before.wait()
         return await self.home.merge(self.checkout)
@@ -50,27 +53,28 @@ class AgentCheckout:
 
 @dataclass(slots=True)
 class Checkouts:
-    """Gives places, and keeps the order in which they are forked and merged."""
+    """Hands out checkouts, and keeps the order in which they are forked and merged."""
 
     workspace: Workspace
     origin: Checkout
     network: Network = NO_NETWORK
-    """What those that write may reach."""
+    """Network for sub-agents that write."""
     _writers: list[asyncio.Event] = field(default_factory=list)
     _forks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FORKS_AT_ONCE))
     _made: dict[str, Checkout] = field(default_factory=dict)
-    """The forks that are not removed yet."""
+    """Forks that are not removed yet."""
     _coming: int = 0
-    """Forks that were asked for and are not made yet."""
+    """Number of forks that were requested and are not made yet."""
     _still: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set while none is."""
+    """Set while no fork is being made."""
     _merging: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @asynccontextmanager
     async def place(self, kind: AgentType, fork: str) -> AsyncIterator[AgentCheckout]:
-        """Give an agent its place, a fork of that name where it writes: a new one, or as an earlier process left it.
+        """Yield the checkout of an agent; if it writes, a fork with that name, which is new or left by an earlier
+        process.
 
-        However the block is left, those that come after it are not held up.
+        However the block exits, agents that come later are not held up.
         """
         place = AgentCheckout(self, kind, self.origin, tuple(self._writers))
         try:
@@ -88,13 +92,13 @@ class Checkouts:
             return await self.workspace.merge(fork, self.origin)
 
     async def discard(self, fork: str) -> None:
-        """Remove the fork of that name, if there is one; what cannot be removed is litter."""
+        """Remove the fork with that name, if there is one. A fork that cannot be removed is left behind."""
         if made := self._made.pop(fork, None):
             with suppress(PlangateError):
                 await self.workspace.discard(made)
 
     async def _fork(self, name: str) -> Checkout:
-        """Copy the tree as it stands; nothing is merged into it meanwhile."""
+        """Copy the tree as it stands. Nothing is merged into it meanwhile."""
         self._coming += 1
         self._still.clear()
         try:

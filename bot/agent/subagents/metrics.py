@@ -1,4 +1,4 @@
-"""What a crew's work comes to, and what it hints at (S13)."""
+"""Metrics of a session's sub-agents, and the hints that follow from them (S13)."""
 
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _LOW_CONCURRENCY: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Something to look at, and how urgently: high, medium or low."""
+    """A suggestion, with its priority: high, medium, or low."""
 
     priority: str
     text: str
@@ -36,19 +36,19 @@ class Metrics:
     most: int = 0
     uses: Counter[Resource] = field(default_factory=Counter)
     utilisation: Counter[Resource] = field(default_factory=Counter)
-    """Percent of each limit, of the sub-agent that came closest to it."""
+    """Percent of each limit used by the sub-agent that came closest to it."""
     recoveries: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(trouble, outcome) -> how often."""
+    """(trouble, outcome) -> number of occurrences."""
     _samples: deque[int] = field(default_factory=lambda: deque(maxlen=SAMPLES))
 
     def sample(self, rows: Mapping[AgentId, AgentChanged]) -> None:
-        """Note how many run now."""
+        """Record how many sub-agents run now."""
         running = sum(row.state is Lifecycle.RUNNING for row in rows.values())
         self.most = max(self.most, running)
         self._samples.append(running)
 
     def finish(self, watch: SubagentStatus) -> None:
-        """Book one sub-agent that has ended, however it did."""
+        """Record one sub-agent that has ended in any way."""
         row = watch.row
         self.succeeded += row.state is Lifecycle.COMPLETED
         self.failed += row.state is not Lifecycle.COMPLETED
@@ -61,12 +61,12 @@ class Metrics:
 
     @property
     def concurrency(self) -> float:
-        """How many ran at once, on average over the last samples in which any did."""
+        """Mean number running at once, over the recent samples in which any ran."""
         busy = [sample for sample in self._samples if sample]
         return sum(busy) / len(busy) if busy else 0.0
 
     def hints(self) -> tuple[Hint, ...]:
-        """Draw hints, the urgent ones first; none where nothing has ended."""
+        """Return hints, the most urgent first. Empty if no sub-agent has ended."""
         ended = self.succeeded + self.failed
         if not ended:
             return ()
@@ -82,7 +82,7 @@ class Metrics:
         return tuple(hint for holds, hint in drawn if holds)
 
     def facts(self) -> Json:
-        """Give all of it as a log or a journal keeps it."""
+        """Return all metrics in the form that a log or a journal stores."""
         ended = self.succeeded + self.failed
         return {
             "started": self.started,

@@ -1,4 +1,4 @@
-"""One task for several agents: all work on it alone, then one more makes one report of theirs (S7, S8)."""
+"""One task for several agents: all work on it independently, then one more merges their reports into one (S7, S8)."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Final
@@ -21,9 +21,9 @@ Step = AgentEvent | ToolOutput
 async def run_parallel_task(
     runs: Sequence[AsyncIterator[Step]], brief: str, synthesis: Callable[[str], AsyncIterator[Step]]
 ) -> AsyncGenerator[Step, None]:
-    """Run agents on one brief and synthesise their reports; yields their events, then one ToolOutput.
+    """Run agents on one brief and synthesize their reports. Yields their events, then one ToolOutput.
 
-    An agent's ToolOutput tells its name in `details`. Where none reports there is nothing to synthesise.
+    An agent's ToolOutput carries its name in `details`. If no agent reports, the output is an error.
     """
     outputs: list[ToolOutput | None] = [None] * len(runs)
     async with forward(merge_generators(runs, at_once=max(len(runs), 1))) as events:
@@ -44,7 +44,7 @@ async def run_parallel_task(
 
 
 def _synthesis(outputs: Sequence[ToolOutput | None]) -> Synthesis:
-    """Read the reports, in the order of the agents."""
+    """Parse the reports, in the order of the agents, and synthesize them."""
     rows = []
     for index, output in enumerate(outputs, 1):
         agent = str(output.details.get("agent", index)) if output is not None else str(index)
@@ -54,7 +54,10 @@ def _synthesis(outputs: Sequence[ToolOutput | None]) -> Synthesis:
 
 
 def _with_facts(output: ToolOutput, facts: str, found: Synthesis) -> ToolOutput:
-    """Give the synthesis with who failed and what is contested; where it failed itself, give the reports as sorted."""
+    """Return the synthesis with the list of failures and contradictions.
+
+    If the synthesizing agent failed, return its error with the sorted reports.
+    """
     if output.is_error:
         return ToolOutput(f"{output.text}\n\nWhat the agents reported:\n{as_data(facts)}")
     return ToolOutput("\n".join([output.text, "", *map(as_data, head(found))]))

@@ -1,8 +1,9 @@
-"""The crew: runs the sub-agents of one session side by side (S1-S5).
+"""Runs the sub-agents of one session concurrently (S1-S5).
 
-Rules: depth is 1; a sub-agent starts from its prompt alone, in a toolhost of its own; one that writes works in a fork
-of the checkout, and forks are merged back in the order in which they were asked for; the parent gets the report and
-nothing else; siblings of one type share a cached prefix: all but the first wait until the first response begins (M4).
+Rules: sub-agents cannot start sub-agents. A sub-agent starts from its prompt alone, in a toolhost of its own. One that
+writes works in a fork of the checkout, and forks are merged back in the order in which they were requested. The parent
+gets the report and nothing else. Siblings of one type share a cached prefix: all but the first wait until the first
+response begins (M4).
 """
 
 import asyncio
@@ -46,32 +47,32 @@ ACTIVE: Final = frozenset({Lifecycle.INITIALIZING, Lifecycle.RUNNING, Lifecycle.
 
 @dataclass(frozen=True, slots=True)
 class SubagentCounts:
-    """How many may work: at once, and in one session."""
+    """How many sub-agents may work at once and in one session."""
 
     at_once: int = 3
     in_all: int = 20
     on_one: int = 1
-    """Agents that work on one task, each alone, where the task writes nothing (execution.parallel_tasks)."""
+    """Number of agents that each work alone on the same task, if the task writes nothing (execution.parallel_tasks)."""
 
 
 @dataclass(slots=True)
 class SubagentPool:
-    """Runs the sub-agents of one session; bounded at once and in all."""
+    """Runs the sub-agents of one session, with bounds on how many run at once and in total."""
 
     post: ParentContext
     size: SubagentCounts = SubagentCounts()
     untrusted: bool = False
-    """Whether those that only look are held to the restricted preset (S9)."""
+    """Whether sub-agents that only read get the restricted preset (S9)."""
     types: Mapping[str, AgentType] = field(default_factory=lambda: TYPES)
     rows: dict[AgentId, AgentChanged] = field(default_factory=dict)
-    """Every sub-agent, active or finished, as it stands now (S5)."""
+    """Current row of every sub-agent, active or finished (S5)."""
     metrics: Metrics = field(default_factory=Metrics)
     _places: asyncio.Semaphore = field(init=False)
     _prefixes: Prefixes = field(default_factory=Prefixes)
     _checkouts: Checkouts = field(init=False)
     _making: SessionFactory = field(init=False)
     _before: list[EarlierRun] = field(default_factory=list)
-    """What an earlier process left, and no call was made again for yet."""
+    """Runs that an earlier process left and whose calls were not made again yet."""
 
     def __post_init__(self) -> None:
         self._checkouts = Checkouts(self.post.workspace, self.post.checkout, self.post.network)
@@ -81,7 +82,10 @@ class SubagentPool:
     async def delegate(
         self, agent_type: str, description: str, brief: str
     ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
-        """Run one sub-agent: yields its events, then one ToolOutput with its report (an error names the agent)."""
+        """Run one sub-agent. Yields its events, then one ToolOutput with its report.
+
+        A refused call yields an error that names the types or the reason.
+        """
         kind = self.types.get(agent_type)
         made_before = kind is not None and any(each.errand.same(kind, description, brief) for each in self._before)
         if kind is None or (refusal := "" if made_before else self._refusal(kind)):
@@ -98,26 +102,29 @@ class SubagentPool:
     def _together(
         self, kind: AgentType, description: str, brief: str, several: int
     ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
-        """Run several on one task, each on its own, and one that synthesises (S7)."""
+        """Run several agents independently on one task, and one more that synthesizes their reports (S7)."""
         formed = replace(kind, schema=SCHEMA)
         runs = [self._one(formed, f"{description} ({n} of {several})", brief) for n in range(1, several + 1)]
         return run_parallel_task(runs, brief, lambda reports: self._one(SYNTHESIS, description, reports))
 
     def restore(self, lines: Sequence[Line]) -> None:
-        """Take over what a saved parent's sub-agents came to; a call that is made again goes on with its own."""
+        """Restore the results of a saved parent's sub-agents. A call that is made again resumes its own sub-agent."""
         self.rows.update(restore_rows(self.post.parent, lines))
         self.post.parent.below += sum(row.steps for row in self.rows.values())
         self._before = interrupted_assignments(lines)
 
     def interrupted_notice(self, lines: Sequence[Line]) -> list[str]:
-        """Give what the parent must be told of those in flight, once, where their calls are not made again."""
+        """Return the notice to the parent about sub-agents that were interrupted and whose calls are not made again.
+
+        Marks them as failed, so that the parent is told once.
+        """
         agents = in_flight(lines)
         for agent in agents:
             self.post.parent.note(ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
         return [reminder_text(LOST.format(agents=", ".join(agents)))] if agents else []
 
     def _refusal(self, kind: AgentType) -> str:
-        """Say why no agent of a type may start now; "" where one may."""
+        """Return why no agent of a type may start now, or "" if one may."""
         if kind.writes and self.post.parent.context.mode is Mode.PLAN:
             return "Plan mode is on: only sub-agents that cannot write may run."
         if len(self.rows) >= self.size.in_all:
@@ -125,7 +132,7 @@ class SubagentPool:
         return ""
 
     def _assignment(self, kind: AgentType, description: str, brief: str) -> tuple[Assignment, EarlierRun | None]:
-        """Give the errand of a call: one that an earlier process began and did not report on, or a new one."""
+        """Return the assignment of a call: one that an earlier process began without reporting on it, or a new one."""
         for before in self._before:
             if before.errand.same(kind, description, brief):
                 self._before.remove(before)
@@ -136,7 +143,7 @@ class SubagentPool:
     async def _one(
         self, kind: AgentType, description: str, brief: str
     ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
-        """Run one sub-agent and book what it came to; one that has reported is not run again."""
+        """Run one sub-agent and record its result. A sub-agent that has already reported is not run again."""
         errand, before = self._assignment(kind, description, brief)
         if before and before.report:
             yield self.rows[errand.agent]
@@ -163,7 +170,7 @@ class SubagentPool:
         await self._checkouts.discard(errand.fork)
 
     def _record_end(self, watch: SubagentStatus, told: ToolOutput | None) -> None:
-        """Book a sub-agent that has ended, and note it with its report, which a later process need not have again."""
+        """Record a sub-agent that has ended, with its report, so that a later process need not run it again."""
         watch.abandon()
         self.metrics.finish(watch)
         facts: Json = {"agent": watch.row.agent, "state": str(watch.row.state)}
@@ -173,8 +180,8 @@ class SubagentPool:
         self.post.parent.note(ENDED, facts)
 
     async def _work(self, sent: Subagent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
-        """Prepare the place, do the work, merge back, report."""
-        await asyncio.sleep(0)  # all that were sent in one message are known from here on
+        """Prepare the checkout, do the work, merge it back, and report."""
+        await asyncio.sleep(0)  # from here on, all sub-agents sent in one message are known
         kind, watch = sent.kind, sent.watch
         alone = sum(row.state in ACTIVE for row in self.rows.values()) == 1
         limits = preset(kind.limits, untrusted=self.untrusted and not kind.writes, alone=alone)

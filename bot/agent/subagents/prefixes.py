@@ -1,4 +1,4 @@
-"""Shared prefixes: siblings of one type wait until the first one's response begins, and read what it wrote (M4)."""
+"""Shared prefixes: siblings of one type wait until the first response begins, then read the cached prefix (M4)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,18 +9,18 @@ from typing import Final
 from bot.agent.history.request_prefix import RequestPrefix
 
 STAGGER_SECONDS: Final = 5.0
-"""How long a follower waits at most."""
+"""Longest time that a follower waits."""
 
 
 @dataclass(slots=True)
 class Prefixes:
-    """Which prefixes are written, and which are about to be."""
+    """Tracks which prefixes are being written or were written."""
 
     _begun: dict[tuple[str, ...], asyncio.Event] = field(default_factory=dict)
 
     @contextmanager
     def leading(self, shared: RequestPrefix) -> Iterator["PrefixPlace"]:
-        """Give one sibling its turn; a leader that ends without a response holds nobody up."""
+        """Yield one sibling's place. When the leader ends, even without a response, nobody waits for it any longer."""
         name = (shared.agent_type, shared.model, shared.role)
         leads = name not in self._begun
         begun = self._begun.setdefault(name, asyncio.Event())
@@ -32,13 +32,13 @@ class Prefixes:
 
 @dataclass(frozen=True, slots=True)
 class PrefixPlace:
-    """One sibling's turn."""
+    """One sibling's place: leader or follower."""
 
     begun: asyncio.Event
     leads: bool
 
     async def wait(self) -> None:
-        """Wait until the prefix can be read, or for so long; whoever leads does not wait."""
+        """Wait until the prefix can be read, at most STAGGER_SECONDS. The leader does not wait."""
         if self.leads:
             return
         try:

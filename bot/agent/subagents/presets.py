@@ -1,4 +1,4 @@
-"""The two presets of limits for sub-agents (S9), and which of them holds where."""
+"""The two presets of limits for sub-agents (S9), and when each applies."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,15 +30,15 @@ RESTRICTED: Final = replace(
     tool_seconds=15,
     bounds=Bounds(memory_mb=256, memory_share=0.3, tmp_mb=100, file_bytes=1 << 20),
 )
-"""For those that only look, in a thread that somebody else wrote or may have changed."""
+"""Limits of sub-agents that only read, in a thread that somebody else wrote or may have changed."""
 
 SIDE_BY_SIDE_SECONDS: Final = 120.0
-"""What each of several has, where nothing else is set."""
+"""Time limit of each of several concurrent sub-agents, unless set otherwise."""
 WRITING_SECONDS: Final = 300.0
-"""What one that writes has, alone or not."""
+"""Time limit of a sub-agent that writes, alone or not."""
 
 
 def preset(own: Mapping[str, float], *, untrusted: bool, alone: bool) -> Limits:
-    """Give the limits of one sub-agent: those of the preset for the thread, but for what its type sets itself."""
+    """Return the limits of one sub-agent: the thread's preset, overridden by the limits that its type sets."""
     standard = STANDARD if alone else replace(STANDARD, seconds=SIDE_BY_SIDE_SECONDS)
     return replace(RESTRICTED if untrusted else standard, **own)  # type: ignore[arg-type]  # named as the fields are

@@ -1,9 +1,9 @@
-"""Types of sub-agents that a project brings along: `.plangate/agents/*.md` of the default branch (S1).
+"""Types of sub-agents that a project defines: `.plangate/agents/*.md` of the default branch (S1).
 
-A file is front matter and a text: the text is what the agent is told of its job. Rules: unknown keys are mistakes, told
-with file and line; a list of tools can only narrow what a built-in type may use; no built-in type can be replaced; one
-that has no tool which edits works in plan mode, whatever else it has. `paths` keeps its file tools to what it is for;
-the sandbox, not this, is what keeps it in.
+A file is front matter and a text; the text describes the agent's job to it. Rules: unknown keys are errors, reported
+with file and line; a list of tools can only narrow what a built-in type may use; no built-in type can be replaced; a
+type without an editing tool works in plan mode, whatever else it has. `paths` keeps the file tools to the agent's
+purpose; the sandbox, not `paths`, confines the agent.
 """
 
 import re
@@ -20,9 +20,9 @@ from bot.core.errors import Misconfigured
 FOLDER: Final = ".plangate/agents/"
 MOST: Final = 20
 LARGEST: Final = 16 * 1024
-"""Bytes of one file."""
+"""Largest size of one file, in bytes."""
 DEEPEST: Final = 3
-"""Levels of front matter: the mapping, its limits, and one that is wrong."""
+"""Deepest nesting of front matter: the mapping, its limits, and one invalid level."""
 _FRONT: Final = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|$)(.*)", re.DOTALL)
 _TOOLS: Final = MappingProxyType({tool.name: tool for tool in (*LOOKING, *EDITING, *LISTING, *READING_WEB)})
 _EDITING: Final = frozenset(tool.name for tool in EDITING)
@@ -56,7 +56,7 @@ class FrontMatter(BaseModel):
 
 
 def types_of(files: Mapping[str, str]) -> Mapping[str, AgentType]:
-    """Give the built-in types and those of these files (path -> text), in their order; raises Misconfigured."""
+    """Return the built-in types followed by those of `files` (path -> text), sorted by path. Raises Misconfigured."""
     if len(files) > MOST:
         raise Misconfigured(f"more than {MOST} types of agents", where=FOLDER, mend="remove some")
     types = dict(TYPES)
@@ -69,7 +69,7 @@ def types_of(files: Mapping[str, str]) -> Mapping[str, AgentType]:
 
 
 def parse(path: str, text: str) -> AgentType:
-    """Read one file; raises Misconfigured with file and line."""
+    """Parse one file. Raises Misconfigured with file and line."""
     if len(text.encode()) > LARGEST:
         raise Misconfigured(f"larger than {LARGEST // 1024} KiB", where=path, mend="shorten it")
     match = _FRONT.fullmatch(text.removeprefix("\ufeff").replace("\r\n", "\n"))
@@ -110,7 +110,7 @@ def _type(path: str, value: Any, front: FrontMatter, *, job: str) -> AgentType:
 
 
 def _mapping(path: str, front: str) -> Any:
-    """Read the front matter as YAML; one that is deep or refers to itself is refused unbuilt (X4)."""
+    """Read the front matter as YAML. Deep nesting and aliases are refused before anything is built (X4)."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
     from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
@@ -136,7 +136,7 @@ def _mapping(path: str, front: str) -> Any:
 
 
 def _mistake(path: str, value: Any, keys: tuple[int | str, ...], *, said: str) -> Misconfigured:
-    """Name the line of a mistake: that of the innermost key which stands in the file."""
+    """Return an error that names the line of the innermost key found in the file."""
     line = 1
     for key in keys:
         try:

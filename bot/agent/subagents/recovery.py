@@ -1,8 +1,8 @@
-"""Recovery: what becomes of a sub-agent's trouble, by kind, as one table (S11).
+"""Recovery: the remedies for each kind of a sub-agent's trouble, as one table (S11).
 
-A tool's error goes back to the model where it happens (dispatch), and a model that cannot be reached is tried again and
-given up for its fallback by the client; what is left of both goes to the parent. One that was interrupted with its
-process goes on when its call is made again (resuming).
+Other parts handle two kinds first: dispatch returns a tool's error to the model, and the client retries a model that
+cannot be reached and then switches to its fallback. What remains goes to the parent. A sub-agent that was interrupted
+with its process resumes when its call is made again (resuming).
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from bot.agent.events import End, Ended
 from bot.agent.limits import Resource
 
 RAISE: Final = 1.5
-"""What a limit is raised by, and the time of a second try."""
+"""Factor by which a limit, or the time of a second try, is raised."""
 PARTS: Final = 2
-"""Into how many parts a task is split that ran out of what it had."""
+"""Number of parts into which a task is split after it exhausted its limits."""
 
 
 class Trouble(StrEnum):
-    """What went wrong."""
+    """Kinds of trouble."""
 
     TIMEOUT = "timeout"
     LIMIT = "limit"
@@ -32,7 +32,7 @@ class Trouble(StrEnum):
 
 
 class Remedy(StrEnum):
-    """What is done about it."""
+    """Responses to trouble."""
 
     SMALLER = "once more, with a smaller task and more time"
     RAISE = "the limit is raised"
@@ -53,11 +53,11 @@ TABLE: Final[Mapping[Trouble, tuple[Remedy, ...]]] = MappingProxyType(
         Trouble.OTHER: (),
     }
 )
-"""The remedies of each trouble in their order; when they are used up, the parent is told."""
+"""Remedies of each trouble, in order. Once they are used up, the parent is told."""
 
 
 def remedy(trouble: Trouble, times: int) -> Remedy:
-    """Give what is done about a trouble that was met so many times before; total."""
+    """Return the remedy for a trouble that occurred `times` times before. Defined for every input."""
     row = TABLE[trouble]
     if trouble is Trouble.TOOL:
         return Remedy.MODEL
@@ -65,7 +65,7 @@ def remedy(trouble: Trouble, times: int) -> Remedy:
 
 
 def trouble_of(ended: Ended) -> Trouble:
-    """Say what kind of trouble an end without an answer is."""
+    """Return the kind of trouble that an end without an answer is."""
     match ended.end, ended.limit:
         case End.LIMIT, Resource.SECONDS | Resource.IDLE:
             return Trouble.TIMEOUT

@@ -1,4 +1,4 @@
-"""Writes what a parent gets of a sub-agent's work, as data, within what one tool result holds (S4, S11a)."""
+"""Writes the parent's view of a sub-agent's work, as data, within the size of one tool result (S4, S11a)."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -12,24 +12,24 @@ NAMES_ROOM: Final = 10_000
 DIFFS_ROOM: Final = 40_000
 DIFFS_SHOWN: Final = 40
 TOKEN_CHARACTERS: Final = 4
-"""About what a token has (M12 counts what was really used; this bounds a text)."""
+"""Approximate characters of a token. (M12 counts what was really used; this only bounds a text.)"""
 
 
 def report(parts: Sequence[str], merge: MergeResult | None) -> str:
-    """Join what an agent said with what became of its changes; every conflict is named, however much was said."""
+    """Join an agent's text with the result of its merge. Every conflict is named, however long the text is."""
     merged = "" if merge is None else f"\n\n{_merge_text(merge)}"
     return cut("\n\n".join(parts), (RESULT_LIMIT - len(merged)) // TOKEN_CHARACTERS - 100) + merged
 
 
 def cut(text: str, tokens: int | None) -> str:
-    """Cut a text at about so many tokens, with a note; None for no limit."""
+    """Cut a text at about `tokens` tokens, with a note. None means no limit."""
     if tokens is None or len(text) <= tokens * TOKEN_CHARACTERS:
         return text
     return text[: tokens * TOKEN_CHARACTERS] + f"\n[cut: the limit of {tokens:,} tokens of report was reached]"
 
 
 def _merge_text(merge: MergeResult) -> str:
-    """Tell what was merged, and every conflict: with both sides, as far as there is room."""
+    """Describe what was merged, and every conflict, with both sides as far as there is room."""
     paths = tuple(merge.conflicts)
     lines = [f"Merged into your checkout: {_path_list(merge.merged) or 'nothing'}."]
     for path in paths[:DIFFS_SHOWN]:
@@ -42,7 +42,7 @@ def _merge_text(merge: MergeResult) -> str:
 
 
 def _path_list(paths: Sequence[str]) -> str:
-    """List paths, as many as there is room for, and say how many more there are."""
+    """List as many paths as fit, and the number of those left out."""
     names = [as_data(path) for path in paths]
     shown = sum(size <= NAMES_ROOM for size in accumulate(len(name) + 2 for name in names))
     more = f" and {len(names) - shown:,} more" if shown < len(names) else ""

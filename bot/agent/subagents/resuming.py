@@ -1,8 +1,9 @@
-"""What a crew finds again after a crash: how many worked, what they cost, and which were in flight (L9).
+"""Restores a session's sub-agents after a crash: which ones ran, what they cost, and which were in flight (L9).
 
-The parent's transcript notes each session of a sub-agent as it begins, and each sub-agent as it ends, with its report;
-the cost of one that was in flight stands in its own transcript. Rules: what was reported is not done again; one that
-writes goes on in its own session and fork, or begins again, once, where these are gone; any other runs again.
+The parent's transcript records each session of a sub-agent as it begins, and each sub-agent as it ends, with its
+report. The cost of a sub-agent that was in flight is in its own transcript. Rules: reported work is not done again; a
+sub-agent that writes resumes in its own session and fork, or, if they are gone, starts over once; any other sub-agent
+runs again.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from bot.ports import ToolOutput, Usage
 BEGAN: Final = "subagent"
 ENDED: Final = "subagent_ended"
 COUNTS: Final = ("steps", "tool_calls", "tokens", "seconds")
-"""What the note of an end has of the agent's row."""
+"""Fields of the agent's row that the note of its end contains."""
 LOST: Final = (
     "The process ended while these sub-agents worked: {agents}. They count as failed, and nothing of theirs was "
     "merged. Look at what is there, and start again what is still needed: one that is sent in the same words goes on "
@@ -38,32 +39,32 @@ class EarlierRun:
 
     errand: "Assignment"
     session: SessionId
-    """Its last one."""
+    """Id of its last session."""
     report: ToolOutput | None = None
-    """What it came to; None for one that was in flight."""
+    """Its report, or None if it was in flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one sub-agent is sent for, and where it works."""
+    """What one sub-agent was asked to do, and where it works."""
 
     agent: AgentId
     kind: str
     description: str
     brief: str
     fork: str
-    """The name of its checkout, where it writes."""
+    """Name of its fork, if it writes."""
     losses: int = 0
-    """How often its work was lost, and it began again."""
+    """How often its work was lost and it started over."""
 
     def facts(self) -> Json:
-        """Give it as the parent's transcript keeps it."""
+        """Return the assignment as the parent's transcript stores it."""
         facts = {"agent": self.agent, "type": self.kind, "description": self.description, "brief": self.brief}
         return {**facts, "fork": self.fork, "losses": self.losses}
 
     @classmethod
     def of(cls, facts: Json) -> "Assignment":
-        """Read it back."""
+        """Read an assignment from the form that `facts` returns."""
         return cls(
             AgentId(facts["agent"]),
             kind=facts["type"],
@@ -74,12 +75,15 @@ class Assignment:
         )
 
     def same(self, kind: AgentType, description: str, brief: str) -> bool:
-        """Tell whether a call sends one for this."""
+        """Return whether a call asks for this assignment."""
         return (self.kind, self.description, self.brief) == (kind.name, description, brief)
 
 
 def restore_rows(parent: Session, lines: Sequence[Line]) -> dict[AgentId, AgentChanged]:
-    """Give the rows of all sub-agents that a saved parent sent, and book what they cost where that is not booked."""
+    """Return the rows of all sub-agents that a saved parent started.
+
+    Books the cost of those that the ledger does not have yet.
+    """
     world = parent.resources
     booked = {agent for agent, _ in world.ledger.rows}
     rows: dict[AgentId, AgentChanged] = {}
@@ -97,13 +101,13 @@ def restore_rows(parent: Session, lines: Sequence[Line]) -> dict[AgentId, AgentC
 
 
 def subagents_of(lines: Sequence[Line]) -> list[tuple[AgentId, SessionId]]:
-    """Return the agent and the session of each sub-agent that a saved parent sent, in the order of their beginnings."""
+    """Return the agent and session ids of a saved parent's sub-agents, in the order in which they began."""
     notes = (line.body for line in lines if line.kind is LineKind.NOTE and line.body.get("note") == BEGAN)
     return [(AgentId(body["agent"]), SessionId(body["session"])) for body in notes]
 
 
 def in_flight(lines: Sequence[Line]) -> list[str]:
-    """Name the sub-agents that had begun and not ended."""
+    """Return the ids of the sub-agents that had begun and not ended."""
     notes = [line.body for line in lines if line.kind is LineKind.NOTE]
     ended = {body["agent"] for body in notes if body.get("note") == ENDED}
     began = dict.fromkeys(str(body["agent"]) for body in notes if body.get("note") == BEGAN)
@@ -111,7 +115,7 @@ def in_flight(lines: Sequence[Line]) -> list[str]:
 
 
 def interrupted_assignments(lines: Sequence[Line]) -> list[EarlierRun]:
-    """List the sub-agents whose reports did not reach their parent, in the order in which they began."""
+    """Return the runs whose reports did not reach the parent, in the order in which they began."""
     found: dict[str, EarlierRun] = {}
     for line in lines:
         body = line.body
@@ -126,13 +130,13 @@ def interrupted_assignments(lines: Sequence[Line]) -> list[EarlierRun]:
 
 
 def adopt_interrupted(session: Session, lines: Sequence[Line]) -> None:
-    """Let a session go on from its saved lines; what it cost is booked already."""
+    """Restore a session from its saved lines, without booking its cost a second time."""
     rows = dict(session.resources.ledger.rows)
     session.restore(lines)
     session.resources.ledger.rows = rows
 
 
 def _book(world: SessionResources, agent: AgentId, lines: Sequence[Line]) -> None:
-    """Book what one session of a sub-agent used, as its transcript tells it."""
+    """Book what one session of a sub-agent used, according to its transcript."""
     for body in (line.body for line in lines if "usage" in line.body):
         world.ledger.add(agent, body["model"], Usage(**body["usage"]), body["cost_usd"])

@@ -1,7 +1,7 @@
-"""The work of one sub-agent: runs its session, and recovers it as the table says (S9, S11).
+"""Runs the session of one sub-agent, and recovers it as the recovery table says (S9, S11).
 
-Rules: a session is recovered by going on with it, so that nothing is read twice; only a task that is split begins
-again, with what was done so far; whatever happens, the last session's end is what the watch holds.
+Rules: a session recovers by continuing, so that nothing is read twice. Only a task that is split starts over, with
+notes on what was done so far. In every case the status holds the end of the last session.
 """
 
 from collections import Counter
@@ -36,10 +36,10 @@ LAST_PART: Final = "Do what is left, then report all of it."
 
 
 class Begin(Protocol):
-    """Makes a session in the agent's place."""
+    """Makes a session for the agent."""
 
     def __call__(self, *, limits: Limits, brief: str) -> Session:
-        """Give a session that has begun and knows its brief alone."""
+        """Return a session that has begun and knows its brief alone."""
 
 
 @dataclass(slots=True)
@@ -52,11 +52,11 @@ class SubagentRun:
     limits: Limits
     brief: str
     earlier: Session | None = None
-    """What an earlier process left of it, to go on with."""
+    """Session that an earlier process left, to resume."""
     _met: Counter[Trouble] = field(default_factory=Counter)
 
     async def run(self) -> AsyncIterator[AgentEvent]:
-        """Work until there is a report, or nothing helps; the watch knows which."""
+        """Work until there is a report or no remedy helps. The status records which."""
         session = self.earlier or self.begin(limits=self.limits, brief=self.brief)
         while not self._has_answer(session):
             session.context.ask_for_more = lambda resource: self._grant_request(session, resource)
@@ -84,14 +84,14 @@ class SubagentRun:
             yield self._outcome(trouble)
 
     def _has_answer(self, session: Session) -> bool:
-        """Tell whether a session that an earlier process left has ended with its answer."""
+        """Return whether the session succeeded. A session left by an earlier process may already have its answer."""
         last = session.history[-1]
         if session is self.earlier and self.watch.ended is None and last["role"] == "assistant":
             self.watch.ended = Ended(session.agent, End.ANSWERED, text_of(last))
         return self.watch.is_success
 
     async def _run(self, session: Session) -> AsyncIterator[AgentEvent]:
-        """Run a session once its prefix is there, within its time."""
+        """Run a session within its time limits, after waiting for its shared prefix."""
         limits, events = session.limits, self.watch.take
         with self.prefixes.leading(session.prefix) as turn:
             await turn.wait()
@@ -111,7 +111,7 @@ class SubagentRun:
                 self.watch.ended = _timeout(session, Resource.SECONDS)
 
     def _mend(self, session: Session, cure: Remedy) -> None:
-        """Give a session more of what it ran out of, so that it can go on."""
+        """Raise the limit that a session ran out of, so that it can continue."""
         resource = self.watch.end.limit or Resource.SECONDS
         session.limits = session.limits.with_more(resource, RAISE)
         session.over = None
@@ -120,7 +120,7 @@ class SubagentRun:
             session.add({"role": "user", "content": [{"type": "text", "text": SMALLER}]})
 
     async def _in_parts(self, session: Session) -> AsyncIterator[AgentEvent]:
-        """Do what is left in sessions of their own, one after the other; the first that fails ends it."""
+        """Do the rest of the work in separate sessions, one after the other. The first failure ends it."""
         reports: list[str] = []
         for number in range(1, PARTS + 1):
             self.watch.note(session)
@@ -137,7 +137,7 @@ class SubagentRun:
             reports.append(f"Report on part {number}: {self.watch.end.text}")
 
     def _grant_request(self, session: Session, resource: Resource) -> bool:
-        """Grant a child's request for more, as often as its limit may be raised (resource_request)."""
+        """Grant a sub-agent's request for more, as often as its limit may be raised (resource_request)."""
         if remedy(Trouble.LIMIT, self._met[Trouble.LIMIT]) is not Remedy.RAISE:
             return False
         self._met[Trouble.LIMIT] += 1
@@ -152,7 +152,7 @@ class SubagentRun:
 
 
 def _timeout(session: Session, resource: Resource) -> Ended:
-    """End a session whose time is up in the middle of something."""
+    """Return Ended for a session whose time ran out during its work."""
     allowed = getattr(session.limits, resource)
     used = allowed if resource is Resource.IDLE else session.resources.clock.monotonic() - session.started
     return Ended(session.agent, End.LIMIT, OverLimit(resource, max(used, allowed), allowed).what, resource)

@@ -1,7 +1,7 @@
 """Merges async generators with a bound on how many run at once (S6).
 
-Yields from whichever is ready and starts the next as one ends; one's failure does not stop the others: it is raised
-after all have ended. Closing the merged generator closes all of them.
+Values are yielded as they become ready, and the next source starts when one ends. A failing source does not stop the
+others: its error is raised after all have ended. Closing the merged generator closes all sources.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ _ENDED: Final = object()
 async def merge_generators(
     sources: Sequence[AsyncIterator[Item]], *, at_once: int
 ) -> AsyncGenerator[tuple[int, Item], None]:
-    """Yield (index of the source, value) as values come; a source's own values keep their order.
+    """Yield (index of the source, value) as values arrive. The values of one source keep their order.
 
-    At most `at_once` sources run at a time, started in order. A source that raises ends alone; its error (the first,
-    by index) is raised when all others have ended.
+    At most `at_once` sources run at a time, started in order. A source that raises ends alone. When all others have
+    ended, the error of the failed source with the lowest index is raised.
     """
     queue: asyncio.Queue[tuple[int, object]] = asyncio.Queue(maxsize=max(at_once, 1))
     failures: dict[int, Exception] = {}
@@ -55,7 +55,7 @@ class _Failure:
 async def _pump(
     index: int, source: AsyncIterator[Item], queue: asyncio.Queue[tuple[int, object]], places: asyncio.Semaphore
 ) -> None:
-    """Carry one source's values into the queue; always closes the source, also one that never started."""
+    """Put one source's values into the queue. Always closes the source, even if it never started."""
     try:
         async with places:
             async for value in source:

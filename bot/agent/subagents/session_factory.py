@@ -36,7 +36,7 @@ from bot.ports import Toolhost, Workspace
 
 @dataclass(frozen=True, slots=True)
 class ParentContext:
-    """Where a crew works: the parent's session and checkout, and what its agents share with it."""
+    """Where sub-agents work: the parent's session and checkout, and what the sub-agents share with them."""
 
     parent: Session
     workspace: Workspace
@@ -44,12 +44,12 @@ class ParentContext:
     environment: Environment
     model: str
     network: Network = NO_NETWORK
-    """What those that write may reach: what the parent may."""
+    """Network for sub-agents that write: the same as the parent's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subagent:
-    """One sub-agent on its way: its type, its errand, what an earlier process left of it, and who follows it."""
+    """One sub-agent: its type, its assignment, its earlier run if any, and its status."""
 
     kind: AgentType
     errand: Assignment
@@ -66,9 +66,9 @@ class SessionFactory:
     async def resume(
         self, sent: Subagent, host: Toolhost, limits: Limits, *, found: bool
     ) -> tuple[Subagent, Session | None]:
-        """Give the session of one that was interrupted, to go on with; None for one that begins again.
+        """Return the session of an interrupted sub-agent to resume, or None if it starts over.
 
-        Raises Refused for one whose work was lost before.
+        Raises Refused if the sub-agent writes and its work was lost for a second time.
         """
         errand, watch, before = sent.errand, sent.watch, sent.before
         load = self.post.parent.resources.transcripts.load
@@ -91,7 +91,7 @@ class SessionFactory:
         return replace(sent, errand=errand), session
 
     def _session(self, sent: Subagent, host: Toolhost, *, limits: Limits, lines: Sequence[Line] = ()) -> Session:
-        """Make a session of a sub-agent: the one of those lines, or a new one."""
+        """Return a sub-agent's session, restored from `lines` or new."""
         kind, agent, parent = sent.kind, sent.errand.agent, self.post.parent
         world, above = parent.resources, parent.context
         closed = set(READING_WEB) - set(web_tools(world.web, world.gate))
@@ -110,7 +110,7 @@ class SessionFactory:
         return session
 
     def begin(self, sent: Subagent, host: Toolhost, *, limits: Limits, brief: str) -> Session:
-        """Begin a session of a sub-agent: it knows its brief alone."""
+        """Begin a new session of a sub-agent. It knows its brief alone."""
         session = self._session(sent, host, limits=limits)
         self.post.parent.note(BEGAN, {**sent.errand.facts(), "session": session.id})
         session.begin(first_message(self.post.environment, brief, _reminders(sent.kind)))

@@ -1,4 +1,4 @@
-"""Follows one sub-agent: its row for the people, its report for the parent (S3, S5, S11a, S12)."""
+"""Tracks one sub-agent: its row for people, and its report for the parent (S3, S5, S11a, S12)."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -42,11 +42,11 @@ SHORT: Final = 200
 
 @dataclass(slots=True)
 class SubagentStatus:
-    """Follows one sub-agent: its row, its report, its plan, its conflicts."""
+    """Tracks one sub-agent: its row, report, plan, and conflicts."""
 
     world: SessionResources
     rows: dict[AgentId, AgentChanged]
-    """Where the crew keeps the rows of all."""
+    """The pool's rows of all sub-agents."""
     row: AgentChanged
     started: float = 0.0
     ended: Ended | None = None
@@ -54,9 +54,9 @@ class SubagentStatus:
     merge: MergeResult | None = None
     report_tokens: int | None = None
     so_far: str = ""
-    """What was done, in the harness's words, where there is no report."""
+    """What was done, in the harness's words, if there is no report."""
     remark: str = ""
-    """What the parent is told beside the report."""
+    """Note for the parent in addition to the report."""
     recoveries: list[Recovery] = field(default_factory=list)
     uses: Counter[Resource] = field(default_factory=Counter)
     utilisation: Mapping[Resource, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class SubagentStatus:
 
     @property
     def end(self) -> Ended:
-        """The end of the last session; one that said nothing failed."""
+        """End of the last session. A sub-agent whose session has no end counts as failed."""
         return self.ended or Ended(self.row.agent, End.FAILED, "it ended without a report")
 
     @property
@@ -77,7 +77,7 @@ class SubagentStatus:
         return self.ended is not None and self.ended.end is End.ANSWERED
 
     def take(self, event: AgentEvent, session: Session) -> list[AgentEvent]:
-        """Note an event and give what the parent's listeners see of it."""
+        """Record an event and return the events that the parent's listeners see."""
         match event:
             case Ended():
                 self.utilisation = Monitor(session).utilisation()
@@ -100,7 +100,7 @@ class SubagentStatus:
                 return []
 
     def updated_row(self, state: Lifecycle, **counts: int) -> AgentChanged:
-        """Give the row with a new state and counts, with cost and time brought up to date."""
+        """Update the row with a new state, counts, cost, and time, and return it."""
         cost = self.world.ledger.of(self.row.agent).known_usd
         seconds = round(self.world.clock.monotonic() - self.started, 1)
         why = self.end.text if state is Lifecycle.FAILED else ""
@@ -109,35 +109,36 @@ class SubagentStatus:
         return self.row
 
     def abandon(self) -> None:
-        """Mark a sub-agent that was cancelled as aborted."""
+        """Mark a cancelled sub-agent as aborted."""
         if self.row.state not in {Lifecycle.COMPLETED, Lifecycle.FAILED}:
             self.updated_row(Lifecycle.ABORTED)
 
     def recovery(self, trouble: Trouble, outcome: Outcome) -> Recovery:
-        """Note what came of a trouble, and give the event that tells it."""
+        """Record the outcome of a trouble, and return its event."""
         text = f"{trouble}: {outcome}" if outcome is Outcome.RECOVERED else f"gave up: {self.end.text}"
         self.recoveries.append(Recovery(self.row.agent, trouble, outcome, text))
         return self.recoveries[-1]
 
     def mark_interrupted(self, what: str) -> Recovery:
-        """Note that it was interrupted with an earlier process, and what is done; give the event that tells it."""
+        """Record an interruption with an earlier process and what is done about it, and return the event."""
         self.recoveries.append(Recovery(self.row.agent, Trouble.INTERRUPTED, Outcome.RECOVERED, what))
         return self.recoveries[-1]
 
     def mark_unmerged(self, error: PlangateError) -> None:
-        """Take it for failed where what it changed could not be merged; what it said of it is still told."""
+        """Mark the sub-agent as failed because its changes could not be merged. Its own report is still passed on."""
         self.so_far = self.end.text
         self.ended = Ended(self.row.agent, End.FAILED, f"what it changed is lost: {error}")
 
     def note(self, session: Session) -> None:
-        """Note what a session has done so far: its calls, and its last words."""
+        """Record what a session has done so far: its calls, and its last words."""
         called = [call for message in session.history for call in tool_calls(message)][-SHOWN:]
         lines = [f"- {call['name']} {next(iter(call['input'].values()), '')}".rstrip()[:SHORT] for call in called]
         words = [text for message in session.history if message["role"] == "assistant" and (text := text_of(message))]
         self.so_far = "\n".join([*lines, *words[-1:]]) or "nothing"
 
     def _of_failed_call(self, event: ToolFinished, session: Session) -> list[AgentEvent]:
-        """Say what becomes of a call that failed: its model is told, and what was denied is for the parent to ask.
+        """Record a failed call, and return the event. A denied call is escalated to the parent; the model sees other
+        errors.
 
         A call beyond a limit is no trouble of its own: the session ends with that limit.
         """
@@ -152,7 +153,7 @@ class SubagentStatus:
         return self.recoveries[-1:]  # type: ignore[return-value]  # a list of one kind of event
 
     def report(self) -> ToolOutput:
-        """Give the report as the parent's tool result: data, with what imitates the harness escaped (S11a)."""
+        """Return the report as the parent's tool result: data, with text that imitates the harness escaped (S11a)."""
         text = cut(as_data(self.end.text), self.report_tokens)
         parts = [text] if self.is_success else [f"The sub-agent {self.row.agent} did not finish: {text}"]
         parts += [f"Note: {self.remark}."] if self.remark else []
@@ -167,7 +168,7 @@ class SubagentStatus:
 
 
 def _require_own_answer(ended: Ended, session: Session) -> Ended:
-    """Take an answer for one only where the session's last message is the agent's own (S14)."""
+    """Return the end, changed to a failure if the session's last message is not the agent's own answer (S14)."""
     if ended.end is End.ANSWERED and (not session.history or session.history[-1]["role"] != "assistant"):
         return Ended(ended.agent, End.FAILED, f"the last message of {ended.agent} is not its own")
     return ended

@@ -1,7 +1,7 @@
-"""Synthesis: what several agents reported on one question, as one result (S7, S8). Pure.
+"""Synthesis: the reports of several agents on one question, merged into one result (S7, S8). Pure.
 
-Rules: nothing that was said is lost but what was said twice; who said it stays known; two who say different things of
-one topic are a contradiction, which is listed and never settled here; who failed is named.
+Rules: only repeated statements are dropped; each statement keeps its authors; if two agents say different things about
+one topic, that is a contradiction, which is listed and never settled here; failed agents are named.
 """
 
 import re
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from bot.core.transcript import Json
 
 MOST_PAIRS: Final = 200
-"""Contradictions of one severity: two long lists on one topic have millions."""
+"""Most contradictions listed for one severity. Two long lists on one topic have millions."""
 
 
 class Point(BaseModel):
@@ -64,11 +64,11 @@ SCHEMA: Final[Json] = {
     "required": ["summary", "findings", "errors", "recommendations", "data", "metadata"],
     "additionalProperties": False,
 }
-"""What structured output is held to."""
+"""Schema for structured output."""
 
 
 class Severity(StrEnum):
-    """How much a contradiction matters: facts, findings, advice."""
+    """How much a contradiction matters: facts high, findings medium, advice low."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -77,7 +77,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentStatement:
-    """A point, and the agents that made it, in their order."""
+    """A point, and the agents that made it, in order."""
 
     topic: str
     statement: str
@@ -86,7 +86,7 @@ class AgentStatement:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two who say different things of one topic."""
+    """Two statements by different agents on one topic."""
 
     one: AgentStatement
     other: AgentStatement
@@ -95,7 +95,7 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """All reports, sorted."""
+    """All reports, sorted and merged."""
 
     findings: tuple[AgentStatement, ...]
     errors: tuple[AgentStatement, ...]
@@ -110,20 +110,23 @@ class Synthesis:
 
     @property
     def completeness(self) -> float:
-        """The part of the agents that reported, from 0 to 1."""
+        """Share of the agents that reported, from 0 to 1."""
         asked = self.reported + len(self.failed)
         return self.reported / asked if asked else 0.0
 
     @property
     def confidence(self) -> float:
-        """Completeness, less what is contested, from 0 to 1."""
+        """Completeness, reduced by the share of contested points, from 0 to 1."""
         points = len(self.findings) + len(self.data) + len(self.recommendations)
         contested = {(each.topic, each.statement) for pair in self.contradictions for each in (pair.one, pair.other)}
         return self.completeness * (1 - min(len(contested) / points, 1.0)) if points else self.completeness
 
 
 def read(text: str) -> Report:
-    """Read a report; what stands after it belongs to its summary, and one that is not in the schema is a summary."""
+    """Parse a report.
+
+    Text after the JSON is added to the summary. A text that does not fit the schema becomes the summary.
+    """
     try:
         value, end = JSONDecoder().raw_decode(text)
         report = Report.model_validate(value)
@@ -133,7 +136,7 @@ def read(text: str) -> Report:
 
 
 def synthesize(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
-    """Sort what agents reported, in the order of the agents; None stands for one that failed."""
+    """Merge the agents' reports, in the order of the agents. None stands for an agent that failed."""
     given = [(agent, report) for agent, report in reports if report is not None]
     findings = _merge_points([(agent, point) for agent, report in given for point in report.findings])
     errors = _merge_points(
@@ -163,7 +166,7 @@ def synthesize(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
 
 
 def render(synthesis: Synthesis) -> str:
-    """Write a synthesis as text for a model: counts first, contradictions and failures before what is agreed."""
+    """Return a synthesis as text for a model: counts, failures, and contradictions first, then what is agreed."""
     parts = head(synthesis)
     sections = {
         "Findings": synthesis.findings,
@@ -180,7 +183,10 @@ def render(synthesis: Synthesis) -> str:
 
 
 def head(synthesis: Synthesis) -> list[str]:
-    """Give the lines that say who reported, who failed and what is contested; nothing that was said makes a line."""
+    """Return the lines that say who reported, who failed, and what is contested.
+
+    Reported text cannot start a line of its own.
+    """
     asked = synthesis.reported + len(synthesis.failed)
     parts = [
         f"{synthesis.reported} of {asked} agents reported; completeness {synthesis.completeness:.0%}, "
@@ -198,11 +204,11 @@ def head(synthesis: Synthesis) -> list[str]:
 def _line(row: AgentStatement) -> str:
     topic = f"{row.topic}: " if row.topic else ""
     said = f"- {topic}{row.statement} ({', '.join(row.agents)})"
-    return said.replace("\n", "\n  ")  # so that it cannot pass for a line of the head
+    return said.replace("\n", "\n  ")  # so that reported text cannot pass for a line of the head
 
 
 def _merge_points(points: Sequence[tuple[str, Point]]) -> tuple[AgentStatement, ...]:
-    """Drop what was said before, and keep who said it."""
+    """Merge equal points, and keep all agents that made each."""
     kept: dict[tuple[str, str], AgentStatement] = {}
     for agent, point in points:
         key = (_plain(point.topic), _plain(point.statement))
@@ -212,7 +218,10 @@ def _merge_points(points: Sequence[tuple[str, Point]]) -> tuple[AgentStatement, 
 
 
 def _contradictions(rows: Sequence[AgentStatement], severity: Severity) -> tuple[Contradiction, ...]:
-    """Pair what different agents say differently of one topic; one agent may say several things of it."""
+    """Return the pairs of statements by different agents on one topic.
+
+    One agent may say several things about a topic.
+    """
     topics: dict[str, list[AgentStatement]] = {}
     for row in rows:
         if _plain(row.topic):
@@ -223,5 +232,5 @@ def _contradictions(rows: Sequence[AgentStatement], severity: Severity) -> tuple
 
 
 def _plain(text: str) -> str:
-    """Compare texts without case, spaces and the full stop."""
+    """Return a text without case, extra blanks, and a final full stop, for comparison."""
     return re.sub(r"\s+", " ", text).strip().rstrip(".").casefold()

@@ -1,4 +1,4 @@
-"""The types of sub-agents: what each is for, what it may use, how far it may go (S2)."""
+"""The types of sub-agents: what each is for, what it may use, and its limits (S2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,23 +14,23 @@ from bot.core.transcript import Json
 
 @dataclass(frozen=True, slots=True)
 class AgentType:
-    """A kind of sub-agent: what it is for, what it may use."""
+    """A kind of sub-agent: what it is for, and what it may use."""
 
     name: str
     purpose: str
     tools: tuple[Tool, ...]
-    """Those of the web only where a rule opens them."""
+    """Includes web tools, which are available only where a rule opens them."""
     writes: bool = False
     limits: Mapping[str, float] = field(default_factory=dict)
-    """Fields of Limits that stand in place of those of the thread's preset."""
+    """Fields of Limits that override the thread's preset."""
     model: str = ""
-    """"" for the model of all sub-agents."""
+    """Model to use. Empty for the model of all sub-agents."""
     paths: tuple[str, ...] = ()
-    """Globs that its file tools are kept to; none for the whole checkout."""
+    """Globs that restrict its file tools; empty for the whole checkout."""
     schema: Json | None = None
-    """What its report is held to; None for plain text."""
+    """Schema of its report, or None for plain text."""
     system_prompt: str = ""
-    """What it is told of its job; "" for the prompt file of its name."""
+    """Text that describes its job to it. Empty for the prompt file of its name."""
 
 
 _SEEING: Final = (*LOOKING, *LISTING, *READING_WEB)
