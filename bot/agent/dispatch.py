@@ -150,9 +150,9 @@ def collect_results(calls: Sequence[Json], results: dict[str, Json]) -> list[Jso
 
 
 def _suspension(session: Session, ready: ReadyCall) -> Prepared:
-    """Return how a plan or a question suspends the session, after checking the form of a submitted plan.
+    """Return the suspension for a plan or a question, or a refusal if the plan is malformed or nobody can answer.
 
-    In a sub-agent nothing is suspended: its plan or question goes to its parent (P5).
+    A sub-agent's plan or question suspends nothing: it goes to the parent (P5).
     """
     if session.context.is_subagent:
         return ready

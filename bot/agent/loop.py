@@ -265,8 +265,7 @@ def end_on_canary(session: Session, error: CanaryShown) -> Ended:
 
 
 def _limit(session: Session) -> Ended | None:
-    """Return Ended for the limit that is reached, with used and allowed, or None if the next request may go out
-    (L5)."""
+    """Return Ended for a reached limit, with used and allowed, or None if the next request may go out (L5)."""
     try:
         Monitor(session).check()
     except OverLimit as over:

@@ -130,8 +130,7 @@ class Session:
         self.note(DROPPED, _facts(completed))
 
     def asks(self, completed: AnswerCompleted) -> None:
-        """Save an answer before its calls run, so that a crash loses neither the answer nor the progress of its
-        calls."""
+        """Save an answer before its calls run, so that a crash loses neither it nor the progress of its calls."""
         if self.asked is None:
             self.note(ASKED, {**_facts(completed), "message": completed.message})
             self.asked = completed

@@ -54,8 +54,10 @@ BackEnd = Callable[[Session, HistoryPart], AsyncIterator[AgentEvent | Made]]
 
 
 def is_due(session: Session) -> bool:
-    """Return whether the next request needs room first, by the last usage and an estimate of what was appended since
-    (C1)."""
+    """Return whether the next request needs room first (C1).
+
+    The size is the last usage plus an estimate of what was appended since.
+    """
     if session.full:
         return True
     window = session.resources.model.abilities(session.prefix.model).window
@@ -82,7 +84,7 @@ async def compact(session: Session) -> AsyncGenerator[AgentEvent, None]:
         everything = all_messages(await asyncio.to_thread(session.resources.transcripts.load, session.id))
         given = await restored_context(session, everything, kept, abilities.window)
         part = HistoryPart(head, kept, given, abilities)
-        for by, back_end in _back_ends(part):  # noqa: B007 - the last one that was tried made it
+        for by, back_end in _back_ends(part):  # noqa: B007 - names the back-end that made the summary
             async with forward(back_end(session, part)) as events:
                 async for event in events:
                     if isinstance(event, list):

@@ -103,8 +103,7 @@ write there.
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z_]+)(?:\((?P<pattern>.*)\))?")
 _COMPOUND: Final = re.compile(r"[;&|\n`<>]|\$[(\[{]")
-"""Signs that start another command, and constructs that bash evaluates: ${x@P} and $[x] run substitutions found in a
-value."""
+"""Signs that start another command, or that bash evaluates: ${x@P} and $[x] run substitutions found in a value."""
 _BETWEEN: Final = re.compile(r"[;&|\n`(){}<>]")
 _BEFORE: Final = re.compile(
     r"^(?:(?:[A-Za-z_]\w*=\S*|(?:\S*/)?(?:!|if|then|else|elif|while|until|do|time|exec|command|builtin|eval|env|nohup|nice|"

@@ -1,5 +1,4 @@
-"""Plan mode: reading a submitted plan, and the results that tell the model of its approval or rejection (P3, P5,
-P6)."""
+"""Plan mode: reads a submitted plan, and writes the results for its approval or rejection (P3, P5, P6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,8 +51,7 @@ def read_plan(tool_input: Json) -> SubmittedPlan:
 
 
 def pending_plan_call(history: Sequence[Json]) -> Json | None:
-    """Return the call with which a suspended session waits for the approval of its plan, or None if there is no such
-    call."""
+    """Return the pending call that submitted a plan for approval, or None if the session waits for no plan."""
     return next((call for call in pending_calls(history) if call["name"] == EXIT_PLAN_MODE), None)
 
 

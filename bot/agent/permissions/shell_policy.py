@@ -1,5 +1,6 @@
-"""Decides whether a shell line is read-only. A real parser reads it; anything unparsable or not listed here is not
-(S10).
+"""Decides whether a shell line is read-only (S10).
+
+A real parser reads the line. A line that it cannot parse, or that uses anything not listed here, is not read-only.
 
 Rules
 - Every command of the line is judged, including those inside substitutions and subshells.

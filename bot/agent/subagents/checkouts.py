@@ -71,10 +71,9 @@ class Checkouts:
 
     @asynccontextmanager
     async def place(self, kind: AgentType, fork: str) -> AsyncIterator[AgentCheckout]:
-        """Yield the checkout of an agent; if it writes, a fork with that name, which is new or left by an earlier
-        process.
+        """Yield an agent's checkout: the parent's, or a fork named `fork` if the agent writes.
 
-        However the block exits, agents that come later are not held up.
+        The fork is new, or left by an earlier process. However the block exits, later agents are not held up.
         """
         place = AgentCheckout(self, kind, self.origin, tuple(self._writers))
         try:

@@ -111,7 +111,10 @@ class SubagentRun:
                 self.watch.ended = _timeout(session, Resource.SECONDS)
 
     def _mend(self, session: Session, cure: Remedy) -> None:
-        """Raise the limit that a session ran out of, so that it can continue."""
+        """Raise the limit that a session reached, so that it can continue.
+
+        With Remedy.SMALLER, also restart its clock and ask the model to do less.
+        """
         resource = self.watch.end.limit or Resource.SECONDS
         session.limits = session.limits.with_more(resource, RAISE)
         session.over = None

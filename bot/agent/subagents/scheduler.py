@@ -60,7 +60,7 @@ async def _pump(
         async with places:
             async for value in source:
                 await queue.put((index, value))
-    except Exception as error:  # noqa: BLE001 - handed on to whoever reads the merged values
+    except Exception as error:  # noqa: BLE001 - passed on to the consumer of the merged values
         await queue.put((index, _Failure(error)))
     except asyncio.CancelledError:
         task = asyncio.current_task()

@@ -137,10 +137,10 @@ class SubagentStatus:
         self.so_far = "\n".join([*lines, *words[-1:]]) or "nothing"
 
     def _of_failed_call(self, event: ToolFinished, session: Session) -> list[AgentEvent]:
-        """Record a failed call, and return the event. A denied call is escalated to the parent; the model sees other
-        errors.
+        """Record a failed call, and return its event.
 
-        A call beyond a limit is no trouble of its own: the session ends with that limit.
+        The agent's model is told in any case. A denied call is also escalated to the parent. A call
+        beyond a limit is no trouble of its own: the session ends with that limit.
         """
         if not event.is_error:
             return []
