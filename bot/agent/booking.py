@@ -20,10 +20,10 @@ from bot.ports import AnswerCompleted, AnswerStarted, Delta, ModelEvent, ModelRe
 async def stream_and_book(
     session: Session, request: ModelRequest, ticket: Ticket, *, aside: bool
 ) -> AsyncGenerator[ModelEvent, None]:
-    """Relay the events of a call that has a ticket. There is no AnswerCompleted if the budget ran out between two
-    tries.
+    """Relay the events of a call that has a ticket.
 
-    With `aside`, the answer is booked here as well. An answer that joins the conversation is booked by the caller.
+    There is no AnswerCompleted if the budget ran out between two tries. With `aside`, the answer is booked here as
+    well. An answer that joins the conversation is booked by the caller.
     """
     clock, so_far = session.resources.clock, None
     began = clock.monotonic()

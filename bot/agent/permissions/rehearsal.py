@@ -1,4 +1,4 @@
-"""Runs a command that the configuration allows during planning on a throw-away copy of the checkout (P4a).
+"""Runs a command that the configuration allows while planning, on a throw-away copy of the checkout (P4a).
 
 Rules: the copy has a sandbox of its own, without network. It is removed with everything the command did, whatever the
 outcome; a copy left by a killed process is swept with the forks. The checkout itself stays unchanged.

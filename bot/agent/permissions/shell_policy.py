@@ -170,8 +170,8 @@ def _harmless_redirect(text: str) -> bool:
 def _harmless_test(text: str) -> bool:
     """Allow tests of files and strings, and of plainly written numbers.
 
-    bash evaluates a subscript, and any substitution in it, even in a quoted operand. `_` is a variable that holds the
-    last word written before. In [, a comparison sign is a redirection, a quoted operator is still an operator, and a
+    bash evaluates a subscript, and any substitution in it, even in a quoted operand. `_` is a variable that holds a
+    word of an earlier command. In [, a comparison sign is a redirection, a quoted operator is still an operator, and a
     pattern expands to whatever files are called, such as `-v`; a newline and any sign end the test. A bracket that
     touches a word is part of that word.
     """

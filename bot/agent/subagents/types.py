@@ -19,7 +19,7 @@ class AgentType:
     name: str
     purpose: str
     tools: tuple[Tool, ...]
-    """Includes web tools, which are available only where a rule opens them."""
+    """Tools that it may use. The web tools among them are available only where a rule opens them."""
     writes: bool = False
     limits: Mapping[str, float] = field(default_factory=dict)
     """Fields of Limits that override the thread's preset."""

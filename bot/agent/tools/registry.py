@@ -25,7 +25,7 @@ LOOKING = (READ, NOTEBOOK_READ, LS, GLOB, GREP, BASH)
 EDITING = (WRITE, EDIT, MULTI_EDIT, NOTEBOOK_EDIT)
 LISTING = (TODO_READ, TODO_WRITE)
 READING_WEB = (WEB_FETCH, WEB_SEARCH)
-"""These run beside the loop, and exist only where a rule opens them."""
+"""Web tools. They run beside the loop, and a session gets them only where a rule opens them."""
 ALL = (*LOOKING, *EDITING, *LISTING, PLAN, ASK)
 
 _UNTOLD: Final = frozenset({"title", "description", "default"})
