@@ -1,6 +1,6 @@
-"""One job: a bare git repository on disk, by real git in processes of its own.
+"""One job: a bare git repository on disk, driven by git commands in separate processes.
 
-Nothing of the machine's or the user's git configuration is read.
+Git reads no configuration of the machine or the user.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 
 ABSENT = "0" * 40
 _NOWHERE = "refs/made"
-"""git fast-import makes commits on a ref; this one is gone when it ends."""
+"""The temporary ref on which git fast-import creates a commit; it is deleted when the import ends."""
 _BY_ID = re.compile(r"[0-9a-f]{40}(:|$)")
 CONFIGURATION = (
-    # What GitHub's servers let clients ask for.
+    # The requests that GitHub's servers allow.
     ("uploadpack.allowFilter", "true"),
     ("uploadpack.allowAnySHA1InWant", "true"),
     ("http.receivepack", "true"),
@@ -32,18 +32,18 @@ CONFIGURATION = (
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Who made a commit, and when."""
+    """The author and committer of a commit, and the time."""
 
     name: str
     email: str
     when: datetime
 
     def lines(self) -> str:
-        """Give the lines of author and committer for git fast-import."""
+        """Return the author and committer lines for git fast-import."""
         return "".join(f"{role} {self.name} <{self.email}> {self._date()}\n" for role in ("author", "committer"))
 
     def variables(self) -> dict[str, str]:
-        """Give git's environment variables for author and committer."""
+        """Return git's environment variables for author and committer."""
         return {
             f"GIT_{role}_{key}": value
             for role in ("AUTHOR", "COMMITTER")
@@ -56,12 +56,12 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """A bare repository; revisions that are not there are None, everything else that git refuses raises."""
+    """A bare repository. A revision that does not exist is None; every other git error raises GitRefusedError."""
 
     folder: Path
 
     def create(self, default_branch: str) -> None:
-        """Make an empty repository, configured as GitHub serves its own."""
+        """Create an empty repository, configured as GitHub configures its own."""
         self.folder.mkdir(parents=True)
         self.run("init", "--bare", "--quiet", "--template=", f"--initial-branch={default_branch}", ".")
         with (self.folder / "config").open("a", encoding="utf-8") as file:
@@ -70,7 +70,7 @@ class Bare:
                 file.write(f"[{section}]\n\t{key} = {value}\n")
 
     def run(self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> bytes:
-        """Run one git command and give its output."""
+        """Run one git command and return its output."""
         done = subprocess.run(
             ["git", *arguments],
             cwd=self.folder,
@@ -84,43 +84,43 @@ class Bare:
         return done.stdout
 
     def text(self, *arguments: str) -> str:
-        """Run one git command and give its output as text without the last line end."""
+        """Run one git command and return its output as text, without the last line break."""
         return self.run(*arguments).decode(errors="replace").rstrip("\n")
 
     def size(self) -> int:
-        """Give how many bytes its objects take."""
+        """Return the size of the repository's objects in bytes."""
         return sum(path.stat().st_size for path in (self.folder / "objects").rglob("*") if path.is_file())
 
     def refs(self) -> dict[str, str]:
-        """Give all refs with what they point to."""
+        """Return all refs and the objects they point to."""
         lines = self.text("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
         return dict(line.split(" ", 1) for line in lines)
 
     def pack_refs(self, refs: Mapping[str, str]) -> None:
-        """Add refs, with what they point to, by one packed file: tens of thousands cost no more than writing it."""
+        """Add refs in one packed-refs file, so that tens of thousands of refs cost a single write."""
         every = sorted({**self.refs(), **refs}.items())
         lines = "".join(f"{at} {name}\n" for name, at in every)
         (self.folder / "packed-refs").write_text(f"# pack-refs with: sorted \n{lines}", encoding="utf-8")
 
     def resolve(self, revision: str, kind: str = "commit") -> str | None:
-        """Give the object of that kind that a revision names, or None."""
+        """Return the id of the object of that kind that a revision names, or None."""
         if revision.startswith("-") or not revision:
             return None
         try:
-            # What an id names stays the same for good; a name may move.
+            # The object that an id names never changes; a name may move.
             find = _found_once if _BY_ID.match(revision) else _found
             return find(self, revision, kind)
         except GitRefusedError:
             return None
 
     def move(self, ref: str, after: str, before: str | None = None) -> None:
-        """Make a ref point somewhere; forty zeros delete it; `before` must match where it is given."""
+        """Point a ref at an object. Forty zeros delete the ref. If `before` is given, the ref must have that value."""
         self.run("update-ref", ref, after, *([] if before is None else [before]))
 
     def commit(
         self, parent: str | None, files: Mapping[str, str | bytes | None], *, message: str, by: Signature
     ) -> str:
-        """Make a commit of changed files (None deletes) on top of a parent; no ref moves."""
+        """Commit changed files (None deletes) on top of a parent and return the commit id. No ref moves."""
         stream = [f"commit {_NOWHERE}\nmark :1\n{by.lines()}data {len(message.encode())}\n{message}\n".encode()]
         if parent:
             stream.append(f"from {parent}\n".encode())
@@ -129,13 +129,13 @@ class Bare:
         return self.run("fast-import", "--quiet", stdin=b"".join(stream)).decode().strip()
 
     def commit_tree(self, tree: str, parents: list[str], *, message: str, by: Signature) -> str:
-        """Make a commit of a tree."""
+        """Commit a tree and return the commit id."""
         flags = [part for parent in parents for part in ("-p", parent)]
         made = self.run("commit-tree", tree, *flags, stdin=message.encode(), environment=by.variables())
         return made.decode().strip()
 
     def merge(self, base: str, head: str, *, message: str, by: Signature) -> str | None:
-        """Make the merge commit of two commits, or None where they conflict."""
+        """Create the merge commit of two commits and return its id, or None if they conflict."""
         try:
             tree = self.text("merge-tree", "--write-tree", base, head).splitlines()[0]
         except GitRefusedError:
@@ -143,26 +143,26 @@ class Bare:
         return self.commit_tree(tree, [base, head], message=message, by=by)
 
     def merge_base(self, one: str, other: str) -> str | None:
-        """Give the best common ancestor, or None."""
+        """Return the best common ancestor of two commits, or None."""
         try:
             return self.text("merge-base", one, other) or None
         except GitRefusedError:
             return None
 
     def blob(self, content: bytes) -> str:
-        """Store a blob and give its id."""
+        """Store a blob and return its id."""
         return self.run("hash-object", "-w", "--stdin", stdin=content).decode().strip()
 
 
 class GitRefusedError(Exception):
-    """Git ended with an error; the text says which."""
+    """Git exited with an error; the message holds git's error output."""
 
 
 def _found(bare: Bare, revision: str, kind: str) -> str:
-    """Give the object of that kind that a revision names; raises GitRefusedError where there is none."""
+    """Return the id of the object of that kind that a revision names. Raises GitRefusedError if there is none."""
     if ":" not in revision:
         return bare.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{{kind}}}")
-    # A peeling suffix after "commit:path" would be taken for a part of the path.
+    # Git would read a peeling suffix after "commit:path" as part of the path.
     found = bare.text("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
     return bare.text("rev-parse", "--verify", "--quiet", f"{found}^{{{kind}}}")
 
@@ -171,7 +171,7 @@ _found_once = lru_cache(maxsize=4096)(_found)
 
 
 def _change(path: str, content: str | bytes | None) -> bytes:
-    """Give the lines of git fast-import for a file that changes, or is deleted (None)."""
+    """Return the git fast-import lines for a file that changes, or is deleted (None)."""
     quoted = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     if content is None:
         return f'D "{quoted}"\n'.encode()
@@ -180,7 +180,7 @@ def _change(path: str, content: str | bytes | None) -> bytes:
 
 
 def bare_environment() -> dict[str, str]:
-    """Give the environment of a git process that reads no configuration but the repository's."""
+    """Return the environment of a git process that reads no configuration except the repository's own."""
     return {
         "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
         "GIT_CONFIG_NOSYSTEM": "1",

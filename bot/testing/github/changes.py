@@ -1,6 +1,6 @@
-"""One job: what happens to code: pushes, pull requests, reviews, merges, check runs.
+"""One job: changes to code: pushes, pull requests, reviews, merges, and check runs.
 
-The rules of conversation.py hold here as well.
+The rules of conversation.py apply here as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Verdict = Literal["APPROVED", "CHANGES_REQUESTED", "COMMENTED"]
 
 @dataclass(frozen=True, slots=True)
 class LineNote:
-    """What a review says about one line of the new side of the diff."""
+    """A review comment on one line of the new side of the diff."""
 
     path: str
     line: int
@@ -32,7 +32,7 @@ class LineNote:
 
 @dataclass(frozen=True, slots=True)
 class NewPull:
-    """A pull request to be opened: a branch of `source` (default: the same repository) onto a branch."""
+    """A pull request to open: from a branch of `source` (default: the same repository) into a base branch."""
 
     title: str
     head: str
@@ -50,7 +50,7 @@ def push_files(
     files: Mapping[str, str | bytes | None],
     message: str = "Change files\n",
 ) -> str:
-    """Commit files (None deletes) on a branch, which starts at the default branch; gives the commit."""
+    """Commit files (None deletes) on a branch and return the commit. A new branch starts at the default branch."""
     with by.world.lock:
         bare = by.world.bare(repository)
         parent = bare.resolve(f"refs/heads/{branch}") or bare.resolve(f"refs/heads/{repository.default_branch}")
@@ -61,7 +61,7 @@ def push_files(
 
 
 def notice_pushes(by: Actor, repository: Repository) -> list[Push]:
-    """Take in whatever moved in the git repository since the last look: pull requests follow, webhooks are told."""
+    """Record every ref that moved since the last call; update pull requests and send webhooks."""
     with by.world.lock:
         before, after = by.world.seen_refs[repository.id], by.world.bare(repository).refs()
         moved = [
@@ -81,7 +81,7 @@ def notice_pushes(by: Actor, repository: Repository) -> list[Push]:
 
 
 def open_pull(by: Actor, repository: Repository, new: NewPull) -> Issue:
-    """Open a pull request; a second one for the same pair of branches raises."""
+    """Open a pull request. Raises StateConflictError if one is already open for the same branches."""
     with by.world.lock:
         source = new.source or repository
         if pull_for(by.world, repository, (source.id, new.head, new.base)):
@@ -97,7 +97,7 @@ def open_pull(by: Actor, repository: Repository, new: NewPull) -> Issue:
 
 
 def pull_for(world: GitHubState, repository: Repository, branches: tuple[int, str, str]) -> Issue | None:
-    """Give the open pull request of that pair: head repository and branch, base branch."""
+    """Return the open pull request for (head repository, head branch, base branch), or None."""
     for issue in world.issues.values():
         pull = issue.pull
         if pull is None or issue.repository != repository.id or issue.state != "open":
@@ -115,7 +115,7 @@ def review(
     body: str = "",
     notes: Sequence[LineNote] = (),
 ) -> Review:
-    """Submit a review with its comments on lines."""
+    """Submit a review with its line comments."""
     with by.world.lock:
         pull = pull_of(issue)
         home = by.world.repositories[issue.repository]
@@ -131,7 +131,7 @@ def review(
 
 
 def add_line_comment(by: Actor, review: Review, note: LineNote, *, reply_to: int | None = None) -> ReviewComment:
-    """Add a comment on a line to a review."""
+    """Add a line comment to a review."""
     with by.world.lock:
         now = by.world.now()
         home = by.world.repositories[review.repository]
@@ -157,12 +157,12 @@ def add_line_comment(by: Actor, review: Review, note: LineNote, *, reply_to: int
 
 
 def change_pull(by: Actor, issue: Issue, pull: Pull, action: str, *, push: Push | None = None) -> Issue:
-    """Put a new value of the pull request's own part in place."""
+    """Replace the pull request part of a thread."""
     return store(by, replace(issue, pull=pull), action, detail=Detail(push=push))
 
 
 def merge(by: Actor, issue: Issue, message: str | None = None) -> str:
-    """Merge a pull request by a merge commit; closes the issues that its body names. Gives the commit."""
+    """Merge a pull request with a merge commit, close the issues that its body names, and return the commit."""
     with by.world.lock:
         pull, home = pull_of(issue), by.world.repositories[issue.repository]
         bare = by.world.bare(home)
@@ -185,7 +185,7 @@ def merge(by: Actor, issue: Issue, message: str | None = None) -> str:
 
 
 def check(by: Actor, run: CheckRun) -> CheckRun:
-    """Put a check run, new or changed, in its place and tell the webhooks."""
+    """Store a new or changed check run and send the webhook."""
     with by.world.lock:
         action = "created" if run.id not in by.world.check_runs else "completed" if run.conclusion else "rerequested"
         by.world.check_runs[run.id] = run
@@ -194,7 +194,7 @@ def check(by: Actor, run: CheckRun) -> CheckRun:
 
 
 def pull_of(issue: Issue) -> Pull:
-    """Give what makes the thread a pull request; an issue raises."""
+    """Return the pull request part of a thread. Raises NotThereError for an issue."""
     if issue.pull is None:
         raise NotThereError(f"pull request {issue.number}")
     return issue.pull

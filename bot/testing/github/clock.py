@@ -1,4 +1,4 @@
-"""One job: the simulated world's time, which stands still until somebody turns it."""
+"""One job: the time of the simulated world, which changes only when a test advances it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class TurnedClock:
-    """The Clock port for tests: it starts at the real time of day, and moves only by `advance` and by sleeping."""
+    """The Clock port for tests. It starts at the real time and moves only through `advance` and `sleep`."""
 
     def __init__(self, start: datetime | None = None) -> None:
         self._start = start or datetime.now(UTC).replace(microsecond=0)
@@ -16,21 +16,21 @@ class TurnedClock:
         self._lock = threading.Lock()
 
     def now(self) -> datetime:
-        """Give the time of day in UTC."""
+        """Return the current time in UTC."""
         return self._start + timedelta(seconds=self._turned)
 
     def monotonic(self) -> float:
-        """Give the seconds that the clock was turned by so far."""
+        """Return the seconds by which the clock was advanced so far."""
         return self._turned
 
     def advance(self, seconds: float) -> None:
-        """Turn the clock forwards."""
+        """Move the clock forward."""
         if seconds < 0:
             raise ValueError(f"a clock does not run backwards: {seconds} s")
         with self._lock:
             self._turned += seconds
 
     async def sleep(self, seconds: float) -> None:
-        """Turn the clock by what the sleeper wants to wait, and let others run."""
+        """Advance the clock by the requested time, and let other tasks run."""
         self.advance(max(0.0, seconds))
         await asyncio.sleep(0)

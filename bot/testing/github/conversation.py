@@ -1,7 +1,7 @@
-"""One job: what is said on threads: issues, comments, their edits, reactions, states, labels.
+"""One job: changes to the conversation on threads: issues, comments, edits, reactions, states, and labels.
 
-Each function makes one change as one actor (a user id), keeps the history as GitHub does, tells the webhooks and gives
-the new value. Whether the actor may is the caller's question (person.py, the endpoints).
+Each function makes one change as one actor (a user id), keeps the history as GitHub does, sends the webhooks, and
+returns the new value. The callers (person.py and the endpoints) check whether the actor has permission.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from bot.testing.github.entities import Comment, Edit, Event, Issue, Pull, Push,
 from bot.testing.github.world import Actor, GitHubState, StateConflictError
 
 BODY_LIMIT = 65_536
-"""Characters of a body; https://docs.github.com/en/rest/issues/comments (422 "Body is too long")."""
+"""Maximum characters in a body; https://docs.github.com/en/rest/issues/comments (422 "Body is too long")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What else the webhook of a changed thread tells."""
+    """Additional values for the webhook of a changed thread."""
 
     label: str | None = None
     assignee: int | None = None
     push: Push | None = None
     changed: Mapping[str, str] = field(default_factory=dict)
-    """What edited fields held before."""
+    """The previous values of edited fields."""
 
 
 NOTHING_ELSE = Detail()
@@ -40,7 +40,7 @@ def open_issue(
     body: str = "",
     pull: Pull | None = None,
 ) -> Issue:
-    """Open an issue, or a pull request; both share one sequence of numbers."""
+    """Open an issue or a pull request. Both share one sequence of numbers."""
     with by.world.lock:
         number = 1 + max((n for home, n in by.world.issues if home == repository.id), default=0)
         now = by.world.now()
@@ -51,7 +51,7 @@ def open_issue(
 
 
 def edit_issue(by: Actor, issue: Issue, *, title: str | None = None, body: str | None = None) -> Issue:
-    """Change title or body; the body's history grows only where it differs."""
+    """Change the title or body. The edit history grows only if the body differs."""
     with by.world.lock:
         old = {"title": issue.title, "body": issue.text.body}
         new = {"title": title if title is not None else issue.title, "body": body if body is not None else old["body"]}
@@ -63,7 +63,10 @@ def edit_issue(by: Actor, issue: Issue, *, title: str | None = None, body: str |
 
 
 def set_state(by: Actor, issue: Issue, state: Literal["open", "closed"], *, reason: str | None = None) -> Issue:
-    """Close or reopen a thread; raises for a pull request that was merged, or whose branch is gone."""
+    """Close or reopen a thread.
+
+    Raises StateConflictError when reopening a pull request that was merged or whose branch was deleted.
+    """
     if issue.state == state:
         return issue
     if state == "open" and issue.pull and not _can_be_opened(by, issue.pull):
@@ -97,7 +100,7 @@ def set_locked(by: Actor, issue: Issue, *, locked: bool, reason: str | None = No
 
 
 def set_labels(by: Actor, issue: Issue, names: tuple[str, ...]) -> Issue:
-    """Make these the labels of a thread, with one event for each that comes or goes."""
+    """Replace the labels of a thread. Each added or removed label sends one event."""
     with by.world.lock:
         home = by.world.repositories[issue.repository]
         for name in [each for each in issue.labels if each not in names]:
@@ -110,7 +113,7 @@ def set_labels(by: Actor, issue: Issue, names: tuple[str, ...]) -> Issue:
 
 
 def set_assignees(by: Actor, issue: Issue, users: tuple[int, ...]) -> Issue:
-    """Make these the assignees of a thread, with one event for each that comes or goes."""
+    """Replace the assignees of a thread. Each added or removed assignee sends one event."""
     with by.world.lock:
         for user in [each for each in issue.assignees if each not in users]:
             left = tuple(each for each in issue.assignees if each != user)
@@ -134,7 +137,7 @@ def comment(by: Actor, issue: Issue, body: str, *, app: int | None = None) -> Co
 
 
 def edit_comment(by: Actor, old: Comment, body: str) -> Comment:
-    """Change a comment's body; saving the same text again changes nothing but `updated_at`."""
+    """Change a comment's body. Saving the same text again changes only `updated_at`."""
     with by.world.lock:
         text = with_edit(by, old.text, body, posted=(old.author, old.created_at))
         new = replace(old, text=text, updated_at=by.world.now())
@@ -145,7 +148,7 @@ def edit_comment(by: Actor, old: Comment, body: str) -> Comment:
 
 
 def delete_comment(by: Actor, old: Comment) -> None:
-    """Delete a comment with its reactions."""
+    """Delete a comment and its reactions."""
     with by.world.lock:
         del by.world.comments[old.id]
         for reaction in by.world.reactions_to(old.node_id):
@@ -154,7 +157,7 @@ def delete_comment(by: Actor, old: Comment) -> None:
 
 
 def touch_thread(world: GitHubState, issue: Issue) -> Issue:
-    """Say that something happened on a thread, as `updated_at` tells: what is said there and edited counts too."""
+    """Set the `updated_at` of a thread to now. Comments and edits on the thread count as updates too."""
     with world.lock:
         issue = replace(world.issues[issue.repository, issue.number], updated_at=world.now())
         world.issues[issue.repository, issue.number] = issue
@@ -162,7 +165,7 @@ def touch_thread(world: GitHubState, issue: Issue) -> Issue:
 
 
 def minimize(world: GitHubState, comment_id: int, reason: str | None) -> Comment:
-    """Fold a comment away, or show it again (None); GitHub has no webhook for that."""
+    """Minimize a comment, or show it again if the reason is None. GitHub sends no webhook for this."""
     with world.lock:
         new = replace(world.comments[comment_id], minimized=reason)
         world.comments[comment_id] = new
@@ -171,7 +174,7 @@ def minimize(world: GitHubState, comment_id: int, reason: str | None) -> Comment
 
 
 def react(by: Actor, subject: str, content: str) -> tuple[Reaction, bool]:
-    """React to the thing of that node id; gives the reaction and whether it is new. GitHub has no webhook for it."""
+    """React to the subject with that node id; return the reaction and whether it is new. GitHub sends no webhook."""
     with by.world.lock:
         for old in by.world.reactions_to(subject):
             if (old.user, old.content) == (by.id, content):
@@ -183,15 +186,16 @@ def react(by: Actor, subject: str, content: str) -> tuple[Reaction, bool]:
 
 
 def unreact(world: GitHubState, reaction: Reaction) -> None:
-    """Take a reaction back."""
+    """Remove a reaction."""
     with world.lock:
         world.reactions.pop(reaction.id, None)
         world.touch()
 
 
 def with_edit(by: Actor, text: Text, body: str, *, posted: tuple[int, datetime]) -> Text:
-    """Give a text with one more version; its first edit keeps the posted text, by and at `posted`, as well.
+    """Return the text with one more version.
 
+    The first edit also records the original text, with the author and time in `posted`.
     https://docs.github.com/en/graphql/reference/interfaces#comment (includesCreatedEdit)
     """
     if body == text.body:
@@ -202,7 +206,7 @@ def with_edit(by: Actor, text: Text, body: str, *, posted: tuple[int, datetime])
 
 
 def store(by: Actor, issue: Issue, action: str, *, detail: Detail = NOTHING_ELSE) -> Issue:
-    """Put the new value of a thread in its place and tell the webhooks what happened to it."""
+    """Store the new value of a thread and send the webhook for the change."""
     with by.world.lock:
         issue = replace(issue, updated_at=by.world.now())
         by.world.issues[issue.repository, issue.number] = issue

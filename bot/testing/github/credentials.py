@@ -1,4 +1,4 @@
-"""One job: Apps, installations and tokens of the simulated GitHub, and who a credential stands for."""
+"""One job: Apps, installations, and tokens of the simulated GitHub, and the account behind each credential."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEVELS = ("none", "read", "write", "admin")
 def register_app(
     world: GitHubState, slug: str, *, owner: str, permissions: Mapping[str, str] = PERMISSIONS, secret: str = ""
 ) -> App:
-    """Register an App with its bot user `<slug>[bot]` and fresh secrets (tests share one key pair a process)."""
+    """Register an App with its bot user `<slug>[bot]` and new secrets. All Apps of a process share one key pair."""
     with world.lock:
         private, public = _key_pair()
         app = App(
@@ -53,7 +53,7 @@ def register_app(
 
 
 def install(world: GitHubState, app: App, account: str, repositories: list[Repository] | None = None) -> Installation:
-    """Install an App on an account, for all its repositories or for some."""
+    """Install an App on an account, for all of its repositories or for the given ones."""
     with world.lock:
         made = Installation(
             id=world.small_id(),
@@ -69,7 +69,7 @@ def install(world: GitHubState, app: App, account: str, repositories: list[Repos
 
 
 def suspend(world: GitHubState, installation: Installation, *, suspended: bool = True) -> Installation:
-    """Suspend an installation, or bring it back."""
+    """Suspend or unsuspend an installation."""
     with world.lock:
         changed = replace(installation, suspended=suspended)
         world.installations[installation.id] = changed
@@ -79,7 +79,7 @@ def suspend(world: GitHubState, installation: Installation, *, suspended: bool =
 
 
 def reaches(installation: Installation, repository: Repository) -> bool:
-    """Whether an installation covers a repository."""
+    """Return whether an installation covers a repository."""
     chosen = installation.repositories
     return installation.account == repository.owner and (chosen is None or repository.id in chosen)
 
@@ -91,7 +91,7 @@ def installation_token(
     repositories: frozenset[int] | None = None,
     permissions: Mapping[str, str] | None = None,
 ) -> Token:
-    """Give an installation token of one hour, of the new long shape (ghs_APPID_JWT)."""
+    """Create an installation token in the new long format (ghs_APPID_JWT) that is valid for one hour."""
     app = world.apps[installation.app]
     parts = ".".join(secrets.token_urlsafe(size) for size in (27, 90, 64))
     token = Token(
@@ -108,13 +108,13 @@ def installation_token(
 
 
 def personal_token(world: GitHubState, login: str, *, scopes: tuple[str, ...] = ("repo", "workflow")) -> Token:
-    """Give a classic personal access token of a user."""
+    """Create a classic personal access token for a user."""
     value = f"ghp_{secrets.token_hex(18)}"
     return _keep(world, Token(value, "personal", world.add_user(login).id, scopes=scopes))
 
 
 def job_token(world: GitHubState, repository: Repository, permissions: Mapping[str, str] | None = None) -> Token:
-    """Give the GITHUB_TOKEN of a job in a repository, which acts as github-actions[bot]."""
+    """Create the GITHUB_TOKEN of a job in a repository. It acts as github-actions[bot]."""
     rights = {**dict.fromkeys(("contents", "issues", "pull_requests"), "write"), "actions": "read"}
     rights = rights if permissions is None else dict(permissions)
     token = Token(
@@ -129,7 +129,7 @@ def job_token(world: GitHubState, repository: Repository, permissions: Mapping[s
 
 
 def token_named(world: GitHubState, value: str) -> Token | None:
-    """Give the living token of that value."""
+    """Return the valid token with that value, or None if it is unknown, expired, or of a suspended installation."""
     token = world.tokens.get(value)
     if token is None or (token.expires_at is not None and token.expires_at <= world.now()):
         return None
@@ -138,7 +138,7 @@ def token_named(world: GitHubState, value: str) -> Token | None:
 
 
 def app_of_jwt(world: GitHubState, value: str) -> App | str:
-    """Give the App that signed a JWT, or why GitHub refuses it."""
+    """Return the App that signed a JWT, or the reason why GitHub refuses it."""
     import jwt
 
     try:
@@ -164,7 +164,7 @@ def app_of_jwt(world: GitHubState, value: str) -> App | str:
 
 
 def grants(token: Token, permission: str, level: str) -> bool:
-    """Whether a token that carries permissions has this one at that level; one without has all."""
+    """Return whether a token grants a permission at a level. A token without permissions grants everything."""
     if token.permissions is None:
         return True
     return LEVELS.index(token.permissions.get(permission, "none")) >= LEVELS.index(level)

@@ -1,4 +1,4 @@
-"""One job: what git says of the difference between two commits of a bare repository."""
+"""One job: the differences between two commits of a bare repository, as git reports them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bot.testing.github.world import GitHubState
 
 STATUSES = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}
 SHOWN_LINES = 4
-"""How much of a hunk a comment on one of its lines shows."""
+"""Maximum lines of a hunk shown with a line comment."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """One file of a diff; `patch` is None for a binary file; `sha` is the new blob's (the old one's if removed)."""
+    """One file of a diff. `patch` is None for a binary file. `sha` is the new blob, or the old one if removed."""
 
     path: str
     status: str
@@ -28,12 +28,12 @@ class ChangedFile:
 
 
 def changed_files(bare: Bare, base: str, head: str) -> list[ChangedFile]:
-    """Give the files that changed from the merge base of two commits to the second, renames found, sorted by path."""
+    """Return the files that changed from the merge base to `head`, with renames detected."""
     return files_between(bare, bare.merge_base(base, head) or base, head)
 
 
 def files_between(bare: Bare, old: str, new: str) -> list[ChangedFile]:
-    """Give the files that differ between two commits or trees."""
+    """Return the files that differ between two commits or trees."""
     flags = ("-M", "-z", "--raw", "--numstat", "--no-abbrev", old, new, "--")
     fields = bare.run("diff-tree", "-r", *flags).decode(errors="replace").split("\0")
     raw: list[tuple[str, str, str, str | None]] = []
@@ -59,12 +59,12 @@ def files_between(bare: Bare, old: str, new: str) -> list[ChangedFile]:
 
 
 def commits_between(bare: Bare, base: str, head: str) -> list[str]:
-    """Give the commits that the second has and the first has not, oldest first."""
+    """Return the commits that are in `head` but not in `base`, oldest first."""
     return bare.text("rev-list", "--reverse", "--topo-order", f"{base}..{head}", "--").splitlines()
 
 
 def hunk(world: GitHubState, comment: ReviewComment) -> str:
-    """Give the last lines of the diff up to the line that a comment is on."""
+    """Return the last lines of the diff up to the commented line."""
     issue = world.issues[comment.repository, comment.number]
     bare = world.bare(world.repositories[comment.repository])
     base = issue.pull.base_sha if issue.pull else comment.commit_id
@@ -77,7 +77,7 @@ def hunk(world: GitHubState, comment: ReviewComment) -> str:
 
 @lru_cache(maxsize=256)
 def _patch_since_parted(bare: Bare, base: str, head: str, path: str) -> str | None:
-    """Give a file's patch; the same for ever, since all is named by ids, and a review has many comments on one file."""
+    """Return a file's patch. Cached, because ids never change and a review has many comments on one file."""
     return _patch(bare, bare.merge_base(base, head) or base, head, (None, path))
 
 

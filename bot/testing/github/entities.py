@@ -1,6 +1,6 @@
-"""One job: the nouns of the simulated GitHub as frozen values; a change replaces a value in its table (world.py).
+"""One job: the entities of the simulated GitHub as frozen values; a change replaces a value in its table (world.py).
 
-Ids are numeric and never used twice; a user is named by id, a repository by id, a thread by repository and number.
+Ids are numeric and never reused. A user or repository is referred to by id, a thread by repository and number.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ PREFIXES: Mapping[str, str] = MappingProxyType({
 
 
 def node_id(kind: Kind, number: int) -> str:
-    """Give the global node id: opaque to clients, the same for ever."""
+    """Return the global node id, which is opaque to clients and never changes."""
     return f"{PREFIXES[kind]}_kw{base64.urlsafe_b64encode(f'{kind}:{number}'.encode()).decode().rstrip('=')}"
 
 
 def from_node_id(text: str) -> tuple[str, int] | None:
-    """Give kind and number of a node id that `node_id` made, or None for anything else."""
+    """Return the kind and number encoded in a node id from `node_id`, or None for any other text."""
     coded = text.partition("_kw")[2]
     try:
         kind, _, number = base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode().partition(":")
@@ -46,7 +46,7 @@ def from_node_id(text: str) -> tuple[str, int] | None:
 
 
 class Role(StrEnum):
-    """What somebody may do in a repository, weakest first."""
+    """A user's role in a repository, weakest first."""
 
     NONE = "none"
     READ = "read"
@@ -56,14 +56,14 @@ class Role(StrEnum):
     ADMIN = "admin"
 
     def covers(self, needed: Role) -> bool:
-        """Whether this role may do what `needed` may."""
+        """Return whether this role includes the rights of `needed`."""
         order = list(Role)
         return order.index(self) >= order.index(needed)
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person, a bot or an organisation."""
+    """A person, a bot, or an organization."""
 
     id: int
     login: str
@@ -100,16 +100,16 @@ class Repository:
     default_branch: str = "main"
     protected: frozenset[str] = frozenset()
     push_protection: bool = False
-    """Whether pushes are searched for secrets."""
-    """Branches that only admins may push to."""
+    """Whether pushes are scanned for secrets."""
+    """`protected` above: the branches that only admins may push to."""
     signed: bool = False
-    """Whether a ruleset wants signed commits on every branch; whose signature it is, pushes are not asked."""
+    """Whether a ruleset requires signed commits on every branch. Pushes are not checked for who signed."""
     former: str = ""
-    """The "owner/name" that it had before it was renamed: GraphQL follows it, git is redirected."""
+    """The repository's "owner/name" before a rename. GraphQL resolves it, and git requests are redirected."""
 
     @property
     def full_name(self) -> str:
-        """Owner and name."""
+        """Owner and name, such as "owner/name"."""
         return f"{self.owner_login}/{self.name}"
 
     @property
@@ -120,7 +120,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One version of a text: the first one is the text as it was posted."""
+    """One version of a text. The first version is the text as posted."""
 
     id: int
     editor: int | None
@@ -130,25 +130,25 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A body that people can edit; `edits` is empty until the first edit, and then holds the posted text first."""
+    """A body that people can edit. `edits` is empty until the first edit, and then starts with the posted text."""
 
     body: str
     edits: tuple[Edit, ...] = ()
 
     @property
     def last_edited_at(self) -> datetime | None:
-        """When the body was last edited; None if never."""
+        """The time of the last edit, or None if the body was never edited."""
         return self.edits[-1].edited_at if self.edits else None
 
     @property
     def editor(self) -> int | None:
-        """Who edited the body last."""
+        """The user who edited the body last, or None."""
         return self.edits[-1].editor if self.edits else None
 
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """What makes a thread a pull request; the commits are those of the last push that GitHub noticed."""
+    """The pull request part of a thread. Its commits are those of the last push that the world recorded."""
 
     head_repository: int
     head_ref: str
@@ -164,7 +164,7 @@ class Pull:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """An issue, or a pull request where `pull` is set."""
+    """An issue, or a pull request if `pull` is set."""
 
     id: int
     repository: int
@@ -204,7 +204,7 @@ class Comment:
     app: int | None = None
     """The App that posted it."""
     minimized: str | None = None
-    """Why it is folded away, such as "outdated"; None while it is shown."""
+    """The reason it was minimized, such as "outdated", or None while it is shown."""
 
     @property
     def node_id(self) -> str:
@@ -214,7 +214,7 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """A reaction; its subject is the node id of an issue, a pull request or a comment."""
+    """A reaction. Its subject is the node id of an issue, a pull request, a comment, or a review."""
 
     id: int
     subject: str
@@ -293,7 +293,7 @@ class CheckRun:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRun:
-    """A run of a workflow on the default branch; it has ended when it has a conclusion."""
+    """A run of a workflow on the default branch. A run with a conclusion is finished."""
 
     id: int
     repository: int
@@ -312,14 +312,14 @@ class WorkflowRun:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """A GitHub App with the secrets that its operator holds."""
+    """A GitHub App, including the secrets that its operator holds."""
 
     id: int
     slug: str
     name: str
     owner: int
     bot: int
-    """The user that acts for it, `<slug>[bot]`."""
+    """The id of the App's bot user, `<slug>[bot]`."""
     pem: str = field(repr=False)
     public_key: str = field(repr=False)
     webhook_secret: str = field(repr=False)
@@ -329,13 +329,13 @@ class App:
 
     @property
     def client_id(self) -> str:
-        """The OAuth client id, which also may be a JWT's issuer."""
+        """The OAuth client id, which may also be the issuer of a JWT."""
         return f"Iv23li{self.id:014d}"
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An App installed on an account; `repositories` None means all of the account's."""
+    """An App installed on an account. `repositories` is None if it covers all of the account's repositories."""
 
     id: int
     app: int
@@ -348,7 +348,7 @@ class Installation:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A credential: whose it is, where it reaches, and what it may do there (None: all that its user may)."""
+    """A credential: its user, repositories, and permissions. Permissions of None mean everything its user may do."""
 
     value: str = field(repr=False)
     kind: Literal["installation", "personal", "job", "oauth"]
@@ -363,7 +363,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A ref that moved; forty zeros stand for "was not there" and "is gone"."""
+    """A ref that moved. Forty zeros mean that the ref did not exist before or was deleted."""
 
     ref: str
     before: str
@@ -372,7 +372,7 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that GitHub tells its webhooks: the name, and those of the values that its payload shows."""
+    """Something GitHub reports by webhook: the event name and the values that its payload contains."""
 
     name: str
     action: str | None
@@ -388,4 +388,4 @@ class Event:
     assignee: int | None = None
     push: Push | None = None
     changed: Mapping[str, str] = field(default_factory=dict)
-    """What edited fields held before."""
+    """The previous values of edited fields."""

@@ -1,7 +1,7 @@
-"""One job: things that go wrong between a client and GitHub, by plan, and the record of every request.
+"""One job: planned faults between a client and GitHub, and the record of every request.
 
-A plan names requests by "METHOD /path" (shell-style wildcards) and perhaps by words of their body, and how often it
-strikes. https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api
+A plan selects requests by "METHOD /path" (shell-style wildcards) and optionally by text in their body, and sets how
+often the fault occurs. https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ Kind = Literal["status", "lost", "delay", "reset", "truncate", "stale"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong: "status" instead of doing it, "lost": done, and then that status."""
+    """A fault. "status" answers with a status instead of serving the request; "lost" serves it and then does so."""
 
     kind: Kind
     status: int = 502
     seconds: float = 0.0
-    """For "delay", and for "reset" before the connection breaks: a moment at which a story can end the client."""
+    """Seconds to wait: for "delay", and for "reset" before the connection breaks, so that a test can end the client."""
     done: bool = False
-    """For "reset" and "delay": whether the request was carried out before the connection broke, or before the wait."""
+    """For "reset" and "delay": whether the request is carried out before the connection breaks or the wait begins."""
     headers: Mapping[str, str] = field(default_factory=dict)
     message: str = "Server Error"
     world: GitHubState | None = None
-    """For "stale": the world as it was."""
+    """For "stale": the copy of the world to answer from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A fault, the requests that it strikes, and how often it still will; the first `after` ones are spared.
+    """A fault, the requests it applies to, and how many strikes remain. The first `after` requests are spared.
 
-    When it has struck for the last time, the plans in `then` begin.
+    After the last strike, the plans in `then` become active.
     """
 
     requests: str
@@ -53,13 +53,13 @@ class Plan:
     then: tuple[Plan, ...] = ()
 
     def strikes(self, name: str, body: bytes) -> bool:
-        """Whether a request is one of those."""
+        """Return whether this plan applies to a request."""
         return self.times > 0 and fnmatch.fnmatchcase(name, self.requests) and self.containing.encode() in body
 
 
 @dataclass(slots=True)
 class Logged:
-    """One request as it was answered; status 0: not at all."""
+    """One request and its answer. The status is 0 if there was no answer."""
 
     method: str
     path: str
@@ -67,26 +67,26 @@ class Logged:
     body: bytes
     status: int = 0
     credential: str = "none"
-    """The kind of credential: "installation", "personal", "job", "jwt", "anonymous"; "none" where refused."""
+    """The kind of credential: "installation", "personal", "job", "jwt", or "anonymous"; "none" if it was refused."""
     cost: int = 0
-    """GraphQL points."""
+    """GraphQL points spent."""
     sent: int = 0
-    """Bytes of the answer."""
+    """Bytes of the response body."""
 
     @property
     def name(self) -> str:
-        """Method and path."""
+        """The method and path."""
         return f"{self.method} {self.path}"
 
 
 class Faults:
-    """The plans that are still to strike."""
+    """The planned faults that have not all struck yet."""
 
     def __init__(self, world: GitHubState) -> None:
         self._world = world
         self._plans: list[Plan] = []
         self.struck = 0
-        """How many strikes there were."""
+        """How many faults have struck."""
         self._lock = threading.Lock()
 
     def plan(self, requests: str, fault: Fault, *, times: int = 1, containing: str = "", after: int = 0) -> None:
@@ -94,22 +94,22 @@ class Faults:
         self.add(Plan(requests, fault, times, containing, after))
 
     def add(self, plan: Plan) -> None:
-        """Plan a fault, and what follows it."""
+        """Plan a fault and its follow-ups."""
         with self._lock:
             self._plans.append(plan)
 
     def fail(self, requests: str, status: int, *, times: int = 1, done: bool = False, containing: str = "") -> None:
-        """Answer with a status; `done`: after having done what was asked."""
+        """Answer with an error status; with `done`, carry out the request first."""
         self.plan(requests, Fault("lost" if done else "status", status), times=times, containing=containing)
 
     def limit(self, requests: str, *, seconds: int, times: int = 1) -> None:
-        """Answer as the secondary rate limit does."""
+        """Answer as GitHub's secondary rate limit does."""
         message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
         fault = Fault("status", 403, headers={"retry-after": str(seconds)}, message=message)
         self.plan(requests, fault, times=times)
 
     def delay(self, requests: str, seconds: float, *, times: int = 1) -> None:
-        """Answer late, by real seconds."""
+        """Delay the answer by real seconds."""
         self.plan(requests, Fault("delay", seconds=seconds), times=times)
 
     def reset(self, requests: str, *, done: bool = False, times: int = 1) -> None:
@@ -117,26 +117,26 @@ class Faults:
         self.plan(requests, Fault("reset", done=done), times=times)
 
     def truncate(self, requests: str, *, times: int = 1) -> None:
-        """Break the connection in the middle of the answer."""
+        """Break the connection in the middle of the response."""
         self.plan(requests, Fault("truncate"), times=times)
 
     def stale(self, requests: str, *, times: int = 1) -> None:
-        """Answer reads from the world as it is at this moment."""
+        """Answer reads from a copy of the world as it is now."""
         self.plan(requests, Fault("stale", world=copy_world(self._world)), times=times)
 
     def clear(self) -> None:
-        """Forget all plans."""
+        """Remove all plans."""
         with self._lock:
             self._plans.clear()
 
     @property
     def remaining_strikes(self) -> int:
-        """How many strikes are still to come."""
+        """How many strikes remain."""
         with self._lock:
             return sum(plan.times for plan in self._plans)
 
     def take(self, name: str, body: bytes) -> Fault | None:
-        """Give the fault that strikes a request, and count it."""
+        """Return the fault that applies to a request, if any, and count the strike."""
         with self._lock:
             for index, plan in enumerate(self._plans):
                 if not plan.strikes(name, body):
@@ -153,7 +153,7 @@ class Faults:
 
 
 class FaultInjector:
-    """An ASGI application before another one: it keeps the record and lets faults strike."""
+    """An ASGI middleware that records requests and applies the planned faults."""
 
     def __init__(self, app: ASGIApp, faults: Faults, record: list[Logged]) -> None:
         self._app, self._faults, self._record = app, faults, record
@@ -202,7 +202,7 @@ class _Answer:
     messages: list[Message] = field(default_factory=list)
 
     async def pass_on(self, send: Send) -> None:
-        """Let the service answer, and note the status."""
+        """Let the application answer, and record the status and size."""
 
         async def watched(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -213,7 +213,7 @@ class _Answer:
         await self.app(self.scope, self._receive, watched)
 
     async def collect(self) -> None:
-        """Let the service do its work, and keep its answer instead of sending it."""
+        """Let the application handle the request, and keep its answer instead of sending it."""
 
         async def keep(message: Message) -> None:
             self.messages.append(message)
@@ -227,7 +227,7 @@ class _Answer:
             await send(message)
 
     async def refuse(self, send: Send, fault: Fault) -> None:
-        """Answer with the fault's status instead of the service."""
+        """Answer with the fault's status instead of the application's answer."""
         self.logged.status = fault.status
         data = json.dumps({"message": fault.message, "documentation_url": "", "status": str(fault.status)}).encode()
         headers = {"content-type": "application/json", "content-length": str(len(data)), **fault.headers}
@@ -236,7 +236,7 @@ class _Answer:
         await send({"type": "http.response.body", "body": data})
 
     async def cut(self, send: Send) -> None:
-        """Send half of the kept answer, and then break the connection."""
+        """Send half of the kept answer, then break the connection."""
         start, *rest = self.messages
         body = b"".join(message.get("body", b"") for message in rest)
         await send(start)
@@ -244,7 +244,7 @@ class _Answer:
         await self.abort()
 
     async def abort(self) -> None:
-        """Break the connection as a reset does."""
+        """Abort the connection, as a TCP reset does."""
         self.scope["extensions"]["connection.abort"]["abort"]()
         await asyncio.sleep(0)
 
@@ -253,7 +253,7 @@ class _Answer:
 
 
 def copy_world(world: GitHubState) -> GitHubState:
-    """Give a copy of a world that no later change reaches; its git data is the living one."""
+    """Return a copy of a world that later changes do not affect. The copy shares the original's git data."""
     with world.lock:
         names = ("users", "repositories", "roles", "issues", "comments", "reactions", "reviews", "review_comments",
                  "check_runs", "workflow_runs", "labels", "tokens", "installations")  # fmt: skip

@@ -1,7 +1,7 @@
 """One job: git's smart HTTP protocol at `<server>/<owner>/<repo>.git`, through `git http-backend`.
 
-The password of Basic authentication is a token. A push that changes workflow files is refused to tokens that may not,
-one to a protected branch to all but admins. https://git-scm.com/docs/git-http-backend
+The password of Basic authentication is a token. A push that changes workflow files requires a token that may do so; a
+push to a protected branch requires an admin. https://git-scm.com/docs/git-http-backend
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ SERVICES = {"git-upload-pack": "read", "git-receive-pack": "write"}
 
 
 class GitRefusal(Exception):
-    """What git's user is told, with the HTTP status, and where to ask instead."""
+    """A refusal: the message for git's user, the HTTP status, and the location of a redirect."""
 
     def __init__(self, status: int, message: str, location: str = "") -> None:
         super().__init__(message)
@@ -76,7 +76,7 @@ class GitRefusal(Exception):
 
 
 def git_routes(world: GitHubState) -> list[Route]:
-    """Make the routes of git smart HTTP for all repositories of a world."""
+    """Return the routes of git smart HTTP for all repositories of a world."""
     from starlette.concurrency import run_in_threadpool
     from starlette.routing import Route
 

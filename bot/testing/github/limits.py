@@ -1,4 +1,4 @@
-"""One job: count what each credential asked for, as GitHub's primary limits do.
+"""One job: count the requests of each credential, as GitHub's primary rate limits do.
 
 https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api and
 https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
@@ -21,40 +21,40 @@ USUAL = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one credential has left of one resource in this hour."""
+    """The budget of one credential for one resource in the current hour."""
 
     resource: Resource
     limit: int
     used: int
     reset: int
-    """Seconds since 1970."""
+    """Time of the reset in seconds since 1970."""
 
     @property
     def remaining(self) -> int:
-        """What is left."""
+        """The points left."""
         return max(0, self.limit - self.used)
 
     def headers(self) -> dict[str, str]:
-        """Write it as response headers."""
+        """Return the budget as response headers."""
         values = {"limit": self.limit, "remaining": self.remaining, "used": self.used, "reset": self.reset}
         return {**{f"x-ratelimit-{k}": str(v) for k, v in values.items()}, "x-ratelimit-resource": self.resource}
 
     def json(self) -> dict[str, int]:
-        """Write it as /rate_limit does."""
+        """Return the budget in the format of /rate_limit."""
         return {"limit": self.limit, "used": self.used, "remaining": self.remaining, "reset": self.reset}
 
 
 @dataclass(slots=True)
 class Limits:
-    """The counters; tests may set `limits` by kind of credential, such as {"installation": 3}."""
+    """The rate limit counters. Tests may set `limits` by kind of credential, such as {"installation": 3}."""
 
     limits: dict[str, int] = field(default_factory=lambda: dict(LIMITS))
     resources: int | None = None
-    """A GraphQL query that may give more nodes exceeds what GitHub spends on one; None: none does."""
+    """Maximum nodes of a GraphQL query before it exceeds GitHub's resource limit. None means no limit."""
     _counters: dict[tuple[str, Resource], tuple[datetime, int]] = field(default_factory=dict)
 
     def spend(self, caller: Caller, resource: Resource, points: int, now: datetime) -> Budget:
-        """Count points against a credential and give what is left; nothing left and points asked: see `exceeded`."""
+        """Count points against a credential and return the budget. `is_exceeded` checks whether it was overspent."""
         limit = self.limits.get(caller.kind, USUAL)
         start, used = self._counters.get((caller.name, resource), (now, 0))
         if now - start >= WINDOW:
@@ -65,5 +65,5 @@ class Limits:
 
 
 def is_exceeded(budget: Budget) -> bool:
-    """Whether more was asked for than the hour gives."""
+    """Return whether more points were spent than the hour allows."""
     return budget.used > budget.limit

@@ -1,4 +1,4 @@
-"""One job: what a webhook says of an event, in GitHub's shape.
+"""One job: the webhook payload of an event, in GitHub's format.
 
 https://docs.github.com/en/webhooks/webhook-events-and-payloads
 """
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def payload(site: Site, event: Event, installation: Installation | None) -> Json:
-    """Write the payload of an event for one hook; an App's also names the installation."""
+    """Return the payload of an event for one webhook. An App's payload also names the installation."""
     parts: Json = {}
     if event.action is not None:
         parts["action"] = event.action
@@ -42,7 +42,7 @@ def payload(site: Site, event: Event, installation: Installation | None) -> Json
 
 
 def ping(site: Site, app: App) -> Json:
-    """Write the payload that tells a hook it was set up."""
+    """Return the payload of the ping that confirms a webhook's setup."""
     hook = {"type": "App", "id": app.id, "name": "web", "active": True, "events": list(app.events), "app_id": app.id}
     url = f"{site.api_url}/app/hook"
     config = {"content_type": "json", "url": "https://example.com", "insecure_ssl": "0"}

@@ -1,7 +1,7 @@
-"""One job: what a person does on the simulated GitHub, within their role; used by tests and by the page.
+"""One job: the actions of a person on the simulated GitHub, within their role. Tests and the page use it.
 
-A thread is a repository's "owner/name" and a number. What the person may not do raises NotAllowedError and changes
-nothing, as the web interface would not offer it.
+A thread is a repository's "owner/name" and a number. A forbidden action raises NotAllowedError and changes nothing,
+because the web interface would not offer it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ UNTICKED, TICKED = "- [ ] ", "- [x] "
 
 
 class NotAllowedError(Exception):
-    """Somebody's role does not cover what they tried."""
+    """The user's role does not allow the action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person(Actor):
-    """One user of one world."""
+    """One user of a world, with the actions that they can take."""
 
     @property
     def user(self) -> User:
-        """Who it is."""
+        """The user."""
         return self.world.users[self.id]
 
     def role(self, repository: str) -> Role:
-        """Give the person's role there."""
+        """Return the person's role in a repository."""
         return self.world.role(self.world.repository(repository), self.id)
 
     # --- threads -----------------------------------------------------------------------------------------------
@@ -42,20 +42,20 @@ class Person(Actor):
         return conversation.open_issue(self, home, title=title, body=body)
 
     def edit_issue(self, repository: str, number: int, *, title: str | None = None, body: str | None = None) -> Issue:
-        """Change title or body; other people's need write."""
+        """Change the title or body. Other people's threads require write."""
         issue = self._own(repository, number, Role.WRITE)
         return conversation.edit_issue(self, issue, title=title, body=body)
 
     def close(self, repository: str, number: int) -> Issue:
-        """Close a thread; other people's need triage."""
+        """Close a thread. Other people's threads require triage."""
         return conversation.set_state(self, self._own(repository, number, Role.TRIAGE), "closed")
 
     def reopen(self, repository: str, number: int) -> Issue:
-        """Reopen a thread."""
+        """Reopen a thread. Other people's threads require triage."""
         return conversation.set_state(self, self._own(repository, number, Role.TRIAGE), "open")
 
     def lock(self, repository: str, number: int) -> Issue:
-        """Lock a conversation: only writers may comment, nobody may react."""
+        """Lock a conversation: only users with write access may comment, and nobody may react."""
         return self._lock(repository, number, locked=True)
 
     def unlock(self, repository: str, number: int) -> Issue:
@@ -68,17 +68,17 @@ class Person(Actor):
         return conversation.set_labels(self, issue, tuple(dict.fromkeys([*issue.labels, name])))
 
     def unlabel(self, repository: str, number: int, name: str) -> Issue:
-        """Take a label away."""
+        """Remove a label."""
         issue = self._thread(repository, number, Role.TRIAGE)
         return conversation.set_labels(self, issue, tuple(n for n in issue.labels if n != name))
 
     def assign(self, repository: str, number: int, login: str) -> Issue:
-        """Assign somebody."""
+        """Assign a user."""
         issue, user = self._thread(repository, number, Role.TRIAGE), self.world.user(login).id
         return conversation.set_assignees(self, issue, tuple(dict.fromkeys([*issue.assignees, user])))
 
     def unassign(self, repository: str, number: int, login: str) -> Issue:
-        """Take an assignment away."""
+        """Unassign a user."""
         issue, user = self._thread(repository, number, Role.TRIAGE), self.world.user(login).id
         left = tuple(each for each in issue.assignees if each != user)
         return conversation.set_assignees(self, issue, left)
@@ -86,28 +86,28 @@ class Person(Actor):
     # --- comments ----------------------------------------------------------------------------------------------
 
     def comment(self, repository: str, number: int, body: str) -> Comment:
-        """Comment on a thread; a locked one takes comments of writers only."""
+        """Comment on a thread. A locked thread requires write."""
         issue = self._thread(repository, number, Role.READ)
         if issue.locked:
             self._require_permission(repository, Role.WRITE)
         return conversation.comment(self, issue, body)
 
     def edit_comment(self, comment_id: int, body: str) -> Comment:
-        """Change a comment; other people's need write."""
+        """Edit a comment. Other people's comments require write."""
         return conversation.edit_comment(self, self._own_comment(comment_id), body)
 
     def delete_comment(self, comment_id: int) -> None:
-        """Delete a comment; other people's need write."""
+        """Delete a comment. Other people's comments require write."""
         conversation.delete_comment(self, self._own_comment(comment_id))
 
     def minimize(self, comment_id: int, reason: str | None = "outdated") -> Comment:
-        """Fold a comment away, or show it again with None; needs write."""
+        """Minimize a comment, or show it again with None. Requires write."""
         comment = self._comment(comment_id)
         self._require_permission(self.world.repositories[comment.repository].full_name, Role.WRITE)
         return conversation.minimize(self.world, comment_id, reason)
 
     def tick(self, comment_id: int, item: int = 0, *, ticked: bool = True) -> Comment:
-        """Tick (or untick) the task-list item of that place, counted from 0: an edit of the comment by this person."""
+        """Tick or untick a task-list item, counted from 0. This counts as an edit of the comment by this person."""
         body = self._comment(comment_id).text.body
         lines = body.split("\n")
         boxes = [at for at, line in enumerate(lines) if line.lstrip().startswith((UNTICKED, TICKED))]
@@ -118,7 +118,7 @@ class Person(Actor):
         return self.edit_comment(comment_id, "\n".join(lines))
 
     def react(self, subject: Issue | Comment | Review, content: str) -> Reaction:
-        """React to a thread or a comment; nobody may in a locked conversation."""
+        """React to a thread, comment, or review. Nobody may react in a locked conversation."""
         issue = self._subject(subject)
         self._require_permission(self.world.repositories[issue.repository].full_name, Role.READ)
         if issue.locked or content not in REACTIONS:
@@ -126,7 +126,7 @@ class Person(Actor):
         return conversation.react(self, subject.node_id, content)[0]
 
     def unreact(self, subject: Issue | Comment | Review, content: str) -> None:
-        """Take the own reaction back."""
+        """Remove the person's own reaction."""
         if self._subject(subject).locked:
             raise NotAllowedError("the conversation is locked")
         for reaction in self.world.reactions_to(subject.node_id):
@@ -143,12 +143,12 @@ class Person(Actor):
         branch: str | None = None,
         message: str = "Change files\n",
     ) -> str:
-        """Commit files (None deletes) on a branch (default: the default branch); gives the commit."""
+        """Commit files (None deletes) on a branch (default: the default branch) and return the commit."""
         home = self._require_permission(repository, Role.WRITE)
         return changes.push_files(self, home, branch or home.default_branch, files=files, message=message)
 
     def open_pull(self, repository: str, title: str, *, head: str, body: str = "", base: str | None = None) -> Issue:
-        """Open a pull request of a branch of the same repository."""
+        """Open a pull request from a branch of the same repository."""
         home = self._require_permission(repository, Role.READ)
         target = base or home.default_branch
         return changes.open_pull(self, home, NewPull(title, head, target, body))
@@ -167,7 +167,7 @@ class Person(Actor):
         return changes.review(self, issue, verdict=verdict, body=body, notes=notes)
 
     def merge(self, repository: str, number: int) -> str:
-        """Merge a pull request; gives the merge commit."""
+        """Merge a pull request and return the merge commit."""
         return changes.merge(self, self._thread(repository, number, Role.WRITE))
 
     # --- rights ------------------------------------------------------------------------------------------------

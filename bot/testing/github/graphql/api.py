@@ -1,4 +1,4 @@
-"""One job: the GraphQL API: takes a query, counts its cost, and answers 200 with data, errors, or both.
+"""One job: the GraphQL API. It parses a query, counts its cost, and answers 200 with data, errors, or both.
 
 https://docs.github.com/en/graphql/guides/forming-calls-with-graphql
 """
@@ -33,14 +33,14 @@ TYPES = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "STALE
 
 @cache
 def schema() -> GraphQLSchema:
-    """Give the schema, parsed once."""
+    """Return the parsed schema. It is parsed only once."""
     from graphql import build_schema
 
     return build_schema(SDL.read_text(encoding="utf-8"))
 
 
 def graphql_route(site: Site, limits: Limits) -> Route:
-    """Make the route of the GraphQL API."""
+    """Return the route of the GraphQL API."""
     from starlette.concurrency import run_in_threadpool
     from starlette.routing import Route
 

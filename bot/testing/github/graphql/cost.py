@@ -1,4 +1,4 @@
-"""One job: what a GraphQL query costs, and whether GitHub would take it at all.
+"""One job: the cost of a GraphQL query, and whether GitHub accepts it.
 
 https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
 """
@@ -22,14 +22,14 @@ POINT = 100
 
 @dataclass(slots=True)
 class Cost:
-    """Requests that the connections of a query stand for, and the nodes that they may give."""
+    """The requests that the connections of a query count as, and the most nodes that they may return."""
 
     requests: int = 0
     nodes: int = 0
 
     @property
     def points(self) -> int:
-        """Requests by a hundred, rounded; at least one."""
+        """The requests divided by 100 and rounded; at least one."""
         return max(1, (self.requests + POINT // 2) // POINT)
 
 
@@ -41,7 +41,7 @@ class _Measure:
     cost: Cost
 
     def visit(self, selection: SelectionSetNode | None, parent: Any, times: int) -> None:
-        """Count what a selection asks for, when what holds it comes `times` times."""
+        """Count what a selection asks for if its parent occurs `times` times."""
         from graphql import FieldNode, FragmentSpreadNode, InlineFragmentNode, get_named_type
 
         for node in selection.selections if selection else ():
@@ -100,7 +100,7 @@ def measure(
     fragments: Mapping[str, FragmentDefinitionNode],
     variables: Mapping[str, Any],
 ) -> Cost:
-    """Give what an operation costs; one that GitHub would not take raises, with its error type."""
+    """Return the cost of an operation. Raises ApiError with GitHub's error type if GitHub would refuse it."""
     cost = Cost()
     root = schema.get_root_type(operation.operation)
     _Measure(schema, fragments, variables, cost).visit(operation.selection_set, root, 1)

@@ -21,7 +21,7 @@ THREADS = ("issues", "pull_requests")
 
 
 def mutations(nodes: Nodes) -> dict[str, Callable[..., Node]]:
-    """Give the fields of the Mutation type for one caller."""
+    """Return the fields of the Mutation type for one caller."""
 
     def run(function: Callable[[Nodes, Node], Node]) -> Callable[..., Node]:
         def field(_: Any, input: Node) -> Node:

@@ -1,4 +1,4 @@
-"""One job: the world's values as GraphQL sees them: dictionaries whose callables are the fields that take arguments.
+"""One job: the world's values as GraphQL nodes: dictionaries in which callables resolve fields on demand.
 
 https://docs.github.com/en/graphql/reference/objects
 """
@@ -44,18 +44,18 @@ INT_LIMIT = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Writes the nodes of one site for one caller, who finds nothing that is not visible to them."""
+    """Builds the nodes of one site for one caller. Values that the caller may not see are not found."""
 
     site: Site
     caller: Caller
 
     @property
     def world(self) -> GitHubState:
-        """The world that is asked."""
+        """The world to read from."""
         return self.site.world
 
     def by_id(self, ident: str) -> Node | None:
-        """Give the node of a global id, or None."""
+        """Return the node with a global id, or None."""
         kind, number = from_node_id(ident) or ("", 0)
         match kind:
             case "Issue" | "PullRequest":
@@ -76,7 +76,7 @@ class Nodes:
                 return None
 
     def named(self, full_name: str) -> Repository | None:
-        """Give the repository of that name if the caller may see it."""
+        """Return the repository of that name if it exists and the caller may see it, else None."""
         try:
             home = self.world.repository(full_name, renamed=True)
         except NotThereError:
@@ -84,7 +84,7 @@ class Nodes:
         return home if visible(self.world, self.caller, home) else None
 
     def actor(self, ident: int | None) -> Node | None:
-        """Write who did something; the login of a bot has no suffix here, as on GitHub."""
+        """Return the node of a user. The login of a bot has no suffix here, as on GitHub."""
         user = self.world.users.get(ident or 0)
         if user is None:
             return None
@@ -98,7 +98,7 @@ class Nodes:
         }
 
     def repository(self, home: Repository) -> Node:
-        """Write a repository."""
+        """Return the node of a repository."""
         bare, token = self.world.bare(home), self.caller.token
         role = self.world.role(home, token.user) if token else Role.READ
         return {
@@ -123,7 +123,7 @@ class Nodes:
         }
 
     def issue(self, issue: Issue) -> Node:
-        """Write an issue or a pull request."""
+        """Return the node of an issue or a pull request."""
         home = self.world.repositories[issue.repository]
         labels = [self.world.labels[home.id][name] for name in issue.labels]
         common = {
@@ -143,7 +143,7 @@ class Nodes:
         return {"__typename": "Issue", **common} if issue.pull is None else self._pull(issue, common)
 
     def comment(self, comment: Comment) -> Node:
-        """Write a comment on a thread."""
+        """Return the node of a comment on a thread."""
         thread = self.world.issues[comment.repository, comment.number]
         home = self.world.repositories[comment.repository]
         return {
@@ -158,7 +158,7 @@ class Nodes:
         }
 
     def review(self, review: Review) -> Node:
-        """Write a review."""
+        """Return the node of a review."""
         home = self.world.repositories[review.repository]
         thread = self.world.issues[review.repository, review.number]
         own = [each for each in self.world.review_comments_of(thread) if each.review == review.id]
@@ -173,7 +173,7 @@ class Nodes:
         }
 
     def line_comment(self, comment: ReviewComment) -> Node:
-        """Write a comment on a line."""
+        """Return the node of a line comment."""
         thread = self.world.issues[comment.repository, comment.number]
         above = self.world.review_comments.get(comment.in_reply_to or 0)
         return {
@@ -190,7 +190,7 @@ class Nodes:
         }
 
     def reaction(self, reaction: Reaction) -> Node:
-        """Write a reaction; the field `user` is of type User, so that a bot's is null."""
+        """Return the node of a reaction. The field `user` is of type User, so a bot's is null."""
         person = self.world.users[reaction.user].type == "User"
         return {
             "__typename": "Reaction",
@@ -203,7 +203,7 @@ class Nodes:
         }
 
     def ref(self, home: Repository, name: str | None) -> Node | None:
-        """Write a ref, or nothing where there is none."""
+        """Return the node of a ref, or None if there is no such ref."""
         self._need(home, "contents")
         sha = self.world.bare(home).refs().get(name or "")
         if name is None or sha is None:
@@ -214,7 +214,7 @@ class Nodes:
         return {"__typename": "Ref", "id": ident, "name": name.removeprefix(prefix), "prefix": prefix, "target": target}
 
     def git_object(self, home: Repository, expression: str) -> Node | None:
-        """Write what a git expression names: a commit, a tree or a blob."""
+        """Return the node of the commit, tree, or blob that a git expression names, or None."""
         self._need(home, "contents")
         bare = self.world.bare(home)
         if not visible(self.world, self.caller, home) or (sha := bare.resolve(expression, "object")) is None:

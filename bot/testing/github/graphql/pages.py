@@ -1,4 +1,4 @@
-"""One job: lists as GraphQL's connections: pages by cursors; threads also by when they last moved.
+"""One job: lists as GraphQL connections, paged by cursors; threads can also be ordered by their last update.
 
 https://docs.github.com/en/graphql/guides/using-pagination-in-the-graphql-api
 """
@@ -18,7 +18,7 @@ Node: TypeAlias = dict[str, Any]
 def connection(
     items: Sequence[Any], write: Callable[[Any], Any], *, key: Callable[[Any], int] = lambda item: item.id
 ) -> Callable[..., Node]:
-    """Make a connection's field: pages by `first` and `after`, or by `last` and `before`."""
+    """Return the resolver of a connection, paged by `first` and `after` or by `last` and `before`."""
 
     def field(
         _: Any, first: int | None = None, last: int | None = None, after: str | None = None, before: str | None = None
@@ -42,7 +42,7 @@ def connection(
 
 
 def threads(listed: Callable[[], list[Issue]], write: Callable[[Issue], Node]) -> Callable[..., Node]:
-    """Make the field of a repository's issues or pull requests: ordered, and for issues `since` a time."""
+    """Return the resolver of a repository's issues or pull requests: ordered, and for issues `since` a time."""
 
     def field(
         info: Any,

@@ -1,6 +1,6 @@
-"""One job: what the page's forms do, as the person who acts: each is one call of person.py, which holds the roles.
+"""One job: the actions behind the page's forms. Each calls person.py, which checks the acting person's role.
 
-A function takes the visit, the thread and the form's fields, and gives where to go then.
+A function takes the visit, the thread, and the form's fields, and returns the address to go to next.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Action: TypeAlias = Callable[[Scene, Issue, Form], str]
 
 
 def open_issue(scene: Scene, form: Form) -> str:
-    """Open an issue; a title is needed."""
+    """Open an issue. Raises NotAllowedError without a title."""
     title = form.get("title", "").strip()
     if not title:
         raise NotAllowedError("an issue needs a title")
@@ -30,7 +30,7 @@ def open_issue(scene: Scene, form: Form) -> str:
 
 
 def comment(scene: Scene, issue: Issue, form: Form) -> str:
-    """Comment, where something is written, and close or reopen, where that was the button."""
+    """Post a comment if the form has text, and close or reopen the thread if that button was pressed."""
     person, place = _person(scene), (scene.repository.full_name, issue.number)
     body, then = _body(form), form.get("then", "")
     anchor = ""
@@ -44,7 +44,7 @@ def comment(scene: Scene, issue: Issue, form: Form) -> str:
 
 
 def react(scene: Scene, issue: Issue, form: Form) -> str:
-    """React, or take the own reaction back where it is there."""
+    """Add a reaction, or remove the person's own if it is already there."""
     subject, content = _subject(scene, issue, form), form.get("content", "")
     person = _person(scene)
     mine = [each.content for each in scene.world.reactions_to(subject.node_id) if each.user == person.id]
@@ -56,7 +56,7 @@ def react(scene: Scene, issue: Issue, form: Form) -> str:
 
 
 def tick(scene: Scene, issue: Issue, form: Form) -> str:
-    """Turn a box of a text over, which is an edit of the text by this person."""
+    """Toggle a checkbox in a text, which counts as an edit by this person."""
     person, subject = _person(scene), _subject(scene, issue, form)
     line = form.get("box", "")
     body = toggle_box(subject.text.body, int(line) if line.isdecimal() else -1)
@@ -71,7 +71,7 @@ def tick(scene: Scene, issue: Issue, form: Form) -> str:
 
 
 def label(scene: Scene, issue: Issue, form: Form) -> str:
-    """Set a label, or take it away where it is set."""
+    """Add a label, or remove it if it is already set."""
     person, name = _person(scene), form.get("label", "")
     change = person.unlabel if name in issue.labels else person.label
     change(scene.repository.full_name, issue.number, name)
@@ -87,7 +87,7 @@ def merge(scene: Scene, issue: Issue, _: Form) -> str:
 ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
     {"comments": comment, "reactions": react, "tick": tick, "labels": label, "merge": merge}
 )
-"""What is done to a thread, by the last part of the address."""
+"""The actions on a thread, by the last part of the address."""
 
 
 def _person(scene: Scene) -> Person:
@@ -95,7 +95,7 @@ def _person(scene: Scene) -> Person:
 
 
 def _body(form: Form) -> str:
-    """Give the text of a form; a browser sends line breaks as CR LF."""
+    """Return the text of a form. Browsers send line breaks as CR LF."""
     body = form.get("body", "")
     if len(body) > BODY_LIMIT:
         raise NotAllowedError(f"a text of more than {BODY_LIMIT} characters is too long")
@@ -103,7 +103,7 @@ def _body(form: Form) -> str:
 
 
 def _subject(scene: Scene, issue: Issue, form: Form) -> Issue | Comment | Review:
-    """Give what the form is about; it must be on this thread."""
+    """Return the issue, comment, or review that the form refers to. It must be on this thread."""
     anchor = form.get("subject", "")
     things: list[Issue | Comment | Review] = [*scene.world.comments_of(issue), *scene.world.reviews_of(issue)]
     prefixes = {Comment: "issuecomment", Review: "pullrequestreview"}

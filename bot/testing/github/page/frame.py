@@ -1,4 +1,4 @@
-"""One job: what every page shares: who looks at what, the bar with the person switcher, and small parts."""
+"""One job: what every page shares: the visit, the top bar with the person switcher, and small elements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bot.testing.github.page.html import DOCTYPE, Child, Html, element, join
 from bot.testing.github.world import GitHubState
 
 VISITOR: Final = User(0, "visitor")
-"""Who looks while nobody has joined; acting as this one makes them join."""
+"""The viewer while the world has no people. The first action as this person adds them to the world."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Who looks at what; `path` is the page's own address, to which forms come back."""
+    """A viewer on a page. `path` is the page's own address, to which forms return."""
 
     world: GitHubState
     viewer: User
@@ -33,21 +33,21 @@ class Scene(Visit):
 
     @property
     def root(self) -> str:
-        """The repository's address."""
+        """The address of the repository."""
         return f"/{self.repository.full_name}"
 
     @property
     def role(self) -> Role:
-        """What the viewer may do here."""
+        """The viewer's role in the repository."""
         return self.world.role(self.repository, self.viewer.id)
 
     def login(self, user: int | None) -> str:
-        """Give a user's login; GitHub's name for who is gone is ghost."""
+        """Return a user's login, or "ghost" for a deleted user, as GitHub does."""
         return self.world.users[user].login if user in self.world.users else "ghost"
 
 
 def people(world: GitHubState, repository: Repository | None) -> list[User]:
-    """List the persons of the world, the strongest role first."""
+    """Return the people of the world, those with the strongest role in the repository first."""
     persons = [user for user in world.users.values() if user.type == "User"]
     if repository is None:
         return persons
@@ -56,7 +56,7 @@ def people(world: GitHubState, repository: Repository | None) -> list[User]:
 
 
 def frame(visit: Visit, title: str, main: Child) -> Html:
-    """Give a whole page."""
+    """Return a whole page."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -97,23 +97,23 @@ def _choice(visit: Visit, user: User) -> Html:
 
 
 def moment(at: datetime) -> Html:
-    """Give a time as people read it and as programs do."""
+    """Return a time in a format for people, with a machine-readable attribute."""
     return element("time", f"{at:%Y-%m-%d %H:%M:%S} UTC", datetime=at.isoformat())
 
 
 def avatar(user: str) -> Html:
-    """Give a picture of somebody without fetching one: the first letter."""
+    """Return an avatar made of the first letter of the login, so that no image is fetched."""
     kind = "avatar bot" if user.endswith("[bot]") else "avatar"
     return element("span", user[:1], class_=kind, aria_hidden="true")
 
 
 def labels(names: Sequence[str]) -> list[Child]:
-    """Give the labels of a thread."""
+    """Return the labels of a thread."""
     return [[element("span", name, class_="label"), " "] for name in names]
 
 
 def state(issue: Issue) -> Html:
-    """Give the state of a thread as GitHub names it."""
+    """Return the state of a thread under GitHub's name for it."""
     name, look = "Open", "open"
     match issue:
         case Issue(pull=pull) if pull and pull.merged_at:
@@ -130,5 +130,5 @@ def state(issue: Issue) -> Html:
 
 
 def address(repository: Repository, issue: Issue) -> str:
-    """Give the address of a thread's page, which is GitHub's own."""
+    """Return the address of a thread's page, which is the same as on GitHub."""
     return f"/{repository.full_name}/{'pull' if issue.pull else 'issues'}/{issue.number}"

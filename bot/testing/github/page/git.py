@@ -1,7 +1,7 @@
-"""One job: read what a pull request changes from its bare repository: commits and the diff, as GitHub counts them.
+"""One job: read a pull request's commits and diff from its bare repository, counted as GitHub counts them.
 
-Rules: only commit ids reach git's command line; no program that a repository could name is started; what is read is
-bounded.
+Rules: only commit ids reach git's command line; git starts no program that a repository could name; the amount read is
+limited.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a diff with its numbers before and after, None where it is not there."""
+    """One line of a diff with its line numbers before and after; None on a side that does not have the line."""
 
     kind: Kind
     text: str
@@ -44,19 +44,19 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What happened to one file; `path` is its new name, or "old → new"."""
+    """The change to one file. `path` is its new name, or "old → new" for a rename."""
 
     path: str
     lines: tuple[Line, ...]
 
     def count(self, kind: Kind) -> int:
-        """Give the number of lines of a kind."""
+        """Return the number of lines of a kind."""
         return sum(line.kind == kind for line in self.lines)
 
 
 @lru_cache(maxsize=64)
 def commits(bare: Path, base: str, head: str) -> tuple[Commit, ...]:
-    """List the commits of head that base has not, oldest first; LookupError where a commit is not there."""
+    """Return the commits in `head` but not in `base`, oldest first. Raises LookupError if a commit is missing."""
     out = _git(bare, "log", "--reverse", f"--max-count={MAX_COMMITS}", "--format=%H%x00%an%x00%at%x00%s", base, head)
     rows = [line.split("\0") for line in out.split("\n")[:-1]]
     return tuple(Commit(oid, who, datetime.fromtimestamp(int(at), UTC), said) for oid, who, at, said in rows)
@@ -64,7 +64,7 @@ def commits(bare: Path, base: str, head: str) -> tuple[Commit, ...]:
 
 @lru_cache(maxsize=64)
 def changes(bare: Path, base: str, head: str) -> tuple[FileChange, ...]:
-    """List what head changes since it left base (GitHub compares with three dots); LookupError as above."""
+    """Return the changes of `head` since its merge base with `base` (three dots). Raises LookupError as above."""
     # https://docs.github.com/en/pull-requests/committing-changes-to-your-project/viewing-and-comparing-commits/comparing-commits
     out = _git(bare, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", base, head)
     starts = [found.start() for found in re.finditer(r"^diff --git ", out, re.MULTILINE)]

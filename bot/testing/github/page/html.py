@@ -1,4 +1,4 @@
-"""One job: build HTML that nothing in it can leave: whatever is not HTML already is escaped on its way in."""
+"""One job: build HTML safely. Everything that is not already HTML is escaped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 
 class Html(str):
-    """Text that is HTML already; only `element`, `join` and the Markdown renderer make it."""
+    """Text that is already HTML. Only `element`, `join`, and the Markdown renderer create it."""
 
     __slots__ = ()
 
@@ -21,13 +21,16 @@ DOCTYPE: Final = Html("<!doctype html>\n")
 
 
 def element(tag: str, *children: Child, **attributes: Attribute) -> Html:
-    """Give an element; `class_` is class, `aria_label` is aria-label, True a bare attribute, None and False none."""
+    """Return an element.
+
+    `class_` becomes class and `aria_label` becomes aria-label. True writes a bare attribute; None and False write none.
+    """
     opened = f"<{tag}{''.join(_attribute(name, value) for name, value in attributes.items())}>"
     return Html(opened if tag in VOID else f"{opened}{join(children)}</{tag}>")
 
 
 def join(children: Child) -> Html:
-    """Put pieces after one another, escaping those that are plain text."""
+    """Concatenate pieces, and escape those that are plain text."""
     match children:
         case None:
             return Html("")

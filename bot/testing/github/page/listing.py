@@ -1,4 +1,4 @@
-"""One job: show the threads of a repository, all repositories, and the form of a new issue."""
+"""One job: show the threads of a repository, the list of repositories, and the form for a new issue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS: Final = {"issues": "Issues", "pulls": "Pull requests"}
 
 
 def repositories(world: GitHubState, readable: Sequence[Repository]) -> Html:
-    """Give a list of repositories."""
+    """Return the list of repositories."""
     rows = [_repository(world, each) for each in readable]
     return element("ul", rows or element("li", "No repositories yet."), class_="list", id="threads", data_live=True)
 
@@ -28,7 +28,7 @@ def _repository(world: GitHubState, repository: Repository) -> Html:
 
 
 def threads(scene: Scene, *, kind: str, wanted: str) -> list[Child]:
-    """Give issues or pull requests ("issues", "pulls", or "" for both) of a state (open, closed, all), newest first."""
+    """Return the issues ("issues"), pull requests ("pulls"), or both ("") in a state, newest first."""
     found = [
         issue
         for (home, _), issue in sorted(scene.world.issues.items(), reverse=True)
@@ -70,7 +70,7 @@ def _tab(href: str, name: str, *, at: bool) -> list[Child]:
 
 
 def new_issue(scene: Scene) -> list[Child]:
-    """Give the form of a new issue."""
+    """Return the form for a new issue."""
     return [
         element("h1", "New issue"),
         element(

@@ -1,7 +1,7 @@
-"""One job: show Markdown as GitHub shows it: tables, task lists, line breaks, mentions, folded parts.
+"""One job: render Markdown as GitHub does: tables, task lists, line breaks, mentions, and collapsible sections.
 
-Rules: of HTML only `<details>`, `<summary>` and `<br>` without attributes pass, and only where they cannot close what
-is around the text; comments are not shown; any other HTML is shown as the text that it is; no picture is fetched.
+Rules: the only HTML that passes is `<details>`, `<summary>`, and `<br>` without attributes, and only where it cannot
+close the surrounding elements. Comments are hidden. All other HTML is shown as text. No image is fetched.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ REFERENCE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Where ticks of a text's task list go: the id of a form, None where this person may not tick.
+    """The id of the form that a text's checkboxes submit, or None if this person may not tick them.
 
-    A box sends the number of its line, which `toggled` takes.
+    A checkbox sends its line number, which `toggle_box` takes.
     """
 
     form: str | None
 
 
 def render_markdown(text: str, repository: str, boxes: Boxes) -> Html:
-    """Give a body as HTML; `repository` is owner/name, for references such as #12."""
+    """Return a body as HTML. `repository` is "owner/name", used for references such as #12."""
     opened: list[str] = []
     html = _markdown().render(text, {"repository": repository, "boxes": boxes, "open": opened})
     return Html(html + "".join(f"</{tag}>" for tag in reversed(opened)))
 
 
 def toggle_box(text: str, line: int) -> str:
-    """Give the text with the box in that line (from 0) turned over, all else as it was; LookupError without a box."""
+    """Return the text with the checkbox in that line (from 0) toggled. Raises LookupError if the line has none."""
     lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
     found = BOX.search(lines[line]) if 0 <= line < len(lines) else None
     if not found:
@@ -59,7 +59,7 @@ def toggle_box(text: str, line: int) -> str:
 
 
 def shown_title(text: str) -> Html:
-    """Give a title as HTML: code spans are all the Markdown that GitHub shows in one."""
+    """Return a title as HTML. Like GitHub, render only code spans."""
     parts = re.split(r"`([^`]+)`", text)
     return join([element("code", part) if at % 2 else part for at, part in enumerate(parts)])
 
@@ -83,7 +83,7 @@ def _markdown() -> MarkdownIt:
 
 
 def _task_list(state: StateCore) -> None:
-    """Turn `[ ] ` at the beginning of a list item into a box."""
+    """Turn `[ ] ` at the start of a list item into a checkbox."""
     for item, paragraph, inline in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
         found = BOX.match(inline.content)
         if (item.type, paragraph.type) != ("list_item_open", "paragraph_open") or not found:
@@ -105,7 +105,7 @@ def _box_token(found: re.Match[str], inline: Token) -> Token:
 
 
 def _references(state: StateCore) -> None:
-    """Link addresses, people and numbers, but not inside of links and code."""
+    """Link URLs, mentions, and issue numbers, except inside links and code."""
     for inline in state.tokens:
         if inline.type == "inline" and inline.children:
             inline.children = list(_link_references(inline.children, state.env["repository"]))
@@ -143,7 +143,7 @@ def _split_blocks(text: str, repository: str) -> Iterator[Token]:
 
 
 def _alignment(state: StateCore) -> None:
-    """Align columns by class: the policy of the page allows no style in the text."""
+    """Align columns by class, because the page's content security policy forbids inline styles."""
     for token in state.tokens:
         style = token.attrs.pop("style", None)
         if isinstance(style, str):
@@ -162,7 +162,7 @@ def _html_block(_: Any, tokens: Sequence[Token], index: int, __: Any, env: dict[
 
 
 def _fold(piece: str, opened: list[str]) -> str:
-    """Give one piece of a block: a tag where it keeps the text balanced, the text that it is otherwise."""
+    """Return one piece of a block as HTML: a tag if it keeps the text balanced, otherwise escaped text or nothing."""
     tag = piece.strip("</>").removesuffix(" open").lower()
     if not FOLDING.fullmatch(piece):
         return join(piece)

@@ -1,4 +1,4 @@
-"""One job: show what a pull request changes: its commits, its checks and its diff, read from the bare repository."""
+"""One job: show the changes of a pull request (commits, checks, and diff), read from the bare repository."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bot.testing.github.page.html import Child, Html, element
 
 SIGN: Final = {"added": "+", "removed": "-"}
 MAX_LINES: Final = 2_000
-"""Lines of one file that are shown."""
+"""Maximum lines shown of one file."""
 
 
 def tabs(scene: Scene, issue: Issue, pull: Pull, *, here: str) -> Html:
-    """Give the tabs of a pull request; `here` is "", "commits" or "files"."""
+    """Return the tabs of a pull request. `here` is "", "commits", or "files"."""
     root = address(scene.repository, issue)
     counts = {
         "": len(scene.world.comments_of(issue)),
@@ -37,7 +37,7 @@ def tabs(scene: Scene, issue: Issue, pull: Pull, *, here: str) -> Html:
 
 
 def branch_commits(scene: Scene, pull: Pull) -> Sequence[Commit]:
-    """List the commits; none while git does not have them."""
+    """Return the commits, or none while git does not have them."""
     try:
         return commits(scene.repository.folder, pull.base_sha, pull.head_sha)
     except LookupError:
@@ -45,7 +45,7 @@ def branch_commits(scene: Scene, pull: Pull) -> Sequence[Commit]:
 
 
 def diff(scene: Scene, pull: Pull) -> Sequence[FileChange]:
-    """List the changed files; none while git does not have the commits."""
+    """Return the changed files, or none while git does not have the commits."""
     try:
         return changes(scene.repository.folder, pull.base_sha, pull.head_sha)
     except LookupError:
@@ -53,7 +53,7 @@ def diff(scene: Scene, pull: Pull) -> Sequence[FileChange]:
 
 
 def commit_list(scene: Scene, pull: Pull) -> Html:
-    """Give the commits of a pull request."""
+    """Return the list of a pull request's commits."""
     rows = [
         element(
             "li",
@@ -66,7 +66,7 @@ def commit_list(scene: Scene, pull: Pull) -> Html:
 
 
 def files(scene: Scene, pull: Pull) -> Html:
-    """Give the diff of a pull request, file by file."""
+    """Return the diff of a pull request, file by file."""
     shown = [_file(change) for change in diff(scene, pull)]
     return element("div", shown or element("p", "No changes."), id="files", data_live=True)
 
@@ -87,7 +87,7 @@ def _row(line: Line) -> Html:
 
 
 def standing(scene: Scene, issue: Issue, pull: Pull) -> Html:
-    """Give the checks of a pull request's head, and the button to merge it for who may."""
+    """Return the checks of a pull request's head, and a merge button if the viewer may merge."""
     runs = [run for run in scene.world.check_runs.values() if run.head_sha == pull.head_sha]
     rows = [element("li", element("span", run.name, class_="grow"), element("span", _outcome(run))) for run in runs]
     checks = element("ul", rows, class_="list") if rows else None

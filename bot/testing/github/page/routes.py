@@ -1,7 +1,7 @@
-"""One job: the pages of the simulated GitHub as routes: who may see what, which form does what, which headers guard it.
+"""One job: the routes of the simulated GitHub's pages: visibility, forms, and security headers.
 
-Rules: nothing changes but by a POST from the page itself; every page works without scripts; no page runs a script but
-/static/page.js, and none fetches anything from another host.
+Rules: only a POST from the page itself changes anything; every page works without scripts; pages run no script except
+/static/page.js and fetch nothing from other hosts.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request as the pages see it: the parts of its path, and its query or form."""
+    """A request to a page: the parameters of its path, and the fields of its query or form."""
 
     parts: Mapping[str, Any]
     fields: Mapping[str, str]
 
 
 Answer = Shown | str
-"""A page, or the address to go to."""
+"""A page to show, or the address to redirect to."""
 Handler = Callable[[Visit, Asked], Answer]
 
 
 def page_routes(world: GitHubState) -> list[Route]:
-    """Give the routes of all pages; they match after git's, whose names end in .git."""
+    """Return the routes of all pages. They match after git's routes, whose names end in .git."""
     from starlette.routing import Route
 
     site = Site(world)
@@ -89,7 +89,7 @@ def page_routes(world: GitHubState) -> list[Route]:
 
 @dataclass(slots=True)
 class Site:
-    """The pages over one world; joins HTTP to the handlers below."""
+    """The pages of one world. It connects HTTP to the handlers below."""
 
     world: GitHubState
     _run: str = ""
@@ -98,7 +98,7 @@ class Site:
         self._run = secrets.token_hex(4)
 
     def shows(self, handler: Handler) -> Callable[[Request], Response]:
-        """Give the endpoint of a page; it answers 304 while nothing in the world has changed."""
+        """Return the endpoint of a page. It answers 304 if the client's copy is current."""
         from starlette.responses import Response
 
         def endpoint(request: Request) -> Response:
@@ -114,7 +114,7 @@ class Site:
         return endpoint
 
     def does(self, handler: Handler) -> Callable[[Request], Any]:
-        """Give the endpoint of a form; a form of another site is refused."""
+        """Return the endpoint of a form. It refuses forms sent by other sites."""
         from starlette.concurrency import run_in_threadpool
 
         async def endpoint(request: Request) -> Response:
@@ -148,7 +148,7 @@ class Site:
         return _page(visit, answer)
 
     def _visit(self, request: Request) -> Visit:
-        """Find out who looks at what; a repository that this person cannot read is as if it were not there."""
+        """Return the viewer and what they look at. A repository that they cannot read is treated as missing."""
         repository = self._repository(request)
         login = request.cookies.get(COOKIE, "")
         chosen = [user for user in self.world.users.values() if user.type == "User" and user.login == login]
@@ -181,7 +181,7 @@ def _message(text: str) -> Child:
 
 
 def _from_here(request: Request) -> bool:
-    """Whether a browser says that the form is ours; programs, which say nothing, may post as well.
+    """Return whether the request comes from our own page. Programs, which send no such headers, may post too.
 
     https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site
     """

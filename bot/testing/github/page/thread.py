@@ -1,7 +1,7 @@
-"""One job: show a thread as GitHub shows it: who said what, what was edited or folded, reactions, boxes, forms.
+"""One job: show a thread as GitHub does: comments, edits, minimized comments, reactions, checkboxes, and forms.
 
-Rules: everything that people or programs wrote is untrusted and reaches the page through html or markdown; a
-control that the viewer may not use is not offered, and the routes hold it again.
+Rules: all text written by people or programs is untrusted and reaches the page only through html or markdown. Controls
+that the viewer may not use are hidden, and the routes check permissions again.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ EMOJI: Final[Mapping[str, str]] = MappingProxyType(
     }
 )  # fmt: skip
 OFFERED: Final = ("+1", "-1", "confused", "rocket", "eyes")
-"""What can be clicked while nobody has reacted so: the ones that mean something to the bot."""
+"""The reactions offered before anyone has used them: those that mean something to the bot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing said on a thread; `node` is empty where nobody can react to it."""
+    """One message on a thread. `node` is empty if it takes no reactions."""
 
     anchor: str
     author: int
@@ -43,7 +43,7 @@ class Entry:
 
 
 def may_edit(scene: Scene, author: int) -> bool:
-    """Whether the viewer may change what that author wrote: whoever can write may change anybody's text.
+    """Return whether the viewer may edit a text by that author. Anyone with write access may edit any text.
 
     https://docs.github.com/en/communities/moderating-comments-and-conversations/managing-disruptive-comments
     """
@@ -51,24 +51,24 @@ def may_edit(scene: Scene, author: int) -> bool:
 
 
 def may_comment(scene: Scene, issue: Issue) -> bool:
-    """Whether the viewer may say something here: in a locked conversation only those who can write."""
+    """Return whether the viewer may comment. A locked conversation requires write access."""
     return scene.role.covers(Role.WRITE if issue.locked else Role.READ)
 
 
 def may_close(scene: Scene, issue: Issue) -> bool:
-    """Whether the viewer may close or reopen the thread."""
+    """Return whether the viewer may close or reopen the thread."""
     return scene.viewer.id == issue.author or scene.role.covers(Role.TRIAGE)
 
 
 def conversation(scene: Scene, issue: Issue, below: Child = None) -> list[Child]:
-    """Give a thread with all that is said on it, what stands below of that, and the form to say more."""
+    """Return a thread with all of its messages, the `below` part, and the comment form."""
     timeline = [_entry(scene, issue, entry) for entry in entries(scene, issue)]
     said = element("div", timeline, _ending(scene, issue), class_="timeline", id="timeline")
     return [element("div", element("div", said, below, write(scene, issue)), sidebar(scene, issue), class_="columns")]
 
 
 def heading(scene: Scene, issue: Issue) -> Html:
-    """Give title, number, state and author of a thread."""
+    """Return the title, number, state, and author of a thread."""
     pull, author = issue.pull, element("b", scene.login(issue.author))
     told: list[Child] = [author, " opened this issue on ", moment(issue.created_at)]
     if pull:
@@ -81,7 +81,7 @@ def heading(scene: Scene, issue: Issue) -> Html:
 
 
 def entries(scene: Scene, issue: Issue) -> list[Entry]:
-    """List all that is said on a thread: its body first, then the rest by time."""
+    """Return all messages on a thread: its body first, then the others by time."""
     world = scene.world
     first = Entry(f"issue-{issue.id}", issue.author, issue.created_at, issue.text, "opened this", issue.node_id)
     later = [
@@ -190,7 +190,7 @@ def _ending(scene: Scene, issue: Issue) -> Child:
 
 
 def write(scene: Scene, issue: Issue) -> Html:
-    """Give the form for a comment, with what else the viewer may do to the thread."""
+    """Return the comment form, with a button to close or reopen the thread if the viewer may."""
     if not may_comment(scene, issue):
         return element("p", "This conversation is locked to people who can write here.", class_="note")
     closing = "Close" if issue.state == "open" else "Reopen"
@@ -213,7 +213,7 @@ def write(scene: Scene, issue: Issue) -> Html:
 
 
 def sidebar(scene: Scene, issue: Issue) -> Html:
-    """Give labels, assignees and what is linked to the thread."""
+    """Return the labels, assignees, and linked threads of a thread."""
     sections = [
         ("Labels", [labels(issue.labels) or "None", _labelling(scene, issue)]),
         ("Assignees", ", ".join(map(scene.login, issue.assignees)) or "Nobody"),
@@ -238,7 +238,7 @@ def _go() -> Html:
 
 
 def _link_thread(scene: Scene, issue: Issue) -> list[Child]:
-    """Link what a pull request closes, or the pull requests that close an issue."""
+    """Return links to the issues that a pull request closes, or to the pull requests that close an issue."""
     here = {number: other for (home, number), other in scene.world.issues.items() if home == scene.repository.id}
     if issue.pull:
         numbers = {int(number) for number in CLOSING.findall(issue.text.body)}

@@ -1,1 +1,1 @@
-"""The REST API of the simulated GitHub: one module for each family of endpoints."""
+"""The REST API of the simulated GitHub: one module per family of endpoints."""

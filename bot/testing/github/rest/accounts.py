@@ -1,4 +1,4 @@
-"""One job: REST endpoints of Apps, tokens, users, teams and the API itself.
+"""One job: REST endpoints of Apps, tokens, users, teams, and the API itself.
 
 https://docs.github.com/en/rest/apps and https://docs.github.com/en/rest/users
 """
@@ -14,18 +14,18 @@ from bot.testing.github.site import Json, stamp_or_none
 
 
 def meta(_: Call) -> RestAnswer:
-    """Give what the service says of itself; GHES has a version here."""
+    """Return the metadata of the service. GHES includes its version here."""
     return RestAnswer({"verifiable_password_authentication": False, "hooks": [], "web": [], "api": [], "git": []})
 
 
 def app(call: Call) -> RestAnswer:
-    """Give the calling App."""
+    """Return the calling App."""
     mine = [each for each in call.world.installations.values() if each.app == call.app.id]
     return RestAnswer({**call.site.app(call.app), "installations_count": len(mine)})
 
 
 def public_app(call: Call) -> RestAnswer:
-    """Give an App by its slug."""
+    """Return the App with a slug."""
     for found in call.world.apps.values():
         if found.slug == call.path["slug"]:
             return RestAnswer(call.site.app(found))
@@ -33,18 +33,18 @@ def public_app(call: Call) -> RestAnswer:
 
 
 def installations(call: Call) -> RestAnswer:
-    """List the calling App's installations."""
+    """Return the calling App's installations."""
     mine = [each for each in call.world.installations.values() if each.app == call.app.id]
     return RestAnswer([call.site.installation(each) for each in mine])
 
 
 def installation(call: Call) -> RestAnswer:
-    """Give one installation."""
+    """Return one installation."""
     return RestAnswer(call.site.installation(installation_of(call)))
 
 
 def repository_installation(call: Call) -> RestAnswer:
-    """Give the calling App's installation that covers a repository."""
+    """Return the calling App's installation that covers a repository."""
     repository = call.repository
     for each in call.world.installations.values():
         if each.app == call.app.id and reaches(each, repository):
@@ -53,7 +53,7 @@ def repository_installation(call: Call) -> RestAnswer:
 
 
 def create_token(call: Call) -> RestAnswer:
-    """Give a token for an installation, or for a part of what it may.
+    """Create a token for an installation, optionally limited to some repositories and permissions.
 
     https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
     """
@@ -80,7 +80,7 @@ def create_token(call: Call) -> RestAnswer:
 
 
 def revoke_token(call: Call) -> RestAnswer:
-    """End the calling installation token."""
+    """Revoke the calling installation token."""
     token = call.caller.token
     if token is None or token.kind != "installation":
         raise ApiError(403, "Resource not accessible by integration")
@@ -90,7 +90,7 @@ def revoke_token(call: Call) -> RestAnswer:
 
 
 def installation_repositories(call: Call) -> RestAnswer:
-    """List what the calling installation token reaches."""
+    """Return the repositories that the calling installation token covers."""
     token = call.caller.token
     if token is None or token.permissions is None:
         raise ApiError(403, "You must authenticate with an installation access token in order to list repositories")
@@ -99,7 +99,7 @@ def installation_repositories(call: Call) -> RestAnswer:
 
 
 def me(call: Call) -> RestAnswer:
-    """Give the calling token's user."""
+    """Return the calling token's user."""
     user = call.site.whole_user(call.actor.id)
     zero = dict.fromkeys(
         ("collaborators", "disk_usage", "owned_private_repos", "private_gists", "total_private_repos"), 0
@@ -111,12 +111,12 @@ def me(call: Call) -> RestAnswer:
 
 
 def user_by_login(call: Call) -> RestAnswer:
-    """Give a user by login."""
+    """Return a user by login."""
     return RestAnswer(call.site.whole_user(call.world.user(call.path["username"]).id))
 
 
 def user_by_id(call: Call) -> RestAnswer:
-    """Give a user by id."""
+    """Return a user by id."""
     ident = int(call.path["account_id"])
     if ident not in call.world.users:
         raise not_found()
@@ -124,7 +124,7 @@ def user_by_id(call: Call) -> RestAnswer:
 
 
 def team_membership(call: Call) -> RestAnswer:
-    """Say whether a user is in a team."""
+    """Return the team membership of a user, or 404 if the user is not a member."""
     organisation, user = call.world.user(call.path["org"]), call.world.user(call.path["username"])
     if user.id not in call.world.teams.get((organisation.id, call.path["team_slug"]), frozenset()):
         raise not_found()

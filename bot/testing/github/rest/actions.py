@@ -15,7 +15,7 @@ PATH = ".github/workflows/plangate.yml"
 
 
 def get_run(call: Call) -> RestAnswer:
-    """Give a workflow run."""
+    """Return a workflow run."""
     run = call.world.workflow_runs.get(int(call.path["run_id"]))
     if run is None or run.repository != call.repository.id:
         raise not_found()
@@ -23,7 +23,7 @@ def get_run(call: Call) -> RestAnswer:
 
 
 def workflow_run_json(site: Site, run: WorkflowRun) -> Json:
-    """Write a workflow run (schema workflow-run)."""
+    """Return a workflow run as JSON (schema workflow-run)."""
     home = site.world.repositories[run.repository]
     actions = f"{site.api(home)}/actions"
     url = f"{actions}/runs/{run.id}"

@@ -1,6 +1,6 @@
-"""One job: the REST API as an ASGI application: routes from the rows, and around each the things all share.
+"""One job: the REST API as an ASGI application: its routes, and the behavior that all endpoints share.
 
-Conditional requests (ETag, 304), pages with Link headers, rate limit headers, errors as JSON.
+Shared behavior: conditional requests (ETag, 304), pages with Link headers, rate limit headers, and errors as JSON.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ VERSION = "2022-11-28"
 
 
 def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
-    """Give all rows, those that would be swallowed by a wider path first."""
+    """Return all endpoints. An endpoint whose path a broader pattern would match comes first."""
     modules = (accounts, repositories, checks, actions, pulls, issues, events, git, code)
     return (*delivery_endpoints(webhooks), *(row for module in modules for row in module.ENDPOINTS))
 
 
 def routes(site: Site, webhooks: Webhooks, limits: Limits) -> list[Route]:
-    """Make the routes of the REST API."""
+    """Return the routes of the REST API."""
     from starlette.routing import Route
 
     rows = [*endpoints(webhooks), Endpoint("GET", "/rate_limit", _rate_limit(limits))]
@@ -132,7 +132,7 @@ def _paged(request: Request, answer: RestAnswer) -> RestAnswer:
 
 
 def _from_cursor(request: Request, answer: RestAnswer, size: int) -> RestAnswer:
-    """Cut a page that begins where a cursor says; https://docs.github.com/en/rest/apps/webhooks."""
+    """Return the page that starts at a cursor; https://docs.github.com/en/rest/apps/webhooks."""
     names = [f"v1_{item['id']}" for item in answer.body]
     cursor = request.query_params.get("cursor")
     if cursor is not None and cursor not in names:

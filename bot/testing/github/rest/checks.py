@@ -22,7 +22,7 @@ TEXT_LIMIT = 65_535
 
 
 def runs_of_commit(call: Call) -> RestAnswer:
-    """List the check runs of a commit; the newest of each name where not all are asked for."""
+    """Return the check runs of a commit; only the newest of each name unless the query asks for all."""
     sha = commit_of(call, call.path["ref"])
     found = [
         run for run in call.world.check_runs.values() if (run.repository, run.head_sha) == (call.repository.id, sha)
@@ -35,12 +35,12 @@ def runs_of_commit(call: Call) -> RestAnswer:
 
 
 def get_run(call: Call) -> RestAnswer:
-    """Give a check run."""
+    """Return a check run."""
     return RestAnswer(check_run_json(call.site, _run(call)))
 
 
 def create_run(call: Call) -> RestAnswer:
-    """Make a check run; Apps only."""
+    """Create a check run. Only Apps may do this."""
     app = call.actor.app
     if app is None:
         raise ApiError(403, "You must authenticate via a GitHub App.")
@@ -57,7 +57,7 @@ def create_run(call: Call) -> RestAnswer:
 
 
 def update_run(call: Call) -> RestAnswer:
-    """Change a check run; only the App that made it may."""
+    """Update a check run. Only the App that created it may do this."""
     run = _run(call)
     if run.app != call.actor.app:
         raise ApiError(403, f"Invalid app_id `{call.actor.app}` - check run can only be modified by the GitHub App "
@@ -66,7 +66,7 @@ def update_run(call: Call) -> RestAnswer:
 
 
 def check_run_json(site: Site, run: CheckRun) -> Json:
-    """Write a check run (schema check-run)."""
+    """Return a check run as JSON (schema check-run)."""
     home = site.world.repositories[run.repository]
     url = f"{site.api(home)}/check-runs/{run.id}"
     web = f"{site.web(home)}/runs/{run.id}"
