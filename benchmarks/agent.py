@@ -1,11 +1,12 @@
-"""Sessions of N steps (two reads of 80 lines to one grep), beside the floor and any other commands, interleaved.
+"""Sessions of N steps (two reads of 80 lines per grep), interleaved with the floor and any other commands.
 
-The model is simulated, over real HTTP on loopback and without latency, so that what is left is each program's own work.
+The model is simulated, over real HTTP on loopback and without latency, so that only each program's own work is
+measured.
 Usage: python benchmarks/agent.py [--steps 30 100 300] [--runs 5] [--repo DIR] [-- 'NAME=COMMAND' ...]
-In a command, {repo} and {prompt} stand for the folder to work on and for what to ask.
+In a command, {repo} stands for the folder to work on and {prompt} for the request.
 
-Columns: wall seconds; seconds to the first request; own milliseconds a step (from the end of an answer to the next
-request); CPU seconds; peak memory of the program's process; requests; uncached, read and written tokens; dollars.
+Columns: wall seconds; seconds to the first request; own milliseconds per step (from the end of an answer to the next
+request); CPU seconds; peak memory of the program's process; requests; uncached, read, and written tokens; dollars.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from bot.testing.model.server import ScriptedModel
 HERE = Path(__file__).parent
 PROMPT = "Read around in this repository and tell what it is."
 ROOM = "budget: {steps: 1000, session_usd: 1000, thread_usd: 1000, repository_day_usd: 1000}\n"
-"""The repository's configuration where a session has more steps than it may by default."""
+"""The repository's configuration for sessions with more steps than the default allows."""
 DEFAULT_STEPS = 200
 LAUNCHER = """
 import json, os, sys, time
@@ -40,18 +41,18 @@ ended = time.monotonic()
 figures = began, ended, os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 os.write(int(sys.argv[1]), json.dumps(figures).encode())
 """
-"""Starts a program from a small process: one that is started from here would begin with this one's peak memory."""
+"""Starts a program from a small process. If this process started it, it would begin with this one's peak memory."""
 
 
 @dataclass
 class Timed:
-    """An ASGI application that notes when each request came in and when its answer was out."""
+    """An ASGI application that records when each request arrived and when its answer was sent."""
 
     app: object
     spans: list = field(default_factory=list)
 
     async def __call__(self, scope, receive, send):
-        """Pass through."""
+        """Pass the request on and record its span."""
         began = time.monotonic()
         await self.app(scope, receive, send)
         if scope["type"] == "http" and scope["path"].endswith("/messages"):
@@ -59,7 +60,7 @@ class Timed:
 
 
 def policy(files, steps):
-    """Make the script: each third step greps, the others read 80 lines of one file after another."""
+    """Return the script: every third step greps, and the others read 80 lines of one file after another."""
 
     def answer(request):
         step = request.step
@@ -73,7 +74,7 @@ def policy(files, steps):
 
 
 def measure(command, origin, steps):
-    """Run one command once, on a copy of a repository and against a fresh server, and give its figures."""
+    """Run one command once, on a copy of a repository and against a fresh server, and return its measurements."""
     files = sorted(str(path.relative_to(origin)) for path in origin.rglob("*.py"))
     with ScriptedModel(policy(files, steps)) as model, tempfile.TemporaryDirectory() as data:
         timed, repo = Timed(application(model)), Path(data) / "repo"
@@ -101,7 +102,7 @@ def measure(command, origin, steps):
 
 
 def _run_timed(command, env):
-    """Run a command: when it began and ended, its exit code, CPU seconds, peak memory in MB, and standard error."""
+    """Run a command; return its start and end, exit code, CPU seconds, peak memory in MB, and standard error."""
     reading, writing = os.pipe()
     launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(writing), *command]
     with os.fdopen(reading) as figures:
@@ -111,7 +112,7 @@ def _run_timed(command, env):
 
 
 def main():
-    """Measure all, interleaved, and print medians and ratios to the floor."""
+    """Measure all commands, interleaved, and print medians and ratios to the floor."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, nargs="+", default=[30, 100, 300])
     parser.add_argument("--runs", type=int, default=5)
@@ -131,7 +132,7 @@ def main():
 
 
 def _clone(origin, repo, *, roomy):
-    """Clone a repository; commit a configuration that leaves room for a long session, where that is needed."""
+    """Clone a repository; if `roomy`, commit a configuration that allows a long session."""
     subprocess.run(["git", "clone", "--quiet", "--no-local", origin, repo], check=True)
     if not roomy:
         return repo

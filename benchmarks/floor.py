@@ -1,6 +1,7 @@
-"""The floor: a bare loop on the anthropic library with three in-process tools, no sandbox, no permissions, no journal.
+"""The floor: a bare loop on the anthropic library with three in-process tools; no sandbox, permissions, or journal.
 
-What a session costs at least. Usage: python benchmarks/floor.py DIR PROMPT (ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL).
+It shows the minimum cost of a session. Usage: python benchmarks/floor.py DIR PROMPT (ANTHROPIC_API_KEY,
+ANTHROPIC_BASE_URL).
 """
 
 import subprocess
@@ -42,7 +43,7 @@ TOOLS = [
 
 
 def run_tool(folder, name, given):
-    """Run one tool in this process."""
+    """Run one tool in this process and return its output."""
     match name:
         case "Read":
             lines = (folder / given["file_path"]).read_text(errors="replace").splitlines()
@@ -59,7 +60,7 @@ def run_tool(folder, name, given):
 
 
 def with_cache_marks(messages):
-    """Mark the last two user turns for the cache, on a copy."""
+    """Return a copy of the messages with the last two user turns marked for the cache."""
     out = list(messages)
     for index in [i for i, message in enumerate(out) if message["role"] == "user"][-2:]:
         content = out[index]["content"]
@@ -68,7 +69,7 @@ def with_cache_marks(messages):
 
 
 def main(folder, prompt):
-    """Ask, run tools, ask again, until there is an answer."""
+    """Call the model and run its tools until it answers."""
     client = anthropic.Anthropic(max_retries=0)
     messages = [{"role": "user", "content": [{"type": "text", "text": prompt}]}]
     system = [{"type": "text", "text": "You are a coding agent.", "cache_control": MARK}]

@@ -1,8 +1,8 @@
-"""A real project and a real bug: Markdown 3.8 becomes 3.8.1 by way of `plangate run`, with a scripted model.
+"""A real project and a real bug: `plangate run` turns Markdown 3.8 into 3.8.1 with a scripted model.
 
-The sources come from the package index as it is configured, pinned by hash; nothing of them is kept. The three bugs of
-that release (its change log: #1526, #1528, #1534) are fixed by the release's own edits, and its own tests, which
-unittest runs, fail before and pass after. Run it by hand or by `make soak`: ``python benchmarks/real_project.py``.
+The sources come from the configured package index, pinned by hash, and are deleted afterwards. The release's own edits
+fix the three bugs of that release (its change log: #1526, #1528, #1534). The release's own tests, run by unittest, fail
+before and pass after. Run it by hand or with `make soak`: ``python benchmarks/real_project.py``.
 """
 
 import difflib
@@ -44,14 +44,14 @@ CONTEXT: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file of the release that changes: its text before and after."""
+    """One file that the release changes: its text before and after."""
 
     path: str
     before: str
     after: str
 
     def edits(self) -> Iterator[Reply]:
-        """Give one Edit for each hunk; each is found exactly once."""
+        """Yield one Edit per hunk. Each old text occurs exactly once."""
         old, new = self.before.splitlines(keepends=True), self.after.splitlines(keepends=True)
         for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT):
             start, begin = group[0][1], group[0][3]
@@ -64,12 +64,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """What the model does: explores side by side, plans, brings the tests in, sees them fail, fixes, sees them pass."""
+    """The model's script: explore in parallel, plan, add the tests, see them fail, fix the code, see them pass."""
 
     changes: Sequence[Change]
 
     def __call__(self, request: ModelRequest) -> Reply | Fault:
-        """Answer as the main agent or as an explorer, whichever asks."""
+        """Return the reply of the main agent or of the asking explorer."""
         if not request.tools:
             return say("Parse incomplete declarations as text")
         steps = self._exploring() if "sub-agent that explores" in request.system else self._main()
@@ -101,7 +101,7 @@ class Play:
 
 
 def main() -> int:
-    """Play it, print the figures, and give 0 only if all holds that is claimed above."""
+    """Run the scenario, print the measurements, and return 0. Ends with an error if a claim above does not hold."""
     with tempfile.TemporaryDirectory(prefix="plangate-real-") as kept:
         folder = Path(kept).resolve()
         before, after = (_download(folder, version) for version in SOURCES)
@@ -122,7 +122,7 @@ def main() -> int:
 
 
 def _download(folder: Path, version: str) -> Path:
-    """Download one version and unpack it; whatever does not have the pinned hash is refused."""
+    """Download and unpack one version. Refuse any file that does not have the pinned hash."""
     wanted = folder / f"{version}.txt"
     wanted.write_text(f"{NAME}=={version} --hash=sha256:{SOURCES[version]}\n")
     into = folder / version
@@ -138,7 +138,7 @@ def _download(folder: Path, version: str) -> Path:
 
 
 def _pip() -> list[str]:
-    """Find a pip: this environment's, the machine's, or the one that uv brings."""
+    """Return the command of a pip: this environment's, the machine's, or the one that uv provides."""
     for command in ([sys.executable, "-m", "pip"], ["python3", "-m", "pip"], ["uv", "tool", "run", "pip"]):
         if not shutil.which(command[0]):
             continue
@@ -148,7 +148,7 @@ def _pip() -> list[str]:
 
 
 def _changes(before: Path, after: Path) -> list[Change]:
-    """List the files of code and tests that the release changed, but for its version number."""
+    """Return the code and test files that the release changed, except its version number."""
     files = sorted(path for part in ("markdown", "tests") for path in (after / part).rglob("*.py"))
     found = []
     for path in files:
@@ -160,14 +160,14 @@ def _changes(before: Path, after: Path) -> list[Change]:
 
 
 def _commit(project: Path) -> None:
-    """Make a repository of the version before."""
+    """Create a repository of the old version."""
     _git(project, "init", "--quiet", "--initial-branch=main")
     _git(project, "add", "--all", "--force")
     _git(project, "commit", "--quiet", "--message=Markdown 3.8")
 
 
 def _run(project: Path, folder: Path, base_url: str) -> Mapping[str, Any]:
-    """Run the console script on the project and give what --json prints."""
+    """Run the console script on the project and return its --json output."""
     program = Path(sys.executable).with_name("plangate")
     variables = {"ANTHROPIC_API_KEY": "simulated", "ANTHROPIC_BASE_URL": base_url}
     places = {"PLANGATE_DATA_DIR": str(folder / "data"), "HOME": str(folder), "PATH": os.environ["PATH"]}
@@ -179,14 +179,14 @@ def _run(project: Path, folder: Path, base_url: str) -> Mapping[str, Any]:
 
 
 def _test_runs(requests: Sequence[ModelRequest]) -> list[tuple[bool, str]]:
-    """Give what the model saw of the runs of the tests: whether they failed, and the last line."""
+    """Return the model's view of each test run: whether it failed, and the end of its output."""
     whole = max(requests, key=lambda request: request.step)
     runs = [result.text for result in whole.all_results if result.name == "Bash"]
     return [("FAILED (" in text, text[-80:]) for text in runs]
 
 
 def _proven(project: Path, result: Mapping[str, Any], changes: Sequence[Change]) -> None:
-    """Hold that the branch is exactly the fix, and that its check passed."""
+    """Check that the branch contains exactly the fix, and that its check passed."""
     branch = str(result["branch"])
     changed = _git(project, "diff", "--name-only", "main", branch).split()
     _hold(changed == [change.path for change in changes], f"other files have changed: {changed}")
@@ -197,7 +197,7 @@ def _proven(project: Path, result: Mapping[str, Any], changes: Sequence[Change])
 
 
 def _person(project: Path) -> dict[str, str]:
-    """Give the person's files, index and HEAD, by content."""
+    """Return the hashes of the person's files, index, HEAD, and config."""
     files = (path for path in project.rglob("*") if path.is_file() and ".git" not in path.relative_to(project).parts)
     mine = [*sorted(files), project / ".git/index", project / ".git/HEAD", project / ".git/config"]
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in mine}
@@ -206,7 +206,7 @@ def _person(project: Path) -> dict[str, str]:
 def _print(
     project: Path, result: Mapping[str, Any], changes: Sequence[Change], *, seconds: float, requests: int
 ) -> None:
-    """Print the figures."""
+    """Print the measurements."""
     lines = sum(len(path.read_text().splitlines()) for path in project.rglob("*.py"))
     used = result["usage"]
     hunks = sum(len(list(change.edits())) for change in changes)
@@ -219,7 +219,7 @@ def _print(
 
 
 def _hold(true: object, claim: str) -> None:
-    """End with what does not hold."""
+    """Exit with the claim if it does not hold."""
     if not true:
         raise SystemExit(f"real_project: {claim}")
 

@@ -1,7 +1,6 @@
-"""Plays "refactor auth to JWT" with the real program on a scripted model: explore, plan, a yes, code.
+"""Run "refactor auth to JWT" with the real program on a scripted model: explore, plan, approve, code.
 
-Its story goes to stderr, the tree of its agents to stdout.
-
+The program's progress goes to stderr, and the tree of its agents to stdout.
 Usage: python benchmarks/refactor_auth.py
 """
 
@@ -29,7 +28,7 @@ CHILDREN = {
 
 
 def task(kind, description):
-    """Send a sub-agent."""
+    """Return a call that starts a sub-agent."""
     return call("Task", subagent_type=kind, description=description, prompt=f"As {kind}: {description}.")
 
 
@@ -43,7 +42,7 @@ PARENT = (
 
 
 def policy(request):
-    """Answer as whoever asks: the parent, or the sub-agent of that brief."""
+    """Return the next reply of the parent, or of the sub-agent with that task."""
     if not request.tools:
         return say("Split the auth module")
     first = request.texts()[0]
@@ -52,7 +51,7 @@ def policy(request):
 
 
 def tree(result):
-    """Draw the agents of a run, as its JSON tells of them."""
+    """Yield the lines of the tree of agents, from the JSON of a run."""
     rows = result["subagents"]
     own = result["cost_usd"] - sum(row["cost_usd"] for row in rows)
     yield f"main: {REQUEST} ({result['stage']}): {result['steps']} answers, ${own:.3f}"
@@ -64,7 +63,7 @@ def tree(result):
 
 
 def main():
-    """Make a repository, run the program on it, and print its story and the tree of its agents."""
+    """Create a repository, run the program on it, and print the tree of its agents."""
     with tempfile.TemporaryDirectory() as home, ScriptedModel(policy) as model:
         repository = sample.make(Path(home) / "shop", {"auth.py": AUTH})
         settings = {

@@ -1,7 +1,8 @@
-"""What a story costs git beside many refs: requests, bytes and pushes, from the mention to the pull request.
+"""The cost of a story in git with many refs: requests, bytes, and pushes, from the mention to the pull request.
 
-Counts and bytes, no times: the simulated GitHub notes each request and the size of its answer. Pull requests' refs are
-hidden from pushes, as GitHub hides them; branches are not, and each push lists them all (git has no other way).
+It measures counts and bytes, not times: the simulated GitHub records each request and the size of its answer. Pull
+requests' refs are hidden from pushes, as GitHub hides them; branches are not hidden, and each push lists them all (git
+has no other way).
 """
 
 import asyncio
@@ -27,7 +28,7 @@ _GIT = f"/{HOME}.git/"
 
 
 def _kind(logged: Logged) -> str:
-    """Name what a request of git's is for; "" for what is none."""
+    """Return the purpose of a git request, or "" for a request that is not git's."""
     if not logged.path.startswith(_GIT):
         return ""
     if logged.path.endswith("git-receive-pack"):
@@ -40,7 +41,7 @@ def _kind(logged: Logged) -> str:
 
 
 async def _play(folder: Path, pulls: int, branches: int, threads: int) -> Sequence[Logged]:
-    """Play the story on so many threads side by side, and return every request."""
+    """Play the story on `threads` threads in parallel, and return every request."""
     clock, model = QuickClock(), Model()
     with ScriptedModel(model) as api, SimulatedGitHub(folder / "github", clock=clock) as github:
         installation = settle(github.world, github)

@@ -1,8 +1,8 @@
-"""Eight sub-agents of two reads and a report each, at one second to the first token: time and dollars beside the ideal.
+"""Eight sub-agents with two reads and a report each, one second to the first token: time and dollars next to the ideal.
 
-The model is simulated in a process of its own, over real HTTP on loopback, with a prompt cache that works as the
-service's does; the workspace is the sandbox of this machine. The ideal is answers after each other and nothing else:
-the parent sends all, three rounds for as many as work at once, the end.
+The model is simulated in its own process, over real HTTP on loopback, with a prompt cache that works as the service's
+does. The workspace is the sandbox of this machine. The ideal consists only of successive answers: the parent sends all
+sub-agents, then three rounds for each group that works at once, then the end.
 Usage: python benchmarks/subagents.py [--agents 8] [--latency 1.0] [--at-once 8]
 """
 
@@ -43,17 +43,17 @@ from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 
 ROUNDS = 3
-"""Answers of one sub-agent, one after the other."""
+"""Successive answers of one sub-agent."""
 MEMORY = "Every change comes with a test. " * 40
 
 
 def brief(request):
-    """Give what a sub-agent was asked; empty for the parent."""
+    """Return the task of a sub-agent, or an empty text for the parent."""
     return request.texts()[0].partition("Brief ")[2].partition(".")[0]
 
 
 def policy(agents):
-    """Make the script: a parent that sends all twice (warm the second time), agents that read and report."""
+    """Return the script: a parent that sends all sub-agents twice (warm the second time); they read and report."""
     sent = [
         call("Task", description=f"part {n}", prompt=f"Brief {n}. Look at parcel.", subagent_type="explore")
         for n in range(agents)
@@ -68,7 +68,7 @@ def policy(agents):
 
 
 def serve(agents, latency, pipe):
-    """Serve the model until the other side of the pipe is closed."""
+    """Serve the model until the other side closes the pipe."""
     with ScriptedModel(policy(agents), latency=latency) as api:
         pipe.send(api.base_url)
         pipe.poll(None)
@@ -76,7 +76,7 @@ def serve(agents, latency, pipe):
 
 @contextmanager
 def serve_model(given):
-    """Give the address of a model in a process of its own."""
+    """Yield the address of a model that runs in its own process."""
     pipe, inner = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(given.agents, given.latency, inner))
     server.start()
@@ -89,7 +89,7 @@ def serve_model(given):
 
 
 async def measure(given):
-    """Run the fan-out cold, then warm, in one session, and give (seconds, dollars) of each."""
+    """Run the fan-out cold, then warm, in one session, and return the (seconds, dollars) of each."""
     with serve_model(given) as address, tempfile.TemporaryDirectory() as data:
         clock = SystemClock()
         model = AnthropicModel(clock, "none", address)
@@ -116,7 +116,7 @@ async def measure(given):
 
 
 async def time_scheduler(agents, at_once):
-    """Give the time that the scheduler takes for agents of one second, beside the ideal schedule."""
+    """Return the scheduler's time for agents of one second each, relative to the ideal schedule."""
 
     async def one():
         await asyncio.sleep(1.0)

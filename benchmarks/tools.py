@@ -1,10 +1,9 @@
-"""The tools beside the plain programs that do the same, interleaved: medians and ratios.
+"""The tools next to the plain programs that do the same, interleaved: medians and ratios.
 
 Usage: python benchmarks/tools.py [--files 200000] [--runs 7] [--megabytes 1024] [--folder DIR]
-
-All is made in a temporary folder below DIR, and removed. Columns: milliseconds on the wall (median) and of the
-processor (mean), for the tool and for the plain program; their ratios; the peak memory. On a machine that others use,
-the processor's time tells more.
+All files are created in a temporary folder below DIR and removed afterwards. Columns: milliseconds of wall time
+(median) and CPU time (mean), for the tool and for the plain program; their ratios; the peak memory. On a shared
+machine, the CPU time is more reliable.
 """
 
 import argparse
@@ -38,7 +37,7 @@ GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.com", "-c
 
 @dataclass
 class Case:
-    """One call, the plain program beside it, and what was measured: pairs of seconds, wall and processor."""
+    """One call, the plain program next to it, and the measurements: pairs of wall and CPU seconds."""
 
     name: str
     host: str
@@ -51,7 +50,7 @@ class Case:
 
 
 def cases(tree, huge):
-    """List what is measured."""
+    """Return the cases to measure."""
     every = [*RG, "--files", "--no-ignore"]
     slice_of = f"sed -n '1000,1100p;1100q' {huge}"
     return [
@@ -85,7 +84,7 @@ def _slice(offset):
 
 
 def plant(tree, files, megabytes):
-    """Make a tree of small files, half of them below one folder, and a huge file next to it."""
+    """Create a tree of small files, half of them below one folder, and a huge file next to it."""
     for n in range(files):
         if n % 100 == 0:
             folder = tree / ("half" if n < files // 2 else "rest") / f"{n // 10_000:03}" / f"{n // 100 % 100:02}"
@@ -100,7 +99,7 @@ def plant(tree, files, megabytes):
 
 
 async def measure(case, host):
-    """Run the tool and the plain program once, in turns first, and note what each took."""
+    """Run the tool and the plain program once, alternating which is first, and record the time of each."""
     if tool_first := len(case.ours) % 2 == 1:
         await _tool(case, host)
     _plain(case)
@@ -131,17 +130,17 @@ def _children():
 
 
 def _family(host):
-    """List the toolhost's process and those that its sandbox stands on."""
+    """Return the ids of the toolhost's process and of the processes that its sandbox consists of."""
     found = [host._process.pid]
     for pid in found:
         for task in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile; its children go on
+            with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile; its children continue
                 found += map(int, (task / "children").read_text().split())
     return found
 
 
 def _processor(pids):
-    """Sum the processor seconds of processes and of the children that they have seen end."""
+    """Return the CPU seconds of processes and of their children that have ended."""
     return (
         sum(sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15])) for pid in pids)
         / TICK
@@ -153,7 +152,7 @@ def _peak(pid):
 
 
 async def run(given, folder):
-    """Make the ground, measure every case, and print the table."""
+    """Create the files, measure every case, and print the table."""
     tree = folder / "tree"
     print(f"making {given.files:,} files and one of {given.megabytes:,} MB", file=sys.stderr)
     plant(tree, given.files, given.megabytes)
@@ -174,7 +173,7 @@ async def run(given, folder):
 
 
 async def _workspace(folder):
-    """Make a small repository, and a checkout of it in a sandbox."""
+    """Create a small repository and a sandboxed checkout of it."""
     source = await LocalRepository.open(_repository(folder / "repository"))
     workspace = GitWorkspace.on(source, folder / "data")
     return workspace, await workspace.checkout("main", source.head)
@@ -200,7 +199,7 @@ def _print(measured):
 
 
 def main():
-    """Read the command line, and measure in a folder that is removed afterwards."""
+    """Parse the command line, and measure in a folder that is removed afterwards."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=200_000)
     parser.add_argument("--runs", type=int, default=7)

@@ -1,7 +1,7 @@
-"""How long the workspace takes: a second checkout of 5,000 files, and publishing a change of ten.
+"""The time of workspace operations: another checkout of 5,000 files, and publishing a change of ten files.
 
-On the clock, and of processors: this process and the git that it starts, but not what runs in sandboxes. The repository
-is on this machine, so that the network takes nothing; TMPDIR names the disk that is measured.
+It measures wall time and CPU time of this process and the git commands that it starts, but not of what runs in
+sandboxes. The repository is on this machine, so that the network takes no time; TMPDIR selects the disk to measure.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _figures: dict[str, list[tuple[float, float]]] = {}
 
 
 def _make_repository(top: Path) -> Path:
-    """Make a repository of many small files."""
+    """Create a repository of many small files."""
     for number in range(FILES):
         path = top / f"d{number % 100}" / f"e{number % 7}" / f"f{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,26 +38,26 @@ def _make_repository(top: Path) -> Path:
 
 
 def _cpu() -> float:
-    """Give the processor seconds of this process and of all its children that ended."""
+    """Return the CPU seconds of this process and of all its children that ended."""
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 @asynccontextmanager
 async def _time_step(what: str) -> AsyncIterator[None]:
-    """Take the time of one step."""
+    """Record the time of one step."""
     clock, cpu = time.perf_counter(), _cpu()
     yield
     _figures.setdefault(what, []).append((time.perf_counter() - clock, _cpu() - cpu))
 
 
 async def _measure(folder: Path) -> None:
-    """Check out and publish a few times."""
+    """Check out and publish several times."""
     source = await LocalRepository.open(_make_repository(folder / "repo"))
     workspace = GitWorkspace.on(source, folder / "data")
     async with _time_step("first checkout, with the fetch"):
         await workspace.checkout("first", source.head)
-    done = []  # thrown away at the end: some file systems are slow to make files where others were just removed
+    done = []  # discarded at the end: some file systems create files slowly where others were just removed
     for number in range(ROUNDS):
         async with _time_step("another checkout"):
             checkout = await workspace.checkout(f"c{number}", source.head)
@@ -73,7 +73,7 @@ async def _measure(folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(_measure(Path(folder)))
     print(f"{FILES} files, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")

@@ -1,1 +1,1 @@
-"""The simulated world: servers that stand in for GitHub and the model, spoken to over real HTTP."""
+"""The simulated world: servers that stand in for GitHub and the model, reached over real HTTP."""

@@ -1,7 +1,7 @@
-"""One job: serve an ASGI application on a free port of 127.0.0.1 from a thread of its own.
+"""One job: serve an ASGI application on a free port of 127.0.0.1 in a thread of its own.
 
-It is up within milliseconds and down at once, whatever is still open. It leaves the process's logging alone, since
-the demo runs it beside the real service.
+The server starts within milliseconds and stops at once, even with open connections. It does not change the process's
+logging, because the demo runs it next to the real service.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ BACKLOG = 1024
 
 @contextmanager
 def host_application(app: ASGIApp, port: int = 0) -> Iterator[str]:
-    """Serves the application while the context is open; yields its base address. Port 0: any that is free."""
-    # asyncio turns off Nagle's algorithm only where the protocol is given; with it every answer takes 40 ms.
+    """Serve an application while the context is open, and yield its base address. Port 0 means any free port."""
+    # asyncio turns off Nagle's algorithm only if the protocol is given; with Nagle, every answer takes 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", port))
         listener.listen(BACKLOG)
@@ -45,7 +45,7 @@ def host_application(app: ASGIApp, port: int = 0) -> Iterator[str]:
 
 @contextmanager
 def serve_routes(routes: Sequence[BaseRoute], port: int = 0) -> Iterator[str]:
-    """Serves routes while the context is open; yields the base address."""
+    """Serve routes while the context is open, and yield the base address."""
     from starlette.applications import Starlette
 
     with host_application(Starlette(routes=[*routes]), port) as address:
@@ -54,7 +54,7 @@ def serve_routes(routes: Sequence[BaseRoute], port: int = 0) -> Iterator[str]:
 
 @contextmanager
 def receive_webhooks(take: Callable[[str, bytes], None]) -> Iterator[str]:
-    """Receives webhooks while the context is open and hands each on: the event's name, the body; yields the address."""
+    """Receive webhooks while the context is open, and yield the address. `take` gets each event's name and body."""
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
@@ -76,19 +76,19 @@ class _Host:
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def run(self) -> None:
-        """Serve until `stop`, in the thread that calls this."""
+        """Serve until `stop`, in the calling thread."""
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._serve())
 
     def stop(self) -> None:
-        """End serving; may be called from any thread."""
+        """Stop serving. Any thread may call this."""
         self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def _serve(self) -> None:
         server = _quiet_server(self.app)
         await server.startup(sockets=[self.listener])
-        # Sets the default headers, which the main loop of uvicorn would do; that loop only looks ten times a second
-        # whether to stop.
+        # Set the default headers, as uvicorn's main loop would; that loop checks only ten times a second whether
+        # to stop.
         await server.on_tick(0)
         self.ready.set()
         await self._stopping.wait()
@@ -107,11 +107,11 @@ def _quiet_server(app: ASGIApp) -> Server:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     log = logging.getLogger(__name__)
-    # Answers that are cut on purpose are no news; the application reports its own errors.
+    # Intentionally cut answers need no log entry, and the application reports its own errors.
     log.setLevel(logging.CRITICAL)
 
     class QuietProtocol(H11Protocol):
-        """HTTP without a log."""
+        """The HTTP protocol without logging."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
@@ -119,7 +119,7 @@ def _quiet_server(app: ASGIApp) -> Server:
             self.access_log = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # always a stream
-            """Let the application break the connection: scope["extensions"]["connection.abort"]["abort"]()."""
+            """Let the application abort the connection: scope["extensions"]["connection.abort"]["abort"]()."""
             super().connection_made(transport)
             served = self.app
 

@@ -1,4 +1,4 @@
-"""The sample repository of the demo: a small shop that charges for shipping where it promised not to."""
+"""The sample repository of the demo: a small shop that charges for shipping although it promised not to."""
 
 import subprocess
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ FILES: Final = MappingProxyType(
 
 
 def make(folder: Path, files: Mapping[str, str] = FILES) -> Path:
-    """Make the sample repository, or one of other files, in a new folder, with one commit, and give the folder."""
+    """Create a repository of the sample files, or of other files, with one commit, and return its folder."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

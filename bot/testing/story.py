@@ -1,4 +1,4 @@
-"""The script of the demo: what a sensible model does with the sample repository, told by looking at each request."""
+"""The script of the demo: a sensible model's replies for the sample repository, chosen by each request."""
 
 from typing import Final
 
@@ -14,11 +14,11 @@ Orders of exactly 50 pay for shipping: `parcel/shipping.py` compares with `>` wh
 
 The failing test `tests/test_shipping.py` proves it; it needs no change."""
 NAMED: Final = "Ship orders of exactly 50 free"
-"""The title that a light call gives."""
+"""The title that a light call returns."""
 
 
 def policy(request: ModelRequest) -> Reply | Fault:
-    """Answer as the main agent or as a sub-agent, whichever asks; a request without tools asks for the title."""
+    """Return the reply of the main agent or of the asking sub-agent. A request without tools asks for the title."""
     if not request.tools:
         return say(NAMED)
     if "sub-agent that explores" in request.system:

@@ -1,6 +1,6 @@
 """One job: the simulated GitHub as a context manager: two addresses on 127.0.0.1 and everything behind them.
 
-`api_url` serves REST, and GraphQL at /graphql; `server_url` serves git smart HTTP and the pages that people look at.
+`api_url` serves REST, and GraphQL at /graphql; `server_url` serves git smart HTTP and the pages for people.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 class SimulatedGitHub:
     """One GitHub in a folder; `with SimulatedGitHub(folder) as github: github.api_url, github.world`.
 
-    `clock` is its time (default: it stands still until `clock.advance`); `pages` makes the routes that people look at;
-    `slug` names the App that comes with it. An error of its own is raised when the context ends.
+    `clock` is its time (default: a clock that moves only with `clock.advance`). `pages` creates the routes of the pages
+    for people. `slug` names the App that is registered with it. If the server itself fails, the context raises that
+    error when it ends.
     """
 
     def __init__(
@@ -81,11 +82,11 @@ class SimulatedGitHub:
 
     @property
     def requests(self) -> tuple[Logged, ...]:
-        """All requests as they came in, in order, also those that a fault struck."""
+        """All requests in the order of arrival, including those that a fault struck."""
         return tuple(self._record)
 
     def clone_url(self, repository: str) -> str:
-        """Give where a repository is cloned from."""
+        """Return the clone URL of a repository."""
         return f"{self.server_url}/{repository}.git"
 
     def _application(self, served: list[BaseRoute]) -> Starlette:
@@ -103,7 +104,7 @@ class SimulatedGitHub:
 
 
 class _Later:
-    """An application that is made once its own address is known."""
+    """An application that is set after the server's address is known."""
 
     app: Starlette
 

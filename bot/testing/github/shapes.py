@@ -1,4 +1,4 @@
-"""One job: threads as REST and webhooks write them: issues, comments, reactions, reviews, pull requests."""
+"""One job: the REST and webhook JSON of threads: issues, comments, reactions, reviews, and pull requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bot.testing.github.world import GitHubState
 
 
 def issue_json(site: Site, issue: Issue, *, webhook: bool = False) -> Json:
-    """Write an issue, or a pull request as an issue (schema issue)."""
+    """Return an issue, or a pull request as an issue, as JSON (schema issue)."""
     home = site.world.repositories[issue.repository]
     url, web = f"{site.api(home)}/issues/{issue.number}", thread_url(site, issue)
     closer = {} if webhook else {"closed_by": None if issue.closed_by is None else site.user(issue.closed_by)}
@@ -49,7 +49,7 @@ def issue_json(site: Site, issue: Issue, *, webhook: bool = False) -> Json:
 
 
 def comment_json(site: Site, comment: Comment) -> Json:
-    """Write a comment on a thread (schema issue-comment)."""
+    """Return a comment on a thread as JSON (schema issue-comment)."""
     home = site.world.repositories[comment.repository]
     url = f"{site.api(home)}/issues/comments/{comment.id}"
     thread = site.world.issues[comment.repository, comment.number]
@@ -71,7 +71,7 @@ def comment_json(site: Site, comment: Comment) -> Json:
 
 
 def reaction_json(site: Site, reaction: Reaction) -> Json:
-    """Write a reaction (schema reaction)."""
+    """Return a reaction as JSON (schema reaction)."""
     return {
         "id": reaction.id,
         "node_id": node_id("Reaction", reaction.id),
@@ -82,7 +82,7 @@ def reaction_json(site: Site, reaction: Reaction) -> Json:
 
 
 def review_json(site: Site, review: Review) -> Json:
-    """Write a review (schema pull-request-review)."""
+    """Return a review as JSON (schema pull-request-review)."""
     home = site.world.repositories[review.repository]
     web = f"{site.web(home)}/pull/{review.number}#pullrequestreview-{review.id}"
     pull = f"{site.api(home)}/pulls/{review.number}"
@@ -102,7 +102,7 @@ def review_json(site: Site, review: Review) -> Json:
 
 
 def review_comment_json(site: Site, comment: ReviewComment) -> Json:
-    """Write a comment on a line (schema pull-request-review-comment)."""
+    """Return a line comment as JSON (schema pull-request-review-comment)."""
     home = site.world.repositories[comment.repository]
     url = f"{site.api(home)}/pulls/comments/{comment.id}"
     web = f"{site.web(home)}/pull/{comment.number}#discussion_r{comment.id}"
@@ -141,7 +141,7 @@ def review_comment_json(site: Site, comment: ReviewComment) -> Json:
 
 
 def pull_json(site: Site, issue: Issue, *, whole: bool = True) -> Json:
-    """Write a pull request (schema pull-request; not `whole`: pull-request-simple, as lists hold it)."""
+    """Return a pull request as JSON (schema pull-request; if not `whole`, pull-request-simple, as in lists)."""
     pull, home = pull_of(issue), site.world.repositories[issue.repository]
     url, web = f"{site.api(home)}/pulls/{issue.number}", thread_url(site, issue)
     issue_url = f"{site.api(home)}/issues/{issue.number}"
@@ -180,20 +180,20 @@ def pull_json(site: Site, issue: Issue, *, whole: bool = True) -> Json:
 
 
 def thread_url(site: Site, issue: Issue) -> str:
-    """Give the page of a thread."""
+    """Return the URL of a thread's page."""
     home = site.world.repositories[issue.repository]
     return f"{site.web(home)}/{'pull' if issue.pull else 'issues'}/{issue.number}"
 
 
 def association(world: GitHubState, repository: Repository, user: int) -> str:
-    """Give the author association, which says less than the role does: a private member looks like anybody."""
+    """Return the author association, which shows less than the role: a private member looks like anyone else."""
     if user == repository.owner:
         return "OWNER"
     return "COLLABORATOR" if world.roles.get((repository.id, user), Role.NONE).covers(Role.READ) else "NONE"
 
 
 def reaction_counts(world: GitHubState, subject: str, url: str) -> Json:
-    """Write how often each reaction was given (schema reaction-rollup)."""
+    """Return the count of each reaction as JSON (schema reaction-rollup)."""
     counts = Counter(reaction.content for reaction in world.reactions_to(subject))
     return {"url": url, "total_count": counts.total(), **{content: counts[content] for content in REACTIONS}}
 

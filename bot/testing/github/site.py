@@ -1,7 +1,7 @@
-"""One job: where the simulated GitHub is served, and how it writes users, repositories and Apps in REST.
+"""One job: the addresses of the simulated GitHub, and the REST JSON of users, repositories, and Apps.
 
-Shapes are GitHub's OpenAPI (https://github.com/github/rest-api-description); a field that it requires and that this
-world has nothing for holds the value of a fresh, empty repository.
+Schemas are those of GitHub's OpenAPI (https://github.com/github/rest-api-description). A required field that this world
+does not model holds the value of a new, empty repository.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bot.testing.github.world import GitHubState
 Json: TypeAlias = dict[str, Any]
 
 GHOST = User(10137, "ghost")
-"""Whom REST names where an account is gone (https://github.com/ghost); GraphQL names nobody."""
+"""The user that REST shows for a deleted account (https://github.com/ghost). GraphQL shows null."""
 
 USER_LINKS = {
     "followers_url": "/followers",
@@ -77,22 +77,22 @@ FEATURES = {"has_downloads": True, "has_issues": True, "has_projects": True, "ha
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A world and the addresses that it is served at."""
+    """A world and the addresses it is served at."""
 
     world: GitHubState
     api_url: str
     server_url: str
 
     def web(self, repository: Repository) -> str:
-        """Give a repository's page."""
+        """Return the URL of a repository's page."""
         return f"{self.server_url}/{repository.full_name}"
 
     def api(self, repository: Repository) -> str:
-        """Give a repository's address in the API."""
+        """Return the API URL of a repository."""
         return f"{self.api_url}/repos/{repository.full_name}"
 
     def user(self, ident: int) -> Json:
-        """Write a user (schema simple-user); whoever is gone is written as GitHub's `ghost`."""
+        """Return a user as JSON (schema simple-user). A deleted user is GitHub's `ghost`."""
         user = self.world.users.get(ident, GHOST)
         url = f"{self.api_url}/users/{quote(user.login)}"
         return {
@@ -110,14 +110,14 @@ class Site:
         }
 
     def whole_user(self, ident: int) -> Json:
-        """Write a user as a request for one user gives it (schema public-user)."""
+        """Return a user as JSON in the form of a single-user request (schema public-user)."""
         names = ("name", "company", "blog", "location", "email", "hireable", "bio")
         zero = dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0)
         times = dict.fromkeys(("created_at", "updated_at"), "2020-01-01T00:00:00Z")
         return {**self.user(ident), **dict.fromkeys(names), "blog": "", **zero, **times}
 
     def repository(self, repository: Repository, reader: Role | None = None) -> Json:
-        """Write a repository (schema repository), with the permissions of a reader where given."""
+        """Return a repository as JSON (schema repository), with the permissions of `reader` if given."""
         url, web = self.api(repository), self.web(repository)
         made = stamp(repository.created_at)
         host = self.server_url.partition("://")[2]
@@ -158,12 +158,12 @@ class Site:
         }
 
     def whole_repository(self, repository: Repository, reader: Role | None = None) -> Json:
-        """Write a repository as a request for one gives it (schema full-repository)."""
+        """Return a repository as JSON in the form of a single-repository request (schema full-repository)."""
         size = {"size": -(-self.world.bare(repository).size() // 1024)}
         return {**self.repository(repository, reader), **size, "network_count": 0, "subscribers_count": 0}
 
     def label(self, repository: Repository, label: Label) -> Json:
-        """Write a label (schema label)."""
+        """Return a label as JSON (schema label)."""
         return {
             "id": label.id,
             "node_id": node_id("Label", label.id),
@@ -175,7 +175,7 @@ class Site:
         }
 
     def app(self, app: App) -> Json:
-        """Write an App (schema integration)."""
+        """Return an App as JSON (schema integration)."""
         made = stamp(app.created_at)
         return {
             "id": app.id,
@@ -194,7 +194,7 @@ class Site:
         }
 
     def installation(self, installation: Installation) -> Json:
-        """Write an installation (schema installation)."""
+        """Return an installation as JSON (schema installation)."""
         app, account = self.world.apps[installation.app], self.world.users[installation.account]
         url = f"{self.api_url}/app/installations/{installation.id}"
         return {
@@ -222,21 +222,21 @@ class Site:
 
 
 def web_login(user: User) -> str:
-    """Give the path of a user's page."""
+    """Return the path of a user's page."""
     return f"apps/{user.login.removesuffix('[bot]')}" if user.type == "Bot" else user.login
 
 
 def rights_of(role: Role) -> dict[str, bool]:
-    """Write a role as the five rights of a repository's `permissions`."""
+    """Return a role as the five rights of a repository's `permissions`."""
     names = {"admin": Role.ADMIN, "maintain": Role.MAINTAIN, "push": Role.WRITE, "triage": Role.TRIAGE}
     return {**{name: role.covers(needed) for name, needed in names.items()}, "pull": role.covers(Role.READ)}
 
 
 def stamp(when: datetime) -> str:
-    """Write a time as GitHub does: UTC, whole seconds."""
+    """Return a time in GitHub's format: UTC, whole seconds."""
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def stamp_or_none(when: datetime | None) -> str | None:
-    """Write a time, or nothing."""
+    """Return a time in GitHub's format, or None."""
     return None if when is None else stamp(when)

@@ -1,7 +1,7 @@
-"""One job: tell webhooks of events: signed, over HTTP, once, in the background, and kept with what came of it.
+"""One job: deliver events to webhooks: signed, over HTTP, once, in the background. Results are kept.
 
-GitHub never repeats by itself and promises no order; tests make it worse with `next`. A redelivery keeps the guid.
-https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries
+GitHub does not retry deliveries on its own and guarantees no order. Tests cause further failures with `next`. A
+redelivery keeps the guid. https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from bot.testing.github.site import Json, Site
 from bot.testing.github.world import GitHubState
 
 TIMEOUT_SECONDS = 10.0
-"""How long GitHub waits for a 2xx."""
+"""Seconds GitHub waits for a 2xx."""
 
 Mishap = Literal["drop", "double", "hold"]
 ContentType = Literal["json", "form"]
-"""How a hook's bodies are written; GitHub's own default is the form.
+"""The content type of a hook's bodies. GitHub's default is the form.
 
 https://docs.github.com/en/rest/repos/webhooks#create-a-repository-webhook
 """
@@ -39,7 +39,7 @@ _CONTENT_TYPES: Final = {"json": "application/json", "form": "application/x-www-
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """An address that is told of a repository's events, or of an App's where `app` is set."""
+    """A URL that receives a repository's events, or an App's if `app` is set."""
 
     id: int
     url: str
@@ -52,7 +52,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One attempt to tell; `status_code` is 0 while under way and where nobody answered."""
+    """One delivery attempt. `status_code` is 0 while it is in progress and if there was no answer."""
 
     id: int
     guid: str
@@ -70,7 +70,7 @@ class Delivery:
     answer: str = ""
 
     def headers(self) -> dict[str, str]:
-        """Give the request's headers."""
+        """Return the request's headers."""
         # https://docs.github.com/en/webhooks/webhook-events-and-payloads#delivery-headers
         target = ("integration", self.hook.app) if self.hook.app else ("repository", self.hook.repository)
         signed = {
@@ -91,7 +91,7 @@ class Delivery:
 
 
 class Webhooks:
-    """The hooks of one world, listening to it; deliveries run in one thread, in order, until `close`."""
+    """The hooks of one world. Deliveries run in one thread, in order, until `close`."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -113,7 +113,7 @@ class Webhooks:
             return tuple(self._deliveries.values())
 
     def hook_app(self, app: App, url: str) -> Hook:
-        """Tell an App's address of what happens where it is installed, beginning with a ping."""
+        """Send an App's events to a URL, starting with a ping."""
         self._hooks = [hook for hook in self._hooks if hook.app != app.id]
         hook = Hook(self._world.small_id(), url, app.webhook_secret, app=app.id, events=app.events)
         self._hooks.append(hook)
@@ -129,24 +129,24 @@ class Webhooks:
         events: tuple[str, ...],
         content_type: ContentType = "json",
     ) -> Hook:
-        """Tell an address of some of a repository's events."""
+        """Send some of a repository's events to a URL."""
         ident = self._world.small_id()
         hook = Hook(ident, url, secret, repository=repository.id, events=events, content_type=content_type)
         self._hooks.append(hook)
         return hook
 
     def next(self, mishap: Mishap, event: str = "*") -> None:
-        """Make the next delivery of that event (any: "*") get lost, come twice, or wait for `release`."""
+        """Lose, duplicate, or hold (until `release`) the next delivery of an event ("*" for any)."""
         self._mishaps.append((event, mishap))
 
     def release(self) -> None:
-        """Send the deliveries that were held, the newest first."""
+        """Send the held deliveries, newest first."""
         held, self._held = self._held[::-1], []
         for delivery in held:
             self._enqueue(delivery)
 
     def redeliver(self, delivery_id: int) -> Delivery:
-        """Attempt a delivery again, with the same guid and the same bytes."""
+        """Attempt a delivery again with the same guid and the same bytes."""
         again = replace(
             self._deliveries[delivery_id],
             id=self._world.next_id(),
@@ -165,7 +165,7 @@ class Webhooks:
                 raise TimeoutError(f"{self._under_way} webhook deliveries are still under way")
 
     def close(self) -> None:
-        """Stop telling."""
+        """Stop delivering events."""
         self._world.listeners.remove(self._hear)
         self._queue.put(None)
         self._thread.join(TIMEOUT_SECONDS)

@@ -1,8 +1,8 @@
-"""One job: the state of one simulated GitHub: its tables, who finds what in them, and who hears of changes.
+"""One job: the state of one simulated GitHub: its tables, lookups, and change listeners.
 
-Rules: values are frozen, a change replaces one; every read of more than one value and every change holds `lock`; a
-change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as it was at that moment.
-What people do is in conversation.py and changes.py, and comfortable for tests as `world.person("alice")`.
+Rules: values are frozen, and a change replaces a value. Every change, and every read of more than one value, holds
+`lock`. A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that moment.
+The actions of people are in conversation.py and changes.py; tests use them through `world.person("alice")`.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ DEFAULT_LABELS = {"bug": "d73a4a", "documentation": "0075ca", "enhancement": "a2
 
 
 class StateConflictError(Exception):
-    """What was asked for does not fit the state of the world; the text says why, in GitHub's words."""
+    """The request conflicts with the state of the world; the message gives the reason in GitHub's words."""
 
 
 class NotThereError(LookupError):
-    """What was asked for does not exist in the world."""
+    """The requested thing does not exist in the world."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who changes a world: one of its users, perhaps through an App."""
+    """The user who changes a world, optionally through an App."""
 
     world: GitHubState
     id: int
@@ -65,19 +65,19 @@ class Actor:
 
 @dataclass(slots=True)
 class GitHubState:
-    """One GitHub; `folder` holds its git data."""
+    """One GitHub. `folder` holds its git data."""
 
     folder: Path
     clock: Clock = field(default_factory=TurnedClock)
     lock: threading.RLock = field(default_factory=threading.RLock)
     version: int = 0
-    """Grows with every change."""
+    """Increases with every change."""
     users: dict[int, User] = field(default_factory=dict)
     repositories: dict[int, Repository] = field(default_factory=dict)
     roles: dict[tuple[int, int], Role] = field(default_factory=dict)
     """(repository, user) -> the role that was given."""
     teams: dict[tuple[int, str], frozenset[int]] = field(default_factory=dict)
-    """(organisation, slug) -> members."""
+    """(organization, slug) -> members."""
     labels: dict[int, dict[str, Label]] = field(default_factory=dict)
     issues: dict[tuple[int, int], Issue] = field(default_factory=dict)
     comments: dict[int, Comment] = field(default_factory=dict)
@@ -90,20 +90,20 @@ class GitHubState:
     installations: dict[int, Installation] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
     seen_refs: dict[int, dict[str, str]] = field(default_factory=dict)
-    """repository -> its refs as of the last push that was noticed."""
+    """repository -> its refs as of the last push that was recorded."""
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
     past: list[tuple[int, datetime, Event]] = field(default_factory=list)
-    """Everything that was emitted: id, time, event."""
+    """Every emitted event: id, time, event."""
     _ids: itertools.count[int] = field(default_factory=lambda: itertools.count(FIRST_ID))
 
     # --- reading -----------------------------------------------------------------------------------------------
 
     def now(self) -> datetime:
-        """Give the time in whole seconds, as all of GitHub's times are."""
+        """Return the time in whole seconds, as all of GitHub's times are."""
         return self.clock.now().replace(microsecond=0)
 
     def user(self, login: str) -> User:
-        """Give a user by login, whatever its case."""
+        """Return a user by login, ignoring case. Raises NotThereError if there is none."""
         with self.lock:
             for user in self.users.values():
                 if user.login.lower() == login.lower():
@@ -111,7 +111,7 @@ class GitHubState:
         raise NotThereError(f"user {login}")
 
     def repository(self, full_name: str, *, renamed: bool = False) -> Repository:
-        """Give a repository by "owner/name", whatever its case; with `renamed` also by the one that it had before."""
+        """Return a repository by "owner/name", ignoring case. With `renamed`, its former name works too."""
         with self.lock:
             for repository in self.repositories.values():
                 names = (repository.full_name, repository.former) if renamed else (repository.full_name,)
@@ -120,11 +120,11 @@ class GitHubState:
         raise NotThereError(f"repository {full_name}")
 
     def bare(self, repository: Repository) -> Bare:
-        """Give the git data of a repository."""
+        """Return the git data of a repository."""
         return Bare(repository.folder)
 
     def issue(self, repository: str | Repository, number: int) -> Issue:
-        """Give an issue or a pull request."""
+        """Return an issue or a pull request. Raises NotThereError if there is none."""
         home = self.repository(repository) if isinstance(repository, str) else repository
         found = self.issues.get((home.id, number))
         if found is None:
@@ -132,42 +132,42 @@ class GitHubState:
         return found
 
     def comments_of(self, issue: Issue) -> list[Comment]:
-        """Give the comments on a thread, oldest first."""
+        """Return the comments on a thread, oldest first."""
         with self.lock:
             place = (issue.repository, issue.number)
             return [comment for comment in self.comments.values() if (comment.repository, comment.number) == place]
 
     def reviews_of(self, issue: Issue) -> list[Review]:
-        """Give the reviews of a pull request, oldest first."""
+        """Return the reviews of a pull request, oldest first."""
         with self.lock:
             place = (issue.repository, issue.number)
             return [review for review in self.reviews.values() if (review.repository, review.number) == place]
 
     def review_comments_of(self, issue: Issue) -> list[ReviewComment]:
-        """Give the comments on lines of a pull request, oldest first."""
+        """Return the line comments of a pull request, oldest first."""
         with self.lock:
             place = (issue.repository, issue.number)
             return [each for each in self.review_comments.values() if (each.repository, each.number) == place]
 
     def reactions_to(self, subject: str) -> list[Reaction]:
-        """Give the reactions to the thing of that node id, oldest first."""
+        """Return the reactions to the subject with that node id, oldest first."""
         with self.lock:
             return [reaction for reaction in self.reactions.values() if reaction.subject == subject]
 
     def role(self, repository: Repository, user: int) -> Role:
-        """Give somebody's role: the owner's is admin; everybody reads what is public."""
+        """Return a user's role. The owner is an admin, and everyone can read a public repository."""
         if user == repository.owner:
             return Role.ADMIN
         given = self.roles.get((repository.id, user), Role.NONE)
         return given if repository.private or given.covers(Role.READ) else Role.READ
 
     def signature(self, user: int) -> Signature:
-        """Give a user's name and address in commits, now."""
+        """Return a user's commit signature with the current time."""
         who = self.users[user]
         return Signature(who.login, f"{who.id}+{who.login}@users.noreply.github.com", self.now())
 
     def remove_user(self, login: str) -> None:
-        """Delete an account: what it said and did stays, and is nobody's from then on."""
+        """Delete an account. Its contributions stay, but no longer have a user."""
         with self.lock:
             del self.users[self.user(login).id]
             self.touch()
@@ -175,7 +175,7 @@ class GitHubState:
     # --- setting the scene -------------------------------------------------------------------------------------
 
     def start_run(self, full_name: str, event: str) -> WorkflowRun:
-        """Have a workflow run in a repository, as an event would; nothing is really run."""
+        """Record a workflow run in a repository, as if an event had started it. Nothing is executed."""
         home = self.repository(full_name)
         head = self.bare(home).refs()[f"refs/heads/{home.default_branch}"]
         run = WorkflowRun(self.next_id(), home.id, event, head, self.now(), self.now())
@@ -183,26 +183,26 @@ class GitHubState:
         return run
 
     def end_run(self, ident: int, conclusion: str = "success") -> None:
-        """Let a run end."""
+        """Complete a run."""
         run = self.workflow_runs[ident]
         self.workflow_runs[ident] = replace(run, status="completed", conclusion=conclusion, updated_at=self.now())
 
     def next_id(self) -> int:
-        """Give an id that was never used, beyond 32 bits as those of comments."""
+        """Return an unused id beyond 32 bits, like those of comments."""
         return next(self._ids)
 
     def small_id(self) -> int:
-        """Give an id that was never used, of 31 bits as those of users and repositories."""
+        """Return an unused id that fits in 31 bits, like those of users and repositories."""
         return next(self._ids) - FIRST_ID + FIRST_SMALL_ID
 
     def person(self, login: str) -> Person:
-        """Give the person of that login as somebody who can act; joins GitHub at the first call."""
+        """Return the person with that login, ready to act. The first call creates the user."""
         from bot.testing.github.person import Person
 
         return Person(self, self.add_user(login).id)
 
     def add_user(self, login: str, type: Literal["User", "Bot", "Organization"] = "User") -> User:
-        """Give the user of that login, who joins where not yet there."""
+        """Return the user with that login, and create the user if there is none."""
         with self.lock:
             try:
                 return self.user(login)
@@ -220,7 +220,7 @@ class GitHubState:
         private: bool = False,
         default_branch: str = "main",
     ) -> Repository:
-        """Make a repository with one commit of `files`, or with all refs of the git repository at `source`."""
+        """Create a repository with one commit of `files`, or with all refs of the git repository at `source`."""
         owner_login, _, name = full_name.partition("/")
         with self.lock:
             owner = self.add_user(owner_login)
@@ -252,18 +252,18 @@ class GitHubState:
             return repository
 
     def add_label(self, repository: Repository, name: str) -> Label:
-        """Give the label of that name, made where not yet there."""
+        """Return the label with that name, and create it if there is none."""
         with self.lock:
             return self.labels[repository.id].setdefault(name, Label(self.next_id(), name))
 
     def set_role(self, repository: str, login: str, role: Role | str) -> None:
-        """Give somebody a role in a repository; Role.NONE takes it away."""
+        """Set a user's role in a repository. Role.NONE removes it."""
         with self.lock:
             self.roles[self.repository(repository).id, self.add_user(login).id] = Role(role)
             self.touch()
 
     def change_repository(self, repository: str, **changes: object) -> Repository:
-        """Change facts of a repository, such as `private`, `archived`, `default_branch`, `protected`, `name`."""
+        """Change fields of a repository, such as `private`, `archived`, `default_branch`, `protected`, or `name`."""
         with self.lock:
             old = self.repository(repository)
             new = replace(old, **changes)  # type: ignore[arg-type]  # the fields' own types are the callers' duty
@@ -274,12 +274,12 @@ class GitHubState:
     # --- being heard -------------------------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:
-        """Count a change, keep it, and tell the listeners."""
+        """Count a change, record its event, and notify the listeners."""
         self.touch()
         self.past.append((self.next_id(), self.now(), event))
         for listener in self.listeners:
             listener(event)
 
     def touch(self) -> None:
-        """Count a change that no webhook tells, such as a reaction."""
+        """Count a change that no webhook reports, such as a reaction."""
         self.version += 1

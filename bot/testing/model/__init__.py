@@ -1,1 +1,1 @@
-"""A simulated Messages API: `server.ScriptedModel` serves it, `reply` and `request` are what a policy speaks."""
+"""A simulated Messages API: `server.ScriptedModel` serves it; policies use `reply` and `request`."""

@@ -1,7 +1,7 @@
-"""One job: turn a policy's reply into the message that the API answers with.
+"""One job: turn a policy's reply into the message that the API returns.
 
-It gives ids, signs thinking and leaves it out where the request asks for that, cuts what exceeds max_tokens or the
-window, and adds the usage.
+It assigns ids, signs thinking and omits it if the request asks for that, cuts what exceeds max_tokens or the window,
+and adds the usage.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bot.testing.model.wire import Json, canonical, digest
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A request that passed every rule: its body as the model sees it, and what it does with the cache."""
+    """A request that passed every rule: its body as the model sees it, and its accounting in the cache."""
 
     body: Json
     model: Model
@@ -32,14 +32,14 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """A complete message; `malformed` has, by the index of its block, the tool input to stream instead of its JSON."""
+    """A complete message. `malformed` maps a block's index to the tool input to stream instead of its JSON."""
 
     message: Json
     malformed: Mapping[int, str]
 
 
 def compose(reply: Reply, admitted: Admitted, *, serial: int) -> ModelAnswer:
-    """The message for a reply; `serial` makes its id unique on this server."""
+    """Return the message for a reply. `serial` makes its id unique on this server."""
     if admitted.body.get("compaction") is not None:
         return ModelAnswer(_compaction_block(reply, admitted, serial), {})
     wanted = tuple(block for block in reply.blocks if not isinstance(block, Thought) or _thinks(admitted))
@@ -62,7 +62,7 @@ def compose(reply: Reply, admitted: Admitted, *, serial: int) -> ModelAnswer:
 
 
 def _server_tool_usage(content: list[Json]) -> Json:
-    """What the service's own tools did, as `usage` counts it; nothing where none ran."""
+    """Return the `usage` counts of the server tools, or nothing if none ran."""
     searches = sum(block.get("type") == "server_tool_use" and block["name"] == "web_search" for block in content)
     return {"server_tool_use": {"web_search_requests": searches, "web_fetch_requests": 0}} if searches else {}
 
@@ -120,7 +120,7 @@ def _shows(admitted: Admitted) -> bool:
 
 
 def _within_limits(blocks: tuple[Block, ...], admitted: Admitted) -> tuple[tuple[Block, ...], str | None]:
-    """The blocks that fit into the output, the last one cut, and the stop reason if one had to be cut."""
+    """Return the blocks that fit into the output, the last one cut, and the stop reason if one was cut."""
     window = admitted.model.window - admitted.accounting.prompt
     limit = min(admitted.body["max_tokens"], window)
     reason = "max_tokens" if limit < window else "model_context_window_exceeded"
@@ -139,7 +139,7 @@ def _cut_at_limit(block: Block, limit: int) -> tuple[Block, ...]:
             start = _start(text, limit)
             return (Text(start),) if start.strip() else ()
         case Call(name, arguments):
-            # A stream has what came of the input, and closes the block; what is not streamed shows none of it.
+            # A stream sends the start of the input and closes the block; an unstreamed answer contains none of it.
             return (Call(name, {}, malformed=_start(json.dumps(dict(arguments)), limit)),)
         case Thought(text):
             return (Thought(_start(text, limit), whole=False),)
@@ -150,7 +150,7 @@ def _cut_at_limit(block: Block, limit: int) -> tuple[Block, ...]:
 
 
 def _start(text: str, limit: int) -> str:
-    """What of a text fits into so many tokens."""
+    """Return the start of a text that fits into `limit` tokens."""
     return text.encode()[: int(limit * BYTES_PER_TOKEN)].decode(errors="ignore")
 
 
@@ -170,7 +170,7 @@ def _compaction_block(reply: Reply, admitted: Admitted, serial: int) -> Json:
     summary = "\n".join(block.text for block in reply.blocks if isinstance(block, Text))
     signature = seal(admitted.body, admitted.model).sign(summary)
     block = {"type": "compaction", "content": summary, "signature": signature, "tool_changes": []}
-    # The top-level counts leave the summary's own call out: the bill is the sum over the iterations.
+    # The top-level counts exclude the summary's own call, so the bill is the sum over the iterations.
     spent = {**admitted.accounting.usage(), "output_tokens": tokens(summary), **reply.usage, "type": "compaction"}
     usage = {"input_tokens": 0, "output_tokens": 0, "iterations": [spent], "service_tier": "standard"}
     return _message([block], "compaction", usage, admitted=admitted, serial=serial)

@@ -1,8 +1,8 @@
-"""One job: preserved thinking: sign each thinking block, and judge the blocks that come back.
+"""One job: preserved thinking: sign each thinking block, and check the blocks that come back.
 
-A block is bound to the system prompt, the tools and all earlier messages, cache markers left out, and to the thinking
-block before it. Thinking may be left out from the start, from the end or as a whole, never from the middle. The
-signature carries what it binds, so that the server remembers nothing and a restarted one judges the same.
+A block is bound to the system prompt, the tools, and all earlier messages (without cache markers), and to the thinking
+block before it. A request may omit thinking from the start, from the end, or entirely, but never from the middle. The
+signature contains what it binds, so the server stores nothing and a restarted server decides the same way.
 https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
 """
 
@@ -29,7 +29,7 @@ _DROP_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a signature binds: digests of everything before the block, and the model that thought."""
+    """The content that a signature binds: digests of everything before the block, and the model."""
 
     model: str
     system: str
@@ -38,14 +38,14 @@ class Seal:
     previous: str
 
     def sign(self, text: str) -> str:
-        """The signature of a block with this text."""
+        """Return the signature of a block with this text."""
         payload = base64.b64encode(json.dumps(asdict(self)).encode()).decode()
         return f"{payload}.{_mac(payload, text)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A thinking block that the API does not take: where it is and why, and the reason code of the drop report."""
+    """A thinking block that the API rejects: its place, the cause, and the reason code of the drop report."""
 
     message: int
     block: int
@@ -59,13 +59,13 @@ class Mismatch:
         return f"messages.{self.message}.content.{self.block}"
 
     def error(self) -> ApiError:
-        """The 400 that the API answers with."""
+        """Return the 400 error of the API."""
         hint = f" {_DROP_HINT} {self.why}" if self.droppable else ""
         return invalid(f"{self.place}: Invalid `signature` in `thinking` block.{hint}")
 
 
 def open_seal(signature: object, text: str) -> Seal | None:
-    """What a signature binds, None where it was not made by this API for this text."""
+    """Return the seal in a signature, or None if this API did not create the signature for this text."""
     payload, _, mac = str(signature).partition(".")
     if not mac or not hmac.compare_digest(mac, _mac(payload, text)):
         return None
@@ -77,7 +77,7 @@ def _mac(payload: str, text: str) -> str:
 
 
 def seal(body: Json, model: Model) -> Seal:
-    """The seal of a block that is produced as the next one after this request."""
+    """Return the seal of the next block that the model produces after this request."""
     state = _Walk(body, model)
     for _ in state.thinking():
         pass
@@ -85,14 +85,14 @@ def seal(body: Json, model: Model) -> Seal:
 
 
 def next_seal(bound: Seal, signature: str) -> Seal:
-    """The seal of the block that follows a block with this signature in the same answer."""
+    """Return the seal of the block that follows a block with this signature in the same answer."""
     return Seal(bound.model, bound.system, bound.tools, bound.messages, digest(signature))
 
 
 def mismatches(body: Json, model: Model) -> Iterator[Mismatch]:
-    """Every thinking block of a request that this model does not take, in order.
+    """Yield every thinking block of a request that this model rejects, in order.
 
-    Blocks of another model are not judged: the API drops those that it cannot read, and bills nothing for them.
+    Blocks of another model are skipped: the API drops those that it cannot read, and bills nothing for them.
     """
     state, first = _Walk(body, model), True
     for index, position, block in state.thinking():
@@ -109,9 +109,9 @@ def mismatches(body: Json, model: Model) -> Iterator[Mismatch]:
 
 
 def summary_error(body: Json, model: Model) -> ApiError | None:
-    """The error for a signed compaction block that was edited or does not come first; None where all is well.
+    """Return the error for a signed compaction block that was edited or is not first, or None if there is none.
 
-    No source tells of a model reading one that cannot make one: here it is refused.
+    No source describes a model that reads compaction blocks but cannot create them; here it refuses them.
     """
     for index, message in enumerate(body["messages"]):
         for position, block in enumerate(blocks(message["content"])):
@@ -140,23 +140,23 @@ def _difference(made: Seal, now: Seal, *, first: bool) -> str:
 
 
 class _Walk:
-    """A walk along the messages that knows, at each thinking block, the seal which that place has."""
+    """A walk over the messages that tracks the seal at each thinking block."""
 
     def __init__(self, body: Json, model: Model) -> None:
         self._body, self._model = body, model
         self._system = digest(canonical([without_cache_mark(block) for block in blocks(body.get("system"))]))
-        # The order of tools is free, and deferred ones are not part of the prompt.
+        # The order of tools does not matter, and deferred tools are not part of the prompt.
         tools = [without_cache_mark(tool) for tool in blocks(body.get("tools")) if not tool.get("defer_loading")]
         self._tools = digest(*sorted(canonical(tool) for tool in tools))
         self._messages = ""
         self._previous = ""
 
     def seal(self) -> Seal:
-        """Give what thinking is bound to at the place that was reached."""
+        """Return the seal at the current place."""
         return Seal(self._model.id, self._system, self._tools, self._messages, self._previous)
 
     def thinking(self) -> Iterator[tuple[int, int, Json]]:
-        """Walk the messages and give each thinking block with the numbers of its message and of itself."""
+        """Walk the messages and yield each thinking block with the indexes of its message and of itself."""
         for index, message in enumerate(self._body["messages"]):
             content = blocks(message["content"])
             for position, block in enumerate(content):
@@ -167,7 +167,7 @@ class _Walk:
 
     def _pass(self, message: Json, content: list[Json]) -> None:
         if content and content[0]["type"] == "compaction":
-            # A summary stands for the messages before it: what follows is bound to those.
+            # A summary replaces the messages before it, and later blocks are bound to those messages.
             summarized = open_seal(content[0].get("signature"), str(content[0].get("content")))
             if summarized is not None:
                 self._messages, self._previous = summarized.messages, summarized.previous

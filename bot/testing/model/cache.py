@@ -1,8 +1,8 @@
-"""One job: the prompt cache: what a request reads from it, what it writes to it, and the usage that follows.
+"""One job: the prompt cache: what a request reads and writes, and the resulting usage.
 
-Prefixes of tools, system and messages are hashed block by block. Entries are written only at markers; each marker
-looks back over at most 20 positions for an entry of an earlier request, where a run of calls or of results is one
-position. An entry is readable once the first answer begins, and its life counts from the start of the request.
+Prefixes of tools, system, and messages are hashed block by block. Entries are written only at markers. Each marker
+looks back over at most 20 positions for an entry of an earlier request; a run of calls or of results is one position.
+An entry is readable once the first answer begins, and its lifetime counts from the start of the request.
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
@@ -26,7 +26,7 @@ RUNS = frozenset({"tool_use", "tool_result"})
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One block of the prompt: the hash of all up to it, their size in bytes, its position, and its marker's ttl."""
+    """One block of the prompt: the hash and byte size of the prefix up to it, its position, and its marker's ttl."""
 
     prefix: str
     size: int
@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """What one request takes from and gives to the cache, in tokens; `entries` are prefix hashes with their ttl."""
+    """The tokens that one request reads from and writes to the cache. `entries` are prefix hashes with their ttl."""
 
     input_tokens: int
     read: int
@@ -55,7 +55,7 @@ class Accounting:
         return self.input_tokens + self.read + sum(self.written.values())
 
     def usage(self) -> Json:
-        """The input side of a response's `usage`."""
+        """Return the input side of a response's `usage`."""
         return {
             "input_tokens": self.input_tokens,
             "cache_creation_input_tokens": sum(self.written.values()),
@@ -68,12 +68,12 @@ class Accounting:
 
 
 def tokens(value: object) -> int:
-    """The estimated tokens of a JSON value, at least one."""
+    """Return the estimated tokens of a JSON value, at least one."""
     return max(1, math.ceil(_size(value) / BYTES_PER_TOKEN))
 
 
 def steps(body: Json, model: Model) -> list[Step]:
-    """The prompt of a request, block by block, as the cache sees it."""
+    """Return the prompt of a request, block by block, as the cache sees it."""
     prompt = list(_prompt(body, model))
     last = max((index for index, (_, block) in enumerate(prompt) if block.get("type") not in THINKING), default=-1)
     prefix, size, position, previous = digest(model.id), 0, 0, ""
@@ -90,7 +90,7 @@ def steps(body: Json, model: Model) -> list[Step]:
 
 
 def _prompt(body: Json, model: Model) -> Iterator[tuple[str, Json]]:
-    """Each block with what, beside its bytes, has to be equal for a hit."""
+    """Yield each block with everything besides its bytes that must match for a cache hit."""
     for tool in blocks(body.get("tools")):
         yield "tool", tool
     for block in blocks(body.get("system")):
@@ -114,7 +114,7 @@ def _rendering(body: Json, model: Model) -> Json:
 
 
 def _size(value: object) -> int:
-    """The bytes of a value's JSON; an image or a document counts the same whatever it holds."""
+    """Return the bytes of a value's JSON. An image or a document has a fixed size, whatever its content."""
     data = canonical(value)
     media = [len(text) for text in _media(value)] if b'"base64"' in data else []
     return len(data) + sum(MEDIA_BYTES - length for length in media)
@@ -133,13 +133,13 @@ def _media(value: object) -> Iterator[str]:
 
 @dataclass(slots=True)
 class PromptCache:
-    """The entries of one organisation; `clock` gives seconds and may be the test's own."""
+    """The cache entries of one organization. `clock` returns seconds; tests may pass their own."""
 
     clock: Callable[[], float]
     _entries: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def account(self, body: Json, model: Model) -> Accounting:
-        """What this request reads and would write now; hits live on from now, writes wait for `begin`."""
+        """Return what this request reads and would write now. Hits are renewed now; `begin` stores the writes."""
         walked, now = steps(body, model), self.clock()
         marks = [step for step in walked if step.ttl is not None and step.tokens >= model.min_cache]
         hits = [hit for mark in marks if (hit := self._look_back(walked, mark, now)) is not None]
@@ -153,7 +153,7 @@ class PromptCache:
         return Accounting(walked[-1].tokens - edges[-1], read, written, entries, now)
 
     def begin(self, accounting: Accounting) -> None:
-        """The answer begins: what the request writes can be read from here on."""
+        """Begin the answer: from now on, later requests can read what this request writes."""
         for prefix, lifetime in accounting.entries:
             self._keep(prefix, lifetime, accounting.started)
 

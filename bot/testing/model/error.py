@@ -1,4 +1,4 @@
-"""One job: an error of the Messages API as a value, in the shape it has on the wire."""
+"""One job: an error of the Messages API as a value, in its wire format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """A refusal: an HTTP status, an error type, a message, and for some of them a machine-readable code."""
+    """A refusal: an HTTP status, an error type, a message, and for some errors a machine-readable code."""
 
     status: int
     message: str
@@ -34,7 +34,7 @@ class ApiError:
     code: str | None = None
 
     def body(self, request_id: str) -> Json:
-        """The JSON object that the API answers with."""
+        """Return the JSON object that the API responds with."""
         error: Json = {"type": self.type or TYPES.get(self.status, "api_error"), "message": self.message}
         if self.code is not None:
             error["details"] = {"error_code": self.code}
@@ -42,5 +42,5 @@ class ApiError:
 
 
 def invalid(message: str, *, code: str | None = None) -> ApiError:
-    """A 400 invalid_request_error with this message."""
+    """Return a 400 invalid_request_error with this message."""
     return ApiError(400, message, code=code)

@@ -1,6 +1,6 @@
-"""One job: the token endpoint of workload identity: takes a proof, gives a token, and keeps what it was asked.
+"""One job: the token endpoint of workload identity. It exchanges an identity token, and records each exchange.
 
-A token that it gave opens the API with the beta of such tokens alone, until its time is over.
+An issued token opens the API until it expires, and only for requests that name the beta of such tokens.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ NEEDED = ("assertion", "federation_rule_id", "organization_id")
 
 @dataclass(slots=True)
 class Federation:
-    """The tokens of one simulated API; `lifetime` is the seconds that each lasts."""
+    """The tokens of one simulated API. `lifetime` is the seconds each token is valid."""
 
     clock: Callable[[], float]
     lifetime: int = 600
     workspaces: int = 1
-    """How many workspaces the rule enables: with more than one, the request names which."""
+    """How many workspaces the rule enables. With more than one, the request must name one."""
     exchanges: list[Json] = field(default_factory=list)
-    """The bodies of all exchanges that were granted, in order."""
+    """The bodies of all granted exchanges, in order."""
     _given: dict[str, float] = field(default_factory=dict)
 
     def exchange(self, raw: bytes, headers: Mapping[str, str]) -> Json | ApiError:
-        """Grant a token for a proof in the form of a JWT, or say why not; what is in the proof is not looked at."""
+        """Return a token for a JWT, or the error. The JWT's content is not checked."""
         body = json.loads(raw or b"{}")
         if "oidc-federation-2026-04-01" not in headers.get("anthropic-beta", ""):
             return invalid("anthropic-beta: oidc-federation-2026-04-01 is required")
@@ -47,7 +47,7 @@ class Federation:
         return {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime}
 
     def refusal(self, headers: Mapping[str, str]) -> ApiError | None:
-        """Say why a request with a token in the form of ours is refused, or None; another key is not looked at."""
+        """Return the error for a request with an invalid token of this API, or None. Other keys are not checked."""
         token = headers.get("authorization", "").removeprefix("Bearer ")
         if not token.startswith(PREFIX):
             return None

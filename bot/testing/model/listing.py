@@ -1,4 +1,4 @@
-"""One job: the models as GET /v1/models shows them, with their capabilities.
+"""One job: the response of GET /v1/models: the models and their capabilities.
 
 https://platform.claude.com/docs/en/api/models-list
 """
@@ -17,9 +17,9 @@ COMPACTION_BETA = "compact-2026-09-04"
 
 
 def model_info(model: Model, betas: str = "") -> Json:
-    """One model as the API describes it to a request with these betas.
+    """Return one model as the API describes it to a request with these betas.
 
-    Compaction is told of where its beta is named: https://platform.claude.com/docs/en/api/beta/models/retrieve
+    Compaction is listed only if its beta is named: https://platform.claude.com/docs/en/api/beta/models/retrieve
     """
     capabilities = _capabilities(model)
     if COMPACTION_BETA in betas:
@@ -42,7 +42,7 @@ def model_info(model: Model, betas: str = "") -> Json:
 
 
 def model_list(models: Mapping[str, Model], betas: str = "") -> Json:
-    """All models on one page."""
+    """Return all models on one page."""
     data = [model_info(model, betas) for model in models.values()]
     return {"data": data, "has_more": False, "first_id": data[0]["id"], "last_id": data[-1]["id"]}
 

@@ -1,7 +1,7 @@
-"""One job: the table of models that the simulated API serves: limits, prices, and what each accepts.
+"""One job: the table of models that the simulated API serves: limits, prices, and accepted parameters.
 
-It is the vendor's side of the table and is kept apart from the bot's own, so that one can check the other.
-Sources: https://platform.claude.com/docs/en/about-claude/models/overview and .../pricing.
+This is the vendor's side of the table, kept separate from the bot's own so that tests can compare the two. Sources:
+https://platform.claude.com/docs/en/about-claude/models/overview and .../pricing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 Thinking = Literal["adaptive", "between_tools", "disabled", "enabled"]
 
 SEARCH = 10_000
-"""Millionths of a dollar for one search of the web."""
+"""Millionths of a dollar for one web search."""
 ALL_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 NO_XHIGH = ("low", "medium", "high", "max")
 EFFORTS_WITHOUT_THINKING = frozenset({"low", "medium", "high"})
@@ -21,7 +21,7 @@ EFFORTS_WITHOUT_THINKING = frozenset({"low", "medium", "high"})
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """US dollars for a million tokens of each kind."""
+    """US dollars per million tokens of each kind."""
 
     input: float
     output: float
@@ -32,7 +32,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What one model is and accepts; window, output and cache sizes are in tokens."""
+    """The properties of one model and what it accepts. Window, output, and cache sizes are in tokens."""
 
     id: str
     prices: Prices
@@ -47,18 +47,18 @@ class Model:
     system_messages: bool = True
     preserved_thinking: bool = False
     compacts: bool = True
-    """Whether it makes signed summaries on demand."""
+    """Whether it creates signed summaries on request."""
     prefill: bool = False
     shows_thinking: bool = False
     long_prompt: tuple[int, Prices] | None = None
 
     @property
     def line(self) -> str:
-        """The product line: haiku, sonnet, opus, fable or mythos."""
+        """The product line: haiku, sonnet, opus, fable, or mythos."""
         return self.id.split("-")[1]
 
     def prices_for(self, prompt_tokens: int) -> Prices:
-        """The prices of a request whose whole prompt has that many tokens."""
+        """Return the prices of a request whose whole prompt has that many tokens."""
         if self.long_prompt is not None and prompt_tokens > self.long_prompt[0]:
             return self.long_prompt[1]
         return self.prices
@@ -155,7 +155,7 @@ MODELS: Mapping[str, Model] = {model.id: model for model in _LISTED}
 
 
 def cost_usd(model: str, usage: Mapping[str, Any], *, models: Mapping[str, Model] = MODELS) -> float:
-    """What a response's `usage` costs in US dollars; KeyError for a model that is not in the table."""
+    """Return the cost of a response's `usage` in US dollars. Raises KeyError for an unknown model."""
     fresh, output = int(usage["input_tokens"]), int(usage["output_tokens"])
     read = int(usage.get("cache_read_input_tokens") or 0)
     written = int(usage.get("cache_creation_input_tokens") or 0)

@@ -1,7 +1,7 @@
-"""One job: make a policy of stored transcripts, so that a session that was seen once can be played again.
+"""One job: make a policy from stored transcripts, so that recorded sessions can be replayed.
 
-A session is known by the words of its first message. Its answers come in their order; ids and signatures are made anew,
-since they are bound to the request that they answer.
+A session is identified by the text of its first message. Its answers come in their original order. Ids and signatures
+are created anew, because they are bound to the request they answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bot.testing.model.wire import Json, blocks
 
 
 def replay_policy(*transcripts: Iterable[Line]) -> Policy:
-    """A policy that gives the answers of these sessions; a request beyond them, or of another session, is an error."""
+    """Return a policy that replays these sessions. A further request, or one of another session, is an error."""
     lock = threading.Lock()
     sessions: dict[str, Iterator[Reply]] = {}
     for lines in transcripts:

@@ -1,7 +1,7 @@
-"""One job: what a policy answers with: a reply of the model, or a fault of the service.
+"""One job: the answers of a policy: a reply of the model, or a fault of the service.
 
-A policy is a plain function from a request to one of the two. It runs on a thread of its own and may block.
-Constructors return whole replies; `several` joins them into one.
+A policy is a plain function from a request to one of the two. It runs on its own thread and may block. Constructors
+return whole replies; `several` joins them into one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A thinking block; the server signs it, and leaves its text out where the request asks for that.
+    """A thinking block. The server signs it, and omits its text if the request asks for that.
 
-    One that the output limit cuts is `whole` no more, and has no signature.
+    A block cut by the output limit is not `whole` and has no signature.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool_use block; `malformed` is streamed instead of the input's JSON, as it stands."""
+    """A tool_use block. If set, `malformed` is streamed verbatim instead of the input's JSON."""
 
     name: str
     input: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """A block that is sent as it stands: server tools, redacted thinking, types of the future."""
+    """A block that is sent unchanged: server tools, redacted thinking, and future types."""
 
     block: Json
 
@@ -57,9 +57,9 @@ Block: TypeAlias = Text | Thought | Call | Verbatim
 class Reply:
     """One answer of the model.
 
-    `stop_reason` is derived from the blocks and the request's max_tokens where it is None; `usage` overrides single
-    fields of the computed usage; `pace` is the seconds slept before each event of a stream, `pings` how many ping
-    events follow its start.
+    If `stop_reason` is None, it is derived from the blocks and the request's max_tokens. `usage` overrides single
+    fields of the computed usage. `pace` is the seconds to sleep before each event of a stream, and `pings` the number
+    of ping events after its start.
     """
 
     blocks: tuple[Block, ...]
@@ -72,16 +72,16 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One failure of the service; a fault in mid-stream sends the first `after` events of `reply` before it strikes."""
+    """One failure of the service. A fault in mid-stream first sends the first `after` events of `reply`."""
 
     kind: Literal["status", "error_event", "stall", "truncate", "disconnect", "reset", "garble"]
     code: int = 529
     retry_after: float | None = None
     error_code: str | None = None
     page: bytes = b""
-    """What stands for the answer's body, or for an event of the stream: bytes that are none of the API's."""
+    """Bytes to send in place of the answer's body or as a stream event; the API itself would not send them."""
     should_retry: bool | None = None
-    """The header x-should-retry, where it is sent."""
+    """The value of the header x-should-retry, or None to omit it."""
     ping_every: float = 0.0
     error_type: str = "overloaded_error"
     seconds: float = 0.0
@@ -97,38 +97,38 @@ class Fault:
         page: bytes = b"",
         should_retry: bool | None = None,
     ) -> Fault:
-        """An error with this HTTP status; `page` is sent in its place, as a proxy would that stands between."""
+        """Return a fault that answers with this HTTP status. `page` replaces the body, as from a proxy in between."""
         made = Fault("status", code=code, error_code=error_code, page=page)
         return replace(made, retry_after=retry_after, should_retry=should_retry)
 
     @staticmethod
     def error_event(error_type: str = "overloaded_error", *, reply: Reply | None = None, after: int = 4) -> Fault:
-        """An SSE `error` event after a 200; without streaming, the status that belongs to the type."""
+        """Return a fault that sends an SSE `error` event after a 200; without streaming, the status of that type."""
         return _cut(Fault("error_event", error_type=error_type, after=after), reply)
 
     @staticmethod
     def stall(seconds: float, *, reply: Reply | None = None, after: int = 4, ping_every: float = 0.0) -> Fault:
-        """Silence on the wire for that long, or pings alone, then the rest of the reply; unstreamed, a late answer."""
+        """Return a fault that pauses (silence or only pings) before the rest; without streaming, the answer is late."""
         return _cut(Fault("stall", seconds=seconds, after=after, ping_every=ping_every), reply)
 
     @staticmethod
     def truncate(*, reply: Reply | None = None, after: int = 4) -> Fault:
-        """A stream that ends in good order but without its message_stop; without streaming, a cut connection."""
+        """Return a fault that ends a stream without its message_stop; without streaming, it cuts the connection."""
         return _cut(Fault("truncate", after=after), reply)
 
     @staticmethod
     def disconnect(*, reply: Reply | None = None, after: int = 4) -> Fault:
-        """A connection that is cut in mid-answer."""
+        """Return a fault that closes the connection in mid-answer."""
         return _cut(Fault("disconnect", after=after), reply)
 
     @staticmethod
     def reset(*, reply: Reply | None = None, after: int = 4) -> Fault:
-        """A connection that is reset in mid-answer: what was on its way is lost."""
+        """Return a fault that resets the connection in mid-answer, so that data in transit is lost."""
         return _cut(Fault("reset", after=after), reply)
 
     @staticmethod
     def garble(page: bytes, *, reply: Reply | None = None, after: int = 4) -> Fault:
-        """These bytes as the data of one more event, and then the rest; without streaming, in place of the answer."""
+        """Return a fault that adds an event with these bytes as data; without streaming, they replace the answer."""
         return _cut(Fault("garble", page=page, after=after), reply)
 
 
@@ -140,37 +140,37 @@ Policy: TypeAlias = Callable[[ModelRequest], Reply | Fault]
 
 
 def say(text: str) -> Reply:
-    """A reply of one text block."""
+    """Return a reply of one text block."""
     return Reply((Text(text),))
 
 
 def answer(value: object) -> Reply:
-    """A reply whose text is the JSON of a value, as a structured output is."""
+    """Return a reply whose text is the JSON of a value, as in a structured output."""
     return say(json.dumps(value, ensure_ascii=False))
 
 
 def think(text: str) -> Reply:
-    """A reply of one thinking block; join it with others."""
+    """Return a reply of one thinking block, to be joined with others."""
     return Reply((Thought(text),))
 
 
 def call(name: str, /, **arguments: object) -> Reply:
-    """A reply that calls one tool with these arguments as its input."""
+    """Return a reply that calls one tool with these arguments as its input."""
     return Reply((Call(name, arguments),))
 
 
 def malformed_call(name: str, text: str) -> Reply:
-    """A reply that calls one tool with input that is not valid JSON."""
+    """Return a reply that calls one tool with input that is not valid JSON."""
     return Reply((Call(name, {}, malformed=text),))
 
 
 def verbatim(block: Json) -> Reply:
-    """A reply of one block that is sent as it stands."""
+    """Return a reply of one block that is sent unchanged."""
     return Reply((Verbatim(block),))
 
 
 def stop(reason: str, *, category: str | None = None, explanation: str | None = None) -> Reply:
-    """An empty reply with this stop reason; a refusal carries its details."""
+    """Return an empty reply with this stop reason. A refusal includes its details."""
     details: Json | None = None
     if reason == "refusal":
         details = {"type": "refusal", "category": category, "explanation": explanation}
@@ -178,7 +178,7 @@ def stop(reason: str, *, category: str | None = None, explanation: str | None = 
 
 
 def several(*replies: Reply) -> Reply:
-    """One reply with the blocks of all, in order; the last one that says why it stopped decides for the whole."""
+    """Return one reply with the blocks of all, in order. The last stop reason that is set applies to the whole."""
     whole = Reply(tuple(block for reply in replies for block in reply.blocks))
     for reply in replies:
         whole = replace(
@@ -193,7 +193,7 @@ def several(*replies: Reply) -> Reply:
 
 
 def sequence(*replies: Reply | Fault) -> Policy:
-    """A policy that gives the replies one after another, whoever asks; one request too many is an error."""
+    """Return a policy that returns the replies in order, for any request. One request too many is an error."""
     lock = threading.Lock()
     rest: Iterator[Reply | Fault] = iter(replies)
 

@@ -1,4 +1,4 @@
-"""One job: the view of a request that policies read to decide what the model says next."""
+"""One job: the view of a request that policies use to decide the model's next reply."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """One tool_result block of the conversation with the name of the tool that was called; text joined by newlines."""
+    """One tool_result block of the conversation, with the name of the called tool. Texts are joined by newlines."""
 
     id: str
     name: str
@@ -30,7 +30,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One request as it came in: the bytes, the headers (names in lower case) and the parsed body."""
+    """One request as received: the bytes, the headers (names in lower case), and the parsed body."""
 
     raw: bytes
     headers: Mapping[str, str]
@@ -38,7 +38,7 @@ class ModelRequest:
 
     @property
     def model(self) -> str:
-        """The id of the model that was asked for."""
+        """The id of the requested model."""
         return str(self.body.get("model", ""))
 
     @property
@@ -53,12 +53,12 @@ class ModelRequest:
 
     @property
     def messages(self) -> list[Json]:
-        """The messages as they came in."""
+        """The messages as received."""
         return blocks(self.body.get("messages"))
 
     @property
     def stream(self) -> bool:
-        """Whether server-sent events were asked for."""
+        """Whether the request asks for server-sent events."""
         return bool(self.body.get("stream"))
 
     @property
@@ -68,7 +68,7 @@ class ModelRequest:
 
     @property
     def effort(self) -> str | None:
-        """The top-level effort, None where the request leaves it to the model."""
+        """The top-level effort, or None if the request leaves it to the model."""
         effort = (self.body.get("output_config") or {}).get("effort")
         return effort if isinstance(effort, str) else None
 
@@ -84,12 +84,12 @@ class ModelRequest:
 
     @property
     def step(self) -> int:
-        """How many turns the assistant has had."""
+        """The number of assistant turns so far."""
         return sum(message.get("role") == "assistant" for message in self.messages)
 
     @property
     def last_user_text(self) -> str:
-        """The newest text of the user: that of the last user message which has any."""
+        """The newest user text: that of the last user message that has any."""
         return next((text for text in reversed(self.texts()) if text), "")
 
     @property
@@ -115,11 +115,11 @@ class ModelRequest:
         return self._results_in([message for message in self.messages if message.get("role") == "user"])
 
     def texts(self) -> tuple[str, ...]:
-        """The text of each user message, in order; empty for one that holds only tool results."""
+        """Return the text of each user message, in order; empty for a message with only tool results."""
         return tuple(text_of(message.get("content")) for message in self.messages if message.get("role") == "user")
 
     def has_tool(self, name: str) -> bool:
-        """Whether a tool of that name is declared."""
+        """Return whether a tool with that name is declared."""
         return name in self.tools
 
     def _results_in(self, messages: list[Json]) -> tuple[ToolResult, ...]:

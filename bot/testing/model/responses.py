@@ -1,4 +1,4 @@
-"""One job: put answers on the wire, whole or with the fault that was asked for."""
+"""One job: send answers over HTTP, complete or with the requested fault."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A JSON object with status 200, or what stands for it; `cut` drops the connection in the middle of it."""
+    """A JSON object with status 200, or `page` in its place. `cut` drops the connection in the middle of it."""
 
     body: Json
     cut: bool = False
     page: bytes = b""
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        """Sends it, as an ASGI application."""
+        """Send it as an ASGI application."""
         data = self.page or json.dumps(self.body, ensure_ascii=False).encode()
         await _start(send, 200, {"content-type": "application/json", "content-length": str(len(data))})
         if self.cut:
@@ -39,17 +39,17 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error with its status; `retry_after` is in seconds."""
+    """An error with its status. `retry_after` is in seconds."""
 
     error: ApiError
     retry_after: float | None = None
     page: bytes = b""
-    """A page of HTML in its place."""
+    """An HTML page to send in place of the error."""
     should_retry: bool | None = None
-    """The header x-should-retry, where it is sent."""
+    """The value of the header x-should-retry, or None to omit it."""
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        """Sends it, as an ASGI application."""
+        """Send it as an ASGI application."""
         request_id = _request_id()
         data = self.page or json.dumps(self.error.body(request_id)).encode()
         kind = "text/html" if self.page else "application/json"
@@ -71,7 +71,7 @@ class Stream:
     fault: Fault | None = None
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Sends them, as an ASGI application."""
+        """Send the events as an ASGI application."""
         await _start(send, 200, {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"})
         async for data in self._frames():
             await send({"type": "http.response.body", "body": data, "more_body": True})
@@ -81,7 +81,7 @@ class Stream:
             await send({"type": "http.response.body", "body": b""})
 
     async def _frames(self) -> AsyncIterator[bytes]:
-        # A fault strikes before message_stop at the latest.
+        # Every fault strikes before message_stop.
         strikes = len(self.events) if self.fault is None else min(self.fault.after, len(self.events) - 1)
         for index, event in enumerate(self.events):
             if self.fault is not None and index == strikes:
@@ -101,7 +101,7 @@ class Stream:
 
 
 async def _quiet(fault: Fault) -> AsyncIterator[bytes]:
-    """Wait as long as a stall takes, with the pings that it has."""
+    """Wait for the duration of a stall, and yield its pings."""
     left = fault.seconds
     while fault.ping_every and left > 0:
         await asyncio.sleep(fault.ping_every)

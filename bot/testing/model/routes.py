@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def application(model: ScriptedModel) -> Starlette:
-    """The application that serves this model."""
+    """Return the application that serves this model."""
     from starlette.applications import Starlette
     from starlette.requests import ClientDisconnect
     from starlette.routing import Route
@@ -69,7 +69,7 @@ def _betas(request: Request) -> str:
 
 
 async def _ignore_disconnect(_: Request, error: Exception) -> StarletteResponse:
-    """Whoever was cut off in the middle of a request is no fault of this server; nobody reads the answer."""
+    """Ignore a client that disconnects in mid-request: it is not this server's error, and nobody reads the answer."""
     return Refusal(ApiError(400, f"the request broke off: {error!r}"))  # type: ignore[return-value]
 
 

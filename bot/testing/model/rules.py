@@ -1,7 +1,7 @@
-"""One job: say what the API would refuse in a request, with its own words and the place.
+"""One job: find what the API would refuse in a request, with the API's own wording and place.
 
-A rule is a generator of findings over a Subject; the first finding of the first rule that has one is the answer. The
-order matters: each rule may rely on what those before it have checked.
+A rule is a generator of findings over a Subject. The first finding of the first rule that has one is the answer. The
+order matters: each rule may rely on what earlier rules have checked.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def violations(
     models: Mapping[str, Model] = MODELS,
     counting: bool = False,
 ) -> ApiError | None:
-    """The error that the API answers a request body with, None for a request that it accepts."""
+    """Return the error that the API answers a request body with, or None if it accepts the request."""
     name = body.get("model")
     if not isinstance(name, str):
         return invalid("model: Field required")

@@ -1,4 +1,4 @@
-"""One job: the rules on single messages and blocks: known roles, types and fields, and no empty text.
+"""One job: the rules for single messages and blocks: known roles, types, and fields, and no empty text.
 
 https://platform.claude.com/docs/en/api/messages
 """
@@ -17,7 +17,7 @@ OUTPUT_CONFIG_BETA = "mid-conversation-output-config-2026-07-01"
 TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
 COMPACT_BETAS = frozenset({"compact-2026-09-04", "compact-2026-01-12"})
 
-# Block type -> (fields that must be there, fields that may be there). An absent type has fields that are not checked.
+# Block type -> (required fields, allowed fields). The fields of other types are not checked.
 FIELDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "text": (("text",), frozenset({"type", "text", "cache_control", "citations"})),
     "image": (("source",), frozenset({"type", "source", "cache_control"})),
@@ -47,7 +47,7 @@ TOOL_USE_ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 def message_shapes(subject: Subject) -> Iterator[Finding]:
-    """Each message has a known role, content that is not empty, and blocks of known types with known fields."""
+    """Check that each message has a known role, non-empty content, and blocks with known types and fields."""
     messages = subject.body.get("messages")
     if not isinstance(messages, list):
         yield "messages: Input should be a valid list"
@@ -112,7 +112,7 @@ def _block(block: object, allowed: frozenset[str], place: str) -> Iterator[Findi
         return
     required, known = FIELDS[kind]
     if kind == "text" and "tool_use" not in allowed:
-        # Citations on a text that is not the assistant's are refused since API version 2026-10-21.
+        # Citations on text outside assistant messages are refused since API version 2026-10-21.
         known -= {"citations"}
     yield from extra_fields(block, known, f"{place}.{kind}.")
     yield from missing_fields(block, required, f"{place}.{kind}.")
@@ -148,7 +148,7 @@ def _tool_result(block: Json, place: str) -> Iterator[Finding]:
 
 
 def text_blocks(subject: Subject) -> Iterator[Finding]:
-    """No text block is empty, and the final assistant message does not end in white space alone."""
+    """Check that no text block is empty, and that the final assistant message does not end in a blank text block."""
     for position, block in enumerate(blocks(subject.body.get("system"))):
         yield from _empty_text(block, f"system.{position}")
     for index, message in enumerate(subject.messages):

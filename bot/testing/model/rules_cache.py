@@ -1,4 +1,4 @@
-"""One job: the rules on cache markers: how many, where, and in which order of lifetimes.
+"""One job: the rules for cache markers: their number, places, and order of lifetimes.
 
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
@@ -14,13 +14,13 @@ MAX_MARKERS = 4
 
 
 def automatic_target(body: Json) -> Json | None:
-    """The block that a top-level cache_control marks: the last one that can carry a marker."""
+    """Return the block that a top-level cache_control marks: the last one that can carry a marker."""
     candidates = [block for _, block in marked_places(body, every=True)]
     return next((block for block in reversed(candidates) if block.get("type") not in THINKING), None)
 
 
 def marked_places(body: Json, *, every: bool = False) -> Iterator[tuple[str, Json]]:
-    """The blocks that carry a marker, or every block, with their places, in the order of the prompt."""
+    """Yield the blocks that carry a marker, or every block, with their places, in the order of the prompt."""
     for index, tool in enumerate(blocks(body.get("tools"))):
         if every or tool.get("cache_control") is not None:
             yield f"tools.{index}", tool
@@ -34,12 +34,12 @@ def marked_places(body: Json, *, every: bool = False) -> Iterator[tuple[str, Jso
 
 
 def ttl(marker: Json) -> str:
-    """The lifetime that a marker asks for."""
+    """Return the lifetime that a marker asks for."""
     return str(marker.get("ttl") or "5m")
 
 
 def cache_markers(subject: Subject) -> Iterator[Finding]:
-    """At most four markers, well formed, on whole blocks, the long-lived before the short-lived."""
+    """Check for at most four well-formed markers, on whole blocks, longer lifetimes before shorter ones."""
     marked = [(place, block["cache_control"]) for place, block in marked_places(subject.body)]
     automatic = subject.body.get("cache_control")
     everywhere = marked if automatic is None else [*marked, ("", automatic)]

@@ -1,4 +1,4 @@
-"""One job: the rules on context management: which edits there are, in which order, and how they are formed.
+"""One job: the rules for context management: known edits, their order, and their format.
 
 https://platform.claude.com/docs/en/build-with-claude/context-editing
 """
@@ -24,7 +24,7 @@ BETAS = {
     CLEAR_THINKING: "context-management-2025-06-27",
     COMPACT: "compact-2026-01-12",
 }
-# What each measure of an edit may count.
+# The units that each measure of an edit may count.
 MEASURES = {
     "trigger": frozenset({"input_tokens", "tool_uses"}),
     "keep": frozenset({"tool_uses", "thinking_turns"}),
@@ -33,7 +33,7 @@ MEASURES = {
 
 
 def context_edits(subject: Subject) -> Iterator[Finding]:
-    """Each edit is one that the API has, is well formed, and thinking is cleared before tool uses."""
+    """Check that each edit exists and is well formed, and that thinking is cleared before tool uses."""
     config = subject.body.get("context_management")
     if config is None:
         return

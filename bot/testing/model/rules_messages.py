@@ -1,4 +1,4 @@
-"""One job: the rules on the order of messages: who begins, who ends, and where system messages may stand.
+"""One job: the rules for the order of messages: the first, the last, and the places of system messages.
 
 https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
 """
@@ -16,7 +16,7 @@ MAX_IMAGES_SMALL = 100
 
 
 def first_message(subject: Subject) -> Iterator[Finding]:
-    """The first message is the user's, or an assistant's that begins with a compaction block."""
+    """Check that the first message is the user's, or an assistant's that starts with a compaction block."""
     first = subject.messages[0]
     begins = blocks(first["content"])[:1]
     compacted = first["role"] == "assistant" and [block["type"] for block in begins] == ["compaction"]
@@ -25,7 +25,7 @@ def first_message(subject: Subject) -> Iterator[Finding]:
 
 
 def system_messages(subject: Subject) -> Iterator[Finding]:
-    """System messages stand only where the model takes them, and after a user turn or a server tool's result."""
+    """Check that the model accepts system messages, and that each follows a user turn or a server tool's result."""
     for index, message in enumerate(subject.messages):
         if message["role"] != "system":
             continue
@@ -54,7 +54,7 @@ def _placement(messages: list[Json], index: int) -> Iterator[Finding]:
 
 
 def _may_precede_system(message: Json) -> bool:
-    # A message of effort alone adds no turn of its own.
+    # A message that only sets the effort is not a turn of its own.
     if message["role"] != "assistant":
         return message["role"] == "user" or not message["content"]
     content = blocks(message["content"])
@@ -71,7 +71,7 @@ def _without_marks(message: Json, place: str) -> Iterator[Finding]:
 
 
 def prefill(subject: Subject) -> Iterator[Finding]:
-    """The conversation ends with a user's turn, unless the model takes prefilled answers or a paused turn goes on."""
+    """Check that the last turn is the user's, unless the model accepts prefill or a paused turn continues."""
     last = subject.messages[-1]
     if last["role"] != "assistant" or subject.body.get("compaction") is not None:
         return
@@ -85,7 +85,7 @@ def prefill(subject: Subject) -> Iterator[Finding]:
 
 
 def images(subject: Subject) -> Iterator[Finding]:
-    """A request has no more images than the model takes.
+    """Check that a request has no more images than the model accepts.
 
     https://platform.claude.com/docs/en/build-with-claude/vision
     """

@@ -1,4 +1,4 @@
-"""One job: the rules on tool_use and tool_result: each call is answered at once, once, and before any text.
+"""One job: the rules for tool_use and tool_result: each call has one result, directly after it and before any text.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
 """
@@ -13,7 +13,7 @@ from bot.testing.model.wire import Json, blocks
 
 
 def pairing(subject: Subject) -> Iterator[Finding]:
-    """Calls have unique ids and all their results lead the next message; each result has a call before it."""
+    """Check that call ids are unique, that their results start the next message, and that no result lacks a call."""
     yield from _unique_calls(subject.messages)
     calls: list[str] = []
     for index, message in enumerate(subject.messages):
@@ -60,7 +60,7 @@ def _results(message: Json, index: int, calls: list[str]) -> Iterator[Finding]:
 
 
 def _alone(messages: list[Json], index: int) -> Iterator[Finding]:
-    """Nothing but results stands beside a call of a server tool that the service has not answered yet."""
+    """Check that a user message holds only results while a server tool call is unanswered."""
     before = blocks(messages[index - 1]["content"]) if index else []
     served = {block.get("id") for block in before if block["type"] == "server_tool_use"}
     served -= {block.get("tool_use_id") for block in before if str(block["type"]).endswith("_tool_result")}
@@ -75,7 +75,7 @@ def _alone(messages: list[Json], index: int) -> Iterator[Finding]:
 def _check_answered(subject: Subject, index: int, calls: list[str]) -> Iterator[Finding]:
     following = subject.messages[index + 1] if index + 1 < len(subject.messages) else {"role": "", "content": ""}
     content = blocks(following["content"]) if following["role"] == "user" else []
-    # A result behind a text does not count: results come first.
+    # A result after a text does not count, because results must come first.
     leading = takewhile(lambda block: block["type"] == "tool_result", content)
     answered = {block["tool_use_id"] for block in leading}
     missing = [call_id for call_id in calls if call_id not in answered]

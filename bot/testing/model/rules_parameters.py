@@ -1,6 +1,6 @@
-"""One job: the rules on top-level parameters: known fields, limits, thinking, effort, formats, pre-warming.
+"""One job: the rules for top-level parameters: known fields, limits, thinking, effort, formats, and pre-warming.
 
-https://platform.claude.com/docs/en/api/messages and the pages of each feature, named beside its rule.
+https://platform.claude.com/docs/en/api/messages and the pages of each feature, named next to its rule.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FIELDS = frozenset(
 COUNTING = frozenset(
     "cache_control context_management messages model output_config speed system thinking tool_choice tools".split()
 )
-# Fields that exist only for requests which name one of these betas; what is missing here is not simulated.
+# Fields that exist only for requests that name one of these betas. Other beta fields are not simulated.
 BETA_FIELDS = {
     "compaction": frozenset({"compact-2026-09-04"}),
     "context_management": frozenset({"context-management-2025-06-27", "compact-2026-01-12"}),
@@ -35,7 +35,7 @@ MIN_TASK_BUDGET = 20_000
 
 
 def fields(subject: Subject) -> Iterator[Finding]:
-    """Every field is known, the sampling parameters are gone, and what is required is there."""
+    """Check that every field is known, that sampling parameters are absent, and that required fields are present."""
     for name in SAMPLING:
         if name in subject.body:
             # Refused "even at the default" since API version 2026-10-21.
@@ -72,7 +72,7 @@ FAST_MODELS = frozenset({"claude-opus-5-5", "claude-opus-5", "claude-opus-4-8"})
 
 # https://platform.claude.com/docs/en/build-with-claude/fast-mode
 def speed(subject: Subject) -> Iterator[Finding]:
-    """What streams says so with a truth value, stop sequences are texts, and fast mode is for some models alone."""
+    """Check that `stream` is a boolean, that stop sequences are strings, and that the model supports fast mode."""
     if not isinstance(subject.body.get("stream", False), bool):
         yield "stream: Input should be a valid boolean"
     sequences = subject.body.get("stop_sequences")
@@ -88,7 +88,7 @@ def speed(subject: Subject) -> Iterator[Finding]:
 
 
 def max_tokens(subject: Subject) -> Iterator[Finding]:
-    """The output cap is a whole number within what the model can put out."""
+    """Check that the output cap is an integer within the model's maximum output."""
     value = subject.body.get("max_tokens", 0)
     if not isinstance(value, int) or isinstance(value, bool):
         yield "max_tokens: Input should be a valid integer"
@@ -111,7 +111,7 @@ THINKING_FIELDS = {
 
 
 def thinking(subject: Subject) -> Iterator[Finding]:
-    """The form of thinking is one that the model takes, and is well formed."""
+    """Check that the form of thinking is well formed and that the model supports it."""
     config = subject.body.get("thinking")
     if config is None:
         return
@@ -153,7 +153,7 @@ def _budget(subject: Subject, budget: object) -> Iterator[Finding]:
 
 # https://platform.claude.com/docs/en/build-with-claude/effort
 def efforts(subject: Subject) -> Iterator[Finding]:
-    """The effort is a level that the model has, and one at which thinking may be off where it is off."""
+    """Check that the model has the effort level, and allows it with thinking off if thinking is off."""
     config = subject.body.get("output_config")
     if config is not None and not isinstance(config, dict):
         yield "output_config: Input should be an object"
@@ -195,7 +195,7 @@ def _effort(subject: Subject, effort: object, place: str) -> Iterator[Finding]:
 
 # https://platform.claude.com/docs/en/build-with-claude/structured-outputs
 def output_format(subject: Subject) -> Iterator[Finding]:
-    """A structured output names a JSON schema that the API can compile."""
+    """Check that a structured output names a JSON schema that the API can compile."""
     wanted = (subject.body.get("output_config") or {}).get("format")
     if wanted is None:
         return
@@ -211,7 +211,7 @@ def output_format(subject: Subject) -> Iterator[Finding]:
 
 # https://platform.claude.com/docs/en/build-with-claude/compaction
 def compaction(subject: Subject) -> Iterator[Finding]:
-    """A request for a summary stands alone: no pending call, no format, no stop sequences, no context edits."""
+    """Check that a request for a summary has no pending call, format, stop sequences, or context edits."""
     config = subject.body.get("compaction")
     if config is None:
         return
@@ -236,7 +236,7 @@ def compaction(subject: Subject) -> Iterator[Finding]:
 
 # https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 def prewarm(subject: Subject) -> Iterator[Finding]:
-    """A request with max_tokens 0 only fills the cache: it cannot stream, be formatted, think or be forced to call."""
+    """Check that a request with max_tokens 0, which only fills the cache, has no stream, format, or forced call."""
     body = subject.body
     if subject.counting or body["max_tokens"] != 0:
         return

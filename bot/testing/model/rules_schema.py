@@ -1,7 +1,7 @@
-"""One job: the part of JSON Schema that strict tools and structured outputs are compiled from, and its limits.
+"""One job: the subset of JSON Schema that strict tools and structured outputs are compiled from, and its limits.
 
-https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations; the same part is
-what the client library's `transform_schema` leaves in a schema.
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations; the client library's
+`transform_schema` keeps the same subset.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_MIN_ITEMS = 1
 
 
 def _schemas(schema: object) -> Iterator[Json]:
-    """The schema and all schemas inside of it."""
+    """Yield the schema and all schemas inside it."""
     if not isinstance(schema, dict):
         return
     yield schema
@@ -40,7 +40,7 @@ def _schemas(schema: object) -> Iterator[Json]:
 
 
 def well_formed(schema: Json, place: str) -> Iterator[Finding]:
-    """Every schema inside has properties by name and a list of the required names."""
+    """Check that every inner schema has properties by name and a list of required names."""
     for inner in _schemas(schema):
         required = inner.get("required", [])
         named = isinstance(required, list) and all(isinstance(name, str) for name in required)
@@ -49,14 +49,14 @@ def well_formed(schema: Json, place: str) -> Iterator[Finding]:
 
 
 def closed_world(schema: Json, place: str) -> Iterator[Finding]:
-    """Every object in the schema says that it takes no other properties."""
+    """Check that every object in the schema forbids additional properties."""
     for inner in _schemas(schema):
         if inner.get("type") == "object" and inner.get("additionalProperties") is not False:
             yield f"{place}: For 'object' type, 'additionalProperties' must be explicitly set to false"
 
 
 def unsupported_keywords(schema: Json, place: str) -> Iterator[Finding]:
-    """No keyword is used that the grammar cannot express."""
+    """Check that the schema uses no keyword that the grammar cannot express."""
     for inner in _schemas(schema):
         kind = str(inner.get("type"))
         found = sorted(REFUSED.get(kind, frozenset()) & inner.keys())
@@ -71,7 +71,7 @@ def unsupported_keywords(schema: Json, place: str) -> Iterator[Finding]:
 
 
 def complexity(schemas: list[Json]) -> Iterator[Finding]:
-    """All strict schemas of a request together stay within the limits on optional and on union-typed parameters."""
+    """Check that all strict schemas together stay within the limits on optional and union-typed parameters."""
     every = [inner for schema in schemas for inner in _schemas(schema)]
     optional = sum(len(set(inner.get("properties") or {}) - set(inner.get("required") or [])) for inner in every)
     if optional > MAX_OPTIONAL:

@@ -1,4 +1,4 @@
-"""One job: the rules on tool definitions and on tool_choice.
+"""One job: the rules for tool definitions and tool_choice.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use
 """
@@ -24,7 +24,7 @@ FIELDS = frozenset(
     "allowed_callers cache_control defer_loading description eager_input_streaming input_examples input_schema name "
     "strict type".split()
 )
-# Tools that the API defines are named by a type with a date; their own fields are not checked here.
+# Tools that the API defines have a type with a date; their own fields are not checked here.
 SERVED = re.compile(
     r"(bash|text_editor|memory|web_search|web_fetch|code_execution|computer|computer_toolset|browser_toolset|advisor"
     r"|tool_search_tool_bm25|tool_search_tool_regex)_\d{8}|mcp_toolset"
@@ -32,7 +32,7 @@ SERVED = re.compile(
 
 
 def tools(subject: Subject) -> Iterator[Finding]:
-    """Each tool is well formed, names are unique, and not all are deferred."""
+    """Check that each tool is well formed, that names are unique, and that not all tools are deferred."""
     declared = subject.body.get("tools")
     if declared is not None and not isinstance(declared, list):
         yield "tools: Input should be a valid list"
@@ -96,7 +96,7 @@ def _custom(tool: Json, place: str) -> Iterator[Finding]:
 
 # https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use
 def strictness(subject: Subject) -> Iterator[Finding]:
-    """Strict schemas, and that of the output format, can be compiled to one grammar of bounded size."""
+    """Check that the strict schemas and the output format compile to one grammar of limited size."""
     strict = [
         (f"tools.{i}.custom", tool) for i, tool in enumerate(blocks(subject.body.get("tools"))) if tool.get("strict")
     ]
@@ -117,7 +117,7 @@ def strictness(subject: Subject) -> Iterator[Finding]:
 
 
 def tool_choice(subject: Subject) -> Iterator[Finding]:
-    """A choice needs tools, and a forced one needs a model and a form of thinking that allow it."""
+    """Check that a choice comes with tools, and that the model and its thinking allow a forced choice."""
     choice = subject.body.get("tool_choice")
     if choice is None:
         return

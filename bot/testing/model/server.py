@@ -1,8 +1,8 @@
-"""One job: the simulated Messages API as a context manager: it asks the policy and keeps what it saw.
+"""One job: the simulated Messages API as a context manager. It calls the policy and records the requests.
 
-A policy decides what the model says; everything else (validation, thinking signatures, prompt cache, usage, the
-stream of events) is done as the real service does it. A policy that raises is a broken script: the client gets a 500
-and the context manager raises the error when it ends.
+A policy decides what the model says; everything else (validation, thinking signatures, prompt cache, usage, the stream
+of events) works as in the real service. A policy that raises is a broken script: the client gets a 500, and the context
+manager raises the error when it ends.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ POLICY_THREADS = 64
 class ScriptedModel:
     """A Messages API on 127.0.0.1 whose model is a policy; `with ScriptedModel(policy) as model: model.base_url`.
 
-    `latency` is the seconds before each answer begins; `clock` gives the seconds that cache lifetimes count by;
-    `models` is the table that is served; `lacks` names what this server does not know of the API.
+    `latency` is the seconds before each answer begins. `clock` returns the seconds that cache lifetimes count in.
+    `models` is the table of served models. `lacks` names the features that this server does not support.
     """
 
     def __init__(
@@ -79,21 +79,21 @@ class ScriptedModel:
 
     @property
     def requests(self) -> tuple[ModelRequest, ...]:
-        """All requests for messages as they came in, in order, also those that were refused."""
+        """All requests for messages in the order of arrival, including refused ones."""
         return tuple(self._requests)
 
     @property
     def refusals(self) -> tuple[ApiError, ...]:
-        """The errors that requests for messages were refused with because they broke a rule, in order."""
+        """The errors for requests for messages that broke a rule, in order."""
         return tuple(self._refusals)
 
     @property
     def usage(self) -> Totals:
-        """What all answers so far used and cost."""
+        """The usage and cost of all answers so far."""
         return self._service.totals
 
     async def create(self, raw: bytes, headers: Mapping[str, str]) -> Response:
-        """The response to POST /v1/messages."""
+        """Return the response to POST /v1/messages."""
         request = self.authenticate(raw, headers)
         if isinstance(request, ApiError):
             return self._refuse(request)
@@ -118,7 +118,7 @@ class ScriptedModel:
                 assert_never(outcome)
 
     def count(self, raw: bytes, headers: Mapping[str, str]) -> Response:
-        """The response to POST /v1/messages/count_tokens."""
+        """Return the response to POST /v1/messages/count_tokens."""
         request = self.authenticate(raw, headers)
         admitted = request if isinstance(request, ApiError) else self._service.admit(request, counting=True)
         if isinstance(admitted, ApiError):
@@ -126,16 +126,16 @@ class ScriptedModel:
         return Plain({"input_tokens": admitted.accounting.prompt})
 
     def exchange(self, raw: bytes, headers: Mapping[str, str]) -> Response:
-        """The response to POST /v1/oauth/token."""
+        """Return the response to POST /v1/oauth/token."""
         granted = self.federation.exchange(raw, headers)
         return Refusal(granted) if isinstance(granted, ApiError) else Plain(granted)
 
     def authenticate(self, raw: bytes, headers: Mapping[str, str]) -> ModelRequest | ApiError:
-        """The request in a body, where its key or token opens the API, or the error."""
+        """Return the request in a body if its key or token opens the API, or the error."""
         return self.federation.refusal(headers) or parse_request(raw, headers)
 
     def broke(self, error: BaseException) -> None:
-        """Keeps an error of the script or of this server, to be raised when the context ends."""
+        """Record an error of the script or of this server, which the context raises when it ends."""
         self._errors.append(error)
 
     def _refuse(self, error: ApiError) -> Response:

@@ -1,4 +1,4 @@
-"""One job: what the API does with one request, without HTTP: admit it or refuse it, answer it, keep the books."""
+"""One job: what the API does with one request, apart from HTTP: admit or refuse it, answer it, and total the usage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNTED = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cach
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What all answers of a server used, in tokens, and cost, in US dollars; where there are iterations, their sum."""
+    """The usage of all answers of a server in tokens, and their cost in US dollars. Iterations are summed."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -33,14 +33,14 @@ class Totals:
     cost_usd: float = 0.0
 
     def plus(self, bills: list[Json], cost: float) -> Totals:
-        """The totals with one more answer."""
+        """Return the totals with one more answer."""
         sums = {name: getattr(self, name) + sum(bill.get(name, 0) for bill in bills) for name in COUNTED}
         return Totals(self.requests + 1, cost_usd=self.cost_usd + cost, **sums)
 
 
 @dataclass(slots=True)
 class Service:
-    """The state of one simulated API; all of it is touched by the server's thread alone."""
+    """The state of one simulated API. Only the server's thread uses it."""
 
     models: Mapping[str, Model]
     clock: Callable[[], float]
@@ -51,7 +51,7 @@ class Service:
         self.cache = PromptCache(self.clock)
 
     def admit(self, request: ModelRequest, *, counting: bool = False) -> Admitted | ApiError:
-        """The request as the model gets it, or the error that refuses it."""
+        """Return the request as the model gets it, or the error that refuses it."""
         refusal = violations(request.body, betas=request.betas, models=self.models, counting=counting)
         if refusal is not None:
             return refusal
@@ -70,7 +70,7 @@ class Service:
         return Admitted(body, model, accounting, dropped)
 
     def answer(self, reply: Reply, admitted: Admitted) -> ModelAnswer:
-        """The answer to an admitted request; it begins now, so that what it wrote to the cache can be read."""
+        """Return the answer to an admitted request. It begins now, so its cache writes become readable."""
         self.cache.begin(admitted.accounting)
         answer = compose(reply, admitted, serial=self.totals.requests)
         usage = answer.message["usage"]
@@ -81,7 +81,7 @@ class Service:
 
 
 def parse_request(raw: bytes, headers: Mapping[str, str]) -> ModelRequest | ApiError:
-    """The request in a body, or the error for what is none; the key may be any."""
+    """Return the request in a body, or the error if it is invalid. Any key is accepted."""
     if not headers.get("x-api-key") and not headers.get("authorization", "").startswith("Bearer "):
         return ApiError(401, "x-api-key header is required")
     if "anthropic-version" not in headers:

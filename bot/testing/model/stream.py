@@ -1,4 +1,4 @@
-"""One job: the server-sent events of one answer, in the order and the pieces that the API sends them.
+"""One job: the server-sent events of one answer, in the order and pieces that the API sends.
 
 https://platform.claude.com/docs/en/build-with-claude/streaming
 """
@@ -16,12 +16,12 @@ LONGEST_PIECE = 400
 
 
 def frame(event: Json) -> bytes:
-    """One event as it goes over the wire."""
+    """Return one event in its wire format."""
     return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
 
 
 def events(answer: ModelAnswer, *, pings: int = 1) -> Iterator[Json]:
-    """All events of an answer, from message_start to message_stop."""
+    """Yield all events of an answer, from message_start to message_stop."""
     message = answer.message
     begun = {**message["usage"], "output_tokens": min(1, message["usage"]["output_tokens"])}
     start = {**message, "content": [], "stop_reason": None, "stop_sequence": None, "stop_details": None, "usage": begun}
@@ -40,7 +40,7 @@ def events(answer: ModelAnswer, *, pings: int = 1) -> Iterator[Json]:
 
 def _message_delta(message: Json) -> Json:
     stopped = {name: message[name] for name in ("stop_reason", "stop_sequence", "stop_details")}
-    # The usage of a message_delta is cumulative and does not repeat how a cache write is split.
+    # The usage of a message_delta is cumulative and does not repeat the split of cache writes.
     spent = {name: value for name, value in message["usage"].items() if name not in {"cache_creation", "service_tier"}}
     event: Json = {"type": "message_delta", "delta": stopped, "usage": spent}
     if "context_management" in message:
@@ -49,7 +49,7 @@ def _message_delta(message: Json) -> Json:
 
 
 def _block_events(block: Json, malformed: str | None) -> tuple[Json, list[Json]]:
-    """A block as content_block_start shows it, and the deltas that complete it."""
+    """Return a block as content_block_start shows it, and the deltas that complete it."""
     match block["type"]:
         case "text":
             return {**block, "text": ""}, [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]

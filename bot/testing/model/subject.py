@@ -1,4 +1,4 @@
-"""One job: what a rule looks at: a parsed request beside the model it names and the betas it opted into."""
+"""One job: the subject of a rule: a parsed request with its model and the betas it opted into."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bot.testing.model.wire import Json
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A request under examination; `counting` is true for count_tokens, which knows no max_tokens."""
+    """A request to check. `counting` is true for count_tokens, which has no max_tokens."""
 
     body: Json
     model: Model
@@ -22,18 +22,18 @@ class Subject:
 
     @property
     def thinking(self) -> str:
-        """The form of thinking that is in force."""
+        """The effective form of thinking."""
         thinking = self.body.get("thinking")
         return str(thinking["type"]) if isinstance(thinking, dict) else self.model.default_thinking
 
     @property
     def effort(self) -> str:
-        """The top-level effort that is in force."""
+        """The effective top-level effort."""
         return str((self.body.get("output_config") or {}).get("effort") or self.model.default_effort)
 
     @property
     def messages(self) -> list[Json]:
-        """The messages; for rules that run after the shape was checked."""
+        """The messages, for rules that run after the format was checked."""
         messages: list[Json] = self.body["messages"]
         return messages
 
@@ -43,14 +43,14 @@ Rule: TypeAlias = Callable[[Subject], Iterator[Finding]]
 
 
 def extra_fields(value: Json, allowed: frozenset[str], place: str) -> Iterator[str]:
-    """A finding for each field that the API does not know at this place."""
+    """Yield a finding for each field that the API does not know at this place."""
     for name in value:
         if name not in allowed:
             yield f"{place}{name}: Extra inputs are not permitted"
 
 
 def missing_fields(value: Json, required: tuple[str, ...], place: str) -> Iterator[str]:
-    """A finding for each field that has to be there and is not."""
+    """Yield a finding for each required field that is missing."""
     for name in required:
         if name not in value:
             yield f"{place}{name}: Field required"

@@ -1,6 +1,6 @@
-"""One job: read the JSON of requests the way the API renders it, so that every rule sees one form.
+"""One job: read the JSON of requests as the API renders it, so that every rule sees one form.
 
-A plain string stands for one text block; cache markers are not part of what the model sees.
+A plain string stands for one text block. Cache markers are not part of what the model sees.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 def blocks(content: object) -> list[Json]:
-    """The content of a message, of `system` or of a tool result as a list of blocks; a string is one text block."""
+    """Return the content of a message, `system`, or a tool result as a list of blocks. A string is one text block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 def text_of(content: object) -> str:
-    """All text blocks of a content, joined with newlines."""
+    """Return all text blocks of a content, joined with newlines."""
     return "\n".join(block.get("text", "") for block in blocks(content) if block.get("type") == "text")
 
 
 def canonical(value: object) -> bytes:
-    """The bytes that stand for a JSON value; the order of keys counts, as it does for the prompt cache."""
+    """Return the canonical bytes of a JSON value. The order of keys matters, as it does for the prompt cache."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def without_cache_mark(block: Json) -> Json:
-    """The block without its cache marker."""
+    """Return the block without its cache marker."""
     return {key: value for key, value in block.items() if key != "cache_control"}
 
 
 def digest(*parts: bytes | str) -> str:
-    """A sha256 in hex over the parts, each delimited by its length."""
+    """Return a sha256 in hex over the parts, each delimited by its length."""
     sha = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

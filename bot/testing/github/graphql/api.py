@@ -163,12 +163,12 @@ def _root(nodes: Nodes, cost: Cost, budget: Budget) -> dict[str, Any]:
 
 
 def _resolve_node(nodes: Nodes, ident: str) -> Node | ApiError:
-    # An error as the value of one item leaves the others alone.
+    # An error as the value of one item does not affect the other items.
     return nodes.by_id(ident) or ApiError(404, f"Could not resolve to a node with the global id of '{ident}'")
 
 
 def _viewer(nodes: Nodes) -> Node:
-    # The viewer of an installation's token is its bot, although the field's type says User.
+    # The viewer of an installation token is its bot, although the field's type is User.
     token = nodes.caller.token
     user = token.user if token else 0
     return {**(nodes.actor(user) or {}), "__typename": "User", "login": nodes.world.users[user].login}

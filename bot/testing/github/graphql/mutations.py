@@ -73,7 +73,7 @@ def _remove_reaction(nodes: Nodes, given: Node) -> Node:
 
 
 def _minimize(nodes: Nodes, given: Node) -> Node:
-    # The reason reads as on github.com: "off-topic", "outdated".
+    # The reason is written as on github.com: "off-topic", "outdated".
     return {"minimizedComment": _minimize_comment(nodes, given, given["classifier"].lower().replace("_", "-"))}
 
 

@@ -259,7 +259,7 @@ class Nodes:
             "lastEditedAt": stamp_or_none(text.last_edited_at),
             "editor": self.actor(text.editor),
             "includesCreatedEdit": bool(text.edits),
-            # Newest first, the text as it was posted last.
+            # Newest first; the original text is last.
             "userContentEdits": connection(text.edits[::-1], self._edit),
             "reactions": self._reactions(of.node_id),
             "reactionGroups": lambda _: self._groups(of.node_id),
@@ -349,7 +349,7 @@ class Nodes:
 
 
 def _int(ident: int) -> int | None:
-    # An Int has 32 bits; larger ids are null here and stand in fullDatabaseId.
+    # An Int has 32 bits. Larger ids are null here and appear in fullDatabaseId.
     return ident if ident < INT_LIMIT else None
 
 

@@ -105,7 +105,7 @@ def _body(raw: bytes) -> Mapping[str, Any]:
     except ValueError:
         raise ApiError(400, "Problems parsing JSON") from None
     if isinstance(body, list):
-        # The older form of adding labels: a bare list.
+        # The older request format for adding labels is a bare list.
         return {"labels": body}
     if not isinstance(body, dict):
         raise ApiError(400, "Body should be a JSON object")
@@ -156,7 +156,7 @@ def _url(request: Request, **page: int | str) -> str:
 def _headers(request: Request, answer: RestAnswer, caller: Caller, *, now: datetime, limits: Limits) -> dict[str, str]:
     etag = f'W/"{hashlib.sha256(_data(answer)).hexdigest()}"'
     cached = answer.status == 200 and request.method == "GET" and request.headers.get("if-none-match") == etag
-    # A 304 costs nothing; https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
+    # A 304 does not count; https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
     free = cached or request.url.path == "/rate_limit"
     budget = limits.spend(caller, "core", 0 if free else 1, now)
     named = {"etag": etag} if answer.status == 200 and request.method == "GET" else {}

@@ -1,4 +1,4 @@
-"""One job: REST endpoints of a repository's code: contents, branches, commits, comparisons.
+"""One job: REST endpoints of a repository's code: contents, branches, commits, and comparisons.
 
 https://docs.github.com/en/rest/repos/contents, /branches and /commits
 """
@@ -19,12 +19,12 @@ REPOSITORY = "/repos/{owner}/{repo}"
 READ, WRITE = ("contents:read",), ("contents:write",)
 RAW = "raw"
 LARGEST_INLINE = 1_000_000
-"""Bytes of a file that the JSON form holds; https://docs.github.com/en/rest/repos/contents#get-repository-content"""
+"""Maximum bytes of a file in the JSON format; https://docs.github.com/en/rest/repos/contents#get-repository-content"""
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 def contents(call: Call) -> RestAnswer:
-    """Give a file (JSON, or raw bytes where asked for) or a folder at a ref."""
+    """Return a file (as JSON, or as raw bytes if requested) or a folder at a ref."""
     home, path = call.repository, call.path.get("path", "").strip("/")
     bare, commit = call.world.bare(home), commit_of(call, call.query.get("ref") or home.default_branch)
     if not path or bare.resolve(f"{commit}:{path}", "tree"):
@@ -42,7 +42,7 @@ def contents(call: Call) -> RestAnswer:
 
 
 def put_contents(call: Call) -> RestAnswer:
-    """Create or change a file by a commit on a branch."""
+    """Create or change a file with a commit on a branch."""
     home, path = call.repository, call.path["path"]
     branch = call.text("branch", home.default_branch)
     bare = call.world.bare(home)
@@ -71,7 +71,7 @@ def branches(call: Call) -> RestAnswer:
 
 
 def branch(call: Call) -> RestAnswer:
-    """Give a branch."""
+    """Return a branch."""
     name, home = call.path["branch"], call.repository
     sha = call.world.bare(home).resolve(f"refs/heads/{name}")
     if sha is None:
@@ -88,7 +88,7 @@ def branch(call: Call) -> RestAnswer:
 
 
 def commits(call: Call) -> RestAnswer:
-    """List the commits that lead to a ref, newest first."""
+    """Return the commits reachable from a ref, newest first."""
     home = call.repository
     start = commit_of(call, call.query.get("sha") or home.default_branch)
     paths = ["--", call.query["path"]] if call.query.get("path") else ["--"]
@@ -97,7 +97,7 @@ def commits(call: Call) -> RestAnswer:
 
 
 def commit(call: Call) -> RestAnswer:
-    """Give a commit with its files."""
+    """Return a commit with its files."""
     home = call.repository
     sha = commit_of(call, call.path["ref"])
     if "sha" in call.headers.get("accept", ""):
@@ -111,7 +111,7 @@ def commit(call: Call) -> RestAnswer:
 
 
 def compare(call: Call) -> RestAnswer:
-    """Compare two commits: how far apart, and the files changed since they parted."""
+    """Compare two commits: how far ahead and behind, and the files changed since their merge base."""
     home = call.repository
     base_name, dots, head_name = call.path["basehead"].partition("...")
     if not dots:
@@ -142,7 +142,7 @@ def compare(call: Call) -> RestAnswer:
 
 
 def commit_of(call: Call, name: str) -> str:
-    """Give the commit that a branch, a tag, a full ref or an id names; 404 where there is none."""
+    """Return the commit that a branch, tag, full ref, or id names. Raises ApiError (404; 422 for a full id)."""
     bare = call.world.bare(call.repository)
     name = name.removeprefix(f"{call.repository.owner_login}:")
     for candidate in (f"refs/heads/{name}", f"refs/tags/{name}", name if name.startswith("refs/") else None, name):
@@ -155,7 +155,7 @@ def commit_of(call: Call, name: str) -> str:
 
 
 def commit_json(site: Site, home: Repository, sha: str) -> Json:
-    """Write a commit (schema commit)."""
+    """Return a commit as JSON (schema commit)."""
     url, web = f"{site.api(home)}/commits/{sha}", f"{site.web(home)}/commit/{sha}"
     git = git_commit_json(site, home, sha)
     inner = {key: git[key] for key in ("author", "committer", "message", "verification")}
@@ -177,7 +177,7 @@ def commit_json(site: Site, home: Repository, sha: str) -> Json:
 
 
 def git_commit_json(site: Site, home: Repository, sha: str) -> Json:
-    """Write a commit as git's own data (schema git-commit)."""
+    """Return a commit as git's own data (schema git-commit)."""
     form = "%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%B"
     fields = site.world.bare(home).text("show", "--no-patch", f"--format={form}", sha, "--").split("\0")
     tree, parents, *people = fields[:8]
@@ -201,7 +201,7 @@ def git_commit_json(site: Site, home: Repository, sha: str) -> Json:
 
 
 def file_json(site: Site, home: Repository, commit_id: str, file: ChangedFile) -> Json:
-    """Write a file of a diff (schema diff-entry)."""
+    """Return a file of a diff as JSON (schema diff-entry)."""
     path = quote(file.path)
     optional = {"patch": file.patch, "previous_filename": file.previous}
     return {

@@ -1,8 +1,8 @@
-"""One job: what every REST endpoint shares: who calls, what they may see, errors, pages, the table's row.
+"""One job: what every REST endpoint shares: the caller, visibility, errors, pages, and the table row.
 
-An endpoint is a function from Call to Answer and a row in its module's ENDPOINTS. Before it runs, it is settled that
-the credential is good, that the repository in its path is visible to it (else 404), and that the credential holds
-one of the permissions that the row needs (else 403).
+An endpoint is a function from Call to RestAnswer and a row in its module's ENDPOINTS. Before it runs, `identify` and
+`admit` check that the credential is valid, that the repository in the path is visible to it (else 404), and that the
+credential holds one of the permissions that the row needs (else 403).
 """
 
 from __future__ import annotations
@@ -22,63 +22,63 @@ PAGE, LARGEST_PAGE = 30, 100
 
 
 class ApiError(Exception):
-    """A refusal: status, message and the fields of `errors`."""
+    """A refusal: the status, the message, and the fields of `errors`."""
 
     def __init__(self, status: int, message: str, errors: list[Any] | None = None) -> None:
         super().__init__(message)
         self.status, self.message, self.errors = status, message, errors
 
     def body(self) -> Json:
-        """Write it (schema basic-error or validation-error)."""
+        """Return the error as JSON (schema basic-error or validation-error)."""
         extra = {} if self.errors is None else {"errors": self.errors}
         return {"message": self.message, **extra, "documentation_url": DOCUMENTATION, "status": str(self.status)}
 
 
 def not_found() -> ApiError:
-    """Make the error for what is not there, or not for the caller to see."""
+    """Return the error for something that does not exist or that the caller may not see."""
     return ApiError(404, "Not Found")
 
 
 def invalid(resource: str, name: str, message: str, code: str = "custom") -> ApiError:
-    """Make the error for a field that does not do."""
+    """Return the error for an invalid field."""
     detail = {"resource": resource, "code": code, "field": name, "message": message}
     return ApiError(422, "Validation Failed", [detail])
 
 
 @dataclass(frozen=True, slots=True)
 class RestAnswer:
-    """What an endpoint gives: JSON (a list is cut into pages), raw bytes, or nothing."""
+    """The result of an endpoint: JSON (a list is split into pages), raw bytes, or nothing."""
 
     body: Any = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     wrapped: str | None = None
-    """The key under which a list stands beside its total_count."""
+    """The key that holds the list, next to total_count."""
     by_cursor: bool = False
-    """Whether the pages of a list are named by the id that one begins with; only the next one is."""
+    """Whether the list is paged by cursor: the id that a page starts with. Only the next page is linked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: a token's user, an App by its JWT, or nobody."""
+    """The caller: a token's user, an App identified by its JWT, or nobody."""
 
     token: Token | None = None
     app: App | None = None
 
     @property
     def name(self) -> str:
-        """The key that limits are counted by."""
+        """The key for counting rate limits."""
         return self.token.value if self.token else f"app {self.app.id}" if self.app else "anonymous"
 
     @property
     def kind(self) -> str:
-        """What sort of credential it is."""
+        """The kind of credential."""
         return self.token.kind if self.token else "jwt" if self.app else "anonymous"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, understood."""
+    """One parsed request."""
 
     site: Site
     caller: Caller
@@ -89,12 +89,12 @@ class Call:
 
     @property
     def world(self) -> GitHubState:
-        """The world that is asked."""
+        """The world to read and change."""
         return self.site.world
 
     @property
     def actor(self) -> Actor:
-        """Who acts; a caller without a user has no business here."""
+        """The acting user. Raises ApiError (401) if the caller has no token."""
         token = self.caller.token
         if token is None:
             raise ApiError(401, "Requires authentication")
@@ -102,7 +102,7 @@ class Call:
 
     @property
     def app(self) -> App:
-        """The App that calls by its JWT."""
+        """The App that calls with its JWT. Raises ApiError (401) for other callers."""
         if self.caller.app is None:
             raise ApiError(401, "A JSON web token could not be decoded")
         return self.caller.app
@@ -132,7 +132,7 @@ class Call:
         return Role.READ if token is None else self.world.role(self.repository, token.user)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Give a string of the body; one that is missing without default, or no string, is a 422."""
+        """Return a string of the body. Raises ApiError (422) if it is missing without a default, or not a string."""
         value = self.body.get(name, default)
         if value is None and name not in self.body:
             raise ApiError(422, f'Invalid request.\n\n"{name}" wasn\'t supplied.')
@@ -141,7 +141,7 @@ class Call:
         return value
 
     def texts(self, name: str) -> list[str]:
-        """Give a list of strings of the body."""
+        """Return a list of strings of the body. Raises ApiError (422) for any other value."""
         value = self.body.get(name, [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise ApiError(422, f"Invalid request.\n\nFor 'properties/{name}', {value!r} is not an array of strings.")
@@ -150,20 +150,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A row: method, path, function; the permissions of which a limited token needs one; the role a person needs."""
+    """A row: method, path, and function; the permissions (a limited token needs one); the role that a person needs."""
 
     method: str
     path: str
     run: Callable[[Call], RestAnswer]
     needs: tuple[str, ...] = ()
-    """Such as "issues:write"; any one of them will do."""
+    """Permissions such as "issues:write". Any one of them is sufficient."""
     role: Role = Role.READ
     by: str = "anyone"
-    """"anyone", "token" (any that is a user's or an installation's), "person" (no installation), "app" (a JWT)."""
+    """The required caller: "anyone", "token" (of a user or an installation), "person" (no installation), "app" (a JWT).
+    """
 
 
 def identify(world: GitHubState, header: str) -> Caller:
-    """Give who the Authorization header stands for; a wrong one is a 401.
+    """Return the caller that the Authorization header identifies. Raises ApiError (401) for an invalid header.
 
     https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api
     """
@@ -171,7 +172,7 @@ def identify(world: GitHubState, header: str) -> Caller:
         return Caller()
     value = secret_of(header)
     if value.count(".") == 2 and not value.startswith("ghs_"):
-        bearer = header.lower().startswith("bearer ")  # no other scheme will do for a JWT
+        bearer = header.lower().startswith("bearer ")  # a JWT requires this scheme
         app = app_of_jwt(world, value) if bearer else "A JSON web token could not be decoded"
         if isinstance(app, str):
             raise ApiError(401, app)
@@ -183,7 +184,7 @@ def identify(world: GitHubState, header: str) -> Caller:
 
 
 def secret_of(header: str) -> str:
-    """Give the credential of a "token", "Bearer" or "Basic" header."""
+    """Return the credential of a "token", "Bearer", or "Basic" header."""
     import base64
 
     scheme, _, value = header.partition(" ")
@@ -197,7 +198,7 @@ def secret_of(header: str) -> str:
 
 
 def admit(call: Call, endpoint: Endpoint) -> None:
-    """Refuse a call that its caller may not make."""
+    """Raise ApiError if the caller may not make this call."""
     caller = call.caller
     if endpoint.by == "app" and caller.app is None:
         raise ApiError(401, "A JSON web token could not be decoded" if caller.token else "Requires authentication")
@@ -214,7 +215,7 @@ def admit(call: Call, endpoint: Endpoint) -> None:
 
 
 def visible(world: GitHubState, caller: Caller, repository: Repository) -> bool:
-    """Whether the caller may know that the repository exists."""
+    """Return whether the caller may know that the repository exists."""
     token = caller.token
     if not repository.private:
         return True
@@ -226,7 +227,7 @@ def visible(world: GitHubState, caller: Caller, repository: Repository) -> bool:
 
 
 def within(world: GitHubState, token: Token, repository: Repository) -> bool:
-    """Whether a limited token was given for the repository."""
+    """Return whether a limited token covers the repository."""
     installation = world.installations.get(token.installation or 0)
     if installation is not None and installation.account != repository.owner:
         return False
@@ -267,12 +268,12 @@ def _is_granted(call: Call, endpoint: Endpoint, token: Token, repository: Reposi
 
 
 def _has_permission(endpoint: Endpoint, token: Token) -> bool:
-    """Whether a limited token has a permission that will do."""
+    """Return whether a limited token has one of the permissions that the endpoint needs."""
     return any(grants(token, *need.split(":")) for need in endpoint.needs or ("metadata:read",))
 
 
 def installation_of(call: Call) -> Installation:
-    """Give the installation in the path, which must be the calling App's."""
+    """Return the installation in the path, which must belong to the calling App."""
     found = call.world.installations.get(int(call.path["installation_id"]))
     if found is None or call.caller.app is None or found.app != call.caller.app.id:
         raise not_found()

@@ -1,4 +1,4 @@
-"""One job: the REST endpoint of what was done to a thread: labels, assignments, locks, states, titles.
+"""One job: the REST endpoint of a thread's events: labels, assignments, locks, states, and titles.
 
 https://docs.github.com/en/rest/issues/events
 """
@@ -16,7 +16,7 @@ LISTED = frozenset({"labeled", "unlabeled", "assigned", "unassigned", "closed", 
 
 
 def list_events(call: Call) -> RestAnswer:
-    """List what was done to a thread, oldest first."""
+    """Return the events of a thread, oldest first."""
     place = (call.issue.repository, call.issue.number)
     return RestAnswer(
         [
@@ -31,7 +31,7 @@ def list_events(call: Call) -> RestAnswer:
 
 
 def event_json(call: Call, ident: int, at: datetime, event: Event) -> Json:
-    """Write an event (schema issue-event-for-issue)."""
+    """Return an event as JSON (schema issue-event-for-issue)."""
     site, actor = call.site, call.site.user(event.sender)
     made: Json = {
         "id": ident,

@@ -1,4 +1,4 @@
-"""One job: REST endpoints of git's own data: refs, commits, trees, blobs.
+"""One job: REST endpoints of git's own data: refs, commits, trees, and blobs.
 
 https://docs.github.com/en/rest/git
 """
@@ -21,7 +21,7 @@ READ, WRITE = ("contents:read",), ("contents:write",)
 
 
 def get_ref(call: Call) -> RestAnswer:
-    """Give a ref by its name without "refs/"."""
+    """Return a ref by its name without "refs/"."""
     ref = f"refs/{call.path['ref']}"
     sha = _bare(call).refs().get(ref)
     if sha is None:
@@ -30,13 +30,13 @@ def get_ref(call: Call) -> RestAnswer:
 
 
 def matching_refs(call: Call) -> RestAnswer:
-    """List the refs that start with a name."""
+    """Return the refs that start with a name."""
     start = f"refs/{call.path['ref']}"
     return RestAnswer([_ref(call, ref, sha) for ref, sha in _bare(call).refs().items() if ref.startswith(start)])
 
 
 def create_ref(call: Call) -> RestAnswer:
-    """Make a ref; one that exists is a 422."""
+    """Create a ref. An existing ref is a 422."""
     ref, sha = call.text("ref"), _commit(call, call.text("sha"))
     if not ref.startswith("refs/") or ref.count("/") < 2:
         raise ApiError(422, "Reference name must start with 'refs/' and have at least two slashes.")
@@ -47,7 +47,7 @@ def create_ref(call: Call) -> RestAnswer:
 
 
 def update_ref(call: Call) -> RestAnswer:
-    """Move a ref; not to a commit that loses others, unless forced."""
+    """Move a ref. Only a forced update may drop commits."""
     ref, sha = f"refs/{call.path['ref']}", _commit(call, call.text("sha"))
     before = _bare(call).refs().get(ref)
     if before is None:
@@ -69,7 +69,7 @@ def delete_ref(call: Call) -> RestAnswer:
 
 
 def get_commit(call: Call) -> RestAnswer:
-    """Give a commit."""
+    """Return a commit."""
     sha = _bare(call).resolve(call.path["sha"])
     if sha is None:
         raise not_found()
@@ -77,7 +77,7 @@ def get_commit(call: Call) -> RestAnswer:
 
 
 def create_commit(call: Call) -> RestAnswer:
-    """Make a commit of a tree; author and committer are the caller."""
+    """Create a commit of a tree. The caller is its author and committer."""
     tree, parents = call.text("tree"), call.texts("parents")
     if _bare(call).resolve(tree, "tree") is None:
         raise ApiError(422, "Tree SHA does not exist")
@@ -87,7 +87,7 @@ def create_commit(call: Call) -> RestAnswer:
 
 
 def get_tree(call: Call) -> RestAnswer:
-    """Give a tree, with all below it where asked for."""
+    """Return a tree, recursively if requested."""
     bare = _bare(call)
     sha = bare.resolve(call.path["sha"], "tree") or bare.resolve(f"refs/heads/{call.path['sha']}", "tree")
     if sha is None:
@@ -97,7 +97,7 @@ def get_tree(call: Call) -> RestAnswer:
 
 
 def create_tree(call: Call) -> RestAnswer:
-    """Make a tree from another one and changed entries (sha null deletes)."""
+    """Create a tree from a base tree and changed entries (a null sha deletes)."""
     bare, entries = _bare(call), call.body.get("tree")
     if not isinstance(entries, list):
         raise ApiError(422, 'Invalid request.\n\n"tree" wasn\'t supplied.')
@@ -111,7 +111,7 @@ def create_tree(call: Call) -> RestAnswer:
 
 
 def get_blob(call: Call) -> RestAnswer:
-    """Give a blob."""
+    """Return a blob."""
     bare, sha = _bare(call), call.path["sha"]
     if bare.resolve(sha, "blob") is None:
         raise not_found()

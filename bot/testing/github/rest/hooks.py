@@ -17,7 +17,7 @@ KEPT = timedelta(days=3)
 
 
 def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
-    """Make the rows for the deliveries of these webhooks."""
+    """Return the endpoints for the deliveries of these webhooks."""
 
     def listed(call: Call) -> RestAnswer:
         wanted = call.query.get("status")
@@ -44,7 +44,7 @@ def _mine(call: Call, webhooks: Webhooks) -> list[Delivery]:
 
 
 def _outcome(delivery: Delivery) -> str:
-    """Classify by status code alone, as the filter does: an attempt that nobody answered is neither."""
+    """Return the outcome by status code alone, as the filter does. An unanswered attempt has no outcome."""
     return "success" if 200 <= delivery.status_code < 400 else "failure" if delivery.status_code >= 400 else ""
 
 

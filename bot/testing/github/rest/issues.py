@@ -1,4 +1,4 @@
-"""One job: REST endpoints of issues, comments, labels, assignees, locks and reactions.
+"""One job: REST endpoints of issues, comments, labels, assignees, locks, and reactions.
 
 https://docs.github.com/en/rest/issues and https://docs.github.com/en/rest/reactions
 """
@@ -25,7 +25,7 @@ LINE_COMMENT = "/repos/{owner}/{repo}/pulls/comments/{comment_id:int}"
 
 
 def list_issues(call: Call) -> RestAnswer:
-    """List threads, newest first; pull requests are issues here."""
+    """Return the threads, newest first. Pull requests count as issues here."""
     state, labels = call.query.get("state", "open"), set(filter(None, call.query.get("labels", "").split(",")))
     since = call.query.get("since")
     found = [
@@ -42,12 +42,12 @@ def list_issues(call: Call) -> RestAnswer:
 
 
 def get_issue(call: Call) -> RestAnswer:
-    """Give a thread."""
+    """Return a thread."""
     return RestAnswer(issue_json(call.site, call.issue))
 
 
 def create_issue(call: Call) -> RestAnswer:
-    """Open an issue; labels and assignees need triage."""
+    """Open an issue. Labels and assignees require triage."""
     title, body = call.text("title"), _body(call, default="")
     if not title.strip():
         raise invalid("Issue", "title", "title can't be blank", "missing_field")
@@ -59,7 +59,7 @@ def create_issue(call: Call) -> RestAnswer:
 
 
 def change_issue(call: Call) -> RestAnswer:
-    """Change title, body, state, labels or assignees."""
+    """Change the title, body, state, labels, or assignees."""
     issue = call.issue
     if issue.author != call.actor.id and not _may_triage(call):
         raise ApiError(403, "Must have admin rights to Repository.")
@@ -76,12 +76,12 @@ def change_issue(call: Call) -> RestAnswer:
 
 
 def list_comments(call: Call) -> RestAnswer:
-    """List the comments on a thread, oldest first."""
+    """Return the comments on a thread, oldest first."""
     return RestAnswer([comment_json(call.site, each) for each in _since(call, call.world.comments_of(call.issue))])
 
 
 def list_all_comments(call: Call) -> RestAnswer:
-    """List the comments of a repository: since a time, by creation or by change."""
+    """Return the comments of a repository, optionally since a time, sorted by creation or update."""
     mine = [each for each in call.world.comments.values() if each.repository == call.repository.id]
     found = _since(call, mine)
     key = "updated_at" if call.query.get("sort") == "updated" else "created_at"
@@ -90,7 +90,7 @@ def list_all_comments(call: Call) -> RestAnswer:
 
 
 def create_comment(call: Call) -> RestAnswer:
-    """Comment on a thread; one that is locked takes comments of writers only."""
+    """Comment on a thread. A locked thread requires write."""
     issue, body = call.issue, _body(call)
     if not body.strip():
         raise ApiError(
@@ -102,41 +102,41 @@ def create_comment(call: Call) -> RestAnswer:
 
 
 def get_comment(call: Call) -> RestAnswer:
-    """Give a comment."""
+    """Return a comment."""
     return RestAnswer(comment_json(call.site, call.comment))
 
 
 def change_comment(call: Call) -> RestAnswer:
-    """Edit a comment; other people's need write."""
+    """Edit a comment. Other people's comments require write."""
     _may_change(call, call.comment)
     return RestAnswer(comment_json(call.site, conversation.edit_comment(call.actor, call.comment, _body(call))))
 
 
 def delete_comment(call: Call) -> RestAnswer:
-    """Delete a comment; other people's need write."""
+    """Delete a comment. Other people's comments require write."""
     _may_change(call, call.comment)
     conversation.delete_comment(call.actor, call.comment)
     return RestAnswer(status=204)
 
 
 def list_labels(call: Call) -> RestAnswer:
-    """List the labels of a thread."""
+    """Return the labels of a thread."""
     return RestAnswer(_labels(call, call.issue))
 
 
 def add_labels(call: Call) -> RestAnswer:
-    """Add labels to a thread; unknown ones are made."""
+    """Add labels to a thread, and create those that do not exist."""
     names = tuple(dict.fromkeys([*call.issue.labels, *call.texts("labels")]))
     return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, names)))
 
 
 def replace_labels(call: Call) -> RestAnswer:
-    """Make these the labels of a thread."""
+    """Replace the labels of a thread."""
     return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, tuple(call.texts("labels")))))
 
 
 def remove_label(call: Call) -> RestAnswer:
-    """Take one label away."""
+    """Remove one label."""
     name = call.path["name"]
     if name not in call.issue.labels:
         raise ApiError(404, "Label does not exist")
@@ -145,13 +145,13 @@ def remove_label(call: Call) -> RestAnswer:
 
 
 def repository_labels(call: Call) -> RestAnswer:
-    """List the labels of a repository."""
+    """Return the labels of a repository."""
     home = call.repository
     return RestAnswer([call.site.label(home, each) for each in call.world.labels[home.id].values()])
 
 
 def get_label(call: Call) -> RestAnswer:
-    """Give a label of a repository by its name."""
+    """Return a label of a repository by its name."""
     found = call.world.labels[call.repository.id].get(call.path["name"])
     if found is None:
         raise not_found()
@@ -159,7 +159,7 @@ def get_label(call: Call) -> RestAnswer:
 
 
 def create_label(call: Call) -> RestAnswer:
-    """Make a label."""
+    """Create a label."""
     home, name = call.repository, call.text("name")
     if name in call.world.labels[home.id]:
         raise ApiError(422, "Validation Failed", [{"resource": "Label", "code": "already_exists", "field": "name"}])
@@ -167,13 +167,13 @@ def create_label(call: Call) -> RestAnswer:
 
 
 def add_assignees(call: Call) -> RestAnswer:
-    """Assign people; those who cannot be are left out without a word."""
+    """Assign people. Users who cannot be assigned are silently skipped."""
     wanted = tuple(dict.fromkeys([*call.issue.assignees, *_users(call, "assignees")]))
     return RestAnswer(issue_json(call.site, conversation.set_assignees(call.actor, call.issue, wanted)), 201)
 
 
 def remove_assignees(call: Call) -> RestAnswer:
-    """Take assignments away."""
+    """Remove assignees."""
     gone = _users(call, "assignees")
     left = tuple(each for each in call.issue.assignees if each not in gone)
     return RestAnswer(issue_json(call.site, conversation.set_assignees(call.actor, call.issue, left)))
@@ -192,7 +192,7 @@ def unlock(call: Call) -> RestAnswer:
 
 
 def reactions(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], RestAnswer]:
-    """Make the endpoint that lists the reactions to that subject."""
+    """Return the endpoint that lists the reactions to a subject."""
 
     def run(call: Call) -> RestAnswer:
         content = call.query.get("content")
@@ -203,7 +203,7 @@ def reactions(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Cal
 
 
 def react(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], RestAnswer]:
-    """Make the endpoint that adds a reaction: 201, or 200 where it was there already."""
+    """Return the endpoint that adds a reaction: 201, or 200 if it already existed."""
 
     def run(call: Call) -> RestAnswer:
         about, content = subject(call), call.text("content")
@@ -217,7 +217,7 @@ def react(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callabl
 
 
 def unreact(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], RestAnswer]:
-    """Make the endpoint that takes a reaction back; it must be the caller's own."""
+    """Return the endpoint that removes a reaction, which must be the caller's own."""
 
     def run(call: Call) -> RestAnswer:
         found = call.world.reactions.get(int(call.path["reaction_id"]))
@@ -232,7 +232,7 @@ def unreact(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Calla
 
 
 def line_comment(call: Call) -> ReviewComment:
-    """Give the comment on a line in the path."""
+    """Return the line comment in the path."""
     found = call.world.review_comments.get(int(call.path["comment_id"]))
     if found is None or found.repository != call.repository.id:
         raise not_found()
@@ -290,7 +290,7 @@ def _state(call: Call, issue: Issue) -> Issue:
 
 
 def changed_state(call: Call, issue: Issue, state: Literal["open", "closed"]) -> Issue:
-    """Close or reopen a thread; answers 422 for a pull request that cannot be opened again."""
+    """Close or reopen a thread. A pull request that cannot be reopened is a 422."""
     try:
         return conversation.set_state(call.actor, issue, state, reason=call.body.get("state_reason"))
     except StateConflictError as conflict:

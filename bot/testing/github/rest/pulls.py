@@ -1,4 +1,4 @@
-"""One job: REST endpoints of pull requests, reviews and comments on lines.
+"""One job: REST endpoints of pull requests, reviews, and line comments.
 
 https://docs.github.com/en/rest/pulls
 """
@@ -30,7 +30,7 @@ VERDICTS: dict[str, changes.Verdict] = {
 
 
 def list_pulls(call: Call) -> RestAnswer:
-    """List pull requests, by state, head ("owner:branch") and base."""
+    """Return pull requests, filtered by state, head ("owner:branch"), and base."""
     state, head, base = call.query.get("state", "open"), call.query.get("head"), call.query.get("base")
     found = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
     found = [issue for issue in found if state in {"all", issue.state} and base in {None, pull_of(issue).base_ref}]
@@ -62,7 +62,7 @@ def create_pull(call: Call) -> RestAnswer:
 
 
 def get_pull(call: Call) -> RestAnswer:
-    """Give a pull request, or its diff where asked for."""
+    """Return a pull request, or its diff if requested."""
     issue, home = _pull(call), call.repository
     accept = call.headers.get("accept", "")
     if "diff" in accept or "patch" in accept:
@@ -73,7 +73,7 @@ def get_pull(call: Call) -> RestAnswer:
 
 
 def change_pull(call: Call) -> RestAnswer:
-    """Change title, body, state or base."""
+    """Change the title, body, state, or base."""
     issue = _pull(call)
     if issue.author != call.actor.id and not _writes(call):
         raise ApiError(403, "Must have admin rights to Repository.")
@@ -91,21 +91,21 @@ def change_pull(call: Call) -> RestAnswer:
 
 
 def files(call: Call) -> RestAnswer:
-    """List the changed files."""
+    """Return the changed files."""
     pull, home = pull_of(_pull(call)), call.repository
     found = changed_files(call.world.bare(home), pull.base_sha, pull.head_sha)
     return RestAnswer([file_json(call.site, home, pull.head_sha, file) for file in found])
 
 
 def commits(call: Call) -> RestAnswer:
-    """List the commits."""
+    """Return the commits."""
     pull, home = pull_of(_pull(call)), call.repository
     found = commits_between(call.world.bare(home), pull.base_sha, pull.head_sha)
     return RestAnswer([commit_json(call.site, home, sha) for sha in found])
 
 
 def merge(call: Call) -> RestAnswer:
-    """Merge, if the head is still where the caller saw it."""
+    """Merge a pull request. If the caller names a head commit that is no longer the head, it is a 409."""
     issue = _pull(call)
     if call.body.get("sha") not in {None, pull_of(issue).head_sha}:
         raise ApiError(409, "Head branch was modified. Review and try the merge again.")
@@ -117,19 +117,19 @@ def merge(call: Call) -> RestAnswer:
 
 
 def is_merged(call: Call) -> RestAnswer:
-    """Answer 204 for a merged pull request, else 404."""
+    """Return 204 if the pull request was merged, else 404."""
     if pull_of(_pull(call)).merged_at is None:
         raise not_found()
     return RestAnswer(status=204)
 
 
 def reviews(call: Call) -> RestAnswer:
-    """List reviews."""
+    """Return the reviews."""
     return RestAnswer([review_json(call.site, each) for each in call.world.reviews_of(_pull(call))])
 
 
 def get_review(call: Call) -> RestAnswer:
-    """Give a review."""
+    """Return a review."""
     found = call.world.reviews.get(int(call.path["review_id"]))
     if found is None or (found.repository, found.number) != (call.repository.id, _pull(call).number):
         raise not_found()
@@ -148,24 +148,24 @@ def create_review(call: Call) -> RestAnswer:
 
 
 def review_comments(call: Call) -> RestAnswer:
-    """List the comments of one review."""
+    """Return the comments of one review."""
     ident = int(call.path["review_id"])
     found = [each for each in call.world.review_comments_of(_pull(call)) if each.review == ident]
     return RestAnswer([review_comment_json(call.site, each) for each in found])
 
 
 def line_comments(call: Call) -> RestAnswer:
-    """List the comments on lines."""
+    """Return the line comments."""
     return RestAnswer([review_comment_json(call.site, each) for each in call.world.review_comments_of(_pull(call))])
 
 
 def get_line_comment(call: Call) -> RestAnswer:
-    """Give a comment on a line."""
+    """Return a line comment."""
     return RestAnswer(review_comment_json(call.site, line_comment(call)))
 
 
 def reply(call: Call) -> RestAnswer:
-    """Reply to a comment on a line."""
+    """Reply to a line comment."""
     above = line_comment(call)
     note = LineNote(above.path, above.line, call.text("body"))
     review = call.world.reviews[above.review]
@@ -174,13 +174,13 @@ def reply(call: Call) -> RestAnswer:
 
 
 def get_reviewers(call: Call) -> RestAnswer:
-    """List who was asked for a review."""
+    """Return the users whose review was requested."""
     asked = pull_of(_pull(call)).requested_reviewers
     return RestAnswer({"users": [call.site.user(each) for each in asked], "teams": []})
 
 
 def request_reviewers(call: Call) -> RestAnswer:
-    """Ask collaborators for a review; the author cannot be asked."""
+    """Request reviews from collaborators. The author cannot be asked."""
     issue = _pull(call)
     wanted = [call.world.user(login).id for login in call.texts("reviewers")]
     for user in wanted:

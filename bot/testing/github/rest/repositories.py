@@ -18,16 +18,16 @@ LEGACY = {
     Role.MAINTAIN: "write",
     Role.ADMIN: "admin",
 }
-"""What the `permission` field makes of a role; https://docs.github.com/en/rest/collaborators/collaborators"""
+"""The value of the `permission` field for each role; https://docs.github.com/en/rest/collaborators/collaborators"""
 
 
 def get_repository(call: Call) -> RestAnswer:
-    """Give a repository."""
+    """Return a repository."""
     return RestAnswer(call.site.whole_repository(call.repository, call.role))
 
 
 def repository_by_id(call: Call) -> RestAnswer:
-    """Give a repository by its id."""
+    """Return a repository by its id."""
     found = call.world.repositories.get(int(call.path["repository_id"]))
     if found is None or not visible(call.world, call.caller, found):
         raise not_found()
@@ -35,7 +35,7 @@ def repository_by_id(call: Call) -> RestAnswer:
 
 
 def own_repositories(call: Call) -> RestAnswer:
-    """List what the caller owns or has a role in."""
+    """Return the repositories that the caller owns or has a role in."""
     user, world = call.actor.id, call.world
     roles = {
         home.id: Role.ADMIN if home.owner == user else world.roles.get((home.id, user), Role.NONE)
@@ -46,7 +46,7 @@ def own_repositories(call: Call) -> RestAnswer:
 
 
 def collaborators(call: Call) -> RestAnswer:
-    """List who has a role."""
+    """Return the users who have a role."""
     home = call.repository
     given = {user: role for (place, user), role in call.world.roles.items() if place == home.id and role != Role.NONE}
     people = {home.owner: Role.ADMIN, **given}
@@ -56,14 +56,14 @@ def collaborators(call: Call) -> RestAnswer:
 
 
 def permission(call: Call) -> RestAnswer:
-    """Give somebody's role; nobody of that login is a 404."""
+    """Return a user's role. An unknown login is a 404."""
     user = call.world.user(call.path["username"])
     role = call.world.role(call.repository, user.id)
     return RestAnswer({"permission": LEGACY[role], "role_name": role.value, "user": _collaborator(call, user.id, role)})
 
 
 def is_collaborator(call: Call) -> RestAnswer:
-    """Answer 204 for a collaborator, else 404."""
+    """Return 204 for a collaborator, else 404."""
     user = call.world.user(call.path["username"])
     if call.world.roles.get((call.repository.id, user.id), Role.NONE) == Role.NONE:
         raise not_found()
@@ -71,7 +71,7 @@ def is_collaborator(call: Call) -> RestAnswer:
 
 
 def branch_rules(call: Call) -> RestAnswer:
-    """List the rules that apply to a branch, whether it is there or not.
+    """Return the rules that apply to a branch, whether or not it exists.
 
     https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
     """

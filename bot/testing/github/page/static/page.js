@@ -1,5 +1,5 @@
-// Keeps a page as the server has it now. Everything works without this: forms post and redirect.
-// Only what the server changed is replaced, so that what a person types, folds and focuses stays.
+// Keeps a page in sync with the server. Everything works without this script: forms post and redirect.
+// Only the parts that the server changed are replaced, so that typed text, folded sections, and focus stay.
 "use strict";
 
 const SECONDS = 1;
@@ -43,15 +43,15 @@ async function look() {
       merge(new DOMParser().parseFromString(await answer.text(), "text/html"));
     }
   } catch {
-    // The server is away for a moment; the next look may find it.
+    // The server does not respond now; the next poll may succeed.
   }
   setTimeout(look, (document.hidden ? 10 : 1) * SECONDS * 1000);
 }
 
-// A person who is chosen acts at once; without this a button does it.
+// Choosing a person switches at once; without this script, a button does it.
 document.getElementById("acting")?.addEventListener("change", (event) => event.target.form.requestSubmit());
 
-// Forms are sent without leaving the page where the answer is this page again.
+// A form whose answer is this page again is sent without leaving the page.
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.hasAttribute("data-stay")) return;
