@@ -61,7 +61,7 @@ def push_files(
 
 
 def notice_pushes(by: Actor, repository: Repository) -> list[Push]:
-    """Record every ref that moved since the last call; update pull requests and send webhooks."""
+    """Record the refs that moved since the last call, update pull requests, send webhooks, and return the moves."""
     with by.world.lock:
         before, after = by.world.seen_refs[repository.id], by.world.bare(repository).refs()
         moved = [

@@ -24,7 +24,7 @@ Kind = Literal["status", "lost", "delay", "reset", "truncate", "stale"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault. "status" answers with a status instead of serving the request; "lost" serves it and then does so."""
+    """A fault. "status" answers with an error status instead of serving the request; "lost" serves it first."""
 
     kind: Kind
     status: int = 502

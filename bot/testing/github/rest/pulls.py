@@ -105,7 +105,7 @@ def commits(call: Call) -> RestAnswer:
 
 
 def merge(call: Call) -> RestAnswer:
-    """Merge a pull request. If the caller names a head commit that is no longer the head, it is a 409."""
+    """Merge a pull request. Raises ApiError (409) if the caller's `sha` is no longer the head."""
     issue = _pull(call)
     if call.body.get("sha") not in {None, pull_of(issue).head_sha}:
         raise ApiError(409, "Head branch was modified. Review and try the merge again.")
