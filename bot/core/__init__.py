@@ -1,1 +1,1 @@
-"""Nouns: what things are and what may happen. Pure: no input or output, no waiting, no clock."""
+"""Data types and decision rules. Pure: no input or output, no waiting, no clock."""

@@ -1,4 +1,4 @@
-"""Who acts on GitHub: an account, of what kind it is, and what it may do on the repository."""
+"""GitHub accounts: their kind and their role on the repository."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ class Role(IntEnum):
     MAINTAIN = 4
     ADMIN = 5
     NOBODY = 6
-    """More than anybody has: where it is needed, only those who are named may."""
+    """Above every real role. A setting that requires it admits only accounts that are listed by name."""
 
 
 class ActorKind(StrEnum):
-    """What kind of account acted; only a user can approve (A2)."""
+    """The kind of account that acted. Only a user can approve (A2)."""
 
     USER = "user"
     BOT = "bot"
@@ -29,22 +29,22 @@ class ActorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """An account; matched by numeric id, never by login (A2)."""
+    """A GitHub account, matched by numeric id, never by login (A2)."""
 
     id: int
     login: str
     kind: ActorKind = ActorKind.USER
 
     def noreply(self, host: str) -> str:
-        """Return the address by which a GitHub server attributes commits to this account, without its real one.
+        """Return the noreply address by which a GitHub server attributes commits to this account.
 
         https://docs.github.com/en/account-and-profile/reference/email-addresses-reference
         """
         return f"{self.id}+{self.login}@users.noreply.{host}"
 
     def is_listed_in(self, people: Collection[str | int]) -> bool:
-        """Tell whether a configuration names this account: by its numeric id, or by its login in any case.
+        """Return whether a configuration names this account, by numeric id or by login in any case.
 
-        A login that its owner gave up can be anybody's: whoever writes ids is safe from that (A2).
+        Anybody can register a login that its owner gave up. Listing numeric ids avoids that risk (A2).
         """
         return self.id in people or self.login.lower() in {each.lower() for each in people if isinstance(each, str)}

@@ -1,8 +1,8 @@
-"""Who said yes, who may, and what counts: one pure function, `evaluate` (product.md, Approval; security.md A1-A5).
+"""Decide whether a plan is approved: one pure function, `evaluate` (product.md, Approval; security.md A1-A5).
 
 Rules
-- Only this file can make an `ApprovedPlan`; an executor takes that value, never a flag.
-- What is not known is not approved: a failed look-up leaves the verdict pending.
+- Only this file can make an `ApprovedPlan`. An executor takes that value, never a flag.
+- Unknown means not approved: a failed look-up leaves the verdict pending.
 - Every candidate that does not count is named with its reason.
 """
 
@@ -30,7 +30,7 @@ class Way(StrEnum):
 
 
 class Opinion(StrEnum):
-    """What was said of the plan."""
+    """What a candidate said about the plan."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -38,7 +38,7 @@ class Opinion(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a candidate, or a plan as a whole, does not count, or why fewer approvals do than tier high needs.
+    """Why a candidate or a whole plan does not count, or why tier high needs fewer approvals here.
 
     core/comment.py has the sentence for each.
     """
@@ -71,7 +71,7 @@ class Reason(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a verdict comes to."""
+    """The outcome of a verdict."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -82,63 +82,66 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Somebody who said something of the plan, with what was looked up about them in the same snapshot."""
+    """A person who gave an opinion on the plan, with what was looked up about them in the same snapshot."""
 
     actor: Actor
     way: Way
     opinion: Opinion
     at: datetime
     role: Role | None
-    """Looked up live; None when the look-up failed."""
+    """The role looked up live; None when the look-up failed."""
     listed: bool | None = False
-    """Named in approve.users, or in a team of approve.teams; None where GitHub does not tell who is in a team."""
+    """Whether the person is named in approve.users or is in a team of approve.teams; None when GitHub does not disclose
+    team membership."""
     digest: str = ""
     """The hex digits that came with a command; empty for none."""
     edited: bool = False
-    """Whether anybody ever edited the comment that carried a command (A4a)."""
+    """Whether anybody ever edited the comment that carried the command (A4a)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What people see of the plan now."""
+    """The plan comment as people see it now."""
 
     since: datetime
-    """The later of the posting and the last edit of content (A2: lastEditedAt, not updated_at)."""
+    """The later of the posting and the last edit of the content (A2: lastEditedAt, not updated_at)."""
     intact: bool = True
-    """It shows the stored document, and every edit it ever had is explained by a tick that was seen."""
+    """Whether it shows the stored document and every edit is explained by a tick that was seen."""
     hidden: bool = False
-    """Deleted or minimised."""
+    """Whether it was deleted or minimized."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One live look at everything that decides (A1)."""
+    """One live reading of everything that decides about a plan (A1)."""
 
     shown: Shown
     candidates: tuple[Candidate, ...] = ()
     open: bool = True
-    """The thread is neither closed nor transferred."""
+    """Whether the thread is neither closed nor transferred."""
     locked: bool = False
-    """The conversation is locked: nobody can react any more, and only a comment that names the digest approves."""
+    """Whether the conversation is locked. Nobody can react then, so only a comment that names the digest approves."""
     overtaken: bool = False
-    """The branch of the pull request that the plan adds to is gone, or the pull request was merged."""
+    """Whether the branch of the pull request that the plan adds to is gone, or that pull request was merged."""
     drifted: tuple[str, ...] = ()
-    """Files of the plan's scope that changed on the base branch since the plan's base."""
+    """Files in the plan's scope that changed on the base branch since the plan's base."""
     complete: bool = True
-    """Every look-up and every page was read."""
+    """Whether every look-up succeeded and every page was read."""
     requesters: frozenset[int] = frozenset()
-    """Whose words the plan was made for: who asked, who added to it, and who may have changed what they said."""
+    """Ids of the people whose words the plan was made for: who asked, who added to the request, and who may have edited
+    it."""
     plans: int = 1
-    """How many plan versions the request has had."""
+    """The number of plan versions that the request has had."""
     approvers: frozenset[int] | None = None
-    """The numeric ids of all who may approve, the bot's own among them if it may; None where that is not known."""
+    """Numeric ids of all who may approve, including the bot if it may; None when unknown."""
     owners: frozenset[int] = frozenset()
-    """The numeric ids of those who said yes and own, as the default branch's CODEOWNERS says, all that may change."""
+    """Numeric ids of the people who approved and own everything that may change, per the default branch's CODEOWNERS.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who may approve, and how many must (interfaces.md, approve.*)."""
+    """Who may approve, and how many approvals are needed (interfaces.md, approve.*)."""
 
     role: Role = Role.MAINTAIN
     four_eyes: bool = False
@@ -147,14 +150,14 @@ class Policy:
     """The numeric id of the bot's own account."""
 
     def may_decide(self, actor: Actor, role: Role | None, *, listed: bool) -> bool:
-        """Tell whether an account may decide at all: a person, not the bot, who is named or has the role."""
+        """Return whether an account may decide: a user other than the bot who is listed or has the required role."""
         person = actor.kind is ActorKind.USER and actor.id != self.bot
         return person and (listed or (role or Role.NONE) >= self.role)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One reason, and whom it is about (None: the plan as a whole)."""
+    """One reason and the person it is about (None: the plan as a whole)."""
 
     reason: Reason
     actor: Actor | None = None
@@ -170,12 +173,12 @@ _DONE_TO_IT: Final = frozenset(
         Reason.TOO_FEW,
     }
 )
-"""What people can do to a plan that keeps it waiting, though nobody's word was void."""
+"""Reasons that people cause by acting on the plan or thread, even when no opinion was void."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a snapshot comes to, always with reasons; `by` names those whose word decided."""
+    """The result of evaluating a snapshot, always with reasons. `by` names the people whose opinion decided."""
 
     outcome: Outcome
     by: tuple[Actor, ...] = ()
@@ -183,12 +186,12 @@ class Verdict:
 
     @property
     def needs_explanation(self) -> bool:
-        """Whether somebody tried to decide, or did something to the plan: then it is said why it waits (A5)."""
+        """Whether to explain why the plan waits: somebody tried to decide or did something to the plan (A5)."""
         return any(finding.actor is not None or finding.reason in _DONE_TO_IT for finding in self.findings)
 
 
 class ApprovedPlan:
-    """The proof that exactly this document was approved; only `prove` makes one."""
+    """Proof that exactly this document was approved. Only `prove` makes one."""
 
     __slots__ = ("_at", "_document", "_verdict")
 
@@ -199,17 +202,17 @@ class ApprovedPlan:
 
     @property
     def document(self) -> PlanDocument:
-        """The document that was approved."""
+        """The approved document."""
         return self._document
 
     @property
     def verdict(self) -> Verdict:
-        """By whom it was approved, and why so many were enough."""
+        """The verdict: who approved, and why their number was enough."""
         return self._verdict
 
     @property
     def at(self) -> datetime:
-        """When the approval was evaluated."""
+        """The time at which the approval was evaluated."""
         return self._at
 
 
@@ -217,7 +220,7 @@ _KEY: Final = object()
 
 
 def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime) -> Verdict:
-    """Decide what one live snapshot says of one plan; the same input always gives the same verdict."""
+    """Return the verdict on a plan for one live snapshot. The same input always gives the same verdict."""
     blocked = _blocking_verdict(plan, snapshot, now)
     if blocked is not None:
         return blocked
@@ -229,7 +232,7 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
         return Verdict(Outcome.REJECTED, refused, findings)
     if any(word.opinion is Opinion.REVISE for word in last_words):
         return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.REVISION_ASKED)))
-    if snapshot.locked:  # a yes that a lock makes void still takes back what the same person said before
+    if snapshot.locked:  # an approval that the lock voids still replaces the person's earlier opinion
         findings += tuple(Finding(Reason.THREAD_LOCKED, word.actor) for word in words if _is_unnamed(word))
         last_words = _last_words(word for word in words if not _is_unnamed(word))
     approvals = tuple(word for word in last_words if word.opinion is Opinion.APPROVE)
@@ -237,7 +240,7 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
 
 
 def prove(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime) -> tuple[Verdict, ApprovedPlan | None]:
-    """Evaluate, and give the proof together with an approving verdict (None with every other)."""
+    """Return the verdict and, when it approves, the proof; otherwise None in place of the proof."""
     verdict = evaluate(plan, snapshot, policy, now)
     if verdict.outcome is not Outcome.APPROVED:
         return verdict, None
@@ -245,16 +248,19 @@ def prove(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime)
 
 
 def rejecters(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> tuple[Actor, ...]:
-    """Name those who may decide and whose last word of the plan is no; that stops work which is under way.
+    """Return the people who may decide and whose last opinion is a rejection, which stops work in progress.
 
-    It counts whatever became of plan and comment since it was said: an edit must not keep the work going.
+    Later changes to the plan or its comment do not matter: an edit must not keep the work going.
     """
     ageless = replace(snapshot, shown=Shown(datetime.min.replace(tzinfo=UTC)))
     return _rejecters(_last_words(word for word in snapshot.candidates if not _objection(plan, ageless, policy, word)))
 
 
 def approval_attempts(snapshot: Snapshot, policy: Policy, since: datetime) -> tuple[Actor, ...]:
-    """Name those who may decide and who said yes since a moment, without a word that is answered as a command is."""
+    """Return the people who may decide and who approved after `since`, other than by command.
+
+    Commands get their own answer.
+    """
     return tuple(
         word.actor
         for word in snapshot.candidates
@@ -266,7 +272,7 @@ def approval_attempts(snapshot: Snapshot, policy: Policy, since: datetime) -> tu
 
 
 def _blocking_verdict(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> Verdict | None:
-    """Give the verdict that holds whoever said what, if there is one."""
+    """Return the verdict that holds regardless of opinions, or None if there is none."""
     if now >= plan.expires:
         return Verdict(Outcome.EXPIRED, (), (Finding(Reason.PLAN_EXPIRED),))
     if snapshot.overtaken:
@@ -288,12 +294,12 @@ def _rejecters(words: Iterable[Candidate]) -> tuple[Actor, ...]:
 
 
 def _objection(plan: PlanDocument, snapshot: Snapshot, policy: Policy, word: Candidate) -> Reason | None:
-    """Say why a candidate's word does not count, or None when it does."""
+    """Return why a candidate's opinion does not count, or None if it counts."""
     return _objection_to_actor(snapshot, policy, word) or _objection_to_word(plan, snapshot, word)
 
 
 def _objection_to_actor(snapshot: Snapshot, policy: Policy, word: Candidate) -> Reason | None:
-    """Say why this account may not decide."""
+    """Return why this account may not decide, or None if it may."""
     if word.actor.id == policy.bot:
         return Reason.IS_THE_BOT
     if word.actor.kind is not ActorKind.USER:
@@ -308,7 +314,7 @@ def _objection_to_actor(snapshot: Snapshot, policy: Policy, word: Candidate) -> 
 
 
 def _objection_to_word(plan: PlanDocument, snapshot: Snapshot, word: Candidate) -> Reason | None:
-    """Say why what was said is not about this plan as it is shown now."""
+    """Return why an opinion does not apply to this plan as it is shown now, or None if it does."""
     if word.edited:
         return Reason.COMMENT_EDITED
     if word.at <= snapshot.shown.since:
@@ -322,19 +328,25 @@ def _objection_to_word(plan: PlanDocument, snapshot: Snapshot, word: Candidate) 
 
 
 def _untimely(word: Candidate, since: datetime) -> Reason:
-    """Return why a word that is not newer than the plan does not count; a comment cannot be removed and added again."""
+    """Return the reason for an opinion that is not newer than the plan.
+
+    Unlike a reaction, a comment cannot be re-added.
+    """
     if word.way is not Way.COMMAND:
         return Reason.TOO_OLD
     return Reason.SAME_SECOND if word.at == since else Reason.SAID_BEFORE
 
 
 def _is_unnamed(word: Candidate) -> bool:
-    """Tell whether a word approves without naming the digest."""
+    """Return whether a candidate approves without naming the digest."""
     return word.opinion is Opinion.APPROVE and not word.digest
 
 
 def _last_words(words: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Keep each person's newest word; at the same second a rejection outranks a revision, and that an approval."""
+    """Return each person's newest opinion.
+
+    In the same second a rejection outranks a revision, which outranks an approval.
+    """
     weight = {Opinion.APPROVE: 0, Opinion.REVISE: 1, Opinion.REJECT: 2}
     ordered = sorted(words, key=lambda word: (word.at, weight[word.opinion]))
     return tuple({word.actor.id: word for word in ordered}.values())
@@ -348,7 +360,7 @@ def _approval_verdict(
     *,
     findings: tuple[Finding, ...],
 ) -> Verdict:
-    """Say what the approvals that hold come to: one is enough, but for tier high."""
+    """Return the verdict for the approvals that count. One is enough, except for tier high."""
     if not approvals:
         told = any(finding.reason is Reason.THREAD_LOCKED for finding in findings)
         why = Reason.THREAD_LOCKED if snapshot.locked and not told else Reason.NOBODY
@@ -363,7 +375,7 @@ def _approval_verdict(
 
 
 def _reason_fewer_suffice(snapshot: Snapshot, policy: Policy, approvals: tuple[Candidate, ...]) -> Reason | None:
-    """Say why fewer approvals are enough than tier high needs (product.md, Risk tiers); None where they are not."""
+    """Return why fewer approvals than tier high needs are enough (product.md, Risk tiers); None when they are not."""
     if any(word.actor.id in snapshot.owners for word in approvals):
         return Reason.CODE_OWNER
     others = (snapshot.approvers or frozenset()) - {policy.bot, *(snapshot.requesters if policy.four_eyes else ())}

@@ -1,4 +1,4 @@
-"""What changed from one version of a plan to the next, for people who read the one before (product.md, Turns)."""
+"""The difference between two versions of a plan, for people who read the earlier one (product.md, Turns)."""
 
 from difflib import unified_diff
 from itertools import accumulate
@@ -8,14 +8,14 @@ from bot.core.comment import contract
 from bot.core.plan import PlanDocument, disarm_text
 
 ROOM: Final = 5_000
-"""Characters of all lines: with them the comment still holds the longest plan there is."""
+"""Characters for all lines. The comment still holds the longest possible plan beside them."""
 LINE: Final = 200
 
 
 def changes(before: PlanDocument, after: PlanDocument) -> str:
-    """Give the lines that differ in text and contract, each with a neighbour, as a diff; cut to its room, never empty.
+    """Return a diff of the text and contract, with one line of context; cut to fit, never empty.
 
-    Nothing in it is a box to tick.
+    The result contains no box that can be ticked.
     """
     found = list(unified_diff(_lines(before), _lines(after), n=1, lineterm=""))[3:]
     lines = ["…" if line.startswith("@@") else line[:LINE] for line in found]

@@ -1,9 +1,9 @@
-"""Code points that nobody sees: shown as ‹U+XXXX›, but where writing needs them (X1).
+"""Invisible code points: shown as ‹U+XXXX›, except where writing needs them (X1).
 
-Kept: line feeds and tabs; the joiners and selectors of emoji sequences; joiners between letters of scripts that are
-written with them, and the marks of scripts that stand before or between their signs; one variation selector behind an
-ideograph, as Japanese names are written (https://www.unicode.org/reports/tr37/); the three flags that are spelled with
-tags (https://www.unicode.org/reports/tr51/).
+Kept: line feeds and tabs; the joiners and selectors of emoji sequences; joiners between letters of scripts that use
+them, and the marks of scripts that stand before or between their signs; one variation selector after an ideograph, as
+in Japanese names (https://www.unicode.org/reports/tr37/); the three flags that are spelled with tags
+(https://www.unicode.org/reports/tr51/).
 """
 
 import re
@@ -17,8 +17,8 @@ _SUSPECT: Final = re.compile(
     "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001345f"
     "\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
 )
-# Format code points that show, where they stand by signs of their own script: signs of numbers and verses in Arabic,
-# of abbreviation in Syriac, of numbers in Kaithi, of layout between hieroglyphs.
+# Visible format code points next to signs of their own script: number and verse signs in Arabic, the abbreviation sign
+# in Syriac, number signs in Kaithi, and layout controls between hieroglyphs.
 _MARKS: Final = re.compile(
     "[\u0600-\u0605\u06dd\u0890\u0891\u08e2](?=[\u0620-\u08ff])|\u070f(?=[\u0710-\u074f])"
     "|[\U000110bd\U000110cd](?=[\U00011080-\U000110ba\U00011066-\U0001106f])"
@@ -28,7 +28,7 @@ _JOINERS: Final = frozenset("\u200c\u200d")
 _EMOJI_STYLE: Final = "\ufe0f"
 _STYLES: Final = frozenset("\ufe0e\ufe0f")
 _FORMS: Final = re.compile("[\ufe00-\ufe02\U000e0100-\U000e010f]")
-"""Selectors of an ideograph's form: the few that fonts know, so that what they could spell between them is little."""
+"""Selectors of an ideograph's form. Only the few that fonts know, so that a message spelled with them stays short."""
 _IDEOGRAPHS: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 _TAGGED_FLAGS: Final = re.compile(
     "\U0001f3f4(?:"
@@ -45,14 +45,15 @@ _KEYCAPS: Final = frozenset(f"{key}\ufe0f\u20e3" for key in "0123456789#*")
 
 
 def with_visible_codepoints(text: str) -> str:
-    """Give a text with every code point that nobody sees as ‹U+XXXX›."""
+    """Return a text with every invisible code point written as ‹U+XXXX›."""
     return _replace_invisible_runs(text, _as_numbers)
 
 
 def without_invisible_runs(text: str) -> tuple[str, tuple[str, ...]]:
-    """Give a text as `shown`, but without runs of code points that nobody sees: they may spell something.
+    """Return a text without runs of invisible code points, and what was hidden.
 
-    Beside it stands what was hidden, each code point or run as ‹U+XXXX›.
+    A run can spell something, so it is removed; a single one is written as ‹U+XXXX›. The second value has each code
+    point or run as ‹U+XXXX›.
     """
     hidden: list[str] = []
 
@@ -64,7 +65,7 @@ def without_invisible_runs(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def is_blank(text: str) -> bool:
-    """Tell whether nothing of a text is seen."""
+    """Return whether nothing in a text is visible."""
     return not _replace_invisible_runs(text, lambda _: "").strip()
 
 
@@ -73,7 +74,7 @@ def _as_numbers(run: str) -> str:
 
 
 def _replace_invisible_runs(text: str, replace: Callable[[str], str]) -> str:
-    """Replace each run of code points that nobody sees, all but flags and what writing needs."""
+    """Replace each run of invisible code points, except flags and what writing needs."""
     if not _SUSPECT.search(text):
         return text
     made, run = list[str](), ""
@@ -88,7 +89,7 @@ def _replace_invisible_runs(text: str, replace: Callable[[str], str]) -> str:
 
 
 def _is_needed_by_writing(text: str, at: int) -> bool:
-    """Tell whether writing needs the code point at that place."""
+    """Return whether writing needs the code point at this position."""
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if _FORMS.match(text[at]):
         return _IDEOGRAPHS.match(before) is not None
@@ -102,7 +103,7 @@ def _is_needed_by_writing(text: str, at: int) -> bool:
 
 
 def _picture_before(text: str, at: int) -> bool:
-    """Tell whether an emoji ends before that place, with or without its style."""
+    """Return whether an emoji ends before this position, with or without its style selector."""
     before = text[at - 1 : at]
     if before == _EMOJI_STYLE:
         before = text[at - 2 : at - 1]

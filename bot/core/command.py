@@ -1,6 +1,6 @@
 """Commands on a thread: one line, ``@plangate COMMAND`` or ``/plangate COMMAND`` (interfaces.md).
 
-The caller passes visible text only; quotes, code and headings are not commands (product.md, Turns).
+The caller passes visible text only. Quotes, code, and headings are not commands (product.md, Turns).
 """
 
 import re
@@ -12,12 +12,12 @@ from bot.core.names import SHORT_DIGEST
 
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _AT_ONCE = {"it", "now", "please", "this", "work"}
-"""What may stand behind `stop`: whoever is in a hurry does not look up how it is said."""
+"""Words that may follow `stop`, because people in a hurry do not look up the syntax."""
 _NUMBER = re.compile(r"\$?(\d{1,6}(?:\.\d{1,2})?)")
 
 
 class Verb(StrEnum):
-    """Every command there is."""
+    """Every command that exists."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -40,18 +40,18 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class UnknownCommand:
-    """A line that looks like a command and is none, with the nearest one there is ("" for none)."""
+    """A line that looks like a command but is not one, with the nearest command ("" for none)."""
 
     line: str
     nearest: str = ""
 
 
 def parse(line: str, mention: str = "@plangate") -> Command | UnknownCommand | None:
-    """Read one visible line: a command, a mistake to answer with "did you mean", or None for ordinary speech.
+    """Return the command in one visible line, a mistake to answer with "did you mean", or None for ordinary speech.
 
-    One unknown word after the mention, or a known verb with an argument of the wrong form, is a mistake; so is a word
-    that is like `approve` or `budget` before what only these take. A longer sentence is speech, because people talk to
-    the bot in sentences.
+    A mistake is one unknown word after the mention, a known verb with a malformed argument, or a word similar to
+    `approve` or `budget` before an argument that only that command takes. A longer sentence is speech, because people
+    talk to the bot in sentences.
     """
     words = _after_mention(line, mention)
     if not words:
@@ -64,27 +64,27 @@ def parse(line: str, mention: str = "@plangate") -> Command | UnknownCommand | N
 
 
 def _name(word: str) -> str:
-    """Give a command's word; what people put behind a word of its own (`stop!`) is no part of it."""
+    """Return the name of a command in lower case, without punctuation after one that stands alone (`stop!`)."""
     bare = word.lower().rstrip(".!?")
     return bare if bare in {Verb.STOP, Verb.RETRY, Verb.STATUS, Verb.HELP} else word.lower()
 
 
 def _suits(verb: str, argument: str) -> bool:
-    """Tell whether only a command of that name has such an argument."""
+    """Return whether the argument fits only the command of that name."""
     if verb == Verb.APPROVE:
         return len(argument) >= SHORT_DIGEST and _HEX.fullmatch(argument) is not None
     return verb == Verb.BUDGET and _NUMBER.fullmatch(argument) is not None
 
 
 def _after_mention(line: str, mention: str) -> list[str]:
-    """Give the words after the mention, or none when the line does not begin with it."""
+    """Return the words after the mention; no words if the line does not begin with it."""
     words = line.split()
     called = {mention.lower(), "/" + mention.lstrip("@").lower()}
     return words[1:] if words and words[0].lower().rstrip(",:") in called else []
 
 
 def _validate_argument(verb: Verb, argument: str, line: str) -> Command | UnknownCommand | None:
-    """Hold a command's argument against the form it must have."""
+    """Return the command if its argument has the required form, else the mistake, or None for ordinary speech."""
     match verb:
         case Verb.APPROVE if argument and not (_HEX.fullmatch(argument) and len(argument) >= SHORT_DIGEST):
             return UnknownCommand(line.strip(), "approve DIGEST (12 or more hex digits)")

@@ -1,6 +1,6 @@
-"""What the bot says of plans and of their ends, made by pure functions (house.md); Markdown, also at the terminal.
+"""Texts about plans and how they ended, rendered by pure functions (house.md) as Markdown, also in the terminal.
 
-What it answers to commands is in reply_text, what it asks in question_text, a pull request's words in pull_text.
+reply_text answers commands, question_text renders questions, and pull_text renders pull requests.
 """
 
 import re
@@ -50,10 +50,11 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
 )
 
 NAMED: Final = 20
-"""So many reasons are said: a crowd under a plan must not make a notice that GitHub refuses."""
+"""The largest number of reasons listed, so that many people reacting to a plan cannot make a notice that GitHub
+refuses."""
 _FILES_ROOM: Final = 3_000
 _BEYOND_ROOM: Final = 5_000
-"""Characters for the files of an amendment, and for those of them that its plan did not name."""
+"""Characters for the files of an amendment, and for those that its plan did not name."""
 _COMMAND_ROOM: Final = 200
 """Characters of a command in a table."""
 _OVER: Final = {
@@ -62,19 +63,22 @@ _OVER: Final = {
     "limit": "Stopped at a limit",
     "cancelled": "Stopped",
 }
-"""How a session ended, where its name alone does not tell it."""
+"""How a session ended, where its name alone does not make that clear."""
 BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
-"""How the items of a todo list are shown, by their status."""
+"""The symbol of each status of a todo item."""
 
 
 def heading(plan: PlanDocument) -> str:
-    """Give the plan's heading: the mode, the number of the version, the short digest (P8)."""
+    """Return the plan's heading: the mode, the version number, and the short digest (P8)."""
     return f"⏸ plan mode: plan {plan.plan} ({plan.short_digest})"
 
 
 def plan_text(plan: PlanDocument, how: str) -> str:
-    """Render a plan document: plan, contract, estimated cost, what changed since the version before, what was hidden
-    in the request, how to decide, base and expiry."""
+    """Render a plan document.
+
+    The parts: plan, contract, estimated cost, changes since the previous version, what was hidden in the request, how
+    to decide, base, and expiry.
+    """
     cost = f"\n- Estimated cost: {plan.estimate}" if plan.estimate else ""
     parts = [f"## {heading(plan)}", disarm_text(plan.markdown), "### What it may do", contract(plan) + cost]
     if plan.changed:
@@ -91,9 +95,9 @@ UNPRICED: Final = (
 
 
 def estimate(costs: Sequence[float], planning_usd: float) -> str:
-    """Say roughly what a plan's work will cost, and what that is taken from: "" where there is nothing to go by.
+    """Return a rough estimate of what a plan's work will cost and its basis; "" without any basis.
 
-    `costs` are those of other work here within a day; where there is none, what planning has cost must do.
+    `costs` are those of other executions here within a day. Without any, the cost of planning is the basis.
     """
     if costs:
         of = "as much as the one execution" if len(costs) == 1 else f"the middle one of {len(costs)} executions"
@@ -105,7 +109,7 @@ def estimate(costs: Sequence[float], planning_usd: float) -> str:
 def contract(plan: PlanDocument) -> str:
     """Render the plan's contract as a list.
 
-    Nothing of it is left out, but for the files of an amendment, whose tree says which they are.
+    The list is complete, except for the files of an amendment, which its tree identifies.
     """
     classes = plan.contract.classes
     scope = [mark_lookalikes(glob) for glob in plan.contract.scope]
@@ -124,7 +128,8 @@ def contract(plan: PlanDocument) -> str:
 
 
 def _hidden_notice(hidden: Hidden) -> str:
-    """Say what nobody sees in the request and its thread, and the planner was not told either, folded (X1)."""
+    """Render the folded notice of what is invisible in the request and its thread; the planner did not get it either
+    (X1)."""
     fragments = "1 hidden fragment was" if hidden.count == 1 else f"{hidden.count} hidden fragments were"
     rows = [f"- {code(fragment)}" for fragment in hidden.shown]
     if hidden.count > len(rows):
@@ -133,7 +138,7 @@ def _hidden_notice(hidden: Hidden) -> str:
 
 
 def reasons(verdict: Verdict) -> str:
-    """Say why a verdict is what it is, one clause a reason."""
+    """Render the reasons for a verdict, one clause for each."""
     findings = tuple(dict.fromkeys(verdict.findings))
     said = [attribution(finding.actor) + REASONS[finding.reason] for finding in findings[:NAMED]]
     if len(findings) > NAMED:
@@ -142,14 +147,14 @@ def reasons(verdict: Verdict) -> str:
 
 
 def attribution(actor: Actor | None) -> str:
-    """Begin a clause about somebody, so that nobody is called to a thread by it (X2); "" for nobody."""
+    """Return the start of a clause about a person, written so that it notifies nobody (X2); "" for nobody."""
     return f"`@{actor.login}`: " if actor is not None else ""
 
 
 def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] = ()) -> str:
-    """Give the text of a plan that was outgrown: the plan as approved, and what the work changed beyond it.
+    """Return the text of an amendment: the approved plan, and what the work changed beyond it.
 
-    The weighty paths, those of tier high, are all named; raises Refused where they are too many for people to read.
+    Lists every weighty path, which are those of tier high. Raises Refused if they do not fit in a comment.
     """
     rows = [f"- {code(path)}" for path in weighty]
     room = _BEYOND_ROOM - sum(map(len, rows))
@@ -165,12 +170,12 @@ def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] 
 
 
 def configuration_error(why: str) -> str:
-    """Say why nothing can be carried on here."""
+    """Render why nothing can continue here."""
     return f"I cannot work here: {why}. Mend it and ask again."
 
 
 def unreadable(ref: str) -> str:
-    """Say that a thread cannot go on, because what was stored of it cannot be read."""
+    """Render that a thread cannot continue because its stored state cannot be read."""
     return (
         f"I cannot read what I kept of this thread in `{ref}`: PLANGATE_STATE_KEY, or the key that it is derived from, "
         "has changed, or somebody changed that ref. No plan here can be approved any more. Ask in a new issue; or have "
@@ -182,7 +187,7 @@ VOID: Final = "A further request came after this plan, and no other plan came of
 
 
 def void_plan(plan: PlanDocument) -> str:
-    """Answer a yes to a plan that lost its force."""
+    """Render the answer to an approval of a plan that is no longer in force."""
     return (
         f"Plan {plan.plan} ({plan.short_digest}) can no longer be approved: a further request came after it. "
         "Ask again for a new plan."
@@ -190,18 +195,18 @@ def void_plan(plan: PlanDocument) -> str:
 
 
 def approval_on_hold(plan: PlanDocument, why: str) -> str:
-    """Answer a yes to a plan that waits while nothing can be decided here."""
+    """Render the answer to an approval of a plan that waits because nothing can be decided here."""
     return f"Plan {plan.plan} ({plan.short_digest}) waits: I cannot work here: {why}. Mend it, and the approval counts."
 
 
 def mode_sign(name: str) -> str:
-    """Show a mode as it is shown wherever a session is (P8)."""
+    """Return a mode as it appears wherever a session is shown (P8)."""
     return "⏸ plan mode on" if name == "plan" else f"▶ mode {name}"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """One sub-agent's row of the progress comment, and of the pull request."""
+    """One sub-agent's row in the progress comment and in the pull request."""
 
     type: str
     description: str
@@ -210,7 +215,7 @@ class AgentRow:
     tokens: int
     seconds: float
     cost_usd: float | None
-    """None where its model has no price."""
+    """Dollars; None if its model has no price."""
 
 
 def progress(
@@ -221,7 +226,7 @@ def progress(
     *,
     spent: tuple[int, float | None, float | None],
 ) -> str:
-    """Render the progress comment: todo list, sub-agents, spent (tool calls, dollars, budget).
+    """Render the progress comment: todo list, sub-agents, and what was spent (tool calls, dollars, budget).
 
     `at` is the stage, or how the session ended.
     """
@@ -238,35 +243,35 @@ def progress(
 
 
 def crew(rows: Sequence[AgentRow]) -> str:
-    """Render sub-agents as a table; what the model wrote of them is not made inert here."""
+    """Render sub-agents as a table. The caller makes the model's text inert."""
     head = "sub-agent | task | state | tool calls | tokens | seconds | dollars"
     return table(head, [_row(row) for row in rows])
 
 
 def todo_list(todos: Sequence[tuple[str, str]]) -> str:
-    """Render a todo list, each item with the sign of its status."""
+    """Render a todo list, each item with the symbol of its status."""
     return "\n".join(f"- {BOXES[status]} {disarm_text(content)}" for content, status in todos)
 
 
 def work_begun_line(by: Sequence[str], at: datetime) -> str:
-    """Return the line that stands above a plan once its work has begun: no two approvals have the same one (A4b)."""
+    """Return the line placed above a plan once its work begins. No two approvals produce the same line (A4b)."""
     who = ", ".join(code(login) for login in by[:NAMED]) + (f" and {len(by) - NAMED} more" if len(by) > NAMED else "")
     when = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return f"**Approved** by {who} on {when}; the work has begun, and no earlier approval counts a second time."
 
 
 def superseded_notice(plan: PlanDocument) -> str:
-    """Say what replaced a plan."""
+    """Render which plan replaced this one."""
     return f"Replaced by plan {plan.plan} ({plan.short_digest})."
 
 
 def next_plan_notice(plan: PlanDocument) -> str:
-    """Say which plan came after one that was carried out."""
+    """Render which plan follows one that was executed."""
     return f"Carried out; plan {plan.plan} ({plan.short_digest}) is about what was asked for next."
 
 
 def execution_brief(request: str, plan: PlanDocument) -> str:
-    """Give approved work its task: the request in the person's words ("" for none), and the plan as it was approved."""
+    """Return the task of approved work: the request in the person's words ("" for none) and the approved plan."""
     asked = f"Somebody asked:\n\n{request}\n\n" if request else ""
     return f"{asked}This plan was approved. Carry it out:\n\n{plan.markdown}"
 
@@ -277,25 +282,25 @@ def _row(row: AgentRow) -> str:
 
 
 def table(head: str, rows: Sequence[str]) -> str:
-    """Render a table: each row, as its head, has its cells parted by ``|``."""
+    """Render a table. In the head and in each row, ``|`` separates the cells."""
     rule = "|".join("---" for _ in head.split("|"))
     return "\n".join(f"| {line} |" for line in (head, rule, *rows))
 
 
 def details(summary: str, body: str) -> str:
-    """Fold a text behind its summary."""
+    """Render a text folded behind its summary."""
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
 def fenced_block(text: str, language: str = "") -> str:
-    """Show a text as it is, in a block that nothing in it can leave."""
+    """Render a text verbatim in a code block that nothing in it can close."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def cell(text: str) -> str:
-    """Give a text that fits one cell of a table and a line of HTML."""
+    """Return a text that fits in one table cell and in one line of HTML."""
     line = " ".join(text.split())
     return (
         (line if len(line) <= _COMMAND_ROOM else f"{line[:_COMMAND_ROOM]}…")
@@ -306,7 +311,7 @@ def cell(text: str) -> str:
 
 
 def outcome(stage: Stage, *, branch: str = "", detail: str = "", mention: str = "") -> str:
-    """Say how a request ended, and what can be done next; without a mention at a terminal, where all is said anew."""
+    """Render how a request ended and what can be done next. Without a mention, the text is for the terminal."""
     retry = f"`{mention} retry`" if mention else "the same command"
     how = f" (of a session or a thread: `{mention} budget N`, said by somebody who may approve)" if mention else ""
     match stage:
@@ -329,7 +334,7 @@ def outcome(stage: Stage, *, branch: str = "", detail: str = "", mention: str = 
 
 
 def code(value: str) -> str:
-    """Quote a value as a code span that nothing in it can leave; what does not print is shown as ‹U+XXXX›."""
+    """Return a value as a code span that nothing in it can close. Unprintable characters become ‹U+XXXX›."""
     shown = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in value)
     fence = "`" * (max(map(len, re.findall("`+", shown)), default=0) + 1)
     return f"{fence} {shown} {fence}" if "`" in shown else f"{fence}{shown}{fence}"
@@ -340,12 +345,12 @@ def _codes(values: Sequence[str]) -> str:
 
 
 def some(values: Sequence[str], room: int) -> str:
-    """Quote as many values as fit, and count the others."""
+    """Return as many quoted values as fit, and the number of the others."""
     return ", ".join(_within(room, [code(value) for value in values]))
 
 
 def _within(room: int, texts: Sequence[str], mark: str = "") -> list[str]:
-    """Give as many texts as fit, and how many more there are."""
+    """Return as many texts as fit, followed by the number of the others."""
     ends = accumulate(len(text) + 2 for text in texts)
     fit = sum(end <= room for end in ends)
     return [*texts[:fit], *([f"{mark}and {len(texts) - fit} more"] if fit < len(texts) else [])]

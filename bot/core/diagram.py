@@ -1,16 +1,16 @@
-"""The gate as a picture: the README's diagram is generated from the table, and a test holds the two together."""
+"""The README's diagram of the gate, generated from the table. A test keeps the two in step."""
 
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
 
 UNDRAWN = frozenset({Move.STOPPED, Move.FAILED, Move.LIMITED, Move.NOTED})
-"""Moves that every working stage has: said in words, so that the way can be seen."""
+"""Moves that every working stage has. The README describes them in words to keep the diagram readable."""
 
 
 def mermaid() -> str:
-    """Draw the way of a request, from the table, as a Mermaid state diagram; equal tables give equal text.
+    """Return the gate's table as a Mermaid state diagram. Equal tables give equal text.
 
-    Drawn are the moves out of `listening`, of the stages that have an effect, and of `in_review`; from every end a
-    new request leads back to planning.
+    It shows the moves out of `listening`, of the stages that have an effect, and of `in_review`. From every end, a new
+    request leads back to planning.
     """
     lines = ["stateDiagram-v2", "    [*] --> listening"]
     for stage in (Stage.LISTENING, *ON_ENTER, Stage.IN_REVIEW):

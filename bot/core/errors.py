@@ -21,7 +21,7 @@ An error says what happened, where, and how to mend it, in one line: ``what (whe
 
 
 class PlangateError(Exception):
-    """The root: carries one line for people and the exit code of the command line (interfaces.md)."""
+    """The root of all errors: one line for people, and the exit code of the command line (interfaces.md)."""
 
     exit_code = 1
 
@@ -38,7 +38,7 @@ class PlangateError(Exception):
 
 
 class Refused(PlangateError):
-    """A person asked for what is not allowed; the text becomes a comment or one line on stderr."""
+    """A person asked for what is not allowed or not possible. The text becomes a comment or one line on stderr."""
 
     exit_code = 2
 
@@ -50,7 +50,7 @@ class Misconfigured(Refused):
 
 
 class NotApproved(Refused):
-    """There is a plan, and nobody who may has approved it."""
+    """There is a plan, and nobody who may approve it has done so."""
 
     exit_code = 3
 
@@ -62,13 +62,13 @@ class LimitReached(Refused):
 
 
 class TooLong(Refused):
-    """The model's service refuses the request because of its length (M10)."""
+    """The model service refuses the request because of its length (M10)."""
 
 
 class OutOfScope(Refused):
-    """The work changed paths that its plan does not name: this becomes an amendment (product.md, Risk tiers).
+    """The work changed paths that its plan does not name, which leads to an amendment (product.md, Risk tiers).
 
-    `tree` is the git tree of the work, which is what the amendment is about.
+    `tree` is the git tree of the work that the amendment is about.
     """
 
     def __init__(self, paths: tuple[str, ...], tree: str = "") -> None:
@@ -79,7 +79,7 @@ class OutOfScope(Refused):
 
 
 class SecretAdded(Refused):
-    """The work adds secrets, known ones or what looks like one: nothing is published, nothing silently changed (X3)."""
+    """The work adds known secrets or what looks like one. Nothing is published and nothing is silently changed (X3)."""
 
     def __init__(self, places: tuple[tuple[str, int, str], ...]) -> None:
         shown = ", ".join(f"{path} line {line}: {kind}" for path, line, kind in places[:10])
@@ -93,7 +93,7 @@ class SecretAdded(Refused):
 
 
 class CanaryShown(Refused):
-    """A value that lies outside of the sandbox as a trap was heard or said: the session ends (X3)."""
+    """A canary, a trap outside the sandbox, appeared in what a session read or wrote; the session ends (X3)."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -103,30 +103,30 @@ class CanaryShown(Refused):
 
 
 class Unreadable(Refused):
-    """What was stored of a thread does not open, or is not as it was written: another key, or somebody's doing (A4)."""
+    """Stored data of a thread does not decrypt or was altered: the key changed, or somebody tampered with it (A4)."""
 
 
 class NoSandbox(Refused):
-    """This machine cannot hold a sandbox, so nothing runs (D1)."""
+    """This machine cannot run a sandbox, so nothing runs (D1)."""
 
     exit_code = 6
 
 
 class Transient(PlangateError):
-    """A service failed, not the request; the same request may succeed later."""
+    """A service failed. The same request may succeed later."""
 
     exit_code = 5
 
 
 class Conflict(Transient):
-    """An append or a push expected another position: somebody else wrote first (E4)."""
+    """An append or push expected another position because another process wrote first (E4)."""
 
 
 class Broken(PlangateError):
-    """A state that the program promised could not be."""
+    """A bug in Plangate: a state that the program rules out."""
 
     exit_code = 1
 
 
 class IllegalEvent(Broken):
-    """The gate's table has no such move from this stage; nothing has changed."""
+    """The gate's table has no such move from this stage. Nothing has changed."""

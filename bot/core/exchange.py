@@ -1,4 +1,4 @@
-"""What passes between a session and a model: the request, and the events of its answer."""
+"""The request from a session to a model, and the events of the answer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from bot.core.transcript import Json
 MOST_TOKENS: Final[Mapping[str, int]] = MappingProxyType(
     {"main": 64_000, "subagent": 32_000, "restricted": 4_096, "light": 4_096}
 )
-"""How many tokens an answer may have, by the role of who asks."""
+"""The maximum tokens in an answer, by the role of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one response, or a sum of such (facts: Messages API, usage)."""
+    """Tokens of one response, or a sum of several (facts: Messages API, usage)."""
 
     input: int = 0
     output: int = 0
@@ -25,7 +25,7 @@ class Usage:
     cache_write_1h: int = 0
     """The part of cache_write that was written for an hour."""
     searches: int = 0
-    """Searches of the web by the service's own tool: each has a price beside its tokens."""
+    """Web searches by the service's own tool. Each has a price in addition to its tokens."""
 
     @property
     def context(self) -> int:
@@ -33,7 +33,7 @@ class Usage:
         return self.input + self.output + self.cache_read + self.cache_write
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Sum two usages."""
+        """Return the sum of two usages."""
         return Usage(
             self.input + other.input,
             self.output + other.output,
@@ -45,64 +45,65 @@ class Usage:
 
 
 class Replay(StrEnum):
-    """How the thinking of a history is sent back.
+    """How the thinking blocks of a history are sent back.
 
     https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
     """
 
     WHOLE = "whole"
-    """As it was received; the service refuses a block whose prefix has changed."""
+    """As received. The service refuses a block whose prefix has changed."""
     MATCHING = "matching"
-    """As it was received; the service drops the blocks whose prefix has changed."""
+    """As received. The service drops blocks whose prefix has changed."""
     NONE = "none"
     """Not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What a session asks the model: frozen parts and history as stored; everything else follows from the model."""
+    """A session's request to the model: frozen parts and history as stored. Everything else follows from the model."""
 
     model: str
     system: tuple[Json, ...]
     tools: tuple[Json, ...]
     messages: Sequence[Json]
     role: str = "main"
-    """main, subagent, restricted or light: decides effort, thinking and max_tokens (M6)."""
+    """main, subagent, restricted, or light. Decides effort, thinking, and max_tokens (M6)."""
     user_id: str = ""
     peak: int = 0
-    """The largest context that this history has had, in tokens: decides whether old results are cleared (C2)."""
+    """The largest context that this history has had, in tokens. Decides whether old results are cleared (C2)."""
     summarize: str = ""
-    """Where given, the answer is the API's own summary of the messages, made after these instructions (C3)."""
+    """Instructions for a summary. If set, the answer is the API's own summary of the messages (C3)."""
     schema: Json | None = None
-    """JSON schema that the answer's text is held to; None for plain text."""
+    """JSON schema that the answer's text must follow; None for plain text."""
     fallback: str = ""
-    """The model that answers where this one does not; "" for none (L4)."""
+    """The model that answers when this one does not; "" for none (L4)."""
     effort: str = ""
-    """How hard an agent thinks where the model lets that be chosen; "" for what its role says (M6)."""
+    """The reasoning effort, where the model supports a choice; "" for the role's default (M6)."""
     stored: Sequence[bytes] = ()
-    """The bytes of the messages, from the first on, as far as they are known: these are sent, nothing is rendered."""
+    """The bytes of the messages from the first on, as far as they are known. They are sent as they are, without
+    encoding."""
     replay: Replay = Replay.WHOLE
-    """How its thinking is sent; the stored history stays as it is."""
+    """How the thinking blocks are sent. The stored history does not change."""
     heartbeat: Callable[[str], None] = lambda _: None
-    """Hears that nothing has come for long, while the answer is still waited for (M7)."""
+    """Called when nothing has arrived for a long time and the answer is still pending (M7)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What the model that answers can hold, and how it takes a history that was shortened."""
+    """The capacity of the model that answers, and how it treats a shortened history."""
 
     window: int
-    """Tokens."""
+    """The context window, in tokens."""
     summarizes: bool
-    """Whether it makes a signed summary on demand."""
+    """Whether the model makes a signed summary on demand."""
     binds: bool
-    """Whether its thinking is bound to all that came before it."""
+    """Whether its thinking blocks are bound to everything before them."""
     prompt_usd: float = 0.0
-    """What a token of the prompt costs at most; 0 for a model without prices."""
+    """The highest price of one prompt token, in dollars; 0 for a model without prices."""
     answer_usd: float = 0.0
-    """What a token of the answer costs at most."""
+    """The highest price of one answer token, in dollars."""
     id: str = ""
-    """By which the service knows it."""
+    """The id by which the service knows the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +116,18 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class AnswerStarted:
-    """The response has begun: a cache entry that it writes can be read from now on (M4)."""
+    """The response has begun. A cache entry that it writes can be read from now on (M4)."""
 
     so_far: "Callable[[], AnswerCompleted | None] | None" = None
-    """Gives what has come of the answer, for whoever stops to wait for it: nothing of it counts but what it cost."""
+    """Returns the partial answer when the caller stops waiting. Only its cost counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerCompleted:
-    """A whole answer: message_stop was seen (M7). `message` is verbatim, `cost_usd` None for a model without prices."""
+    """A complete answer: message_stop was seen (M7).
+
+    `message` is verbatim. `cost_usd` is None for a model without prices.
+    """
 
     message: Json
     stop_reason: str
@@ -131,21 +135,21 @@ class AnswerCompleted:
     cost_usd: float | None
     model: str
     why: str = ""
-    """What the service says of a refusal: its category, and an explanation where there is one."""
+    """The service's explanation of a refusal: its category, and details if there are any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something the client did on its own: a retry, a stall, a fallback; what came of this answer so far is void."""
+    """Something the client did on its own: a retry, a stall, a fallback. The answer so far is void."""
 
     kind: str
     text: str
     model: str = ""
-    """The model that answers from now on, where that changes (L4)."""
+    """The model that answers from now on, if it changes (L4)."""
     void: AnswerCompleted | None = None
-    """What came of an answer that broke off: nothing of it counts but what it cost, as far as the service told."""
+    """The partial answer that broke off. Only its cost counts, as far as the service reported it."""
     replay: Replay | None = None
-    """How the history's thinking is sent from now on, where that changes: it holds for the rest of the session."""
+    """How the thinking blocks of the history are sent for the rest of the session, if that changes."""
 
 
 ModelEvent: TypeAlias = AnswerStarted | Delta | Notice | AnswerCompleted

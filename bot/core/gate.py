@@ -20,7 +20,7 @@ from bot.core.names import Digest
 
 
 class Stage(StrEnum):
-    """Where a thread stands; the same words in JSON, outputs, journal and labels (interfaces.md, Stages)."""
+    """Where a thread stands. JSON, outputs, journal, and labels use the same words (interfaces.md, Stages)."""
 
     LISTENING = "listening"
     PLANNING = "planning"
@@ -41,7 +41,7 @@ class Stage(StrEnum):
 
 
 class Effect(StrEnum):
-    """What entering a stage asks for; each is performed by the file of that name in bot/workflow."""
+    """What entering a stage requires. The file of the same name in bot/workflow performs it."""
 
     PLANNING = "planning"
     PROPOSING = "proposing"
@@ -81,7 +81,7 @@ class Move(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One move; answers to an effect name its ask, and those that concern a plan name its digest."""
+    """One move. Answers to an effect name its ask, and events about a plan name its digest."""
 
     move: Move
     ask: int | None = None
@@ -94,16 +94,16 @@ class Thread:
 
     stage: Stage = Stage.LISTENING
     ask: int = 0
-    """Counts the effects that were asked for."""
+    """The number of effects requested so far."""
     round: int = 1
-    """Counts the pull requests: a request after the merge opens a new round."""
+    """The number of the round. A request after the merge opens a new one."""
     plan: int = 0
     """The number of the newest plan version."""
     digest: Digest | None = None
-    """The plan that is, or was last, before the people."""
+    """The digest of the plan that is shown or was shown last."""
     approved: Digest | None = None
     kept: int = 0
-    """Turns that came while approved work ran, kept for afterwards (product.md, Turns)."""
+    """The number of turns that arrived while approved work ran, kept for afterwards (product.md, Turns)."""
 
 
 _REST: Final = {Move.REQUESTED: Stage.PLANNING}
@@ -111,10 +111,10 @@ _ENDS: Final = {Move.STOPPED: Stage.STOPPED, Move.FAILED: Stage.FAILED, Move.LIM
 _ROUND: Final = {**_REST, Move.CLOSED: Stage.DONE}
 _AGAIN: Final = {**_ROUND, Move.RETRIED: Stage.PLANNING, Move.RESUMED: Stage.EXECUTING}
 
-# A pull request can be merged wherever its thread rests or waits: that ends its round, and a further request begins
-# the next one (PR2).
-# Stopping what never began or is done leaves it there: what is stopped can be retried or resumed, and that would plan
-# what nobody asked, or do again, under a spent approval, what was done.
+# A pull request can be merged wherever its thread rests or waits. That ends its round, and a further request begins the
+# next one (PR2).
+# Stopping a thread that never began or is done leaves it there. A stopped thread can be retried or resumed, which would
+# plan what nobody asked for, or repeat finished work under a spent approval.
 TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
     {
         Stage.LISTENING: {**_REST, Move.STOPPED: Stage.LISTENING},
@@ -157,7 +157,8 @@ TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
         },
         Stage.IN_REVIEW: {**_ROUND, Move.STOPPED: Stage.IN_REVIEW},
         Stage.ANSWERED: {**_ROUND, Move.STOPPED: Stage.STOPPED},
-        # An answer to a planner's question leads back to planning; one that steers approved work, back to that work.
+        # An answer to a planner's question leads back to planning. One that steers approved work leads back to that
+        # work.
         Stage.ASKED: {
             **_ROUND,
             Move.NOTED: Stage.ASKED,
@@ -189,11 +190,11 @@ ON_ENTER: Final[Mapping[Stage, Effect]] = MappingProxyType(
 )
 
 AT_WORK: Final = frozenset({Stage.EXECUTING, Stage.PUBLISHING})
-"""Stages in which approved work is under way."""
+"""Stages in which approved work is in progress."""
 WAITS_FOR_PEOPLE: Final = frozenset({Stage.AWAITING_APPROVAL, Stage.ASKED})
-"""Stages in which nothing goes on before people do something."""
+"""Stages in which nothing happens until people act."""
 PLAN_MAY_BE_SHOWN: Final = frozenset({Stage.PROPOSING, Stage.AWAITING_APPROVAL})
-"""Stages in which people may see a plan: it is shown before it is journaled that it is."""
+"""Stages in which people may see a plan. The plan is shown before the journal records that it is."""
 
 ANSWERS: Final = frozenset(
     {
@@ -216,7 +217,7 @@ ANSWERS: Final = frozenset(
         Move.LIMITED,
     }
 )
-"""Moves that answer an effect: they must name the ask that is open."""
+"""Moves that answer an effect. They must name the open ask."""
 
 _NEEDS_DIGEST: Final = frozenset({Move.PLANNED, Move.OUTGREW})
 _NEEDS_CURRENT: Final = frozenset(
@@ -227,10 +228,10 @@ _NEW_ROUND: Final = frozenset({Stage.DONE})
 
 
 def step(thread: Thread, event: Event) -> tuple[Thread, Effect | None]:
-    """Move a thread by one event; guarantees that the result differs only as the table says.
+    """Return the thread moved by one event, and the effect to perform. It differs only as the table says.
 
-    Raises IllegalEvent, and nothing has changed, when the table has no such move, when an answer names another ask,
-    or when a digest is not the one in force.
+    Raises IllegalEvent if the table has no such move, if an answer names another ask, or if a digest is not the one in
+    force. Nothing has changed then.
     """
     target = TRANSITIONS[thread.stage].get(event.move)
     if target is None:
@@ -244,7 +245,7 @@ def step(thread: Thread, event: Event) -> tuple[Thread, Effect | None]:
 
 
 def replay(events: Iterable[Event]) -> Thread:
-    """Fold a journal's accepted events into the state that they lead to."""
+    """Return the state of a thread: the fold of its journal's accepted events."""
     thread = Thread()
     for event in events:
         thread, _ = step(thread, event)
@@ -252,7 +253,7 @@ def replay(events: Iterable[Event]) -> Thread:
 
 
 def _check(thread: Thread, event: Event) -> None:
-    """Refuse late answers, digests that are not in force, and a resumption of what nobody approved."""
+    """Raise IllegalEvent for late answers, digests that are not in force, and resumption without approval."""
     if event.move in ANSWERS and event.ask != thread.ask:
         raise IllegalEvent(f"{event.move} answers ask {event.ask}, but ask {thread.ask} is open")
     if event.move in _NEEDS_DIGEST and not event.digest:
@@ -264,7 +265,7 @@ def _check(thread: Thread, event: Event) -> None:
 
 
 def _carry(thread: Thread, event: Event) -> Thread:
-    """Give the thread with what the event says of plans, approvals and rounds."""
+    """Return the thread with the event's changes to plans, approvals, and rounds."""
     match event.move:
         case Move.PLANNED | Move.OUTGREW:
             return replace(thread, plan=thread.plan + 1, digest=event.digest, approved=None)

@@ -1,9 +1,9 @@
-"""Names of network hosts: their one spelling, allow-lists of them, and which weigh more (security.md, N1, N1a, N2).
+"""Names of network hosts: their spelling, allow-lists, and risk tiers (security.md, N1, N1a, N2).
 
 Rules
-- A name has one spelling: lower case, ASCII, two labels or more, the last one no number. Whatever is spelled otherwise
-  is refused, never repaired: no address in any spelling, no port, no final dot, no percent sign, no Unicode.
-- An allow-list holds exact names and `*.domain`, which stands for what is below the domain and not for itself.
+- A name has one spelling: lower case, ASCII, two or more labels, the last one not a number. Any other spelling is
+  refused, never repaired: no address in any spelling, no port, no final dot, no percent sign, no Unicode.
+- An allow-list holds exact names and `*.domain`, which covers what is below the domain but not the domain itself.
 """
 
 import re
@@ -18,7 +18,8 @@ _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _NAME: Final = re.compile(rf"(?:{_LABEL}\.)+(?=[a-z])(?!0x){_LABEL}")
 
 NEVER: Final = ("api.github.com", "*.api.github.com", "uploads.github.com", "metadata.google.internal")
-"""Never open, whatever lists them (N2): the model reads of GitHub through tools that are pinned to one repository."""
+"""Never open, even if a list names them (N2). The model reads GitHub through tools that are pinned to one repository.
+"""
 
 OPEN_TO_WRITES: Final = tuple(
     # Code forges, with the hosts that serve what anybody put there.
@@ -39,33 +40,33 @@ OPEN_TO_WRITES: Final = tuple(
     "storage.googleapis.com *.storage.googleapis.com *.amazonaws.com *.blob.core.windows.net *.r2.dev "
     "*.cloudfunctions.net *.workers.dev *.pages.dev *.vercel.app *.netlify.app *.herokuapp.com".split()
 )
-"""Hosts that accept writes from anyone: what a sandbox can reach there, it can leak there (N1a)."""
+"""Hosts that accept writes from anyone. Whatever a sandbox reaches there, it can leak there (N1a)."""
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a text is a host's name in its one spelling."""
+    """Return whether a text is a host name in its one spelling."""
     return len(text) <= LONGEST and _NAME.fullmatch(text) is not None
 
 
 def pattern(text: str) -> str:
-    """Give an entry of an allow-list as it is; raises Misconfigured for what is neither a name nor ``*.domain``."""
+    """Return an allow-list entry unchanged. Raises Misconfigured if it is neither a name nor ``*.domain``."""
     if not is_name(text.removeprefix("*.")):
         raise Misconfigured(f"not a host: {text[:100]!r}", where="hosts", mend="write pypi.org or *.pypi.org")
     return text
 
 
 def covers(entry: str, host: str) -> bool:
-    """Tell whether an allow-list's entry covers a name, or all that another entry covers."""
+    """Return whether an allow-list entry covers a name, or everything that another entry covers."""
     return host == entry or (entry.startswith("*.") and host.removeprefix("*.").endswith(entry[1:]))
 
 
 def is_covered(host: str, entries: Iterable[str]) -> bool:
-    """Tell whether any entry covers a name."""
+    """Return whether any entry covers a name."""
     return any(covers(entry, host) for entry in entries)
 
 
 def intersection(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
-    """Give the entries that both lists cover: what one names and the other covers, in either direction."""
+    """Return the entries that both lists cover: named by one and covered by the other, in either direction."""
     mine, theirs = tuple(one), tuple(other)
     both = [entry for entry in mine if is_covered(entry, theirs)] + [
         entry for entry in theirs if is_covered(entry, mine)
@@ -74,12 +75,12 @@ def intersection(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
 
 
 def open_to_writes(entry: str) -> bool:
-    """Tell whether an entry of an allow-list reaches a host that accepts writes from anyone, or may."""
+    """Return whether an allow-list entry reaches, or may reach, a host that accepts writes from anyone."""
     return any(covers(known, entry) or covers(entry, known) for known in OPEN_TO_WRITES)
 
 
 def tier_of_hosts(entries: Iterable[str]) -> Tier:
-    """Give what opening hosts weighs: high where anyone may write to one of them; none at all adds nothing."""
+    """Return the tier of opening hosts: high if anyone may write to one of them, low for no hosts."""
     found = tuple(entries)
     if any(open_to_writes(entry) for entry in found):
         return Tier.HIGH
@@ -87,9 +88,9 @@ def tier_of_hosts(entries: Iterable[str]) -> Tier:
 
 
 def reachable_hosts(planned: Iterable[str], configured: Iterable[str], tier: str) -> tuple[str, ...]:
-    """Give the hosts that a sandbox may reach: of the approved plan and the configuration both (N1a).
+    """Return the hosts that a sandbox may reach: those in both the approved plan and the configuration (N1a).
 
-    What is no host, what is never open, and what needs tier high under a plan of another tier stays shut.
+    Leaves out what is not a host, what is never open, and, unless the plan has tier high, hosts that accept writes.
     """
     wanted = (entry for entry in planned if is_name(entry.removeprefix("*.")))
     both = (entry for entry in intersection(wanted, configured) if not is_covered(entry, NEVER))

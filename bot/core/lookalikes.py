@@ -1,7 +1,7 @@
-"""Signs that look like those of ASCII and are others: shown as ‹U+XXXX› where a name or a command is decided upon.
+"""Characters that look like ASCII but are not, shown as ‹U+XXXX› where people decide on a name or a command.
 
-What a word of another script needs stays: a sign is marked where it stands in for a Latin letter, or for a sign that a
-shell or a package index reads (https://www.unicode.org/reports/tr39/).
+What a word of another script needs stays. A character is marked where it stands in for a Latin letter, or for a sign
+that a shell or a package index reads (https://www.unicode.org/reports/tr39/).
 """
 
 import re
@@ -29,12 +29,15 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
 def mark_lookalikes(text: str) -> str:
-    """Return a command with what looks like ASCII as ‹U+XXXX›: in words with Latin letters, or of such signs alone."""
+    """Return a command with lookalikes of ASCII as ‹U+XXXX›.
+
+    Letters are marked in words that have ASCII letters or consist of lookalikes only.
+    """
     return "".join(map(_marked_sign, _WORD.sub(_marked_word, text)))
 
 
 def mark_beyond_ascii(text: str) -> str:
-    """Return the name of a package with every sign beyond ASCII as ‹U+XXXX›; a text that was marked stays as it is."""
+    """Return a package name with every character beyond ASCII as ‹U+XXXX›. A marked text stays as it is."""
     return "".join(sign if sign.isascii() or sign in "‹›" else _number(sign) for sign in text)
 
 
@@ -46,7 +49,7 @@ def _marked_word(found: re.Match[str]) -> str:
 
 
 def _marked_sign(sign: str) -> str:
-    """Return a sign, or its number where its compatible form is of ASCII (wide, bold, raised) or it looks like one."""
+    """Return a sign, or its number if its compatible form is ASCII (wide, bold, raised) or it looks like ASCII."""
     is_other = not sign.isascii() and (unicodedata.normalize("NFKC", sign).isascii() or _SIGNS.match(sign))
     return _number(sign) if is_other else sign
 
