@@ -1,4 +1,4 @@
-"""Every side effect that the bot can have, as Protocols; the adapters are joined to them in bot/compose."""
+"""Every side effect of the bot, as Protocols. bot/compose connects the adapters to them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,20 +39,20 @@ __all__ = [
     "Replay",
     "Usage",
 ]
-"""What passes through a port and is said elsewhere; all else is here."""
+"""Types that pass through a port but are defined elsewhere. Everything else is defined here."""
 
 
 class Clock(Protocol):
-    """Time; tests turn it by hand."""
+    """The clock. Tests advance it by hand."""
 
     def now(self) -> datetime:
-        """Give the time of day, aware, in UTC."""
+        """Return the current time, timezone-aware, in UTC."""
 
     def monotonic(self) -> float:
-        """Give seconds that never run backwards."""
+        """Return seconds on a clock that never runs backwards."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
 
 
 # --- the model -------------------------------------------------------------------------------------------------
@@ -62,14 +62,14 @@ class Model(Protocol):
     """A model that answers one request at a time."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield the answer as it comes, ending with exactly one Completed.
+        """Yield the answer as it streams, ending with exactly one AnswerCompleted.
 
-        Raises Transient when the service failed for good, Refused when it will never accept this request, TooLong
-        where that is because of its length.
+        Raises Transient if the service failed for good, Refused if it will never accept this request, and TooLong if
+        the request's length is the cause.
         """
 
     def abilities(self, model: str) -> Abilities:
-        """Tell what the model of that name can hold."""
+        """Return what the named model supports."""
 
 
 # --- the sandboxed tools ---------------------------------------------------------------------------------------
@@ -84,14 +84,14 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What one operation of the toolhost gave; an error is an answer for the model, not an exception."""
+    """The result of one toolhost operation. An error is an answer for the model, not an exception."""
 
     text: str
     is_error: bool = False
     blocks: tuple[Json, ...] = ()
-    """Content blocks beside the text: images."""
+    """Content blocks in addition to the text: images."""
     stamps: Mapping[str, str] = field(default_factory=dict)
-    """What files looked like after the operation: path -> stamp (T4: Edit demands that the file was read)."""
+    """The state of files after the operation: path -> stamp (T4: Edit requires that the file was read)."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Facts for the harness, not for the model: exit_code, seconds."""
 
@@ -102,9 +102,9 @@ class Toolhost(Protocol):
     async def call(
         self, operation: str, arguments: Json, *, progress: Callable[[str], None] | None = None, timeout: float = 660.0
     ) -> ToolOutput:
-        """Run one operation; cancelling it ends everything that it started. A dead toolhost answers with an error.
+        """Run one operation. Cancelling it ends every process that it started. A dead toolhost answers with an error.
 
-        `timeout` in seconds stands behind the operation's own: a command that ends by that keeps its output.
+        `timeout`, in seconds, backs up the operation's own timeout; a command that ends by its own keeps its output.
         """
 
     async def close(self) -> None:
@@ -118,14 +118,14 @@ class Web(Protocol):
     """The pages of the hosts that a configuration lists (N1)."""
 
     async def fetch(self, url: str, listener: Callable[[NetworkDecision], None]) -> Page:
-        """Fetch one page as text; raises Refused for what may not or cannot be read, Transient when nobody answers."""
+        """Return one page as text. Raises Refused if it may not or cannot be read, Transient if nobody answers."""
 
 
 # --- the workspace ---------------------------------------------------------------------------------------------
 
 
 BeforePush = Callable[[PushedWork], Awaitable[None]]
-"""Is told what is about to be pushed."""
+"""A callback that receives what is about to be pushed."""
 
 
 class Workspace(Protocol):
@@ -134,44 +134,47 @@ class Workspace(Protocol):
     async def checkout(
         self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
     ) -> Checkout:
-        """Give the checkout of that name as it was left; where it is not there, made from `base` and what was kept.
+        """Return the checkout of that name as it was left, or a new one made from `base` and what `kept` returns.
 
-        `anew`: whatever was left is thrown away.
+        `anew` discards what was left.
         """
 
     async def keep(self, checkout: Checkout) -> bytes:
-        """Give what changed in a checkout as data that makes it again elsewhere; b"" where nothing can be kept."""
+        """Return the changes in a checkout as data that can recreate them elsewhere; b"" if nothing can be kept."""
 
     async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:
-        """List the paths that changed in a checkout since its base; raises Refused for what may not be published."""
+        """List the paths that changed in a checkout since its base.
+
+        Raises Refused for changes that may not be published.
+        """
 
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
-        """Copy a checkout as it stands now into one of its own, inside a sandbox (S4).
+        """Copy a checkout in its current state into a separate one, inside a sandbox (S4).
 
-        A lasting one outlives its process for some hours: whoever asks by its name finds it as it was left.
+        A lasting fork outlives its process by some hours. A later call with the same name finds it as it was left.
         """
 
     async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> FrozenWork:
         """End every process that works on a checkout, then copy it, inside a sandbox, for verification (G3a).
 
-        `leftovers` as in a CommitOrder. Raises Refused for work that cannot be copied or may not be published.
+        `leftovers` as in a CommitOrder. Raises Refused if the work cannot be copied or may not be published.
         """
 
     async def merge(self, fork: Checkout, into: Checkout) -> MergeResult:
-        """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""
+        """Merge a fork's changes since it was made, three ways, inside a sandbox (S4). Loses nothing."""
 
     async def open(
         self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: Bounds = UNBOUND
     ) -> Toolhost:
-        """Start a toolhost on a checkout, within bounds; raises NoSandbox where none can be had (D1)."""
+        """Start a toolhost on a checkout, within bounds. Raises NoSandbox if no sandbox is available (D1)."""
 
     async def publish(
         self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before: "BeforePush | None" = None
     ) -> PushedWork:
-        """Export the tree into a fresh clone, check scope, commit and push; the same order gives the same commit.
+        """Export the tree into a fresh clone, check its scope, commit, and push. The same order gives the same commit.
 
-        `before` is told what is about to be pushed, and nothing is where it raises. Raises Refused for what may not be
-        published, Conflict when the branch holds something else.
+        `before` receives what is about to be pushed. If it raises, nothing is pushed. Raises Refused if the work may
+        not be published, Conflict if the branch holds something else.
         """
 
     async def discard(self, checkout: Checkout) -> None:
@@ -192,57 +195,64 @@ class Entry:
 
 
 class Journal(Protocol):
-    """The append-only record of a thread: the truth that every state is a replay of."""
+    """The append-only record of a thread. Every state is a replay of it."""
 
     async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Read all entries, checked (chain, MAC, place); one that is not raises Unreadable, and is never empty."""
+        """Return all entries, checked (chain, MAC, place). Raises Unreadable if a check fails."""
 
     async def cached_entries(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Give the entries as the last read or append left them; the next append fails when they moved meanwhile."""
+        """Return the entries as of the last read or append. The next append fails if the journal has moved since."""
 
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
-        """Add entries (kind, body) after `expected`, durable on return; Conflict when the journal is not there (E4)."""
+        """Add entries (kind, body) after `expected`, durable on return.
+
+        Raises Conflict if the journal is elsewhere (E4).
+        """
 
     async def threads(self) -> tuple[ThreadNumber, ...]:
         """List every thread that has a journal."""
 
     async def since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
-        """Give the entries, from the first on, of every thread that was written to since then and can be read."""
+        """Return the entries, from the first on, of every readable thread written to since `moment`."""
 
 
 class Transcripts(Protocol):
     """The transcripts of a thread's sessions, encrypted at rest (L9).
 
-    `load`, `kept` and `behind` may have to ask where the journal is: they block, and are called from a thread.
+    `load`, `saved_work`, and `is_behind` may have to ask the remote that holds the journal. They block, so call them
+    from a worker thread.
     """
 
     def append(self, session: SessionId, lines: Sequence[Line]) -> None:
-        """Add lines that belong together; on return a crash of this process cannot lose them."""
+        """Add lines that belong together. After return, a crash of this process cannot lose them."""
 
     def load(self, session: SessionId) -> tuple[Line, ...]:
-        """Read a session's lines; a torn last append is dropped whole. Unknown session: no lines."""
+        """Return a session's lines; none for an unknown session. Drops a torn last append entirely."""
 
     def hold(self, session: SessionId) -> None:
-        """Save no more lines of a session but together with its work, as far as `keep` was told of them."""
+        """From now on, save this session's lines only together with its work, up to the last call of `keep`."""
 
     def keep(self, session: SessionId, work: bytes) -> None:
-        """Have what is saved next hold a session with its work, both as they stand now."""
+        """Include a session and its work, both in their current state, in the next save."""
 
     def saved_work(self, session: SessionId) -> bytes:
-        """Give the newest work that was kept for a session; b"" for none."""
+        """Return the newest work kept for a session; b"" for none."""
 
     def is_behind(self, session: SessionId) -> bool:
-        """Tell whether a session went on elsewhere since it was here: what `keep` was given there is its work then."""
+        """Return whether a session continued elsewhere since it was here.
+
+        Its work is then what `keep` received there.
+        """
 
     def set_aside(self) -> None:
-        """Keep what is stored here under this thread, but use none of it: its journal is gone. Nothing stored: nothing.
+        """Move aside what is stored here under this thread, so that nothing uses it. Does nothing if nothing is stored.
 
-        Called before the first entry of a journal: where a repository was deleted and made anew, or its refs were, the
-        sessions that lie here belong to a thread that is no more.
+        Called before the first entry of a journal. If a repository or its refs were deleted and created again, the
+        sessions stored here belong to a thread that no longer exists.
         """
 
     async def save(self) -> None:
-        """Carry what was added since the last save to where the journal is."""
+        """Save what was added since the last save to the remote that holds the journal."""
 
 
 # --- the people ------------------------------------------------------------------------------------------------
@@ -250,127 +260,127 @@ class Transcripts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PostedComment:
-    """Where a plan or a question is shown: the id to look at it by, and its page; no page where there is none."""
+    """Where a plan or question is shown: the id for looking it up and its page URL, "" if there is no page."""
 
     id: str
     url: str = ""
     at: datetime | None = None
-    """Since when, as the place itself tells time."""
+    """When it was posted, by the clock of the place where it is shown."""
 
 
 class Dialogue(Protocol):
-    """The thread as a place where people talk: a GitHub thread, or a terminal.
+    """The thread as a place where people talk: a GitHub thread or a terminal.
 
-    Whatever is posted is posted exactly once per ask: looked up first, then made, then read back (E1). A look-up that
-    failed raises Transient; it never counts as absent.
+    Each post appears exactly once per ask: look it up, create it, and read it back (E1). A failed look-up raises
+    Transient and never counts as absent.
     """
 
     async def turns(
         self, seen: Collection[str], heard_to: datetime | None = None, *, may_act: Callable[[Turn], bool]
     ) -> Sequence[Turn]:
-        """List the turns whose keys were not seen, oldest first, back to a time to which all were (None: as far back as
-        is read at once).
+        """List the turns whose keys are not in `seen`, oldest first, back to the time up to which all were heard.
 
-        `may_act` is asked about each turn before its text is read, with the role that was looked up. The text of a turn
-        stays empty where the role is not known or does not let its author act.
+        Without that time, it goes back as far as one read reaches. `may_act` receives each turn, with the role that was
+        looked up, before the turn's text is read. The text stays empty if the role is unknown or does not let its
+        author act.
         """
 
     async def context(self) -> str:
-        """Return what was said on the thread as quoted, attributed, untrusted text; "" where there is nothing.
+        """Return what was said on the thread as quoted, attributed, untrusted text; "" if there is nothing.
 
-        What does not fit is left out unread. Reading it takes time: ask once for a session.
+        What does not fit is left out unread. Reading takes time, so call this once per session.
         """
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
-        """Give the fragments that the quoted thread was rid of because nobody sees them, but for the turn's own."""
+        """Return the invisible fragments removed from the quoted thread, except the turn's own."""
 
     async def closed_since(self, moment: datetime) -> bool:
-        """Tell whether the thread was closed after a moment, and was closed still when its turns were listed."""
+        """Return whether the thread was closed after `moment` and was still closed when its turns were listed."""
 
     async def asked_before(self, turn: Turn) -> Collection[str]:
-        """Name what the turn's author asked before it on the same day (UTC), as ``thread/key``, on all threads.
+        """Return what the turn's author asked earlier on the same day (UTC), as ``thread/key``, on all threads.
 
-        What cannot be read is left out: the journal knows what was asked on this one.
+        Leaves out what cannot be read. The journal knows what was asked on this thread.
         """
 
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
-        """Put a sign under a turn; putting it twice changes nothing."""
+        """Put a sign under a turn. Repeating it changes nothing."""
 
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
-        """Show the plan and say where it is shown."""
+        """Post the plan and return where it is shown."""
 
     async def find_plan_comment(self, ask: int) -> str:
-        """Say where the plan of an ask is shown; "" where it is not."""
+        """Return where the plan of an ask is shown; "" if it is not shown."""
 
     async def supersede(self, shown: str, why: str) -> None:
-        """Mark a plan that was shown as outdated, with what replaced it."""
+        """Mark a posted plan as outdated, with what replaced it."""
 
     async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:
-        """Show above a plan that its work has begun; raises Transient where it is not shown any more.
+        """Show above a plan that its work has begun. Raises Transient if the plan is no longer shown.
 
-        Nothing older counts then, but for a snapshot that is told of this line.
+        After that, older opinions do not count, except in a snapshot that is given this line.
         """
 
     async def snapshot(
         self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "", begun: Sequence[str] = ()
     ) -> Snapshot:
-        """Take one live look at everything that decides about this plan (A1).
+        """Return one live reading of everything that decides about this plan (A1).
 
-        `onto` is the branch of the pull request that the plan adds to; "" where its work gets a branch of its own.
-        `pushed` is the plan's own commit, which is no drift; `begun` the lines above it that the journal accounts for.
+        `onto` is the branch of the pull request that the plan adds to; "" if the work gets its own branch. `pushed` is
+        the plan's own commit, which is not drift. `begun` are the lines above the plan that the journal accounts for.
         """
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
-        """Say why a verdict is not an approval; an edit where that was said before."""
+        """Post why a verdict is not an approval, editing an earlier explanation if there is one."""
 
     async def ahead(self, position: int, ask: int) -> int:
-        """Return the number of the newest thing that the bot said when a journal was longer than this; 0 for none."""
+        """Return the number of the newest bot comment that is newer than the journal at this position; 0 for none."""
 
     async def warn(self, number: int, text: str) -> datetime:
-        """Say once, for one number that `ahead` returned, that the journal was set back; return when that was said."""
+        """Post once per number returned by `ahead` that the journal was set back; return when that was posted."""
 
     def forget(self, number: int) -> None:
-        """Take nothing that was said up to that number for an answer to what is asked from now on."""
+        """Skip comments up to that number when looking up what the bot posted for later asks."""
 
     async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:
-        """Show what a session asks, and say where it is shown; `who` names those whose answer counts."""
+        """Post what a session asks and return where it is shown. `who` names the people whose answer counts."""
 
     async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:
-        """Take one live look at everything that can be an answer; a failed one is incomplete.
+        """Return one live reading of everything that can be an answer; marked incomplete if it failed.
 
-        `may` is asked about each person before their words are read: those of whom it does not hold are left out.
+        `may` receives each person before their words are read. Words of people for whom it is false are left out.
         """
 
     async def explain_ignored_answers(self, text: str, ask: int) -> None:
-        """Say once why what looks like an answer is none; an edit where that was said before."""
+        """Post once why something that looks like an answer is not one, editing an earlier explanation."""
 
     async def fold_question(self, shown: str) -> None:
-        """Fold a question that waits no more; folding it twice changes nothing."""
+        """Fold a question that no longer waits. Repeating it changes nothing."""
 
     async def progress(self, text: str, ask: int) -> None:
-        """Show how far the work is, in one comment that is edited; best effort, it never raises."""
+        """Show the progress of the work in one comment that is edited. Best effort: never raises."""
 
     async def tell(self, text: str, ask: int) -> None:
-        """Say something on the thread."""
+        """Post a text on the thread."""
 
     async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
-        """Say something, once, in each review thread that turns of those keys have a comment in."""
+        """Post a text, once, in each review thread that contains a comment of the given turns."""
 
 
 class Pulls(Protocol):
     """The pull requests of one repository."""
 
     async def ensure(self, order: PullOrder) -> PullRequest:
-        """Give the open pull request of that branch, made when there is none; never a second one (PR2).
+        """Return the open pull request of that branch, creating it if there is none; never a second one (PR2).
 
-        It has the labels and reviewers of the order; the same order twice changes nothing more.
+        It gets the labels and reviewers of the order. Repeating the order changes nothing more.
         """
 
     async def head(self, number: int) -> CommitId | None:
-        """Give the head of a pull request that is open; None for one that is closed or merged."""
+        """Return the head of an open pull request; None if it is closed or merged."""
 
     async def find(self, branch: str) -> int | None:
-        """Return the number of the newest pull request that the bot made of a branch, open or not; None for none."""
+        """Return the number of the bot's newest pull request from a branch, open or not; None for none."""
 
 
 class Signer(Protocol):
@@ -378,7 +388,7 @@ class Signer(Protocol):
 
     @property
     def key_id(self) -> str:
-        """8 hex digits that tell one key from another."""
+        """8 hex digits that distinguish one key from another."""
 
     def mac(self, text: str) -> str:
-        """Give the MAC of a text, 32 hex digits."""
+        """Return the MAC of a text, 32 hex digits."""

@@ -1,4 +1,4 @@
-"""The hidden last line of each of the bot's comments, by which one whose id was lost is found again (A4).
+"""The hidden last line of each bot comment, which identifies a comment whose id was lost (A4).
 
 ``<!-- plangate:1 KIND THREAD ASK DIGEST KEYID MAC -->``. A marker with a bad MAC is not ours. Recorded comment ids
 outrank markers.
@@ -15,7 +15,7 @@ from bot.core.names import ThreadNumber
 NO_DIGEST: Final = "-"
 _OF_ENTRIES: Final = frozenset({"tell"})
 _OF_ASKS: Final = frozenset({"plan", "progress", "question", "unsettled"})
-"""The kinds of comments whose number is that of an entry of the journal, and those whose number is that of an ask."""
+"""The comment kinds numbered by an entry of the journal, and the kinds numbered by an ask."""
 
 _LINE: Final = re.compile(
     r"<!-- plangate:1 ([a-z][a-z_-]{0,30}) (\d{1,19}) (\d{1,9}) ([0-9a-f]{64}|-) ([0-9a-f]{8}) ([0-9a-f]{32}) -->"
@@ -24,7 +24,7 @@ _LINE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What a comment is: its kind, the thread and ask that it answers, the digest that it shows ("-" for none)."""
+    """What a comment is: its kind, the thread and ask that it answers, and the digest that it shows ("-" for none)."""
 
     kind: str
     thread: ThreadNumber
@@ -34,33 +34,33 @@ class Marker:
     mac: str
 
     def is_ahead(self, position: int, ask: int) -> bool:
-        """Return whether a journal with so many entries, and so many asks, is older than this comment (A4b).
+        """Return whether a journal with `position` entries and `ask` asks is older than this comment (A4b).
 
-        What is told is numbered by its entry, which was journaled before; the rest by the ask that it belongs to.
+        A `tell` comment is numbered by its entry, which was journaled before; the others by their ask.
         """
         return (self.kind in _OF_ENTRIES and self.ask > position) or (self.kind in _OF_ASKS and self.ask > ask)
 
     def holds(self, mac: Callable[[str], str]) -> bool:
-        """Tell whether the MAC is that of the holder of the key."""
+        """Return whether the marker's MAC matches the one that `mac` computes."""
         return hmac.compare_digest(mac(_signed_text(self.kind, self.thread, self.ask, self.digest)), self.mac)
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The key of markers, as far as they need it: its id, and a MAC over a text in 32 hex digits."""
+    """The key of markers, as far as they need it: its id, and a function that returns a MAC of 32 hex digits."""
 
     id: str
     mac: Callable[[str], str]
 
 
 def make(kind: str, thread: ThreadNumber, ask: int, *, digest: str = NO_DIGEST, key: Key) -> str:
-    """Give the marker line of one comment."""
+    """Return the marker line of one comment."""
     mac = key.mac(_signed_text(kind, thread, ask, digest))
     return f"<!-- plangate:1 {kind} {thread} {ask} {digest} {key.id} {mac} -->"
 
 
 def parse(text: str) -> Marker | None:
-    """Read the marker in the last line of a comment; None where there is none of this form."""
+    """Return the marker in the last line of a comment; None if there is none of this form."""
     found = _LINE.fullmatch(_last_line(text))
     if found is None:
         return None
@@ -69,7 +69,7 @@ def parse(text: str) -> Marker | None:
 
 
 def without(text: str) -> str:
-    """Give a comment's text without its marker, newlines normalised and its end trimmed: the form to compare."""
+    """Return a comment without its marker, with LF newlines and no trailing space: the form to compare."""
     plain = text.replace("\r\n", "\n").replace("\r", "\n").rstrip()
     last = _last_line(plain)
     return plain[: len(plain) - len(last)].rstrip() if _LINE.fullmatch(last) else plain

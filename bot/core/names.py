@@ -1,4 +1,4 @@
-"""Identifiers and the names that the outside sees: branches, refs, slugs (interfaces.md, Repository)."""
+"""Identifiers, and the names that are visible outside: branches, refs, slugs (interfaces.md, Repository)."""
 
 import hashlib
 import re
@@ -31,32 +31,32 @@ def slug(text: str) -> str:
 
 
 def run_branch(title: str, thread: ThreadNumber) -> str:
-    """Name the branch of a local run: ``plangate/run-<slug>-<8 hex>``."""
+    """Return the branch of a local run: ``plangate/run-<slug>-<8 hex>``."""
     return f"plangate/run-{slug(title)}-{thread:08x}"
 
 
 def thread_branch(title: str, thread: ThreadNumber, round_: int) -> str:
-    """Name the branch of a thread on GitHub: ``plangate/<number>-<slug>``, with ``-r2`` from the second round on."""
+    """Return the branch of a thread on GitHub: ``plangate/<number>-<slug>``, with ``-r2`` from the second round on."""
     return f"plangate/{thread}-{slug(title)}" + (f"-r{round_}" if round_ > 1 else "")
 
 
 def thread_ref(thread: ThreadNumber) -> str:
-    """Name the ref that keeps a thread's journal and transcripts."""
+    """Return the ref that keeps a thread's journal and transcripts."""
     return f"refs/plangate/threads/{thread}"
 
 
 def local_thread(base: CommitId, prompt: str, ordinal: int) -> ThreadNumber:
-    """Number a local run so that the same command on the same commit finds the same thread again (32 bits)."""
+    """Return the number of a local run (32 bits). The same command on the same commit finds the same thread again."""
     seed = f"{base}\0{ordinal}\0{prompt}".encode(errors="surrogatepass")
     return ThreadNumber(int.from_bytes(hashlib.sha256(seed).digest()[: LOCAL_THREAD_BITS // 8], "big"))
 
 
 def local_repository(location: str) -> RepositoryId:
-    """Number a repository that no forge numbered, from the real path of its git directory (63 bits)."""
+    """Return an id for a repository without a forge, from the real path of its git directory (63 bits)."""
     name = location.encode(errors="surrogatepass")  # a path need not be UTF-8; Python writes what is not as surrogates
     return RepositoryId(int.from_bytes(hashlib.sha256(name).digest()[:8], "big") >> 1)
 
 
 def is_commit(text: str) -> bool:
-    """Tell whether a text is a full commit id (SHA-1 or SHA-256, lower-case hex): the only form that git is handed."""
+    """Return whether a text is a full commit id (SHA-1 or SHA-256, lower-case hex), the only form passed to git."""
     return _COMMIT.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""What somebody wants of the network, what is decided about it, and what comes back."""
+"""Network access of a sandbox: what it may reach, each decision, and the pages fetched."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class NetworkDecision:
-    """One decision of the network policy: what somebody wanted to reach, whether they did, and why not."""
+    """One decision of the network policy: the requested host and port, whether access was allowed, and why not."""
 
     host: str
     port: int
@@ -17,12 +17,12 @@ class NetworkDecision:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What a sandbox may reach; nothing at all where no host is named."""
+    """The hosts that a sandbox may reach; none if no host is named."""
 
     hosts: tuple[str, ...] = ()
     """Names, and ``*.domain``."""
     listener: Callable[[NetworkDecision], None] = lambda _: None
-    """Hears each decision."""
+    """Called with each decision."""
 
 
 NO_NETWORK: Final = Network()
@@ -30,11 +30,11 @@ NO_NETWORK: Final = Network()
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of the web as text, and whether it was cut; `moved` is where it has gone instead, on another host."""
+    """A web page as text, and whether it was cut. `moved` is its new address if it moved to another host."""
 
     url: str
     text: str
     cut: bool = False
     moved: str = ""
     size: int = 0
-    """Bytes of it that came over the wire."""
+    """Bytes received over the wire."""

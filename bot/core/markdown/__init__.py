@@ -1,1 +1,1 @@
-"""Markdown as a person sees it, and as it may be posted; pure."""
+"""Markdown as a person sees it, and as the bot may post it. Pure."""

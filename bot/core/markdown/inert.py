@@ -1,7 +1,7 @@
-"""Text that can do nothing where it is posted (X2): what the model wrote, made harmless and then checked.
+"""Make the model's Markdown inert where it is posted (X2), then check the result.
 
-The source is changed as little as possible; the result is parsed as GitHub parses it, and shown as code where
-anything that acts is left.
+The source changes as little as possible. The result is parsed as GitHub parses it, and shown as code if anything active
+is left.
 """
 
 import re
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 POSTED_CHARACTERS: Final = 58_000
 POSTED_BYTES: Final = 232_000
 TITLE_CHARACTERS: Final = 256
-"""GitHub takes no longer titles."""
+"""GitHub accepts no longer title."""
 
 _CUT: Final = "\n\n(The rest was cut: the text is too long for one comment.)\n"
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
@@ -41,11 +41,11 @@ _CLOSING: Final = re.compile(
     r"((?:[\w.-]+/[\w.-]+)?(?:\\?#|&#0*35;|&num;)\d+|GH-\d+|https?://\S{1,300}/(?:issues|pull)/\d+)",
     re.IGNORECASE,
 )
-# Only a letter, a digit or a line of ASCII before it makes an @ part of a word.
+# An @ is part of a word only after an ASCII letter, digit, or underscore.
 _PERSON: Final = re.compile(r"(?<![A-Za-z0-9_])@[A-Za-z0-9][A-Za-z0-9_-]*(?:/[\w.-]+)?")
 # https://docs.github.com/en/actions/how-tos/manage-workflow-runs/skip-workflow-runs
 _SKIPPING: Final = re.compile(r"\[\s*(skip ci|ci skip|no ci|skip actions|actions skip)\s*\]", re.IGNORECASE)
-# git-interpret-trailers(1): signatures and the like, which a line of a message can be taken for.
+# git-interpret-trailers(1): signatures and similar lines that a line of a message can be mistaken for.
 _TRAILER: Final = re.compile(r"^(?=(?:[A-Za-z-]+-by|skip-checks|plangate-plan)\s*:)", re.IGNORECASE | re.MULTILINE)
 _WORD: Final = re.compile(r"[^\W_]+")
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
@@ -55,11 +55,11 @@ _ESCAPED: Final = r"\1\\"
 
 
 def inert_markdown(text: str, allowed_hosts: Collection[str] = ()) -> str:
-    """Make a text harmless where it is posted, and give it; what is harmless already stays as it is.
+    """Return a text that is inert where it is posted. A text that is already inert stays as it is.
 
-    No mention, no closing keyword, no link or picture of a host that is not allowed, no HTML, nothing that a terminal
-    or a workflow's log obeys, boxes as ☐, at most 58,000 characters and 232,000 bytes.
-    A text that resists, or that is too complex to be read as Markdown, is shown as code.
+    The result has no mention, no closing keyword, no link or picture from a host that is not allowed, no HTML, and
+    nothing that a terminal or a workflow's log obeys. Boxes become ☐. It has at most 58,000 characters and 232,000
+    bytes. A text that stays active, or is too complex to parse as Markdown, becomes a code block.
     """
     plain = with_visible_codepoints(_ANSI.sub("", disarm_text(_ANSI.sub("", newlines(text)))))
     calm = _Neutralizer(frozenset(host.lower() for host in allowed_hosts))
@@ -73,9 +73,9 @@ def inert_markdown(text: str, allowed_hosts: Collection[str] = ()) -> str:
 
 
 def cut(text: str, characters: int) -> str:
-    """Give as much of an inert text as fits, and say that the rest was cut; what is left is inert as well.
+    """Return as much of an inert text as fits, with a note that the rest was cut. The result is inert as well.
 
-    A cut may part a code span or block from its end, and free what stands in it: so the rest is made inert again.
+    A cut may separate a code span or block from its end and activate its content, so the rest is made inert again.
     """
     if len(text) <= characters:
         return text
@@ -87,17 +87,17 @@ def cut(text: str, characters: int) -> str:
 
 
 def _at_line(text: str) -> str:
-    """Give a text up to the end of its last whole line; one line alone as it is."""
+    """Return a text up to the end of its last whole line; a single line as it is."""
     return text.rpartition("\n")[0] or text
 
 
 def inert_line(text: str) -> str:
-    """Make a text harmless as a title: one line, without effect of closing keywords and of marks that skip checks."""
+    """Return a text as an inert title: one line without active closing keywords or marks that skip checks."""
     return _quiet(" ".join(with_visible_codepoints(_ANSI.sub("", text)).split()))[:TITLE_CHARACTERS]
 
 
 def inert_message(text: str) -> str:
-    """Make a text harmless in a commit message: as `inert_line`, and nobody is mentioned and nothing is a trailer."""
+    """Return a text as an inert commit message: like `inert_line`, and without mentions or trailers."""
     calm = _outside_spans(
         _quiet(with_visible_codepoints(_ANSI.sub("", newlines(text)))), lambda part: _PERSON.sub(_code_span, part)
     )
@@ -105,23 +105,23 @@ def inert_message(text: str) -> str:
 
 
 def _quiet(text: str) -> str:
-    """Take the effect of closing keywords and of marks that skip checks from a text that is no Markdown."""
+    """Return plain text without active closing keywords or marks that skip checks."""
     calm = _outside_spans(text, lambda part: _CLOSING.sub(lambda found: found[1] + _code(found[2]), part))
     return _SKIPPING.sub(r"(\1)", calm)
 
 
 @dataclass(frozen=True, slots=True)
 class _Neutralizer:
-    """Makes prose harmless, and checks that it is."""
+    """Makes prose inert, and checks that it is."""
 
     hosts: frozenset[str]
 
     def text(self, text: str) -> str:
-        """Give a text in which nothing acts: no mention, no command, no picture from elsewhere; code stays as it is."""
+        """Return a text without active parts: mentions, commands, pictures from elsewhere. Code stays as it is."""
         return _COMMAND.sub(_ESCAPED, _outside_code(text, self._prose))
 
     def holds(self, text: str) -> bool:
-        """Tell whether a text as GitHub reads it holds nothing that acts, and no word that is not seen (PR5)."""
+        """Return whether the text, as GitHub reads it, has nothing active and no invisible word (PR5)."""
         tokens = _parsed(text)
         parts = [part for token in tokens for part in (token, *(token.children or []))]
         return all(map(self._harmless, parts)) and not _words(unescape(text)) - _words(" ".join(map(_shows, parts)))
@@ -160,7 +160,7 @@ class _Neutralizer:
         return address if self._is_allowed_link(address) else _code(address)
 
     def _is_allowed_link(self, target: str) -> bool:
-        """Tell whether a link may stay: within the page, or to an allowed host by https."""
+        """Return whether a link may stay: within the page, or http(s) to an allowed host."""
         try:
             parts = urlsplit(target)
             return target.startswith("#") or (parts.scheme in {"http", "https"} and parts.netloc.lower() in self.hosts)
@@ -175,7 +175,7 @@ def _parsed(text: str) -> list["Token"]:
 
 
 def _outside_code(text: str, change: Callable[[str], str]) -> str:
-    """Change a text, all but its code blocks."""
+    """Apply `change` to a text outside its code blocks."""
     lines, made, at = text.split("\n"), list[str](), 0
     for token in _parsed(text):
         if token.type in {"fence", "code_block"} and token.map:
@@ -186,7 +186,7 @@ def _outside_code(text: str, change: Callable[[str], str]) -> str:
 
 
 def _block(token: "Token", lines: list[str]) -> list[str]:
-    """Return a code block's lines with all of it in sight: nothing behind its language, nothing drawn that may hide."""
+    """Return a code block's lines all in sight: nothing after its language, no drawing that may hide text."""
     if token.type == "code_block":
         return in_sight("\n".join(lines)).split("\n")
     language, rest = language_of(token.info)
@@ -197,12 +197,12 @@ def _block(token: "Token", lines: list[str]) -> list[str]:
 
 
 def _words(text: str) -> Counter[str]:
-    """Count the words of a text."""
+    """Return the number of occurrences of each word."""
     return Counter(_WORD.findall(text.casefold()))
 
 
 def _shows(part: "Token") -> str:
-    """Give what people see of a part of a text, with where it leads."""
+    """Return what people see of a part of a text, and where it links to."""
     match part.type:
         case "inline" | "image":
             return ""
@@ -213,7 +213,7 @@ def _shows(part: "Token") -> str:
 
 
 def _outside_spans(text: str, change: Callable[[str], str]) -> str:
-    """Change a text, all but its code spans."""
+    """Apply `change` to a text outside its code spans."""
     made, at = list[str](), 0
     for start, end in _spans(text):
         made += (change(text[at:start]), text[start:end])
@@ -222,7 +222,7 @@ def _outside_spans(text: str, change: Callable[[str], str]) -> str:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Find the code spans of a text: each from a run of backticks to the next one of that length."""
+    """Yield the code spans of a text, each from a run of backticks to the next one of equal length."""
     runs = [found.span() for found in _BACKTICKS.finditer(text)]
     closers, later = dict[int, int](), dict[int, int]()
     for start, end in reversed(runs):
@@ -244,20 +244,20 @@ def _code_span(found: re.Match[str]) -> str:
 
 
 def _shown_text(token: "Token") -> str:
-    """Give the text of a paragraph, heading or cell as it is shown, all but its code spans."""
+    """Return the visible text of a paragraph, heading, or cell, without its code spans."""
     shows = {"code_inline": "`", "softbreak": "\n", "hardbreak": "\n"}
     return "".join(shows.get(part.type, part.content) for part in token.children or [])
 
 
 def _as_code(text: str) -> str:
-    """Show a text as a code block that nothing in it can leave."""
+    """Return a text as a code block that nothing in it can close."""
     text = text[: POSTED_CHARACTERS - 500]
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return "\n".join((f"{fence}text", in_sight(_COMMAND.sub(_ESCAPED, text)), fence, ""))
 
 
 def _cap_length(text: str) -> str:
-    """Cut a text at a line's end where it is longer than what may be posted; an open code block is closed."""
+    """Cut a text that is too long to post at the end of a line, closing an open code block."""
     if len(text) <= POSTED_CHARACTERS and len(text.encode()) <= POSTED_BYTES:
         return text
     room = POSTED_CHARACTERS - len(_CUT) - 100
@@ -266,7 +266,7 @@ def _cap_length(text: str) -> str:
 
 
 def _close_code_block(text: str) -> str:
-    """Close a code block that is still open at a text's end, so that it does not swallow what is posted after it."""
+    """Close a code block that is still open at the end of a text, so that it does not swallow what follows."""
     last = next((token for token in reversed(_parsed(text)) if token.level == 0), None)
     if last is None or last.type != "fence" or last.map is None:
         return text

@@ -1,7 +1,7 @@
-"""HTML in Markdown as a person sees it: what is shown, what speaks, and what is kept aside because nobody sees it.
+"""HTML in Markdown as a person sees it: what is shown, what addresses the bot, and what is hidden.
 
-One `Markup` reads one paragraph, cell, or block of HTML. What it leaves open (an element that hides, a comment or an
-attribute that never ends) hides what follows it as well: that comes back as its `Hiding`.
+One `Markup` reads one paragraph, cell, or block of HTML. Whatever it leaves open (a hiding element, a comment or
+attribute that never ends) also hides what follows; `Hiding` carries that on.
 """
 
 import re
@@ -23,14 +23,14 @@ _HIDING: Final = frozenset(
 _BREAKING: Final = frozenset("br p div li tr h1 h2 h3 h4 h5 h6 summary details blockquote pre hr".split())
 _SMALLER: Final = frozenset(("sub", "sup", "small"))
 _SMALLEST: Final = 4
-"""So many of them within each other are too small to be read."""
+"""This many nested elements make text too small to read."""
 _EMPTY: Final = frozenset("area base br col embed hr img input link meta source track wbr".split())
 _PHRASES: Final = frozenset("span q cite dfn kbd mark abbr sub sup samp var ins del time label bdo bdi data".split())
 """Elements that end with their paragraph."""
 _PLAIN: Final = frozenset(
     "align valign width height border colspan rowspan open start reversed type checked disabled hidden dir lang".split()
 )
-"""Attributes that say nothing."""
+"""Attributes that carry no text."""
 _UNSEEN: Final = re.compile(
     r"(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0*(?![\d.])"
     r"|(?:font-size|(?:max-)?(?:width|height))\s*:\s*[01]?(?:px|pt|em|rem|%)?\s*(?:;|$|!)"
@@ -38,15 +38,15 @@ _UNSEEN: Final = re.compile(
     re.IGNORECASE,
 )
 _LEADING: Final = re.compile(r"(?:https?|mailto):|[^:]*\Z|[/?#.]", re.IGNORECASE)
-"""A link that GitHub keeps: of the others it shows the words alone."""
+"""Links that GitHub keeps. For other links it shows only the words."""
 _COMMENT_END: Final = "-->"
 _MARKS: Final = frozenset("<!-")
-"""Of these a comment is made, unless one of them is written as an escape or an entity."""
+"""The signs that form a comment, unless one of them is written as an escape or entity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """What hides the text that follows: elements that are open, and the sign that must come first; "" for none."""
+    """What hides the following text: the open elements, and the sign that must come first ("" for none)."""
 
     elements: tuple[str, ...] = ()
     until: str = ""
@@ -56,7 +56,7 @@ class Hiding:
 
 
 class Markup(HTMLParser):
-    """Inline text and HTML as they are seen; comments, attributes and hidden elements are removed and kept aside."""
+    """Inline text and HTML as people see them. Removes and collects comments, attributes, and hidden elements."""
 
     def __init__(self, hiding: Hiding, steps: Steps) -> None:
         super().__init__(convert_charrefs=True)
@@ -71,7 +71,7 @@ class Markup(HTMLParser):
         self._small = 0
 
     def block(self, source: str) -> Hiding:
-        """Read a block of HTML, and say what it hides of what follows it."""
+        """Read a block of HTML and return what it hides of the following text."""
         source = self._resume(source)
         whole = _end_of_closed(source)
         self.feed(source[:whole])
@@ -87,7 +87,7 @@ class Markup(HTMLParser):
         return Hiding(tuple(self._hiding), self._until)
 
     def inline(self, children: Sequence["Token"]) -> Hiding:
-        """Read the parts of one paragraph, heading or cell, and say what it hides of what follows it."""
+        """Read the parts of one paragraph, heading, or cell, and return what it hides of the following text."""
         for kind, run in groupby(children, _kind):
             if kind == "text":
                 self._say("".join(child.content for child in run))
@@ -99,7 +99,7 @@ class Markup(HTMLParser):
         return Hiding(tuple(tag for tag in self._hiding if tag not in _PHRASES), self._until)
 
     def _resume(self, source: str) -> str:
-        """Give what follows the sign that was waited for; nothing where it does not come."""
+        """Return what follows the awaited sign; "" if it does not come."""
         if not self._until:
             return source
         hidden, found, rest = source.partition(self._until)
@@ -131,13 +131,13 @@ class Markup(HTMLParser):
                 pass
 
     def _picture(self, child: "Token") -> None:
-        """Say that there is a picture; its words and where it is from are not seen."""
+        """Show that there is a picture. Its words and source are not visible."""
         source, title = str(child.attrGet("src") or ""), str(child.attrGet("title") or "")
         self.removed.append(f"![{child.content}]({' '.join(filter(None, (source, title)))})")
         self._say("(picture)", "")
 
     def _end_link(self) -> None:
-        """Show where a link leads, unless nothing of the link itself is seen, or GitHub lets it lead nowhere."""
+        """Show where a link leads, unless the link itself is invisible or GitHub lets it lead nowhere."""
         target, since = self._links.pop()
         words = self.shown[since:]
         if not target or words.endswith(target):
@@ -152,7 +152,7 @@ class Markup(HTMLParser):
             self._end_link()
 
     def _say(self, text: str, spoken: str | None = None) -> None:
-        """Add text that is seen, unless an element hides it or a comment that is none to the parser has begun."""
+        """Add visible text, unless an element or an unparsed comment hides it."""
         if self._hiding or self._until:
             self.removed.append(text)
         elif spoken is None:
@@ -164,7 +164,7 @@ class Markup(HTMLParser):
             self.spoken += "" if self._links else spoken
 
     def _tell(self, text: str) -> None:
-        """Add what stands in a text outside of comments."""
+        """Add the parts of a text that are outside comments."""
         while text:
             sign = _COMMENT_END if self.cut else "<!--"
             head, found, text = text.partition(sign)
@@ -176,7 +176,7 @@ class Markup(HTMLParser):
             self.cut = self.cut != bool(found)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take an element's beginning: what it hides, what it says, what its attributes hold."""
+        """Handle the start of an element: what it hides, what it shows, and what its attributes hold."""
         values = {name: value or "" for name, value in attrs}
         if set(values) - _PLAIN - ({"href"} if tag == "a" else set()):
             self.removed.append(self.get_starttag_text() or "")
@@ -193,11 +193,11 @@ class Markup(HTMLParser):
             self._say("\n")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take an element that closes itself: GitHub reads `<b/>` as `<b>`, as HTML does."""
+        """Handle an element that closes itself. GitHub reads `<b/>` as `<b>`, as HTML does."""
         self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
-        """Take an element's end."""
+        """Handle the end of an element."""
         self._steps.scan(len(self._hiding))
         if tag in self._hiding:
             del self._hiding[len(self._hiding) - 1 - self._hiding[::-1].index(tag) :]
@@ -210,18 +210,21 @@ class Markup(HTMLParser):
             self._say("\n")
 
     def set_cdata_mode(self, elem: str, **_: object) -> None:
-        """Read on as ever: what stands in a style or script is hidden with it."""
+        """Do nothing, so that parsing goes on as usual. The content of a style or script is hidden with its element."""
 
     def parse_starttag(self, i: int) -> int:
-        """Read an element's beginning; what was looked at for one that has no end is counted, as in the next three."""
+        """Read the start of an element.
+
+        As in the next three methods, counts what was scanned for one without an end.
+        """
         return self._counted(i, super().parse_starttag(i))
 
     def parse_endtag(self, i: int) -> int:
-        """Read an element's end."""
+        """Read the end of an element."""
         return self._counted(i, super().parse_endtag(i))
 
     def parse_html_declaration(self, i: int) -> int:
-        """Read a declaration or comment; a section is a comment to browsers, and ends with the first ``>``."""
+        """Read a declaration or comment. Browsers treat a section as a comment that ends with the first ``>``."""
         is_section = self.rawdata.startswith("<![", i)
         return self._counted(i, self.parse_bogus_comment(i) if is_section else super().parse_html_declaration(i))
 
@@ -235,36 +238,36 @@ class Markup(HTMLParser):
         return end
 
     def handle_data(self, data: str) -> None:
-        """Take text: a comment's signs in it are written as entities, and seen."""
+        """Handle text. Comment signs in it are written as entities, so they are visible."""
         self._say(data, data)
 
     def handle_comment(self, data: str) -> None:
-        """Keep a comment aside."""
+        """Collect a comment as removed."""
         self.removed.append(f"<!--{data}-->")
 
     def handle_decl(self, decl: str) -> None:
-        """Keep a declaration aside."""
+        """Collect a declaration as removed."""
         self.removed.append(f"<!{decl}>")
 
     def handle_pi(self, data: str) -> None:
-        """Keep a processing instruction aside."""
+        """Collect a processing instruction as removed."""
         self.removed.append(f"<?{data}>")
 
 
 def _kind(child: "Token") -> str:
-    """Return the type of a part; an escape or entity that makes no comment is text as any other."""
+    """Return the type of a part. An escape or entity that cannot form a comment is ordinary text."""
     return "text" if child.type == "text_special" and child.content not in _MARKS else child.type
 
 
 def _end_of_closed(source: str) -> int:
-    """Return where the first comment begins that never ends; the length of the text where all of them end."""
+    """Return where the first unclosed comment begins; the length of the text if every comment ends."""
     last_end = source.rfind(_COMMENT_END)
     start = source.find("<!--", max(0, last_end - len(_COMMENT_END)))
     return start if start >= 0 else len(source)
 
 
 def _open_quote(rest: str) -> str:
-    """Give the quote that an attribute at the end of a block of HTML is still waiting for; "" for none."""
+    """Return the quote that an attribute at the end of an HTML block still waits for; "" for none."""
     if not re.match(r"</?[A-Za-z]", rest):
         return ""
     quote = ""
@@ -277,5 +280,5 @@ def _open_quote(rest: str) -> str:
 
 
 def _speech_of_code_span(code: str) -> str:
-    """Give a code span as speech: a digest in it may be typed, a mention or command in it is none."""
+    """Return a code span as speech. A digest in it counts; a mention or command in it does not."""
     return f"`{code.replace('@', '＠')}`" if "@" in code or code.lstrip().startswith("/") else code

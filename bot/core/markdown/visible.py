@@ -1,9 +1,10 @@
-"""What a person sees of a Markdown text (X1), and what of it speaks to the bot.
+"""The visible part of a Markdown text (X1), and the part of it that addresses the bot.
 
 Rules
-- The text is parsed as GitHub parses it; nothing is searched for in the source.
-- What is removed is said: every fragment that a person would not see comes back beside the text.
-- What speaks to the bot is narrower than what is seen: no code, quotes, headings, links or HTML (product.md, Turns).
+- The text is parsed as GitHub parses it. Nothing is searched for in the source.
+- Every removed fragment, invisible to people, is returned along with the text.
+- The part that addresses the bot is narrower than the visible part: no code, quotes, headings, links, or HTML
+  (product.md, Turns).
 """
 
 import re
@@ -24,21 +25,21 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 LIMIT: Final = 65_536
-"""Characters of a text that are read; GitHub holds no longer comments."""
+"""Characters of a text that are read. GitHub accepts no longer comment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What a person sees of a text, and the fragments that were removed because nobody sees them."""
+    """The visible text, and the fragments that were removed because nobody sees them."""
 
     text: str
     removed: tuple[str, ...] = ()
 
 
 def visible_text(text: str) -> Visible:
-    """Give a Markdown text as people see it, as plain Markdown without HTML.
+    """Return a Markdown text as people see it, as plain Markdown without HTML.
 
-    A code point that nobody sees is shown as ‹U+XXXX›, a run of them is removed; both are among what is told of.
+    A single invisible code point is shown as ‹U+XXXX›; a run of them is removed. Both are reported in `removed`.
     """
     page = _read(text)
     seen, unseen = without_invisible_runs(page.text())
@@ -48,13 +49,16 @@ def visible_text(text: str) -> Visible:
 
 
 def visible_title(text: str) -> Visible:
-    """Give a title as people see it, on one line: it is no Markdown, so nothing but code points can be hidden in it."""
+    """Return a title as people see it, on one line.
+
+    A title is not Markdown, so only code points can be hidden in it.
+    """
     seen, unseen = without_invisible_runs(text)
     return Visible(" ".join(seen.split()), unseen)
 
 
 def mentions(text: str, mention: str) -> bool:
-    """Tell whether a Markdown text speaks to `mention`: in visible prose, or by a command line ``/name COMMAND``."""
+    """Return whether a Markdown text addresses `mention`, in visible prose or by a command line ``/name COMMAND``."""
     if not may_name(text, mention):
         return False
     slash = re.compile(rf"\s*/{re.escape(mention.lstrip('@'))}\s+\S", re.IGNORECASE)
@@ -64,12 +68,15 @@ def mentions(text: str, mention: str) -> bool:
 
 
 def may_name(text: str, mention: str) -> bool:
-    """Tell from its letters alone whether a text can speak to `mention`: a stranger's may take seconds to be read."""
+    """Return whether a text can address `mention`, judging by its letters alone.
+
+    Parsing a stranger's text may take seconds.
+    """
     return alphanumerics(lowercase_in_place(mention)) in alphanumerics(lowercase_in_place(text[:LIMIT]))
 
 
 def command_lines(text: str) -> tuple[str, ...]:
-    """List the lines of a Markdown text that may be commands: those of its top-level paragraphs."""
+    """Return the lines of a Markdown text that may be commands: those of its top-level paragraphs."""
     return tuple(
         line.strip()
         for part in _read(text).commands
@@ -79,13 +86,13 @@ def command_lines(text: str) -> tuple[str, ...]:
 
 
 def without_mention(text: str, mention: str) -> str:
-    """Give a visible text without the mention of the bot and the space around it."""
+    """Return a visible text without mentions of the bot and the space around them."""
     pattern = re.compile(rf"(?<![^\S\n])[^\S\n]*+{_mention_pattern(mention).pattern}[,:]?[^\S\n]*", re.IGNORECASE)
     return re.sub(r"^[^\S\n]+", "", pattern.sub(" ", text), flags=re.MULTILINE).strip()
 
 
 def _mention_pattern(mention: str) -> re.Pattern[str]:
-    """Match a mention that stands by itself: no address, no team, no longer name."""
+    """Return a pattern for a mention that stands by itself, not in an address, a team, or a longer name."""
     return re.compile(rf"(?<![\w@/.`-]){re.escape(mention)}(?![\w/-])", re.IGNORECASE)
 
 
@@ -94,7 +101,7 @@ def _mention_pattern(mention: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=8)
 def _read(text: str) -> "_Page":
-    """Read a text; one that is too complex to be read says nothing, and all of it is told of as hidden."""
+    """Return a text as read. One that is too complex addresses nobody, and all of it is reported as hidden."""
     text = newlines(text)[:LIMIT]
     page = _Page(Steps(len(text)))
     try:
@@ -106,13 +113,13 @@ def _read(text: str) -> "_Page":
 
 
 def newlines(text: str) -> str:
-    """Give a text with LF newlines."""
+    """Return a text with LF newlines."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 @dataclass(eq=False, slots=True)
 class _Page:
-    """A text while it is read, block by block."""
+    """The state of reading a text, block by block."""
 
     steps: Steps
     lines: list[str] = field(default_factory=list)
@@ -125,19 +132,19 @@ class _Page:
     heading: bool = False
     hiding: Hiding = Hiding()
     depths: list[int] = field(default_factory=list)
-    """How many elements hid the text where each container began: what begins in one ends with it."""
+    """How many hiding elements were open where each container began. Elements opened in a container end with it."""
     refers: set[str] = field(default_factory=set)
     notes: list[tuple[str, list[str]]] = field(default_factory=list)
     """Footnotes with their lines."""
     around: list[tuple[str, list[str]]] = field(default_factory=list)
-    """Of each footnote that is being read the label, and the lines that it stands among."""
+    """The label of each footnote being read, and the lines of the text around it."""
 
     def text(self) -> str:
-        """Give what was taken as it is seen, at most one empty line between two others."""
+        """Return the visible text, with at most one empty line between two others."""
         return re.sub(r"\n{3,}", "\n\n", "\n".join(self.lines)).strip()
 
     def read(self, text: str) -> None:
-        """Read a text block by block, then the footnotes that it refers to; raises TooComplex."""
+        """Read a text block by block, then the footnotes that it refers to. Raises TooComplex."""
         from bot.core.markdown.gfm import parse
 
         env: dict[str, Any] = {}
@@ -149,7 +156,7 @@ class _Page:
         self.removed += [f"[{label}]: {to['href']} {to['title']}".rstrip() for label, to in definitions.items()]
 
     def _append_footnotes(self) -> None:
-        """Put the footnotes that are shown at the end; what nothing refers to nobody sees."""
+        """Append the footnotes that are referred to. The others are invisible, so they count as removed."""
         for label, lines in self.notes:
             text = f"[^{label}]: " + "\n".join(lines).strip()
             if label in self.refers:
@@ -219,7 +226,7 @@ class _Page:
         self.hiding = replace(self.hiding, elements=self.hiding.elements[: self.depths.pop()])
 
     def _first(self) -> str:
-        """Give what stands before the first line of the next block."""
+        """Return the prefix of the first line of the next block."""
         return self.mark or "".join(self.containers)
 
     def _inline(self, children: Sequence["Token"]) -> None:
@@ -252,7 +259,7 @@ class _Page:
         self._emit(f"{fence}{language}\n{content.rstrip(chr(10))}\n{fence}")
 
     def _emit(self, text: str, *, blank: bool = True) -> None:
-        """Add a block's lines behind the marks of what it stands in."""
+        """Add a block's lines with the prefixes of its containers."""
         if not text:
             return
         first, prefix, self.mark = self._first(), "".join(self.containers), ""
