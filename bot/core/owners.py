@@ -1,11 +1,12 @@
-"""Code owners: who owns everything that a plan may change, as the repository's CODEOWNERS says.
+"""Code owners of everything that a plan may change, from the repository's CODEOWNERS.
 
 https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners
 
 Rules
-- The last rule that matches a file names its owners. A plan has globs, not files: so each rule counts that could match
-  a file that a glob reaches, but those above one that surely matches all of them.
-- What cannot be told is not owned: a rule with a wildcard could match anything, and one without owners has none.
+- The last rule that matches a file names its owners. A plan has globs instead of files, so every rule counts that could
+  match a file reached by a glob, except rules above one that certainly matches all of those files.
+- What cannot be determined is not owned. A rule with a wildcard could match anything, and a rule without owners has
+  none.
 """
 
 from collections.abc import Sequence
@@ -19,18 +20,18 @@ _WILD = frozenset("*?[]{}!\\")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The folder below which all is that a pattern or glob reaches; the top where that is not known."""
+    """The folder that contains everything a pattern or glob reaches; the top if that is unknown."""
 
     parts: tuple[str, ...]
     whole: bool
-    """Whether all that is there is reached."""
+    """Whether the pattern reaches everything in the folder."""
 
     def covers(self, other: "_Place") -> bool:
-        """Tell whether all that another reaches is reached here as well."""
+        """Return whether this place reaches everything that the other reaches."""
         return self.whole and other.parts[: len(self.parts)] == self.parts
 
     def meets(self, other: "_Place") -> bool:
-        """Tell whether something may be reached by both, in whatever spelling."""
+        """Return whether both places may reach the same file, in any spelling."""
         return all(
             normalized_path(mine) == normalized_path(theirs)
             for mine, theirs in zip(self.parts, other.parts, strict=False)
@@ -38,14 +39,14 @@ class _Place:
 
 
 def owners(text: str, scope: Sequence[str]) -> frozenset[str]:
-    """Give who owns all that a plan's scope may reach: logins, and teams as ``organisation/team``, in lower case."""
+    """Return the owners of everything in a plan's scope: logins and ``organization/team``, in lower case."""
     rules = [_rule(line) for line in text.splitlines() if line.partition("#")[0].strip()]
     globs = [glob for glob in scope if not glob.startswith("!")] or ["**"]
     return reduce(frozenset.intersection, (_owners(rules, _place(glob)) for glob in globs))
 
 
 def _owners(rules: Sequence[tuple[_Place, frozenset[str]]], reached: _Place) -> frozenset[str]:
-    """Give who is named by each rule that may be the last to match something that is reached."""
+    """Return the owners named by every rule that may be the last to match a reached file."""
     deciding: list[frozenset[str]] = []
     for place, named in reversed(rules):
         if place.meets(reached):
@@ -56,13 +57,13 @@ def _owners(rules: Sequence[tuple[_Place, frozenset[str]]], reached: _Place) -> 
 
 
 def _rule(line: str) -> tuple[_Place, frozenset[str]]:
-    """Read one rule: what it is about, and whom it names; an e-mail address names nobody that can be told."""
+    """Return one rule: its place and its owners. E-mail addresses are left out because they name no known account."""
     pattern, *named = line.partition("#")[0].split()
     return _place(pattern), frozenset(name[1:].lower() for name in named if name.startswith("@"))
 
 
 def _place(pattern: str) -> _Place:
-    """Tell where all is that a pattern reaches: what has no slash inside is found anywhere."""
+    """Return the place of everything that a pattern reaches. A pattern without an inner slash matches anywhere."""
     if pattern in {"*", "**"}:
         return _Place((), whole=True)
     if "/" not in pattern.rstrip("/"):

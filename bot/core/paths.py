@@ -1,12 +1,12 @@
-"""What kind of file a path is, what changing it weighs, and whether a plan's scope reaches it (interfaces.md, G4).
+"""The class of a path, the tier of changing it, and whether a plan's scope reaches it (interfaces.md, G4).
 
 Rules
-- Spellings are compared after NFKC, case folding and path normalisation: `.GitHub\\Workflows/` is `.github/workflows`.
-- A glob reads as in .gitignore: without an inner slash it holds at any depth, a folder covers what is in it, `**` spans
-  folders, a leading `!` takes back. `{a,b}` is either; square brackets stand for themselves (`app/[id]/page.tsx`).
-- A file of tier high is reached only by a glob that is of tier high itself: a plan names it, a wildcard never does.
-- A project's further globs (paths.classes) stand beside those of their class: they never take a file out of a class
-  that the table asks before.
+- Paths are compared after NFKC, case folding, and path normalization: `.GitHub\\Workflows/` is `.github/workflows`.
+- Globs work as in .gitignore: without an inner slash they match at any depth, a folder covers its contents, `**` spans
+  folders, and a leading `!` excludes. `{a,b}` matches either one. Square brackets are literal (`app/[id]/page.tsx`).
+- Only a glob of tier high reaches a file of tier high: a plan must name the file, a wildcard never reaches it.
+- A project's additional globs (paths.classes) extend the globs of their class. They never take a file out of a class
+  that comes earlier in the table.
 """
 
 import posixpath
@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 
 class PathClass(StrEnum):
-    """What kind of file a path is."""
+    """The class of a path."""
 
     DOCS = "docs"
     TESTS = "tests"
@@ -32,7 +32,7 @@ class PathClass(StrEnum):
 
 
 class Tier(StrEnum):
-    """What changing a file weighs, lightest first."""
+    """The risk of changing a file, lowest first."""
 
     LOW = "low"
     NORMAL = "normal"
@@ -40,10 +40,10 @@ class Tier(StrEnum):
 
 
 Further: TypeAlias = tuple[tuple[str, str], ...]
-"""A project's further globs: (class, glob), each glob in the form of a plan's."""
+"""A project's additional globs: (class, glob), each glob in the form used in plans."""
 
-# One row a class; the first row that matches decides, and a path that no row matches is code. A row holds globs over
-# normalised paths; here square brackets choose among characters: `/.*[*?[]*` is a glob that may hold a dot folder.
+# One row per class. The first row that matches decides, and a path that matches no row is code. A row holds globs over
+# normalized paths. Here square brackets are character sets: `/.*[*?[]*` is a glob that may match a dot folder.
 _TABLE: tuple[tuple[PathClass, tuple[str, ...]], ...] = (
     (PathClass.OWNERSHIP, tuple("codeowners /.github/settings.yml /.github/rulesets /.github/branch*".split())),
     (
@@ -57,7 +57,7 @@ _TABLE: tuple[tuple[PathClass, tuple[str, ...]], ...] = (
     (
         PathClass.AGENT,
         tuple(
-            # What other agents take orders from counts as well, at any depth: an agent reads it wherever it works.
+            # Instructions to other agents count as well, at any depth, because an agent reads them wherever it works.
             "claude.md claude.local.md agents.md agents.override.md agent.md gemini.md warp.md .claude .mcp.json "
             ".plangate .cursorrules .cursorignore .cursor .windsurfrules .windsurf .clinerules .roorules .roo .kiro "
             ".goosehints .aider.conf.yml .junie .gemini .codex .continue copilot-instructions.md "
@@ -89,21 +89,21 @@ _TABLE: tuple[tuple[PathClass, tuple[str, ...]], ...] = (
 
 
 def _row(globs: tuple[str, ...]) -> tuple[Callable[[str], object], tuple[str, ...]]:
-    """Give one pattern for all globs of a row that hold at any depth, and the globs that hold at their place alone."""
+    """Return one matcher for a row's globs that match at any depth, and the row's anchored globs."""
     places = tuple(glob for glob in globs if "/" in glob)
     names = "|".join(translate(glob) for glob in globs if "/" not in glob) or "(?!)"
     return lru_cache(maxsize=4096)(re.compile(names).match), places
 
 
 _ROWS = tuple((kind, *_row(globs)) for kind, globs in _TABLE)
-"""The table, so that a commit of a hundred thousand files is classed in seconds."""
+"""The compiled table, fast enough to classify a commit of a hundred thousand files in seconds."""
 
 _TIERS = {PathClass.DOCS: Tier.LOW, PathClass.TESTS: Tier.LOW, PathClass.CODE: Tier.NORMAL}
 _WEIGHT = tuple(Tier)
 
 
 def classify(path: str, further: Further = ()) -> PathClass:
-    """Give the class of a path from the repository's top; a glob is classed by what it spells out."""
+    """Return the class of a path relative to the repository root. A glob is classified by its literal text."""
     plain = normalized_path(path)
     parts = plain.split("/")
     for kind, names, places in _ROWS:
@@ -115,16 +115,16 @@ def classify(path: str, further: Further = ()) -> PathClass:
 
 
 def tier_of(paths: Iterable[str], dependencies: Sequence[str] = (), further: Further = ()) -> Tier:
-    """Give the highest tier among paths or globs; none at all is normal, as an empty scope leaves tier high out.
+    """Return the highest tier of the paths or globs; normal for none, because an empty scope excludes tier high.
 
-    A manifest or lock file is normal when the plan names the dependencies it is about, and high when it names none.
+    A manifest or lock file is normal if the plan names the dependencies involved, and high if it names none.
     """
     found = [_tier(classify(path, further), dependencies) for path in paths]
     return max(found, key=_WEIGHT.index, default=Tier.NORMAL)
 
 
 def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = (), further: Further = ()) -> bool:
-    """Tell whether a plan's scope reaches a path; an empty scope reaches everything but tier high."""
+    """Return whether a plan's scope reaches a path. An empty scope reaches everything except tier high."""
     plain = normalized_path(path)
     if plain == ".." or plain.startswith("../"):
         return False
@@ -142,37 +142,37 @@ def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = (), 
 
 
 def is_path_covered(path: str, glob: str) -> bool:
-    """Tell whether one glob reaches a path, in whatever spelling either is written."""
+    """Return whether one glob reaches a path, in any spelling of either."""
     return _reaches(normalized_path(path), glob)
 
 
 def is_workflow(path: str) -> bool:
-    """Tell whether a path or glob names workflows of GitHub Actions, which GitHub lets few tokens push."""
+    """Return whether a path or glob names GitHub Actions workflows, which GitHub lets few tokens push."""
     return f"{normalized_path(path)}/".startswith(".github/workflows/")
 
 
 def normalized_path(path: str) -> str:
-    """Give the one spelling under which paths are compared: what two file systems may hold for one name is one name."""
+    """Return the spelling under which paths are compared. Names that some file systems treat as equal become equal."""
     seen = (path.lower() if path.isascii() else _casefold_path(path)).replace("\\", "/")
     segments = (part if part in {".", ".."} else part.rstrip(" .") for part in seen.split("/"))
     return posixpath.normpath("/".join(part for part in segments if part) or ".")
 
 
 def _casefold_path(path: str) -> str:
-    """Fold case and compatibility forms, and drop what nobody sees."""
+    """Fold case and compatibility forms, and drop invisible format characters."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
     return "".join(char for char in folded if unicodedata.category(char) != "Cf")
 
 
 def _tier(kind: PathClass, dependencies: Sequence[str]) -> Tier:
-    """Give the tier of one class (interfaces.md, Path classes and tiers)."""
+    """Return the tier of one class (interfaces.md, Path classes and tiers)."""
     if kind is PathClass.DEPENDENCIES:
         return Tier.NORMAL if dependencies else Tier.HIGH
     return _TIERS.get(kind, Tier.HIGH)
 
 
 def _reaches(plain: str, glob: str) -> bool:
-    """Tell whether one glob of a plan reaches a normalised path."""
+    """Return whether one glob of a plan reaches a normalized path."""
     anchor = "/" if glob.startswith("/") else ""
     bare = normalized_path(glob)
     spelled = _braces(bare.replace("[", "[[]"))
@@ -180,7 +180,7 @@ def _reaches(plain: str, glob: str) -> bool:
 
 
 def _braces(glob: str) -> tuple[str, ...]:
-    """Spell out the first ``{a,b}`` of a glob; several pairs, or one within another, stay as they are."""
+    """Return the expansions of the first ``{a,b}`` of a glob. Several pairs, or nested ones, stay as they are."""
     head, opened, rest = glob.partition("{")
     inner, closed, tail = rest.partition("}")
     if not (opened and closed) or "{" in rest:
@@ -190,20 +190,21 @@ def _braces(glob: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _matches(plain: str, glob: str) -> bool:
-    """Tell whether a glob matches a path or a folder above it; time is bounded by the product of their lengths."""
+    """Return whether a glob matches a path or a folder above it, in time bounded by the product of their lengths."""
     pattern, parts = glob.strip("/").split("/"), plain.split("/")
     if len(pattern) == 1 and not glob.startswith("/"):
         return any(fnmatchcase(part, pattern[0]) for part in parts)
     reachable = {0}
     for step in pattern[:-1]:
         reachable = _advance(reachable, step, parts)
-    # The last step takes a name, also when it is `**`: a folder is not in itself. What is below that name is covered.
+    # The last step consumes a name, even if it is `**`: a folder is not inside itself. Everything below that name is
+    # covered.
     last = "*" if pattern[-1] == "**" else pattern[-1]
     return bool(_advance(reachable, last, parts))
 
 
 def _advance(reachable: set[int], step: str, parts: list[str]) -> set[int]:
-    """Give how many parts of a path may be used up after one more step of a pattern."""
+    """Return how many parts of a path may be consumed after one more step of a pattern."""
     if step == "**":
         return set(range(min(reachable), len(parts) + 1)) if reachable else set()
     return {at + 1 for at in reachable if at < len(parts) and fnmatchcase(parts[at], step)}

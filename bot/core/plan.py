@@ -1,8 +1,8 @@
 """The plan document: one canonical form, one digest (PR5).
 
-What is stored, shown, approved and executed is this document and nothing else. Its canonical form is JSON in
-UTF-8 with sorted keys, no white space between tokens, no byte order mark and no final newline; newlines inside
-its texts are LF (interfaces.md, The plan document).
+Exactly this document is stored, shown, approved, and executed. Its canonical form is JSON in UTF-8 with sorted keys, no
+white space between tokens, no byte order mark, and no final newline. Newlines inside its texts are LF (interfaces.md,
+The plan document).
 """
 
 import hashlib
@@ -20,86 +20,86 @@ from bot.core.paths import Further, Tier, in_scope, tier_of
 
 FORMAT = 1
 MARKDOWN_LIMIT = 40_000
-"""Characters: a plan fits one comment, because nobody approves pages that nobody reads (product.md, The gate)."""
+"""Characters. A plan must fit one comment, because nobody approves pages that nobody reads (product.md, The gate)."""
 
 _KEYS = frozenset(
     "v repository thread plan base markdown scope commands hosts dependencies tier budget_usd expires".split()
 )
 HIDDEN_SHOWN = 20
 HIDDEN_CHARACTERS = 300
-"""So many fragments of a request that nobody sees are shown, and so much of each."""
+"""The number of invisible fragments of a request that are shown, and the characters of each."""
 
 _OPTIONAL = frozenset({"tree", "hidden", "changed", "classes"})
-"""Keys that only some documents have: one without them is the same, byte for byte, as before they were there."""
+"""Keys that only some documents have. A document without them keeps the bytes it had before they were introduced."""
 _FOLDERS = r"(?:[\w.-]+/)+"
 _FILE = r"\.[A-Za-z]\w{0,7}"
 _PATH = re.compile(rf"(?<![\w/.:@-])({_FOLDERS}[\w.-]*\w{_FILE}|[\w.-]*\w\w{_FILE}|{_FOLDERS})(?![\w/.-]*[\w/])")
 # A task-list box: a list marker, white space, the box, white space (GitHub Flavored Markdown, 5.3).
 # https://github.github.com/gfm/#task-list-items-extension-
 _BOX = re.compile(r"(?<![^\s>])((?:[-*+]|\d{1,9}[.)])[\s>]+)\[([\sxX])\](?!\S)")
-# What a terminal obeys instead of showing it, what turns text around, and what is no character at all (X2).
+# Characters that a terminal obeys instead of showing, characters that change text direction, and surrogates (X2).
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What a plan binds its execution to: each field is shown to the person who decides."""
+    """What a plan binds its execution to. Each field is shown to the person who decides."""
 
     scope: tuple[str, ...] = ()
-    """Path globs that may change; empty means everything but the classes of tier high."""
+    """Path globs that may change. Empty means everything except the classes of tier high."""
     commands: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     dependencies: tuple[str, ...] = ()
     classes: Further = ()
-    """The project's further globs of path classes when the plan was made: they hold for it to the end."""
+    """The project's additional globs of path classes when the plan was made. They stay in force for this plan."""
 
     def tier(self, paths: Iterable[str]) -> Tier:
-        """Give the tier of paths or globs under this contract."""
+        """Return the tier of paths or globs under this contract."""
         return tier_of(paths, self.dependencies, self.classes)
 
     def reaches(self, path: str) -> bool:
-        """Tell whether the scope reaches a path."""
+        """Return whether the scope reaches a path."""
         return in_scope(path, self.scope, self.dependencies, self.classes)
 
     def can_name(self, path: str) -> bool:
-        """Tell whether a scope can name a path at all, by itself."""
+        """Return whether a scope that names the path alone reaches it."""
         return in_scope(path, (path,), (), self.classes)
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """What was removed from a request because nobody sees it (X1): how many fragments, and the first of them."""
+    """The invisible fragments removed from a request (X1): their number, and the first of them."""
 
     count: int = 0
     shown: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, fragments: Sequence[str]) -> Self:
-        """Give removed fragments as they may be shown: a few, each one short line in which nothing acts."""
+        """Return removed fragments in the form to show: at most HIDDEN_SHOWN, each one short inert line."""
         return cls(len(fragments), tuple(map(_short, fragments[:HIDDEN_SHOWN])))
 
     def __add__(self, other: "Hidden") -> "Hidden":
-        """Give what was removed from two turns."""
+        """Return the fragments removed from two turns together."""
         return Hidden(self.count + other.count, (*self.shown, *other.shown)[:HIDDEN_SHOWN])
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as a JSON object."""
+        """Return the fragments as a JSON object."""
         return {"count": self.count, "shown": list(self.shown)}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Read back what `to_json` gave."""
+        """Return the fragments from a JSON object made by `to_json`."""
         return cls(value["count"], tuple(value["shown"]))
 
 
 @dataclass(frozen=True, slots=True)
 class PlanDocument:
-    """One version of a plan, as it is stored, shown, approved and executed."""
+    """One version of a plan, as it is stored, shown, approved, and executed."""
 
     repository: RepositoryId
     thread: ThreadNumber
     plan: int
-    """The number of the version, from 1."""
+    """The version number, from 1."""
     base: CommitId
     markdown: str
     contract: Contract
@@ -107,16 +107,16 @@ class PlanDocument:
     budget_usd: float
     expires: datetime
     tree: str = ""
-    """The git tree that is approved, of an amendment: nothing else may be published for it; "" for work to come."""
+    """For an amendment, the approved git tree, the only one that may be published; "" for work still to come."""
     hidden: Hidden = Hidden()
     changed: str = ""
-    """What is different from the version before it (core/changes.py); "" where it takes no other one's place."""
+    """The difference from the previous version (core/changes.py); "" if it replaces none."""
     estimate: str = ""
-    """What it will cost, roughly: shown with the document and fixed as long as that is, but no part of it."""
+    """The rough cost. It is shown with the document and fixed as long as that, but is not part of it."""
 
     @property
     def digest(self) -> Digest:
-        """The sha256 of the canonical form, in hex."""
+        """The SHA-256 of the canonical form, in hex."""
         return Digest(hashlib.sha256(canonical_bytes(self)).hexdigest())
 
     @property
@@ -126,12 +126,12 @@ class PlanDocument:
 
 
 def canonical_bytes(document: PlanDocument) -> bytes:
-    """Give the one byte form of a document; equal documents give equal bytes."""
+    """Return the canonical bytes of a document. Equal documents give equal bytes."""
     return json.dumps(to_json(document), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def to_json(document: PlanDocument) -> dict[str, Any]:
-    """Give the document as the JSON object of interfaces.md."""
+    """Return the document as the JSON object of interfaces.md."""
     return {
         "v": FORMAT,
         "repository": document.repository,
@@ -154,7 +154,7 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
 
 
 def from_json(value: dict[str, Any]) -> PlanDocument:
-    """Read back what `to_json` gave; refuse another format or other keys."""
+    """Return the document from a JSON object made by `to_json`. Raises Refused for another format or other keys."""
     if value.get("v") != FORMAT or set(value) - _OPTIONAL != _KEYS:
         raise Refused("this is not a plan document of format 1", mend="make the plan again with this version")
     lists = {key: tuple(value[key]) for key in ("scope", "commands", "hosts", "dependencies")}
@@ -175,15 +175,16 @@ def from_json(value: dict[str, Any]) -> PlanDocument:
 
 
 def contract_tier(contract: Contract) -> Tier:
-    """Give what a contract weighs: the heavier of its files and its hosts."""
+    """Return the tier of a contract: the higher of the tiers of its files and its hosts."""
     order = list(Tier)
     return max(contract.tier(contract.scope), tier_of_hosts(contract.hosts), key=order.index)
 
 
 def normalize_text(markdown: str) -> str:
-    """Give a plan's text with LF newlines, no trailing space and no blank edge, or refuse it with what to change.
+    """Return a plan's text with LF newlines, no trailing space, and no blank edges.
 
-    Text is made inert before it is hashed (interfaces.md), so what this returns is what the digest covers.
+    Raises Refused, with what to change, if the text is empty or too long. Text is made inert before it is hashed
+    (interfaces.md), so the digest covers what this returns.
     """
     lines = disarm_text(markdown.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     text = "\n".join(line.rstrip() for line in lines).strip()
@@ -198,22 +199,22 @@ def normalize_text(markdown: str) -> str:
 
 
 def disarm_text(markdown: str) -> str:
-    """Give a text in which no box can be ticked and no control character acts: they are ☐, ☑ and ‹U+XXXX›.
+    """Return a text without boxes to tick or active control characters: they become ☐, ☑, and ‹U+XXXX›.
 
-    Mentions and links stay: `core.inert` takes their effect from what the model wrote.
+    Mentions and links stay. `core.markdown.inert` makes those in the model's text inert.
     """
     seen = _UNSEEN.sub(lambda found: f"‹U+{ord(found.group()):04X}›", markdown)
     return _BOX.sub(lambda found: found.group(1) + ("☐" if found.group(2).isspace() else "☑"), seen)
 
 
 def _short(fragment: str) -> str:
-    """Give a fragment as one short line; what does not print is shown as ‹U+XXXX›."""
+    """Return a fragment as one short line. Unprintable characters become ‹U+XXXX›."""
     line = disarm_text(" ".join(fragment.split()))
     seen = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in line[:HIDDEN_CHARACTERS])
     return seen if len(line) <= HIDDEN_CHARACTERS >= len(seen) else f"{seen[: HIDDEN_CHARACTERS - 1]}…"
 
 
 def named_paths(markdown: str) -> tuple[str, ...]:
-    """List the paths that a plan's text names, sorted, folders as ``folder/**``: the scope where none is given (P5)."""
+    """Return the paths named in a plan's text, sorted, folders as ``folder/**``: the scope if none is given (P5)."""
     found = {match.group(1) for match in _PATH.finditer(markdown)}
     return tuple(sorted(f"{path}**" if path.endswith("/") else path for path in found))

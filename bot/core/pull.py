@@ -1,31 +1,31 @@
-"""What a pull request is made of, and one that is there."""
+"""The content of a pull request to open, and an existing pull request."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class PullOrder:
-    """What a pull request is made of, made by the harness."""
+    """The content of a pull request, made by the harness."""
 
     branch: str
     base: str
     title: str
     body: str
-    """At most 58,000 characters: GitHub drops a longer one without a word."""
+    """At most 58,000 characters. GitHub silently drops a longer one."""
     draft: bool = False
     labels: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
-    """Logins of those to ask for a review; the pull request's own author is passed over."""
+    """Logins of the people to ask for a review. The pull request's author is skipped."""
     commit: str = ""
-    """The head of the branch: a pull request of that commit is this one, whatever became of its text since."""
+    """The head of the branch. A pull request of that commit is this one, even if its text changed since."""
 
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """A pull request that is there."""
+    """An existing pull request."""
 
     number: int
     url: str
     draft: bool = False
     undone: tuple[str, ...] = ()
-    """Which labels and reviewers it did not get, and why; the pull request stands all the same."""
+    """Labels and reviewers that could not be set, and why. The pull request is valid without them."""

@@ -1,4 +1,4 @@
-"""What the bot says where work ends: the commit message, and the pull request's body; pure, beside core/comment.py."""
+"""Texts where work ends: the commit message and the pull request's body. Pure, beside core/comment.py."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,41 +23,41 @@ _OUTPUT_ROOM: Final = 2_000
 _ENDING_ROOM: Final = 200
 _MODEL_ROOM: Final = 100
 _UNDONE_ROOM: Final = 300
-"""The bounds of a pull request's body, in characters and in how many: the plan gets what they leave of it."""
+"""Limits of a pull request's body, in characters or in items. The plan gets the remaining room."""
 
 
 def commit_message(title: str, plan: PlanDocument, summary: str) -> str:
-    """Give the commit message: what was asked, what was done, and the digest of the plan that was approved."""
+    """Return the commit message: what was asked, what was done, and the digest of the approved plan."""
     return f"{shorten_line(title, _SUBJECT_ROOM)}\n\n{summary.strip()}\n\nPlangate-Plan: {plan.digest}\n"
 
 
 def co_author(actor: Actor, host: str) -> str:
-    """Name an account of a GitHub server as a commit's co-author, by the address that hides the real one."""
+    """Return a GitHub account as a commit's co-author, with the noreply address that hides the real one."""
     return f"{actor.login} <{actor.noreply(host)}>"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a pull request is traced back to (PR6)."""
+    """Where a pull request came from (PR6)."""
 
     asked: Sequence[str]
-    """The logins of those whose words were planned for."""
+    """The logins of the people whose words the plan was made for."""
     verdict: Verdict
     at: datetime
-    """When it was approved."""
+    """The time of the approval."""
     model: str = ""
-    """The main agent's; "" where no entry says it."""
+    """The main agent's model; "" if no entry names it."""
     cost_usd: float | None = None
     agents: Sequence[AgentRow] = ()
     """Its sub-agents."""
     commands: Sequence[Mapping[str, Any]] = ()
-    """What the agents ran by themselves: agent, command, exit_code."""
+    """The commands that the agents ran on their own: agent, command, exit_code."""
 
 
 def pull_body(plan: PlanDocument, origin: Origin, *, summary: str, checks: Sequence[Mapping[str, Any]]) -> str:
-    """Render a pull request's body: failing checks first, what was done, evidence, agents, origin, the plan.
+    """Render a pull request's body: failing checks first, the summary, evidence, agents, origin, and the plan.
 
-    It always fits (X2): all parts have their bounds, and the plan gets what they leave.
+    The body always fits (X2): every part has a limit, and the plan gets the remaining room.
     """
     failing = [check for check in checks if check["exit_code"] != 0]
     parts = [f"> ⚠ {len(failing)} of {len(checks)} checks failed; see below."] if failing else []
@@ -77,7 +77,7 @@ def pull_body(plan: PlanDocument, origin: Origin, *, summary: str, checks: Seque
 
 
 def pull_request_ready(pull: PullRequest) -> str:
-    """Say that the pull request is there, whether it is a draft, and which labels and reviewers it did not get."""
+    """Render that the pull request exists, whether it is a draft, and which labels and reviewers are missing."""
     at = "is there, as a draft" if pull.draft else "is ready for review"
     rows = [f"- {code(shorten_line(each, _UNDONE_ROOM))}" for each in pull.undone[:NAMED]]
     if len(pull.undone) > NAMED:
@@ -87,7 +87,7 @@ def pull_request_ready(pull: PullRequest) -> str:
 
 
 def _provenance(plan: PlanDocument, origin: Origin) -> str:
-    """Say who asked, who approved what and when, which model did it, and what it cost."""
+    """Render who asked, who approved what and when, which model did the work, and what it cost."""
     asked = ", ".join([code(login) for login in origin.asked[:NAMED]])
     more = f" and {len(origin.asked) - NAMED} more" if len(origin.asked) > NAMED else ""
     approved = f"{_approvers(origin.verdict)} as plan {plan.plan} ({plan.short_digest})"
@@ -98,20 +98,20 @@ def _provenance(plan: PlanDocument, origin: Origin) -> str:
 
 
 def _agents_table(agents: Sequence[AgentRow]) -> str:
-    """Render the sub-agents; what the model wrote of them is made inert."""
+    """Render the sub-agents, with the model's text made inert."""
     more = f"\n\nAnd {len(agents) - NAMED} more sub-agents." if len(agents) > NAMED else ""
     return inert_markdown(crew(agents[:NAMED])) + more
 
 
 def _approvers(verdict: Verdict) -> str:
-    """Name those who approved, and say why that many were enough for tier high where it is fewer than usual."""
+    """Render who approved and, if tier high needed fewer approvals than usual, why."""
     who = ", ".join(f"`{actor.login}`" for actor in verdict.by)
     why = [REASONS[finding.reason] for finding in verdict.findings if finding.reason in _ENOUGH]
     return f"{who} ({why[0]})" if why else who
 
 
 def _checks_table(checks: Sequence[Mapping[str, Any]]) -> str:
-    """Render the checks as a table, failing ones first where they are too many to be shown."""
+    """Render the checks as a table, failing ones first if there are too many to show."""
     first = sorted(checks, key=lambda check: check["exit_code"] == 0) if len(checks) > _CHECKS_SHOWN else checks
     rows = [
         f"`{cell(check['command'])}` | {check['exit_code']} | {check['seconds']}" for check in first[:_CHECKS_SHOWN]
@@ -121,7 +121,7 @@ def _checks_table(checks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _ran(commands: Sequence[Mapping[str, Any]]) -> str:
-    """Fold the commands that the agents ran, the last of them; what the model wrote in them is made inert."""
+    """Render the last commands that the agents ran, folded, with the model's text made inert."""
     last = commands[-_CHECKS_SHOWN:]
     rows = [
         f"{each['agent']} | `{cell(with_visible_codepoints(each['command']))}` | {_exit_code(each)}" for each in last
@@ -137,5 +137,5 @@ def _exit_code(command: Mapping[str, Any]) -> str:
 
 
 def _output(check: Mapping[str, Any]) -> str:
-    """Fold what a failing check showed."""
+    """Render the end of a failing check's output, folded."""
     return details(f"<code>{cell(check['command'])}</code>", fenced_block(str(check["output"])[-_OUTPUT_ROOM:]))

@@ -1,10 +1,10 @@
-"""What a session asks people while it waits, and what counts as the answer: one pure function, `settle` (L8, P7).
+"""What a session asks people while it waits, and what counts as the answer (L8, P7).
 
 Rules
-- A permission request is a question with three options, so that both are asked, ticked and answered in one way.
-- What counts is what eligible people ticked and is ticked still; a tick of anybody else neither answers nor hinders.
-- An edit that changed more than boxes counts for nothing; while the comment shows another text, no tick counts.
-- Of several answers the first one counts. What could not be looked up is no answer.
+- A permission request is a question with three options, so that both are asked, ticked, and answered in one way.
+- A tick counts if an eligible person made it and it is still there. Ticks of others neither answer nor block.
+- An edit that changed more than boxes counts for nothing. While the comment shows another text, no tick counts.
+- If there are several answers, the first one counts. What could not be looked up is no answer.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,14 +21,14 @@ ALLOW, ALLOW_PLAN, DENY = "Allow once", "Allow for this plan", "Deny"
 
 
 class AskKind(StrEnum):
-    """What is asked for: an answer, or the permission to run the call that the session waits with."""
+    """What is asked for: an answer, or permission for the call that the session waits with."""
 
     QUESTION = "question"
     PERMISSION = "permission"
 
 
 class Grant(StrEnum):
-    """What people said to a permission request."""
+    """The answer to a permission request."""
 
     ONCE = "once"
     PLAN = "plan"
@@ -37,7 +37,7 @@ class Grant(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One choice."""
+    """One option of a question."""
 
     label: str
     description: str = ""
@@ -45,7 +45,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question; `several` options may be chosen, or exactly one."""
+    """One question. `several` allows any number of options; otherwise exactly one."""
 
     text: str
     options: tuple[Option, ...]
@@ -55,7 +55,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What a session waits for: the pending call, and what people are asked about it."""
+    """What a session waits for: the pending call and the questions about it."""
 
     matter: AskKind
     call: ToolUseId
@@ -65,32 +65,32 @@ class Asking:
     """The command or path of a permission request, verbatim."""
     why: str = ""
     meaning: str = ""
-    """What the call would do, in the words of a small model; "" where it said nothing. It decides nothing (M11)."""
+    """What the call would do, in the words of a small model; "" if it said nothing. It decides nothing (M11)."""
 
     @property
     def closed_by_box(self) -> bool:
-        """Whether a last box says that everything was chosen: nobody knows otherwise when several may be."""
+        """Whether a last box marks the choice as complete, which is needed if a question allows several options."""
         return any(question.several for question in self.questions)
 
     @property
     def boxes(self) -> int:
-        """How many boxes there are, the last one included."""
+        """The number of boxes, including the last one."""
         return sum(len(question.options) for question in self.questions) + self.closed_by_box
 
 
 def permission(call: ToolUseId, tool: str, subject: str, why: str) -> Asking:
-    """Ask for the permission to run one call."""
+    """Return the request for permission to run one call."""
     options = (Option(ALLOW), Option(ALLOW_PLAN, "exactly this again, without asking"), Option(DENY))
     return Asking(AskKind.PERMISSION, call, (Question("May I?", options),), tool, subject, why)
 
 
 def to_json(asking: Asking) -> dict[str, Any]:
-    """Give what is asked as a JSON object, for the journal."""
+    """Return what is asked as a JSON object, for the journal."""
     return asdict(asking)
 
 
 def from_json(value: dict[str, Any]) -> Asking:
-    """Read back what `to_json` gave."""
+    """Return what is asked from a JSON object made by `to_json`."""
     questions = tuple(
         Question(each["text"], tuple(Option(**option) for option in each["options"]), each["header"], each["several"])
         for each in value["questions"]
@@ -104,7 +104,7 @@ def from_json(value: dict[str, Any]) -> Asking:
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Somebody, with what was looked up about them in the same look."""
+    """A person, with what was looked up about them in the same reading."""
 
     actor: Actor
     role: Role | None
@@ -113,7 +113,7 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class BoxEdit:
-    """One edit of the question: which boxes were on before and after it; None where another text was shown."""
+    """One edit of the question: the ticked boxes before and after it; None if another text was shown."""
 
     by: Author
     at: datetime
@@ -123,7 +123,7 @@ class BoxEdit:
 
 @dataclass(frozen=True, slots=True)
 class AnswerComment:
-    """One comment, as people see it, that is younger than the question."""
+    """A visible comment that is newer than the question."""
 
     key: str
     by: Author
@@ -134,21 +134,21 @@ class AnswerComment:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSnapshot:
-    """One live look at everything that can be an answer."""
+    """One live reading of everything that can be an answer."""
 
     edits: tuple[BoxEdit, ...] = ()
     words: tuple[AnswerComment, ...] = ()
     ticked: frozenset[int] | None = frozenset()
-    """The boxes that are on now; None where the comment shows another text, or is hidden or gone."""
+    """The boxes that are ticked now; None if the comment shows another text, is hidden, or is gone."""
     open: bool = True
     complete: bool = True
-    """Every look-up and every page was read."""
+    """Whether every look-up succeeded and every page was read."""
     gone: bool = False
-    """The comment is not there any more."""
+    """Whether the comment no longer exists."""
 
 
 class IgnoreReason(StrEnum):
-    """Why something that looks like an answer is none; core/question_text.py has the sentence for each."""
+    """Why something that looks like an answer is not one. core/question_text.py has the sentence for each."""
 
     MAY_NOT = "may_not"
     CHANGED = "changed"
@@ -158,7 +158,7 @@ class IgnoreReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IgnoredAnswer:
-    """What did not count, and whose it was."""
+    """An answer that did not count, and its author."""
 
     why: IgnoreReason
     actor: Actor | None = None
@@ -166,7 +166,7 @@ class IgnoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer that counts: chosen options for each question, or words; of a permission, what was said to it."""
+    """The answer that counts: chosen options for each question, or words; for a permission request, the grant."""
 
     by: Actor
     at: datetime
@@ -179,14 +179,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Who may answer, and whether a comment may have been edited: never where it steers approved work."""
+    """Who may answer. `steers`: the answer steers approved work, so edited comments do not count."""
 
     may: Callable[[Author], bool]
     steers: bool
 
 
 def find_reply(asking: Asking, look: AnswerSnapshot, rules: Rules) -> tuple[Reply | None, tuple[IgnoredAnswer, ...]]:
-    """Give the first answer that counts, or None with what did not count and why."""
+    """Return the first answer that counts, or None with the answers that did not count and why."""
     if not look.complete or not look.open:
         return None, ()
     by_boxes, findings = _ticks(asking, look, rules)
@@ -198,7 +198,7 @@ def find_reply(asking: Asking, look: AnswerSnapshot, rules: Rules) -> tuple[Repl
 
 
 def grant_of(text: str) -> tuple[Grant, str] | None:
-    """Read what a comment says to a permission request, with the words after it; None where it says neither."""
+    """Return the grant in a comment and the words after it; None if the comment neither allows nor denies."""
     head, _, rest = text.strip().partition(" ")
     match head.lower().rstrip(".,:!\n"):
         case "allow" if rest.lower().strip(" .!") in {"", "once"}:
@@ -212,7 +212,7 @@ def grant_of(text: str) -> tuple[Grant, str] | None:
 
 
 def _ticks(asking: Asking, look: AnswerSnapshot, rules: Rules) -> tuple[Reply | None, list[IgnoredAnswer]]:
-    """Give what the boxes answer, or why they do not yet."""
+    """Return the answer given by the boxes, or None with the edits that did not count."""
     on: dict[int, BoxEdit] = {}
     findings: list[IgnoredAnswer] = []
     for edit in look.edits:
@@ -236,7 +236,7 @@ def _ticks(asking: Asking, look: AnswerSnapshot, rules: Rules) -> tuple[Reply | 
 
 
 def _chosen_labels(asking: Asking, on: frozenset[int]) -> Iterator[tuple[str, ...]]:
-    """Give the labels that are ticked, question by question."""
+    """Yield the ticked labels, question by question."""
     first = 0
     for question in asking.questions:
         yield tuple(option.label for at, option in enumerate(question.options, first) if at in on)
@@ -250,7 +250,7 @@ def _granted_reply(asking: Asking, chosen: list[tuple[str, ...]]) -> Grant | Non
 
 
 def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: Rules) -> Iterator[Reply]:
-    """Give the comments that are an answer."""
+    """Yield the comments that are an answer."""
     for said in look.words:
         if not rules.may(said.by) or (rules.steers and said.edited):
             continue
@@ -261,6 +261,6 @@ def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: Rules) -> Iter
 
 
 def _void(asking: Asking, said: AnswerComment, rules: Rules) -> bool:
-    """Tell whether a comment would be an answer, had nobody edited it."""
+    """Return whether a comment would be an answer if nobody had edited it."""
     speaks = asking.matter is AskKind.QUESTION or grant_of(said.text) is not None
     return rules.steers and said.edited and speaks and rules.may(said.by)

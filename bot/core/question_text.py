@@ -1,4 +1,4 @@
-"""What the bot says when it asks, and what its session is told of the answer: pure, beside core/comment.py."""
+"""Texts of questions to people, and of answers to the session. Pure, beside core/comment.py."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -22,7 +22,7 @@ WHO_MAY_ASK: Final = "people who may ask me"
 
 
 def question_text(asking: Asking, who: str) -> str:
-    """Render what a session asks: its boxes are the last ones of the text, in the order of the options."""
+    """Render what a session asks. Its boxes are the last ones in the text, in the order of the options."""
     if asking.matter is AskKind.PERMISSION:
         about = fenced_block(with_visible_codepoints(asking.subject))
         means = f"\n\nWhat it does, in a model's words: {_inert_label(asking.meaning)}" if asking.meaning else ""
@@ -38,7 +38,7 @@ def question_text(asking: Asking, who: str) -> str:
 
 
 def not_counted(findings: Sequence[IgnoredAnswer]) -> str:
-    """Say why what looks like an answer is none."""
+    """Render why what looks like an answer is not one."""
     said = [attribution(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings[:NAMED]]
     if len(findings) > NAMED:
         said.append(f"and {len(findings) - NAMED} more")
@@ -46,12 +46,12 @@ def not_counted(findings: Sequence[IgnoredAnswer]) -> str:
 
 
 def question_expired(days: float, mention: str) -> str:
-    """Say that nobody answered in time."""
+    """Render that nobody answered in time."""
     return f"Nobody answered within {days:g} days, so I stopped waiting; `{mention} retry` asks again."
 
 
 def reply_text(asking: Asking, reply: Reply) -> str:
-    """Give an answer as the model gets it: the result of the call that waited."""
+    """Return an answer as the model receives it: the result of the call that waited."""
     who = f"@{reply.by.login}"
     if reply.grant is Grant.NO:
         return f"Denied by {who}" + (f", who says: {reply.words}" if reply.words else ". Do it another way, or stop.")
@@ -85,7 +85,7 @@ def _how_to_choose(asking: Asking) -> str:
 
 
 def _inert_label(text: str) -> str:
-    """Make a text of the model's one line that does nothing where it is posted (X2)."""
+    """Return the model's text as one line that is inert where it is posted (X2)."""
     from bot.core.markdown.inert import inert_markdown
 
     made = inert_markdown(" ".join(text.split())).strip()

@@ -1,6 +1,6 @@
-"""What the bot answers to commands, and to closing a thread: pure, beside core/comment.py.
+"""Answers to commands and to closing a thread. Pure, beside core/comment.py.
 
-`mention` is what the bot is called here; everything that people can say next is given as they have to write it.
+`mention` is the bot's name here. Every command offered to people is spelled as they have to write it.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ NOT_YOURS: Final = "Only whoever asked for the work, and people who can write, c
 
 
 def help_text(mention: str) -> str:
-    """Say what the bot does, and every command with who may give it."""
+    """Render what the bot does, and every command with the people who may give it."""
     return f"""\
 Mention me with what you want, or give an issue the label `plangate`; where I have an account of my own, assign me. I
 study the repository and post a plan, and do nothing else before it is approved.
@@ -42,13 +42,13 @@ A command is a line of its own: `{mention} COMMAND`, or `/{mention.lstrip("@")} 
 
 
 def did_you_mean(line: str, nearest: str) -> str:
-    """Answer a line that looks like a command and is none."""
+    """Render the answer to a line that looks like a command but is not one."""
     hint = f" Did you mean `{nearest}`?" if nearest else " Say `help` to see what I know."
     return f"I do not know the command {code(line)}.{hint}"
 
 
 def quota_reached(login: str, per_day: int, mention: str) -> str:
-    """Say that somebody has asked as often as one may on one day, and what can be done."""
+    """Render that a person has reached the daily limit of requests, and what is still possible."""
     times = "once" if per_day == 1 else f"{per_day} times"
     return (
         f"{login} has asked {times} today, which is as often as one person may here (ask.per_day), so I leave this. "
@@ -57,17 +57,17 @@ def quota_reached(login: str, per_day: int, mention: str) -> str:
 
 
 def work_stopped(login: str, mention: str) -> str:
-    """Say that work was stopped, and by whom."""
+    """Render that work was stopped, and by whom."""
     return f"Stopped by {login}. {_kept_work(mention)}"
 
 
 def thread_closed(mention: str) -> str:
-    """Say that work was stopped by closing its thread."""
+    """Render that closing the thread stopped the work."""
     return f"Stopped, because the thread was closed. {_kept_work(mention)}"
 
 
 def journal_set_back(ref: str, mention: str) -> str:
-    """Return what is said where the journal is older than what stands on the thread, and how to go on."""
+    """Render that the journal is older than the comments on the thread, and how to continue."""
     return (
         f"What I keep of this thread in `{ref}` is older than what I have said here: somebody who can push set that "
         "ref back, or deleted it. I do nothing here until somebody who may approve says, after this comment, "
@@ -77,7 +77,7 @@ def journal_set_back(ref: str, mention: str) -> str:
 
 
 def approval_withdrawn(plan: PlanDocument, verdict: Verdict, mention: str) -> str:
-    """Return what is said of approved work whose approval no longer stands: why, what is kept, what publishes it."""
+    """Render that approved work lost its approval: why, what is kept, and how to publish it."""
     alone = all(finding.reason is Reason.NOBODY for finding in verdict.findings)
     left = "the approval was taken back" if alone else "no approval that counts is left"
     why = reasons(verdict).replace(REASONS[Reason.NOBODY], left)
@@ -94,11 +94,11 @@ def _kept_work(mention: str) -> str:
 
 _TODOS: Final = 50
 _FILES_ROOM: Final = 3_000
-"""Items of a todo list, and characters for changed files, that a closing comment has room for."""
+"""Items of a todo list, and characters of changed file names, that fit in a closing comment."""
 
 
 def work_so_far(todos: Sequence[tuple[str, str]], paths: Sequence[str], cost_usd: float | None) -> str:
-    """Say what was done when work was stopped, as far as it is known, and what it cost; "" where nothing is known."""
+    """Render what was done before work was stopped, as far as known, and its cost; "" if nothing is known."""
     left = [f"- and {len(todos) - _TODOS} more"] if len(todos) > _TODOS else []
     parts = ["\n".join([todo_list(todos[:_TODOS]), *left])] if todos else []
     if paths:
@@ -109,12 +109,12 @@ def work_so_far(todos: Sequence[tuple[str, str]], paths: Sequence[str], cost_usd
 
 
 def dealt_with(commit: str) -> str:
-    """Say in a review's thread which commit deals with what was asked there."""
+    """Render which commit deals with what was asked in a review thread."""
     return f"Dealt with in {commit}."
 
 
 def how_to_stop(mention: str) -> str:
-    """Say how to stop what is under way."""
+    """Render how to stop the work in progress."""
     return f"`{mention} stop` stops it."
 
 
@@ -122,7 +122,7 @@ WAIT_OVER: Final = "The wait for a free session is over."
 
 
 def session_queued(mention: str) -> str:
-    """Say that a session waits for a free slot, and how to end the wait."""
+    """Render that a session waits for a free slot, and how to end the wait."""
     return (
         "**Waiting for a free session**: as many sessions are running as this service allows at once. "
         f"Yours begins by itself. {how_to_stop(mention)}"
@@ -130,15 +130,15 @@ def session_queued(mention: str) -> str:
 
 
 def budget_raised(dollars: str) -> str:
-    """Say the new budget."""
+    """Render the new budget."""
     return f"The budget of this thread is now ${dollars}."
 
 
 def mode_chosen(name: str) -> str:
-    """Say the mode that approved work will run in."""
+    """Render the mode that approved work will run in."""
     return f"Approved work will run in mode {name}. Plan mode stays until a plan is approved."
 
 
 def status(stage: Stage, mode_name: str) -> str:
-    """Say where the thread stands, and in which mode (P8)."""
+    """Render where the thread stands, and its mode (P8)."""
     return f"This thread is at: {stage}. {mode_sign(mode_name)}."

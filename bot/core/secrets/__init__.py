@@ -1,1 +1,1 @@
-"""What is a secret, and how it is kept out of every text; pure."""
+"""Detection of secrets, and their removal from every text. Pure."""

@@ -1,7 +1,7 @@
-"""The alarm: values that nobody has a reason to say, and what it means when somebody does (X3).
+"""The alarm for canaries: worthless secrets that nobody has a reason to repeat (X3).
 
-A canary lies where only an attacker looks. When it shows up in what a tool found or in what the model says, something
-outside of the sandbox was read, so the session ends, and so do all others of its thread.
+A canary lies where only an attacker looks. If it appears in a tool's output or in the model's words, something outside
+the sandbox was read. The session then ends, and so do all other sessions of its thread.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ KIND: Final = "canary"
 
 @dataclass(slots=True)
 class CanaryAlarm:
-    """Listens to everything that a thread's sessions hear and say; once rung it stays so."""
+    """Watches everything that a thread's sessions read and write. Once triggered, it stays triggered."""
 
     values: tuple[str, ...] = field(default=(), repr=False)
     is_triggered: bool = False
@@ -28,11 +28,11 @@ class CanaryAlarm:
 
     @property
     def named_values(self) -> Values:
-        """The values, each with what it is called."""
+        """The values, each with its kind."""
         return tuple((value, KIND) for value in self.values)
 
     def listen(self, text: str) -> None:
-        """Raise CanaryShown for a text that holds a canary, and for every text after that."""
+        """Raise CanaryShown for a text that contains a canary, and for every text after that."""
         self.is_triggered = self.is_triggered or bool(
             self._known and any(True for _ in self._known.spans(text, plain(text)))
         )

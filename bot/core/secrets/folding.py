@@ -1,7 +1,7 @@
-"""A text as somebody reads it who looks for a secret in it: without what splits words, and with the way back.
+"""Texts reduced for the search for secrets, with a mapping back to the original positions.
 
-`Plain` takes out what hides a text from a pattern (code points nobody sees, marks of Markdown, tags, colours, escapes);
-`squeezed` leaves letters and digits alone. Both can say where in the original a place of theirs is.
+`Plain` removes what hides a text from a pattern: invisible code points, Markdown marks, tags, colors, escapes.
+`alphanumerics` keeps letters and digits only. `Plain.original` and `places_of` map a position back to the original.
 """
 
 import html
@@ -14,8 +14,9 @@ from typing import Final
 _UNSEEN: Final = (
     "\xad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
 )
-# The first sign is found fast, and what follows it says what it is; each way is bounded, so that no text takes long.
-# Marks of Markdown count inside of a word alone: elsewhere they split nothing.
+# The first sign is found fast, and what follows it identifies the form. Every form is bounded, so that no text takes
+# long.
+# Markdown marks count only inside a word; elsewhere they split nothing.
 _SPLIT: Final = re.compile(
     rf"[{_UNSEEN}\U000e0000-\U000e01ef`*<&%\\‹\x1b](?:"
     rf"(?P<none>(?<=[{_UNSEEN}\U000e0000-\U000e01ef])|(?<=\w[`*])[`*]{{0,9}}(?=\w)"
@@ -31,9 +32,9 @@ _BLOCK: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A text without what splits words; `starts` and `origins` say from where to where each piece was moved.
+    """A text without what splits words. `starts` and `origins` map each piece to its original position.
 
-    `ends` says where in the original a piece ends that is one sign and was written as several; 0 for others.
+    `ends` holds the end in the original of a piece that is one character but was written as several; 0 for others.
     """
 
     text: str
@@ -42,14 +43,14 @@ class Plain:
     ends: tuple[int, ...]
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        """Give from where to where in the original a part of the text is; it is not empty."""
+        """Return the range in the original of a nonempty part of the text."""
         first, last = (bisect_right(self.starts, at) - 1 for at in (start, end - 1))
         until = self.ends[last] or self.origins[last] + end - self.starts[last]
         return self.origins[first] + start - self.starts[first], until
 
 
 def plain(text: str) -> Plain | None:
-    """Take out what splits words; None where there is nothing of the kind."""
+    """Return the text without what splits words; None if there is nothing to remove."""
     made, starts, origins, ends, at, size = list[str](), [0], [0], [0], 0, 0
     for found in _SPLIT.finditer(text):
         sign = _decoded_character(found)
@@ -71,7 +72,7 @@ def plain(text: str) -> Plain | None:
 
 
 def _decoded_character(found: re.Match[str]) -> str:
-    """Give what a way of writing stands for: at most one sign."""
+    """Return the character that an escape stands for; "" if it stands for none or for several."""
     said = found.group()
     match found.lastgroup:
         case "entity":
@@ -86,7 +87,7 @@ def _decoded_character(found: re.Match[str]) -> str:
 
 
 def lowercase_in_place(text: str) -> str:
-    """Give a text in lower case, each character at its place."""
+    """Return a text in lower case, with each character at its position."""
     lower = text.lower()
     return (
         lower if len(lower) == len(text) else "".join(low if len(low := sign.lower()) == 1 else sign for sign in text)
@@ -94,17 +95,17 @@ def lowercase_in_place(text: str) -> str:
 
 
 def without_line_breaks(lower: str) -> str:
-    """Give a folded text with the escapes of line breaks, as JSON has them in a key, as white space."""
+    """Return a folded text with escaped line breaks, as JSON writes them in a key, replaced by white space."""
     return lower.replace("\\r", "  ").replace("\\n", "  ")
 
 
 def alphanumerics(lower: str) -> str:
-    """Give the letters and digits (ASCII) of a text that is folded."""
+    """Return the ASCII letters and digits of a folded text."""
     return lower.encode("ascii", "replace").translate(None, _DROPPED).decode("ascii")
 
 
 def places_of(lower: str, wanted: Iterable[int]) -> Iterator[int]:
-    """Yield where in a folded text the nth letters and digits (from 0, rising) are that `squeezed` left."""
+    """Yield the positions in a folded text of the nth characters that `alphanumerics` kept (from 0, ascending)."""
     start, seen, places = 0, 0, list[int]()
     for nth in wanted:
         while nth >= seen + len(places) and start < len(lower):

@@ -1,8 +1,8 @@
-"""Secrets that nobody told us: by the forms that their makers publish (X3).
+"""Detection of unknown secrets by the formats that their vendors publish (X3).
 
-One row a kind: how people call it, texts of which one must be there (looked for first, because that costs nothing),
-and the pattern; where the pattern has a group, the group is the secret. Every repetition is bounded and no two that
-follow each other can take the same text, so that no text takes long. The page stands above each row.
+One row per format: its name, its anchors (one of them must occur; checked first because that is cheap), and its
+pattern. If the pattern has a group, the group is the secret. Every repetition is bounded and no two adjacent ones can
+match the same text, so that no text takes long. The vendor's page stands above each row.
 """
 
 import re
@@ -18,7 +18,7 @@ from bot.core.secrets.known import Span
 
 @dataclass(frozen=True, slots=True)
 class SecretKind:
-    """One form of secret; `guess` is one that is told by what stands beside it, and judged by what it looks like."""
+    """One format of secret. `guess`: recognized by its context and then judged by its appearance."""
 
     name: str
     anchors: tuple[str, ...]
@@ -26,10 +26,10 @@ class SecretKind:
     guess: bool = False
     any_case: bool = False
     after: str = ""
-    """What must stand right before it, on the same line."""
+    """A pattern that must match right before it, on the same line."""
 
 
-# Nothing that goes on to the left is the beginning of a token; nor is part of a longer word.
+# A token does not start in the middle of a longer word.
 _LEFT: Final = r"(?<![A-Za-z0-9_-])"
 _WORD: Final = r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"
 
@@ -158,9 +158,9 @@ KINDS: Final = (
 )
 
 _BESIDE: Final = 64
-"""Characters before a secret in which its name may stand."""
+"""Characters before a secret that are searched for its name."""
 _ENTROPY: Final = 3.4
-"""Bits a sign: what people make up as an example has less, what a machine made has more."""
+"""Bits per character. Examples made up by people have less, machine-made values have more."""
 _NAME: Final = re.compile(
     r"[A-Za-z][a-z]*(?:[-_. /:][A-Za-z]+\d{0,2})*|[A-Z0-9_]+|"
     r"[a-z0-9_.-]*(?:example|test|fake|dummy|sample|xxx|\.\.\.)\S*"
@@ -169,7 +169,7 @@ _PLACE: Final = re.compile(r"(?:https?:/)?/|\.{1,2}/|[\w-]+(?:\.[\w-]+)+(?:\(|$)
 
 
 def spans(text: str) -> Iterator[Span]:
-    """Yield what has the form of a secret; spans may overlap."""
+    """Yield the spans of a text that have the format of a secret. Spans may overlap."""
     lower = text.lower()
     for number, kind in enumerate(KINDS):
         where = lower if kind.any_case else text
@@ -186,13 +186,13 @@ def spans(text: str) -> Iterator[Span]:
 
 @cache
 def _compile_pattern(number: int) -> re.Pattern[str]:
-    """Compile a pattern when its anchor is first seen: most never are."""
+    """Return a compiled pattern. Compiled when its anchor first occurs, because most never do."""
     kind = KINDS[number]
     return re.compile(kind.pattern, re.IGNORECASE if kind.any_case else 0)
 
 
 def _is_plausible(value: str) -> bool:
-    """Tell whether a value looks as if a machine or a careful person had made it, and not as a name or an example."""
+    """Return whether a value looks made by a machine or a careful person, unlike a name or an example."""
     if _NAME.fullmatch(value) or _PLACE.match(value):
         return False
     mixed = sum(any(map(test, value)) for test in (str.isdigit, str.islower, str.isupper))

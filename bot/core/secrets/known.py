@@ -1,11 +1,11 @@
-"""The secrets that are known: found in a text whole or in part, however they are written (X3).
+"""Detection of known secrets in a text, whole or in part, in any encoding (X3).
 
-Found is each piece of 16 or more characters of a value, as it is, in other case, backwards, as Base64 (plain or for
-URLs, at any alignment, wrapped or not) and as hex; and split by what nobody sees or by signs. Shorter values are found
-whole. What all keys of a kind begin with says nothing, and is no part of a value.
+Every piece of 16 or more characters of a value is found: as it is, in other case, reversed, as Base64 (plain or for
+URLs, at any alignment, wrapped or not), as hex, and split by invisible or other signs. Shorter values are found only
+whole. A prefix that all keys of a kind share says nothing and does not count as part of a value.
 
-A text is looked at in steps: every piece that counts holds a whole gram at one of them, so that the cost of a text
-does not grow with the number of secrets.
+The search checks a text at regular steps. Every piece that counts contains a whole gram at one of these steps, so the
+cost for a text does not grow with the number of secrets.
 """
 
 import base64
@@ -17,27 +17,27 @@ from typing import Final
 from bot.core.secrets.folding import Plain, alphanumerics, lowercase_in_place, places_of, without_line_breaks
 
 SHORTEST: Final = 8
-"""Shorter values are words that would be found everywhere."""
+"""The shortest value to look for. Shorter values are words that would be found everywhere."""
 PIECE: Final = 16
-"""Characters of a secret that are as bad as all of it."""
+"""Characters of a secret whose disclosure is as bad as that of the whole."""
 GRAM: Final = 8
 _SQUEEZED_PIECE: Final = 14
-"""Letters and digits that count as a piece: signs are left out of it."""
+"""Letters and digits that count as a piece when other signs are left out."""
 _PLACES: Final = 16
-"""So many places of one gram are looked at: a value that repeats itself has more."""
+"""The number of occurrences of one gram that are examined. A repetitive value has more."""
 
 _FRAME: Final = re.compile(r"-----[^\n-]{1,80}-----")
-# Every RSA key begins so: version, length of the modulus, its first byte. RFC 8017, A.1.2; RFC 5208, 5.
+# Every RSA key begins with these: version, length of the modulus, its first byte. RFC 8017, A.1.2; RFC 5208, 5.
 _DER: Final = re.compile(
     r"^\s*MII[A-Za-z0-9+/]{3}(?:IBAAKCA[A-Za-z]EA|IBADANBgkqhkiG9w0BAQEFAASC[A-Za-z0-9+/]{8}AgEAAoI[A-Z]AQ)"
 )
-# The head of every JSON Web Token of one algorithm is the same. RFC 7519, 3.1.
+# Every JSON Web Token of one algorithm has the same head. RFC 7519, 3.1.
 _HEAD: Final = re.compile(r"eyJ[A-Za-z0-9_-]{8,200}\.")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a text that is a secret, and of what kind."""
+    """A part of a text that is a secret, with its kind."""
 
     start: int
     end: int
@@ -46,7 +46,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """All ways of writing all values, joined, and their grams; `owners` tells whose a place is."""
+    """All spellings of all values, joined, with their grams. `owners` maps a position to its kind."""
 
     joined: str
     grams: frozenset[str]
@@ -54,7 +54,7 @@ class _Index:
     least: int
 
     def pieces(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield (start, end, kind) of each piece in a text that is folded as the values were."""
+        """Yield (start, end, kind) of each piece in a text that is folded like the values."""
         grams, step, last = self.grams, self.least - GRAM + 1, 0
         steps = range(0, len(text) - GRAM + 1, step)
         for at in [at for at in steps if text[at : at + GRAM] in grams]:
@@ -63,7 +63,7 @@ class _Index:
                 last = found[1]
 
     def _longest(self, text: str, at: int) -> tuple[int, int, str] | None:
-        """Give the longest piece around a gram, if it is long enough."""
+        """Return the longest piece around a gram, or None if it is too short."""
         gram, best, place = text[at : at + GRAM], (0, 0, ""), -1
         for _ in range(_PLACES):
             place = self.joined.find(gram, place + 1)
@@ -80,11 +80,11 @@ class _Index:
 
 @dataclass(frozen=True, slots=True)
 class KnownSecrets:
-    """Secret values with what each is called; made once, asked for every text."""
+    """Secret values with their kinds. Built once, used for every text."""
 
     values: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     _long: tuple[_Index, _Index] | None = field(init=False, repr=False, default=None)
-    """As they are written, and squeezed."""
+    """The indexes of the values as written and of their letters and digits."""
     _short: tuple[tuple[str, str], ...] = field(init=False, repr=False, default=())
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class KnownSecrets:
         return bool(self._long or self._short)
 
     def spans(self, text: str, other: Plain | None) -> Iterator[Span]:
-        """Yield what is secret of a text; `other` is its `plain` form. Spans may overlap."""
+        """Yield the secrets in a text. `other` is its `plain` form. Spans may overlap."""
         lower = lowercase_in_place(text)
         yield from self._whole(lower)
         if self._long is None:
@@ -120,7 +120,7 @@ class KnownSecrets:
             yield from _relaxed_spellings(loose, without_line_breaks(lowercase_in_place(other.text)), other)
 
     def _whole(self, lower: str) -> Iterator[Span]:
-        """Find the short values."""
+        """Yield the short values."""
         for value, kind in self._short:
             at = lower.find(value)
             while at >= 0:
@@ -129,7 +129,7 @@ class KnownSecrets:
 
 
 def _relaxed_spellings(index: _Index, lower: str, way: Plain | None) -> Iterator[Span]:
-    """Find values of which only letters and digits are looked at."""
+    """Yield values found by their letters and digits alone."""
     found = list(index.pieces(alphanumerics(lower)))
     places = places_of(lower, [at for start, end, _ in found for at in (start, end - 1)])
     for first, last, (_, _, kind) in zip(places, places, found, strict=False):
@@ -137,29 +137,30 @@ def _relaxed_spellings(index: _Index, lower: str, way: Plain | None) -> Iterator
 
 
 def _bodies(value: str) -> list[str]:
-    """Give the parts of a value that say something: without frames and the heads that all of a kind share."""
+    """Return the distinctive parts of a value, without PEM frames and the heads that all keys of a kind share."""
     parts = _FRAME.split(value.replace("\r\n", "\n"))
     return [body for part in parts for each in _HEAD.split(part) if len(body := _DER.sub("", each).strip()) >= SHORTEST]
 
 
 def _ways(body: str) -> Iterator[str]:
-    """Yield all ways of writing a value that squeezing does not make equal."""
+    """Yield all spellings of a value that differ in their letters and digits."""
     raw = body.encode("utf-8", "surrogatepass")
     yield body
     yield body[::-1]
     yield raw.hex()
     for skipped in range(3):
         whole = base64.b64encode(bytes(skipped) + raw).decode()
-        # What the neighbours have a share in is left out: the first 0, 2 or 3 signs, and what the end pads.
+        # Leave out what depends on the neighboring bytes: the first 0, 2, or 3 signs, and the padding at the end.
         first, last = (0, 2, 3)[skipped], (len(raw) + skipped) % 3
         yield whole[first : len(whole) - (0, 3, 2)[last]]
-        # Base64 for URLs has other signs for two: squeezing drops all four, but short values are looked for as written.
+        # Base64 for URLs writes two signs differently. The index of letters and digits drops all four, but short values
+        # are matched as written.
         if len(body) < PIECE:
             yield whole[first : len(whole) - (0, 3, 2)[last]].translate({43: 45, 47: 95})
 
 
 def _index(ways: Iterable[tuple[str, str]], least: int) -> _Index:
-    """Make the index of some ways of writing."""
+    """Return the index of the given spellings."""
     joined, owners, size, grams = list[str](), list[tuple[int, str]](), 0, set[str]()
     for way, kind in dict.fromkeys(ways):
         if len(way) < least:
@@ -172,7 +173,7 @@ def _index(ways: Iterable[tuple[str, str]], least: int) -> _Index:
 
 
 def _extend_match(text: str, at: int, other: str, place: int) -> tuple[int, int]:
-    """Give from where to where two texts agree around a place of each; no piece goes over a border."""
+    """Return the range in `text` where both texts agree around the given positions, within one value."""
     start, there = at, place
     while start > 0 and there > 0 and text[start - 1] == other[there - 1] != "\0":
         start, there = start - 1, there - 1

@@ -1,7 +1,7 @@
-"""Takes secrets out of every text that leaves (X3, PR4): those that are known, and what has the form of one.
+"""Removes secrets from every text that leaves (X3, PR4): known ones, and what has the format of one.
 
-`Redactor.redacted` gives the text with ``[redacted: KIND]`` in the place of each; doing it again changes nothing.
-`Redactor.found` says what is there, for what must not be changed silently: commits, and the contract of a plan.
+`Redactor.redact` returns the text with ``[redacted: KIND]`` in place of each secret; repeating it changes nothing.
+`Redactor.find_secrets` lists them, for what must not change silently: commits, and the contract of a plan.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,17 +13,17 @@ from bot.core.secrets.folding import Plain, plain
 from bot.core.secrets.known import KnownSecrets, Span
 
 LEARNED: Final = 16
-"""So many tokens that were made while the process runs are a generation: two are remembered, older ones have ended."""
+"""Tokens per generation. Two generations of tokens made at run time are remembered; older ones have expired."""
 _PASSES: Final = 4
-"""What is left when secrets are gone may hold another one; that ends."""
+"""The number of passes. Removing secrets can bring another one together, so redaction repeats up to this limit."""
 
 Values: TypeAlias = tuple[tuple[str, str], ...]
-"""Secret values, each with what it is called: letters, digits and spaces."""
+"""Secret values, each with its kind: letters, digits, and spaces."""
 
 
 @dataclass(slots=True)
 class Redactor:
-    """Knows the secrets of one process; without any it knows their forms."""
+    """Finds and removes the known secrets of one process, and anything with the format of a secret."""
 
     values: Values = field(default=(), repr=False)
     _given: KnownSecrets | None = field(default=None, repr=False)
@@ -32,7 +32,7 @@ class Redactor:
     _made: tuple[KnownSecrets, KnownSecrets] = field(default=(KnownSecrets(), KnownSecrets()), repr=False)
 
     def learn(self, value: str, kind: str) -> None:
-        """Know one more secret from now on."""
+        """Add a secret to find from now on."""
         if value in self._young or value in self._old:
             return
         known, older = self._made
@@ -42,14 +42,14 @@ class Redactor:
         self._made = (KnownSecrets(tuple(self._young.items())), older)
 
     def redact(self, text: str) -> str:
-        """Give the text without secrets; what holds none is given as it is."""
+        """Return the text without secrets; a text without any is returned as it is."""
         passes = 0
         while (spans := self.find_secrets(text)) and passes < _PASSES:
             text, passes = _without(text, spans), passes + 1
         return text
 
     def redact_json(self, value: Any) -> Any:
-        """Give a value of JSON with every text in it redacted, keys aside."""
+        """Return a JSON value with every text in it redacted, except keys."""
         match value:
             case str():
                 return self.redact(value)
@@ -61,7 +61,7 @@ class Redactor:
                 return value
 
     def find_secrets(self, text: str) -> Sequence[Span]:
-        """List the secrets in a text, in order and apart from each other."""
+        """Return the secrets in a text, in order and without overlaps."""
         other = plain(text)
         spans = [*self._known_in(text, other), *kinds.spans(text)]
         if other is not None:
@@ -69,7 +69,7 @@ class Redactor:
         return _apart(spans)
 
     def find_known_secrets(self, text: str) -> Sequence[Span]:
-        """List the known secrets in a text, in order and apart from each other."""
+        """Return the known secrets in a text, in order and without overlaps."""
         return _apart(self._known_in(text, plain(text)))
 
     def _known_in(self, text: str, other: Plain | None) -> Iterator[Span]:
@@ -81,7 +81,7 @@ class Redactor:
 
 
 def _apart(spans: Iterable[Span]) -> list[Span]:
-    """Join spans that overlap, under the kind of the one that begins first and is longest."""
+    """Return spans with overlapping ones joined, under the kind of the one that begins first and is longest."""
     made: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if made and span.start < made[-1].end:
