@@ -38,7 +38,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 class LineKind(StrEnum):
-    """What a line of a transcript holds."""
+    """The kind of content in a line of a transcript."""
 
     OPENED = "opened"
     MESSAGE = "message"
@@ -55,7 +55,7 @@ class Line:
     body: Json = field(default_factory=dict)
 
     def encode(self) -> str:
-        """Give the line as one line of JSON, key order kept, without a newline; a body may not hold the head's keys."""
+        """Return the line as JSON without a newline, in key order. The body may not contain the head's keys."""
         head = {"v": FORMAT, "at": self.at.astimezone(UTC).isoformat(), "kind": str(self.kind)}
         if taken := sorted(head.keys() & self.body.keys()):
             raise Broken(f"a line's body may not hold {', '.join(taken)}", where=str(self.kind))
@@ -63,7 +63,7 @@ class Line:
 
 
 def decode(text: str, number: int) -> Line:
-    """Read a line back; refuse another format, naming the line's number."""
+    """Return the line in a text. Raises Refused, naming the line's number, for another format."""
     try:
         value = json.loads(text)
         if value.pop("v") != FORMAT:
@@ -74,12 +74,12 @@ def decode(text: str, number: int) -> Line:
 
 
 def well_formed(message: Json) -> Json:
-    """Give a message that can be sent: halves of surrogate pairs, which JSON can write and UTF-8 cannot, are U+FFFD."""
+    """Return a message that can be sent. Lone surrogates, valid in JSON but not in UTF-8, become U+FFFD."""
     return sendable(message)[0]
 
 
 def sendable(message: Json) -> tuple[Json, bytes]:
-    """Give a message that can be sent, as `well_formed` does, and its bytes."""
+    """Return a message that can be sent, as `well_formed` does, and its bytes."""
     try:
         return message, encode_json(message)
     except UnicodeEncodeError:
@@ -89,12 +89,12 @@ def sendable(message: Json) -> tuple[Json, bytes]:
 
 
 def encode_json(value: Json) -> bytes:
-    """Give JSON as it is sent: compact, key order kept, UTF-8; ValueError for what JSON or UTF-8 cannot hold."""
+    """Return JSON as it is sent: compact, in key order, UTF-8. Raises ValueError if JSON or UTF-8 cannot hold it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def without_empty_text(answer: Json) -> Json:
-    """Give a received message as it is, but for texts that are empty: the service sends them, and takes none back.
+    """Return a received message without empty texts, because the service sends them but does not accept them.
 
     https://platform.claude.com/docs/en/api/messages: no text is empty, and the last one is not white space alone.
     """
@@ -106,8 +106,10 @@ def without_empty_text(answer: Json) -> Json:
 
 
 def without_last_thinking(answer: Json) -> Json:
-    """Give an answer up to its last block that is no thinking: what the output limit cut has no signature, and none is
-    taken back without one; from the end thinking may be left out.
+    """Return an answer without the thinking blocks at its end.
+
+    A block cut off by the output limit has no signature, and the service does not accept it without one. Thinking
+    blocks at the end may be left out.
 
     https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
     """
@@ -118,7 +120,7 @@ def without_last_thinking(answer: Json) -> Json:
 
 
 def messages(lines: Iterable[Line]) -> list[Json]:
-    """List the messages to send, as stored: what a compaction left, and all after it."""
+    """Return the messages to send, as stored: the result of the last compaction and everything after it."""
     sent: list[Json] = []
     for line in lines:
         if line.kind is LineKind.COMPACTED:
@@ -129,18 +131,18 @@ def messages(lines: Iterable[Line]) -> list[Json]:
 
 
 def all_messages(lines: Iterable[Line]) -> list[Json]:
-    """List all messages that were ever said, those that are sent no more included."""
+    """Return all messages of the session, including those that are no longer sent."""
     return [line.body["message"] for line in lines if line.kind is LineKind.MESSAGE]
 
 
 def tool_calls(message: Json) -> list[Json]:
-    """List the tool_use blocks of an assistant message, in order (server tools are not among them)."""
+    """Return the tool_use blocks of an assistant message, in order, without server tools."""
     content = message["content"]
     return [block for block in content if block.get("type") == "tool_use"] if isinstance(content, list) else []
 
 
 def todos_of(said: Iterable[Json]) -> list[tuple[str, str]]:
-    """Give the todo list that a session wrote last and was saved, as (content, status); none where it wrote none."""
+    """Return the last todo list that a session saved, as (content, status); no items if it saved none."""
     todos: list[tuple[str, str]] = []
     for answer, results in pairwise(said):
         calls = [call for call in tool_calls(answer) if call["name"] == "TodoWrite"]
@@ -155,8 +157,8 @@ def todos_of(said: Iterable[Json]) -> list[tuple[str, str]]:
 def commands_of(said: Iterable[Json]) -> list[tuple[str, int | None]]:
     """Return the shell commands that a session ran, in order, with their exit codes; None for one that was ended.
 
-    Only what the toolhost reports counts: that a result is no error, or the line that it ends an error with. Calls that
-    were not run are left out.
+    Only reports of the toolhost count: a result that is not an error, or the line that ends an error. Calls that were
+    not run are left out.
     """
     found: list[tuple[str, int | None]] = []
     for answer, results in pairwise(said):
@@ -176,7 +178,7 @@ def commands_of(said: Iterable[Json]) -> list[tuple[str, int | None]]:
 
 
 def text_of(message: Json) -> str:
-    """Join the text blocks of a message."""
+    """Return the text blocks of a message, joined."""
     content = message["content"]
     if isinstance(content, str):
         return content
@@ -184,7 +186,9 @@ def text_of(message: Json) -> str:
 
 
 def is_unresolved(history: Sequence[Json]) -> bool:
-    """Tell whether the service is to go on with the last message: no text may follow its own call without a result.
+    """Return whether the service must continue the last message.
+
+    No text may follow the service's own call without a result.
 
     https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons#pause-turn
     """
@@ -195,5 +199,5 @@ def is_unresolved(history: Sequence[Json]) -> bool:
 
 
 def pending_calls(history: Sequence[Json]) -> list[Json]:
-    """List the calls of the last message that nobody has answered: what a suspended session waits for (L8)."""
+    """Return the unanswered calls of the last message, which a suspended session waits for (L8)."""
     return tool_calls(history[-1]) if history and history[-1]["role"] == "assistant" else []

@@ -1,20 +1,20 @@
-"""What git says of a command that failed: whether it may succeed a moment later, and what GitHub's rules refused."""
+"""Failures reported by git: whether a retry may succeed, and which of GitHub's rules a push broke."""
 
 import re
 from typing import Final
 
-# git's http.c, remote-curl.c and fetch-pack.c, and curl's own words.
+# Messages of git's http.c, remote-curl.c, and fetch-pack.c, and of curl.
 _PASSING: Final = re.compile(
     r"returned error: (?:429|5\d\d)|RPC failed|early EOF|hung up|unexpected disconnect|Empty reply|"
     r"Connection (?:reset|refused|timed out)|Operation timed out|Failed to connect|Could not resolve|transfer closed"
 )
 
 PAUSES: Final = (1.0, 4.0)
-"""Seconds to wait before a listing or fetch that failed in passing is tried again."""
+"""Seconds to wait before retrying a listing or fetch that failed for a passing reason."""
 
 
 def is_passing(said: str) -> bool:
-    """Return whether git's words tell of a server or a network that failed for the moment, not of a refusal."""
+    """Return whether git's output describes a temporary failure of a server or network rather than a refusal."""
     return _PASSING.search(said) is not None
 
 
@@ -24,7 +24,7 @@ _DECORATION: Final = re.compile(r"[\u2014\u2015]{2,}|[_=-]{3,}")
 
 
 def rule_violation(said: str) -> str:
-    """Return GitHub's own words on the rule that a push breaks, on one line of at most 600 characters; "" for none.
+    """Return GitHub's message about the rule that a push breaks, on one line of at most 600 characters; "" for none.
 
     https://docs.github.com/en/code-security/secret-scanning/working-with-secret-scanning-and-push-protection
     """
@@ -36,5 +36,5 @@ def rule_violation(said: str) -> str:
 
 
 def is_secret_found(violation: str) -> bool:
-    """Return whether a rule violation is GitHub's push protection, which looks for secrets."""
+    """Return whether a rule violation comes from GitHub's push protection, which looks for secrets."""
     return "PUSH PROTECTION" in violation or "cannot contain secrets" in violation

@@ -1,4 +1,4 @@
-"""The work on a thread as data: where the thread is, the checkout, what to commit, and what was pushed."""
+"""Data about the work on a thread: its location, the checkout, the commit to make, and what was pushed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,18 +9,18 @@ from bot.core.names import CommitId, RepositoryId, ThreadNumber
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A work tree of its own; `shown_as` is where the model is told that it is."""
+    """A separate work tree. `shown_as` is the path that the model is told."""
 
     path: str
     shown_as: str
     base: CommitId
     found: bool = False
-    """Whether it is a fork that was there already, as it was left."""
+    """Whether this is an existing fork, found as it was left."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenWork:
-    """A copy of a checkout that no process of its session can change, and the git tree it would be published as."""
+    """A copy of a checkout that no process of its session can change, and the git tree to publish from it."""
 
     checkout: Checkout
     tree: str
@@ -28,7 +28,7 @@ class FrozenWork:
 
 @dataclass(frozen=True, slots=True)
 class PushedWork:
-    """What the publisher made: a branch, its head, and the paths that changed."""
+    """What the publisher pushed: a branch, its head, and the changed paths."""
 
     branch: str
     commit: CommitId
@@ -37,7 +37,8 @@ class PushedWork:
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """What came of merging a sub-agent's checkout back: merged paths, and conflicts with their side of the change."""
+    """The result of merging a sub-agent's checkout: merged paths, and conflicts with the sub-agent's side of the
+    change."""
 
     merged: tuple[str, ...]
     conflicts: Mapping[str, str]
@@ -53,25 +54,25 @@ class CommitOrder:
     requester: str = ""
     """``Name <address>`` for Co-authored-by; empty for none."""
     expected: CommitId | None = None
-    """The head that the branch must have, which is also the base of the work; None for a branch that is not there."""
+    """The head that the branch must have, which is also the base of the work; None if the branch must not exist yet."""
     verified: str = ""
-    """The git tree that was verified: another one is refused (G3a); empty where nothing was verified."""
+    """The git tree that was verified. Any other tree is refused (G3a). Empty if nothing was verified."""
     leftovers: Mapping[str, str] = field(default_factory=dict)
-    """What set-up commands left: path -> blob id, ``gone`` for a file they removed. It stays out of the commit where
-    the work did not change it since."""
+    """What set-up commands left: path -> blob id, or ``gone`` for a file that they removed. It stays out of the commit
+    unless the work changed it since."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadLocation:
-    """Where a thread lives, for everything that must name it."""
+    """The location of a thread, for everything that must name it."""
 
     repository: RepositoryId
     thread: ThreadNumber
     title: str
     base: CommitId
-    """The commit that a request which comes now is planned on."""
+    """The commit on which a request that arrives now is planned."""
     default_branch: str = ""
-    """What pull requests go to; empty where there are none."""
+    """The target branch of pull requests; empty if there are none."""
     branch: str = ""
     """The branch of a pull request that is worked on in place; empty for an issue."""
     host: str = "github.com"

@@ -1,1 +1,1 @@
-"""Memory that outlives the process: journal and transcripts on refs/plangate/ of a git remote."""
+"""Storage that outlives the process: journal and transcripts on refs/plangate/ of a git remote."""

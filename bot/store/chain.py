@@ -1,9 +1,9 @@
-"""The lines of a journal: chained, MACed, pure (interfaces.md, Journal entry; security.md A4).
+"""The lines of a journal: chained and authenticated. Pure (interfaces.md, Journal entry; security.md A4).
 
 A line is one JSON object: ``{"n": from 1, "at": time, "kind": ..., body..., "prev": hex, "mac": hex}``. `prev` is the
-sha256 of the line before, 64 zeros for the first. `mac` is HMAC-SHA256 over repository, thread and the line without
-its mac. So no line can be changed, moved, left out of the middle, or carried to another thread. What no chain can show
-is that lines are missing at its END: a rollback is seen only by whoever remembers a later position.
+SHA-256 of the previous line, 64 zeros for the first. `mac` is HMAC-SHA256 over repository, thread, and the line without
+its mac. So no line can be changed, moved, removed from the middle, or copied to another thread. A chain cannot show
+that lines are missing at its END: only somebody who remembers a later position can detect a rollback.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class Chain:
     key: bytes = field(repr=False)
 
     def extend(self, after: Sequence[bytes], at: datetime, entries: Sequence[tuple[str, Json]]) -> tuple[bytes, ...]:
-        """Give the lines (without newline) that carry these entries (kind, body) on from the lines so far."""
+        """Return the lines (without newline) that append these entries (kind, body) to the lines so far."""
         lines = list(after[-1:])
         for n, (kind, body) in enumerate(entries, start=len(after) + 1):
             prev = hashlib.sha256(lines[-1]).hexdigest() if lines else _FIRST
@@ -42,11 +42,11 @@ class Chain:
         return tuple(lines[len(after[-1:]) :])
 
     def verify(self, lines: Sequence[bytes]) -> tuple[Entry, ...]:
-        """Read lines back as entries; Unreadable, with the number of the first line that is not as it was written."""
+        """Return the entries of the lines. Raises Unreadable, with the line number, at the first altered line."""
         return parse_unverified(self._verified_lines(lines), f"repository {self.repository}, thread {self.thread}")
 
     def _line(self, head: Json, body: Json, prev: str) -> bytes:
-        """Write one line; refuse loudly a body that a reader could not tell from the line's own fields."""
+        """Return one line. Raises Broken if the body is not JSON or uses the line's own fields."""
         if taken := RESERVED & body.keys():
             raise Broken(f"an entry's body may not hold {', '.join(sorted(taken))}", where=str(head["kind"]))
         value = head | body | {"prev": prev}
@@ -58,7 +58,7 @@ class Chain:
         return bare[:-1] + f',"mac":"{self._mac(bare)}"}}'.encode()
 
     def _verified_lines(self, lines: Sequence[bytes]) -> Iterator[bytes]:
-        """Give each line whose MAC holds, up to the first of which it does not."""
+        """Yield each line with a valid MAC. Raises Unreadable at the first line without one."""
         for n, line in enumerate(lines, start=1):
             bare = line[:-_MAC_BYTES] + b"}"
             if not hmac.compare_digest(line[-_MAC_BYTES:], f',"mac":"{self._mac(bare)}"}}'.encode()):
@@ -67,13 +67,16 @@ class Chain:
             yield line
 
     def _mac(self, bare: bytes) -> str:
-        """Give the MAC of a line without its mac, in hex."""
+        """Return the MAC of a line without its mac, in hex."""
         context = f"plangate:journal:1\0{self.repository}\0{self.thread}\0".encode()
         return hmac.new(self.key, context + bare, hashlib.sha256).hexdigest()
 
 
 def parse_unverified(lines: Iterable[bytes], where: str) -> tuple[Entry, ...]:
-    """Read lines as entries by numbers and hashes alone, whoever wrote them; Unreadable names the first bad one."""
+    """Return the entries of lines, checking numbers and hashes but not MACs.
+
+    Raises Unreadable at the first bad line.
+    """
     prev, entries = _FIRST, []
     for n, line in enumerate(lines, start=1):
         try:

@@ -1,7 +1,7 @@
 """The journal on a git remote: ``journal/<n>`` in a thread's ref holds the sealed lines from position n on.
 
-An append adds one file and changes none, so the ref grows by what was said and not by what was said before. The file
-names cannot be trusted and need not be: each file is bound to its name, and the lines in it to each other.
+An append adds one file and changes none, so the ref grows only by what is added. File names cannot be trusted and need
+not be: each file is bound to its name, and the lines in it to each other.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ FOLDER = "journal/"
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Lines that were verified, and the files (name -> blob id) that they stand in."""
+    """Verified lines, and the files (name -> blob id) that contain them."""
 
     files: Mapping[str, str]
     lines: tuple[bytes, ...]
@@ -36,12 +36,12 @@ def _no_files(_: Tip) -> Mapping[str, bytes]:
 
 
 class GitJournal:
-    """The Journal port on `refs/plangate/threads/<number>`; every state of it is what git's compare-and-swap let in."""
+    """The Journal port on `refs/plangate/threads/<number>`. Git's compare-and-swap admitted every state of it."""
 
     def __init__(
         self, refs: ThreadRefs, repository: RepositoryId, *, key: StateKey, clock: Clock, beside: Change = _no_files
     ) -> None:
-        """`beside` gives what is to be pushed in one with each append: what an entry tells of is there with it."""
+        """`beside` returns files to push along with each append, so that what an entry refers to arrives with it."""
         self._refs = refs
         self._beside = beside
         self._repository = repository
@@ -50,28 +50,32 @@ class GitJournal:
         self._known: dict[ThreadNumber, _Known] = {}
 
     async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Read a thread's entries as the remote has them now; Unreadable when one is not as it was written."""
+        """Return a thread's entries as they are on the remote now. Raises Unreadable if one was altered."""
         return await asyncio.to_thread(self._read, thread)
 
     async def cached_entries(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Give a thread's entries as the last read or append left them, or as its ref was last seen or listed."""
+        """Return a thread's entries as of the last read or append, or as its ref was last seen or listed."""
         held = self._known.get(thread)
         lines = await asyncio.to_thread(self._remember, thread) if held is None else held.lines
         return self._chain(thread).verify(lines)
 
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
-        """Add entries after `expected`; on return the remote has them.
+        """Add entries after `expected`. On return the remote has them.
 
-        Raises Conflict with nothing written, and Transient when the remote's answer was lost: read again then.
+        Raises Conflict, with nothing written, if the journal is at another position. Raises Transient if the remote's
+        answer was lost; read again then.
         """
         return await asyncio.to_thread(self._append, thread, expected, entries)
 
     async def threads(self) -> tuple[ThreadNumber, ...]:
-        """List every thread that has a ref."""
+        """Return every thread that has a ref."""
         return await asyncio.to_thread(self._refs.threads)
 
     async def since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
-        """Give the entries of each thread written to since then, by one listing; another key's are left out."""
+        """Return the entries of each thread written to since `moment`, using one listing.
+
+        Skips threads of another key.
+        """
         return await asyncio.to_thread(self._since, moment)
 
     def _since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
@@ -88,7 +92,7 @@ class GitJournal:
         return self._lines(thread, self._refs.last_seen(thread))
 
     def _append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
-        """Append by compare-and-swap; a tip that moved for another reason than the journal is built upon again."""
+        """Append by compare-and-swap. If the tip moved for another reason than the journal, build on the new tip."""
         if len(self._remember(thread)) != expected:
             self._refs.look(thread)
         now = self._clock.now()
@@ -107,7 +111,7 @@ class GitJournal:
         return len(lines)
 
     def _lines(self, thread: ThreadNumber, tip: Tip) -> tuple[bytes, ...]:
-        """Give the verified lines that a tip holds."""
+        """Return the verified lines that a tip holds."""
         files, known = _names(tip), self._known.get(thread)
         if known is None or known.files != files:
             blobs = self._refs.read(list(files.values()))
@@ -118,12 +122,12 @@ class GitJournal:
         return known.lines
 
     def _file(self, thread: ThreadNumber, first: int, lines: Sequence[bytes]) -> dict[str, bytes]:
-        """Seal lines as the file that they become."""
+        """Return the file, sealed, that holds these lines: name -> content."""
         name = f"{FOLDER}{first:08d}"
         return {name: seal(b"\n".join(lines), self._encryption, place(self._repository, thread, name))}
 
     def _open_file(self, thread: ThreadNumber, name: str, blob: bytes) -> list[bytes]:
-        """Open one file of a journal."""
+        """Return the lines in one file of a journal."""
         return unseal(blob, self._encryption, place(self._repository, thread, name)).split(b"\n")
 
     def _chain(self, thread: ThreadNumber) -> Chain:
@@ -131,7 +135,10 @@ class GitJournal:
 
 
 def read_archive(folder: Path, key: StateKey) -> tuple[Entry, ...]:
-    """Read the journal of a thread's ref from files, ``.../<repository>/<thread>/journal/<n>``; Unreadable as ever."""
+    """Return the journal in a folder of a thread's files, ``.../<repository>/<thread>/journal/<n>``.
+
+    Raises Unreadable if a file or line was altered.
+    """
     *_, repository, thread, _ = ("", "", *folder.absolute().parts)
     files = sorted(folder.iterdir())
     if not (repository.isdecimal() and thread.isdecimal() and files):
@@ -145,5 +152,5 @@ def read_archive(folder: Path, key: StateKey) -> tuple[Entry, ...]:
 
 
 def _names(tip: Tip) -> dict[str, str]:
-    """List the files of a tip that hold its journal, in order: name -> blob id."""
+    """Return the journal files of a tip, in order: name -> blob id."""
     return {path: blob for path, blob in sorted(tip.files.items()) if path.startswith(FOLDER)}

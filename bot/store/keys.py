@@ -1,6 +1,6 @@
-"""The state key: one secret, and by HKDF a separate key for each purpose (interfaces.md, PLANGATE_STATE_KEY).
+"""The state key: one secret, with a separate HKDF key for each purpose (interfaces.md, PLANGATE_STATE_KEY).
 
-No key is ever printed: the secret is kept out of every repr, and nothing here writes it but `key_file`.
+No key is ever printed. Every repr omits the secret, and only `key_file` writes it.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from bot.core.names import RepositoryId
 
 KEY_BYTES = 32
 SHORTEST = 16
-"""Characters of a key given as text: HKDF does not stretch, so what can be guessed is no key."""
+"""Minimum characters of a key given as text. HKDF does not stretch keys, so a guessable text is no key."""
 
 _HEX = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
 _OPEN_TO_OTHERS = 0o077
@@ -24,13 +24,13 @@ _OPEN_TO_OTHERS = 0o077
 
 @dataclass(frozen=True, slots=True)
 class StateKey:
-    """A secret of any length and what is derived from it; printing it shows nothing."""
+    """A secret of any length, and the keys derived from it. Printing it shows nothing."""
 
     secret: bytes = field(repr=False)
 
     @classmethod
     def of(cls, text: str) -> "StateKey":
-        """Take a key that somebody configured; refuse one that is too short to be a secret."""
+        """Return a configured key. Raises Misconfigured if it is too short to be a secret."""
         text = text.strip()
         if len(text) < SHORTEST:
             raise Misconfigured(
@@ -51,16 +51,16 @@ class StateKey:
 
     @property
     def receipts(self) -> bytes:
-        """32 bytes that receipts are signed with."""
+        """32 bytes for signing receipts."""
         return self._derive("receipts")
 
     @property
     def id(self) -> str:
-        """8 hex digits that tell one key from another and say nothing about it."""
+        """8 hex digits that distinguish one key from another and reveal nothing about it."""
         return self._derive("id")[:4].hex()
 
     def _derive(self, purpose: str) -> bytes:
-        """Give the key of one purpose: HKDF-SHA256 without salt (RFC 5869)."""
+        """Return the key for one purpose: HKDF-SHA256 without salt (RFC 5869)."""
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -69,7 +69,10 @@ class StateKey:
 
 @dataclass(frozen=True, slots=True)
 class MarkerSigner:
-    """The Signer port: MACs the markers of one repository's comments, so that none counts in another (A4)."""
+    """The Signer port.
+
+    MACs the markers of one repository's comments, so that none counts in another repository (A4).
+    """
 
     key: StateKey
     repository: RepositoryId
@@ -80,14 +83,14 @@ class MarkerSigner:
         return self.key.id
 
     def mac(self, text: str) -> str:
-        """Give the first 32 hex digits of HMAC-SHA256 over repository and text."""
+        """Return the first 32 hex digits of HMAC-SHA256 over repository and text."""
         return hmac.new(self.key.mac, f"marker:{self.repository}:{text}".encode(), "sha256").hexdigest()[:32]
 
 
 def key_file(path: Path) -> StateKey:
-    """Give the key that the file holds, making the file (mode 0600, 64 hex digits) when there is none.
+    """Return the key in a file, creating the file (mode 0600, 64 hex digits) if it does not exist.
 
-    Processes that race end with one key: the file appears whole, under its name, once.
+    Processes that race end up with one key, because the file appears under its name once and complete.
     """
     try:
         return _read(path)
@@ -108,7 +111,7 @@ def key_file(path: Path) -> StateKey:
 
 
 def _read(path: Path) -> StateKey:
-    """Read a key file, refusing one that others can read or that holds something else."""
+    """Return the key in a file. Raises Misconfigured if others can read the file or it holds something else."""
     with path.open() as file:
         if os.fstat(file.fileno()).st_mode & _OPEN_TO_OTHERS:
             raise Misconfigured("others can read the key file", where=str(path), mend="chmod 600 it")

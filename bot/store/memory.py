@@ -1,6 +1,6 @@
-"""Journal and transcripts in memory: for dry runs and tests; whatever outlives the process is in the other adapters.
+"""Journal and transcripts in memory, for dry runs and tests. The other adapters hold what outlives the process.
 
-Entries and lines go through the same encoding as theirs, so that what comes back is never the object that went in.
+Entries and lines go through the same encoding as in those adapters, so callers never get back the object they stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,15 +24,15 @@ class MemoryJournal:
         self._lines: dict[ThreadNumber, tuple[bytes, ...]] = {}
 
     async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Read a thread's entries."""
+        """Return a thread's entries."""
         return _chain(thread).verify(self._lines.get(thread, ()))
 
     async def cached_entries(self, thread: ThreadNumber) -> tuple[Entry, ...]:
-        """Give a thread's entries: nobody else writes here."""
+        """Return a thread's entries. Nobody else writes here."""
         return await self.read(thread)
 
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
-        """Add entries after `expected`, or raise Conflict with nothing written."""
+        """Add entries after `expected`. Raises Conflict, with nothing written, if the journal has another length."""
         before = self._lines.get(thread, ())
         if len(before) != expected:
             raise Conflict(f"the journal is at {len(before)}, not at {expected}", where=f"thread {thread}")
@@ -41,11 +41,11 @@ class MemoryJournal:
         return expected + len(entries)
 
     async def threads(self) -> tuple[ThreadNumber, ...]:
-        """List every thread that has an entry."""
+        """Return every thread that has an entry."""
         return tuple(sorted(self._lines))
 
     async def since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
-        """Give the entries of every thread that was written to since then."""
+        """Return the entries of every thread that was written to since `moment`."""
         every = {thread: await self.read(thread) for thread in await self.threads()}
         return {thread: entries for thread, entries in every.items() if entries[-1].at >= moment}
 
@@ -64,32 +64,32 @@ class MemoryTranscripts:
             self._lines[session] = before + tuple(line.encode() for line in lines)
 
     def load(self, session: SessionId) -> tuple[Line, ...]:
-        """Read a session's lines."""
+        """Return a session's lines."""
         texts = self._lines.get(validate_session_id(session), ())
         return tuple(decode(text, number) for number, text in enumerate(texts, start=1))
 
     def hold(self, session: SessionId) -> None:
-        """Do nothing: lines and work are lost together."""
+        """Do nothing, because lines and work are lost together."""
 
     def keep(self, session: SessionId, work: bytes) -> None:
         """Keep the work of a session."""
         self._work[validate_session_id(session)] = work
 
     def saved_work(self, session: SessionId) -> bytes:
-        """Give the work of a session."""
+        """Return the work of a session."""
         return self._work.get(validate_session_id(session), b"")
 
     def is_behind(self, session: SessionId) -> bool:  # noqa: ARG002 - the port's
-        """There is no other disk."""
+        """Return False, because there is no other disk."""
         return False
 
     def set_aside(self) -> None:
-        """Forget everything: what is in memory has nowhere to be kept aside."""
+        """Forget everything, because memory has no place to set it aside."""
         self._lines.clear()
         self._work.clear()
 
     async def save(self) -> None:
-        """Do nothing: there is nowhere else to carry it to."""
+        """Do nothing, because there is no other place to save to."""
 
 
 def _chain(thread: ThreadNumber) -> Chain:

@@ -1,6 +1,6 @@
 """Git as a child process: its own environment, no configuration of the machine, no hooks, a time limit, one error.
 
-Nothing of the caller's environment reaches git but what the caller names (G1); no credential is in an argument (G2).
+Git receives from the caller's environment only what the caller names (G1). No credential is in an argument (G2).
 """
 
 import os
@@ -30,7 +30,7 @@ _REASON_LIMIT = 300
 
 @dataclass(frozen=True, slots=True)
 class GitResult:
-    """What a git command came to."""
+    """The result of a git command."""
 
     code: int
     out: bytes
@@ -47,29 +47,29 @@ class GitResult:
 
 @dataclass(frozen=True, slots=True)
 class Plumbing:
-    """Runs git in one repository of ours; `environment` is asked at each command, since tokens expire."""
+    """Runs git in one repository of ours. Calls `environment` for each command, because tokens expire."""
 
     directory: Path
     environment: Callable[[], Mapping[str, str]]
     seconds: float = 120.0
-    """How long one command may take before everything that it started is ended."""
+    """The time limit of one command in seconds. After that, every process that it started is ended."""
 
     def run(self, *arguments: str, stdin: bytes = b"", opening: bytes = b"") -> GitResult:
-        """Run one git command to its end; raises Transient when it takes too long.
+        """Run one git command to its end. Raises Transient if it takes too long.
 
-        Where there is an `opening`, it is sent first, and `stdin` only if git answers it with an empty line.
+        An `opening`, if given, is sent first. `stdin` follows only if git answers the opening with an empty line.
         """
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
         return self._end([_git(), "--git-dir", str(self.directory), *settings, *arguments], stdin, opening)
 
     def serve(self, command: str, *, stdin: bytes) -> GitResult:
-        """Run the shell command that serves a repository, in version 2 of git's protocol, and talk to it."""
+        """Run the shell command that serves a repository, and talk to it in version 2 of git's protocol."""
         return self._end(["sh", "-c", command], stdin, b"", {"GIT_PROTOCOL": "version=2"})
 
     def _end(
         self, command: Sequence[str], stdin: bytes, opening: bytes, environment: Mapping[str, str] | None = None
     ) -> GitResult:
-        """Run a command to its end, and end all that it started when it takes too long."""
+        """Run a command to its end. If it takes too long, end every process that it started."""
         with subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -90,7 +90,7 @@ class Plumbing:
         return GitResult(process.returncode, out, err)
 
     def ask(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """Run one git command and give what it printed; raises Transient, with git's reason, when it failed."""
+        """Return the output of one git command. Raises Transient, with git's reason, if it failed."""
         ran = self.run(*arguments, stdin=stdin)
         if ran.code:
             raise Transient(f"git {arguments[0]} failed", where=str(self.directory), mend=ran.reason)
@@ -98,7 +98,7 @@ class Plumbing:
 
 
 def _is_open(process: subprocess.Popen[bytes], opening: bytes, seconds: float) -> bool:
-    """Send the first words to a process that reads ahead, and return whether it answers with an empty line."""
+    """Send the opening to a process and return whether the process answers with an empty line."""
     if process.stdin is None or process.stdout is None:
         return False
     with suppress(BrokenPipeError):
@@ -112,7 +112,7 @@ def _is_open(process: subprocess.Popen[bytes], opening: bytes, seconds: float) -
 
 
 def _git() -> str:
-    """Find git."""
+    """Return the path of git."""
     found = shutil.which("git")
     if found is None:
         raise Misconfigured("git is not installed", mend="install git 2.31 or newer")
@@ -120,7 +120,7 @@ def _git() -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Give the variables that every git command of ours runs with."""
+    """Return the environment variables of every git command."""
     return {
         "PATH": f"{os.path.dirname(_git())}:{os.defpath}",
         "HOME": "/nonexistent",

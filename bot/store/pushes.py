@@ -1,7 +1,7 @@
-"""Pushes of thread refs to one remote, one at a time: what comes while one is under way goes together in the next.
+"""Pushes of thread refs to one remote, one at a time. Refs that arrive during a push go together in the next one.
 
-GitHub recommends at most six pushes a minute to a repository; so threads that are worked on side by side share theirs.
-Each ref is compared and swapped by itself: one that is refused keeps no other from moving.
+GitHub recommends at most six pushes per minute to a repository, so threads that are worked on at the same time share
+pushes. Each ref has its own compare-and-swap: refusing one ref does not stop the others.
 https://docs.github.com/en/repositories/creating-and-managing-repositories/repository-limits
 """
 
@@ -21,7 +21,7 @@ _REJECTED: Final = re.compile(r"\[(?:remote )?rejected\] ?(.*)")
 
 @dataclass(slots=True, eq=False)
 class _Order:
-    """One ref that is to move, and what came of it: "" for moved, else why it was refused."""
+    """One ref to move, and the outcome: "" if it moved, else the reason for the refusal or the error."""
 
     ref: str
     before: str
@@ -31,7 +31,7 @@ class _Order:
 
 @dataclass(slots=True)
 class Pushes:
-    """Pushes commits of a scratch repository; used from several threads."""
+    """Pushes commits of a scratch repository. Safe to use from several threads."""
 
     git: Plumbing
     location: str
@@ -39,18 +39,18 @@ class Pushes:
     """The command that serves a repository given as path; None for git's own."""
     _waiting: list[_Order] = field(default_factory=list)
     _one: Lock = field(default_factory=Lock)
-    """Held by whoever pushes."""
+    """Held by the thread that pushes."""
 
     @property
     def waiting(self) -> int:
-        """How many refs wait for the push that is under way."""
+        """The number of refs that wait for the push in progress."""
         return len(self._waiting)
 
     def push(self, ref: str, before: str, after: str) -> str:
-        """Move a ref from a commit ("": it is not there yet) to another one.
+        """Move a ref from a commit ("" if the ref does not exist yet) to another one.
 
-        Return "" when it moved, else the remote's reason for refusing. Raises Transient where the remote does not say
-        what became of it: it may have moved.
+        Returns "" if it moved, else the remote's reason for refusing. Raises Transient if the remote does not report
+        the outcome; the ref may have moved then.
         """
         order = _Order(ref, before, after)
         self._waiting.append(order)
@@ -62,7 +62,7 @@ class Pushes:
         raise order.outcome
 
     def _next(self) -> list[_Order]:
-        """Take what waits, of each ref the oldest order: one push moves a ref once."""
+        """Return the oldest waiting order of each ref, removed from the queue, because one push moves a ref once."""
         found: dict[str, _Order] = {}
         for order in tuple(self._waiting):
             if found.setdefault(order.ref, order) is order:
@@ -70,7 +70,7 @@ class Pushes:
         return list(found.values())
 
     def _push(self, orders: list[_Order]) -> None:
-        """Push the orders together, and note what became of each."""
+        """Push the orders together, and record the outcome of each."""
         leases = [f"--force-with-lease={order.ref}:{order.before}" for order in orders]
         through = [f"--receive-pack={self.receive_pack}"] if self.receive_pack else []
         moves = [f"{order.after}:{order.ref}" for order in orders]
@@ -96,7 +96,7 @@ class Pushes:
 
 
 def _unknown_outcome(ref: str, reason: str) -> Transient:
-    """Return the error for a push of which the remote did not say what became of it."""
+    """Return the error for a push whose outcome the remote did not report."""
     if reason.endswith("error: 403"):
         return Transient("the server lets this token write nothing", where=ref, mend="give it contents: write")
     return Transient("no answer to a push: it may have arrived", where=ref, mend=reason)

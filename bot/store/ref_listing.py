@@ -1,8 +1,8 @@
-"""Lists the refs of a remote by prefix, so that what it costs does not grow with the repository's other refs.
+"""Lists the refs of a remote by prefix, at a cost that does not grow with the repository's other refs.
 
-`git ls-remote PATTERN` has the server send every ref and picks from them itself: 2 MB a call where there were 30,000
-pull requests. Git's wire protocol, version 2, has the server pick by prefix; this asks for that in git's own words, by
-way of git's own transports, so that proxies, certificates and credentials are those of every other command.
+`git ls-remote PATTERN` makes the server send every ref and filters them locally: 2 MB per call with 30,000 pull
+requests. In version 2 of git's wire protocol, the server filters by prefix. This module sends that request through
+git's own transports, so that proxies, certificates, and credentials are those of every other command.
 https://git-scm.com/docs/protocol-v2#_ls_refs
 https://git-scm.com/docs/gitremote-helpers#_commands (stateless-connect)
 """
@@ -19,13 +19,13 @@ _CONNECT = b"stateless-connect git-upload-pack\n"
 _FLUSH, _DELIMITER = b"0000", b"0001"
 _LENGTH = 4
 _SMALLEST = 4
-"""The length of an empty packet; smaller ones are marks."""
+"""The length of an empty packet. Smaller lengths are markers."""
 
 
 def list_refs(git: Plumbing, location: str, upload_pack: str, *prefixes: str) -> dict[str, CommitId]:
     """Return the refs of a remote whose full names begin with one of the prefixes: name -> commit.
 
-    `location` is a URL or a path; `upload_pack` is the command that serves a path. Raises Transient with git's reason.
+    `location` is a URL or a path. `upload_pack` is the command that serves a path. Raises Transient with git's reason.
     """
     request = _request(prefixes)
     if "://" in location:
@@ -40,7 +40,7 @@ def list_refs(git: Plumbing, location: str, upload_pack: str, *prefixes: str) ->
 
 
 def _request(prefixes: tuple[str, ...]) -> bytes:
-    """Write the request as packets."""
+    """Return the request as packets."""
     head = (b"command=ls-refs\n", b"agent=plangate\n", b"object-format=sha1\n")
     return b"".join(
         (
@@ -57,13 +57,13 @@ def _packet(content: bytes) -> bytes:
 
 
 def _ref(line: bytes) -> tuple[str, CommitId]:
-    """Read one line of the answer: ``<id> <name>``, and attributes that were not asked for."""
+    """Return the name and commit in one line of the answer: ``<id> <name>``, ignoring extra attributes."""
     commit, name, *_ = line.decode("utf-8", "replace").split(" ")
     return name, CommitId(commit)
 
 
 def _sections(ran: GitResult) -> list[list[bytes]]:
-    """Split what the server sent into its parts: the lines before each flush packet; a part cut short is left out."""
+    """Return the lines before each flush packet of the server's answer, without a part that was cut short."""
     parts: list[list[bytes]] = []
     lines: list[bytes] = []
     for packet in _packets(ran.out):
@@ -76,7 +76,7 @@ def _sections(ran: GitResult) -> list[list[bytes]]:
 
 
 def _packets(out: bytes) -> Iterator[bytes | None]:
-    """Yield the packets of an answer, None for a flush packet, as far as they are whole."""
+    """Yield the complete packets of an answer; None for a flush packet."""
     at = 0
     while at + _LENGTH <= len(out):
         try:

@@ -1,8 +1,8 @@
 """Files encrypted at rest: AES-256-GCM, bound to the place that they belong to.
 
-A sealed file is a format byte, a random 96-bit nonce and the ciphertext with its tag (NIST SP 800-38D, 8.2.2). The
-place (repository, thread, path) is authenticated with it, so that a file that is copied elsewhere does not open. The
-content is deflated first: what is encrypted can no longer be packed by git.
+A sealed file is a format byte, a random 96-bit nonce, and the ciphertext with its tag (NIST SP 800-38D, 8.2.2). The
+place (repository, thread, path) is authenticated with it, so a file copied elsewhere does not open. The content is
+deflated first, because git cannot compress encrypted data.
 """
 
 import os
@@ -16,12 +16,12 @@ _NONCE_BYTES = 12
 
 
 def place(repository: RepositoryId, thread: ThreadNumber, path: str) -> str:
-    """Name a file of a thread so that no other file of any thread has that name."""
+    """Return the place of a file of a thread. No other file of any thread has the same place."""
     return f"{repository}/{thread}/{path}"
 
 
 def seal(content: bytes, key: bytes, where: str) -> bytes:
-    """Encrypt a file for its place; equal contents give different bytes."""
+    """Return a file encrypted for its place. Equal contents give different bytes."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = os.urandom(_NONCE_BYTES)
@@ -29,7 +29,7 @@ def seal(content: bytes, key: bytes, where: str) -> bytes:
 
 
 def unseal(sealed: bytes, key: bytes, where: str) -> bytes:
-    """Give back what was sealed for this place with this key; anything else is Unreadable."""
+    """Return the content sealed for this place with this key. Raises Unreadable for anything else."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

@@ -1,9 +1,9 @@
-"""The local end of a thread's transcripts: one append-only file a session, safe against the death of this process.
+"""The local end of a thread's transcripts: one append-only file per session, safe if this process dies.
 
-A line is ``<ordinal> <base64 of one sealed record>``; a record is what one append added, so that lines that belong
-together come back together or not at all. A line without its newline was torn by a crash and counts as never written.
-What `append` returned from is in the hands of the operating system: kill -9 cannot lose it. A power failure can; what
-must survive that is in the journal's ref (agent.md L9).
+A line is ``<ordinal> <base64 of one sealed record>``. A record is what one append added, so lines that belong together
+are restored together or not at all. A line without its newline was torn by a crash and counts as never written. Once
+`append` has returned, the operating system has the data: kill -9 cannot lose it. A power failure can. What must survive
+that is in the journal's ref (agent.md L9).
 """
 
 import errno
@@ -25,7 +25,7 @@ _RECORD = re.compile(rb"([1-9][0-9]{0,7}) ([A-Za-z0-9+/]+={0,2})")
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """What a session's file holds: its records by ordinal, and where its last whole line ends, in bytes."""
+    """The content of a session's file: its records by ordinal, and the end of its last whole line in bytes."""
 
     records: Mapping[int, bytes] = field(default_factory=dict)
     end: int = 0
@@ -33,17 +33,17 @@ class Spooled:
 
 @dataclass(frozen=True, slots=True)
 class Spool:
-    """The sessions of one thread, a file each in a directory of their own."""
+    """The sessions of one thread, one file each in a directory for the thread."""
 
     directory: Path
 
     def sessions(self) -> tuple[SessionId, ...]:
-        """List the sessions that have a file here."""
+        """Return the sessions that have a file here."""
         found = self.directory.iterdir() if self.directory.is_dir() else ()
         return tuple(sorted(SessionId(file.name) for file in found if _SESSION.fullmatch(file.name)))
 
     def read(self, session: SessionId) -> Spooled:
-        """Read a session's records, still sealed. No file: no records."""
+        """Return a session's records, still sealed; none if there is no file."""
         try:
             text = self._file(session).read_bytes()
         except FileNotFoundError:
@@ -52,9 +52,9 @@ class Spool:
         return Spooled(parse(whole, f"spool of session {session}"), len(whole))
 
     def append(self, session: SessionId, record: Mapping[int, bytes], *, at: int) -> int:
-        """Add records at the end that was last seen (`at`), and give the new end; whole, or not at all.
+        """Add records at the last seen end (`at`) and return the new end. Writes everything or nothing.
 
-        Raises Conflict when another process has written there since, OSError when there is no room.
+        Raises Conflict if another process has written there since, and OSError if there is no room.
         """
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self._file(session), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
@@ -70,7 +70,7 @@ class Spool:
         return at + len(lines)
 
     def set_aside(self) -> None:
-        """Rename the directory to ``<thread>.aside-<n>``, where it exists; whoever appends after that begins anew."""
+        """Rename the directory, if it exists, to ``<thread>.aside-<n>``. A later append starts a new one."""
         for number in count(1):
             aside = self.directory.with_name(f"{self.directory.name}.aside-{number}")
             if not self.directory.is_dir():
@@ -79,7 +79,7 @@ class Spool:
                 self.directory.rename(aside)
 
     def cut(self, session: SessionId, ordinal: int) -> None:
-        """Drop the records from an ordinal on."""
+        """Remove the records from an ordinal on."""
         records = self.read(session).records
         fresh = self.directory / f".{session}"
         fresh.write_bytes(render({number: record for number, record in records.items() if number < ordinal}))
@@ -90,7 +90,7 @@ class Spool:
 
 
 def validate_session_id(session: SessionId) -> SessionId:
-    """Give back a session id that can be a file's name, and refuse every other."""
+    """Return a session id that can be a file name. Raises Refused for any other."""
     if not _SESSION.fullmatch(session):
         raise Refused(
             "not a session id", where=ascii(session)[:80], mend="1 to 64 of A-Z a-z 0-9 . _ -, and no dot in front"
@@ -99,12 +99,12 @@ def validate_session_id(session: SessionId) -> SessionId:
 
 
 def render(records: Mapping[int, bytes]) -> bytes:
-    """Write records as lines, in order."""
+    """Return records as lines, in order."""
     return b"".join(b"%d %b\n" % (ordinal, b64encode(record)) for ordinal, record in sorted(records.items()))
 
 
 def parse(text: bytes, where: str) -> dict[int, bytes]:
-    """Read lines back as records; Refused when one is none, or repeats an ordinal."""
+    """Return the records in lines. Raises Refused if a line is not a record or repeats an ordinal."""
     records: dict[int, bytes] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         match = _RECORD.fullmatch(line)
@@ -115,7 +115,7 @@ def parse(text: bytes, where: str) -> dict[int, bytes]:
 
 
 def _end_of_last_line(descriptor: int) -> int:
-    """Find where the last whole line of a file ends; reads one byte unless a crash tore the last append."""
+    """Return the end of the last whole line of a file. Reads one byte unless a crash tore the last append."""
     size = os.fstat(descriptor).st_size
     if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
         return size

@@ -1,10 +1,13 @@
-"""One ref a thread on a git remote, changed by compare-and-swap: what journal and transcripts are stored on.
+"""One ref per thread on a git remote, changed by compare-and-swap; journal and transcripts are stored on it.
 
-A thread's ref points to a chain of commits; each adds files and changes none. Rules
-- A push never forces, and names the commit that it expects at the remote: whoever is second is told so (E4, G3).
-- A look-up that failed is unknown, not absent: it raises.
-- A push whose answer was lost is unknown too: it raises Transient, and the next look shows what came of it.
-- Git works in a bare scratch repository of ours. It is a cache: whoever deletes it loses nothing.
+A thread's ref points to a chain of commits. Each commit adds files and changes none.
+
+Rules
+- A push never forces, and names the commit that it expects at the remote, so the later of two writers is refused (E4,
+  G3).
+- A failed look-up means unknown, not absent: it raises.
+- A push whose answer was lost is unknown too: it raises Transient, and the next look shows the outcome.
+- Git works in a bare scratch repository of ours. It is a cache: deleting it loses nothing.
 """
 
 import asyncio
@@ -29,7 +32,7 @@ from bot.store.pushes import Pushes
 from bot.store.ref_listing import list_refs
 
 PAUSES: Final = (1.0, 2.0, 4.0, 8.0)
-"""Seconds between attempts at one change: an attempt fails where somebody else's went through, or holds the lock."""
+"""Seconds between attempts at one change. An attempt fails if another writer's succeeded or holds the lock."""
 
 T = TypeVar("T")
 
@@ -37,25 +40,26 @@ _COMMITTER = "Plangate <plangate@localhost>"
 _NUMBERED = re.compile(r"refs/plangate/threads/(0|[1-9][0-9]{0,17})")
 _THREAD_LIMIT = 10**18
 _FEW = 8
-"""Threads that are fetched whole without asking first how old they are."""
+"""The number of threads fetched whole without first asking for their age."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Where threads are kept, and how git gets there."""
+    """Where threads are stored, and how git gets there."""
 
     location: str
     """A URL, or the path of a repository."""
     upload_pack: str | None = None
-    """The command to run inside a repository given as path, in place of git-upload-pack. Such a repository is a
-    person's: its configuration and hooks are not ours, so that the caller passes sandboxed commands."""
+    """The command to run inside a repository given as path, in place of git-upload-pack. Such a repository belongs to a
+    person, and its configuration and hooks are not ours, so the caller passes sandboxed commands."""
     receive_pack: str | None = None
     """The same for git-receive-pack."""
     environment: Callable[[], Mapping[str, str]] = dict
-    """Gives the variables that carry credentials or proxies to git; asked at each command, since tokens expire."""
+    """Returns the variables that carry credentials or proxies to git. Called for each command, because tokens expire.
+    """
 
     def normalize(self) -> str:
-        """Return the location as git is to be told it: an http(s) URL or an absolute path, never an option."""
+        """Return the location to pass to git: an http(s) URL or an absolute path, never an option."""
         if self.location.startswith("-"):
             raise Refused("a remote may not start with '-'", where=self.location, mend="give a URL or a path")
         if "://" in self.location and not self.location.startswith(("https://", "http://")):
@@ -65,7 +69,7 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """What a thread's ref was seen to hold; no commit when the thread is not there yet."""
+    """The last seen content of a thread's ref. `commit` is None if the thread does not exist yet."""
 
     commit: CommitId | None = None
     files: Mapping[str, str] = field(default_factory=dict)
@@ -73,11 +77,11 @@ class Tip:
 
 
 Change: TypeAlias = Callable[[Tip], Mapping[str, bytes]]
-"""Gives the files to add to a tip, or raises; called again for each newer tip. No files: nothing to do."""
+"""Returns the files to add to a tip, or raises. Called again for each newer tip. No files means nothing to do."""
 
 
 class ThreadRefs:
-    """The threads of one remote, by way of a bare scratch repository of ours."""
+    """The threads of one remote, accessed through a bare scratch repository of ours."""
 
     def __init__(self, remote: Remote, scratch: Path, clock: Clock) -> None:
         self._remote = remote.normalize()
@@ -90,10 +94,10 @@ class ThreadRefs:
         self._seen: dict[ThreadNumber, Tip] = {}
         self._dates: dict[CommitId, int] = {}
         self.head: CommitId | None = None
-        """Where the remote's default branch was when its refs were listed last."""
+        """The head of the remote's default branch when its refs were last listed."""
 
     def look(self, thread: ThreadNumber) -> Tip:
-        """See what the remote holds for a thread now."""
+        """Return what the remote holds for a thread now."""
         ref = _ref(thread)
         commit = self._list(ref, "HEAD").get(ref)
         seen = self._seen.get(thread)
@@ -104,23 +108,25 @@ class ThreadRefs:
         return seen
 
     def last_seen(self, thread: ThreadNumber) -> Tip:
-        """Give what was last seen of a thread, looking only if nobody has looked: it may be out of date."""
+        """Return the last seen tip of a thread, which may be out of date. Looks only if it was never seen."""
         return self._seen.get(thread) or self.look(thread)
 
     def last_write_time(self, thread: ThreadNumber) -> datetime:
-        """Give the time at which what was last seen of a thread was written, by the clock of whoever wrote it."""
+        """Return when the last seen tip of a thread was written, by the writer's clock."""
         commit = self.last_seen(thread).commit
         seconds = self.git.ask("show", "--no-patch", "--format=%ct", commit) if commit else b"0"
         return datetime.fromtimestamp(int(seconds), UTC)
 
     def threads(self) -> tuple[ThreadNumber, ...]:
-        """List every thread that the remote has a ref for, in order; what moved since it was seen is forgotten here."""
+        """Return every thread that has a ref on the remote, in order. Forgets tips that moved since they were seen."""
         return tuple(self._threads())
 
     def since(self, moment: datetime) -> tuple[ThreadNumber, ...]:
-        """List the threads that were written to since then, by the clocks of whoever wrote; all are seen as listed.
+        """Return the threads written to since `moment`, by the writers' clocks. They all count as seen in the listed
+        state.
 
-        One who has seen nothing yet learns the dates of many first, so that old threads' files are never fetched.
+        A process that has seen nothing yet first asks for the dates of many threads, so that it never fetches files of
+        old ones.
         """
         found = self._threads()
         unseen = {thread: commit for thread, commit in found.items() if thread not in self._seen}
@@ -138,7 +144,7 @@ class ThreadRefs:
         return recent
 
     def _far_dates(self, commits: Iterable[CommitId]) -> dict[CommitId, int]:
-        """Tell when commits of the remote were written: they come here alone, without any file, and go again."""
+        """Return when commits on the remote were written. Fetches them temporarily, without any file."""
         with TemporaryDirectory() as folder:
             git = Plumbing(Path(folder), self.git.environment)
             git.ask("init", "--quiet", "--bare", "--template=", "--object-format=sha1")
@@ -147,7 +153,7 @@ class ThreadRefs:
             return _dates(git, wanted)
 
     def _threads(self) -> dict[ThreadNumber, CommitId]:
-        """List the threads and where each is, in order."""
+        """Return the threads and the commit of each, in order."""
         listed = self._list("refs/plangate/threads/", "HEAD").items()
         found = {ThreadNumber(int(match[1])): commit for ref, commit in listed if (match := _NUMBERED.fullmatch(ref))}
         for thread, tip in tuple(self._seen.items()):
@@ -156,7 +162,7 @@ class ThreadRefs:
         return dict(sorted(found.items()))
 
     def read(self, blobs: Sequence[str]) -> list[bytes]:
-        """Read blobs of a tip, in order."""
+        """Return the contents of blobs of a tip, in order."""
         if not blobs:
             return []
         try:
@@ -166,10 +172,11 @@ class ThreadRefs:
             raise
 
     def commit(self, thread: ThreadNumber, change: Change, note: str) -> Tip:
-        """Add the files that `change` gives to the newest tip, and give the tip that came of it.
+        """Add the files that `change` returns to the newest tip, and return the resulting tip.
 
-        Tries again on each newer tip that others push. Raises what `change` raises, with nothing written; Transient
-        when the remote never took it (nothing written, the reason named) or when its answer was lost (unknown).
+        Tries again on each newer tip that others push. Raises whatever `change` raises, with nothing written. Raises
+        Transient if the remote never accepted the change (nothing written, with the reason) or its answer was lost
+        (unknown).
         """
         tip, refused = self.last_seen(thread), ""
         files = change(tip)
@@ -190,7 +197,10 @@ class ThreadRefs:
         raise Transient("the remote did not take the change", where=_ref(thread), mend=refused)
 
     def _offer(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:
-        """Build a tip and push it: ("" for accepted, else why not); whatever fails, the next look is a real one."""
+        """Build a tip and push it.
+
+        Returns the tip and "" if accepted, else the reason. After an error, the next look is real.
+        """
         try:
             built = self._build(_ref(thread), tip, files, note=note)
             return built, self.pushes.push(_ref(thread), tip.commit or "", built.commit or "")
@@ -199,13 +209,13 @@ class ThreadRefs:
             raise
 
     def _list(self, *prefixes: str) -> dict[str, CommitId]:
-        """Return the remote's refs whose names begin so: name -> commit."""
+        """Return the remote's refs whose names begin with one of the prefixes: name -> commit."""
         refs = self._retry(lambda: list_refs(self.git, self._remote, self._upload_pack, *prefixes))
         self.head = refs.get("HEAD")
         return refs
 
     def _bring(self, commits: Mapping[str, CommitId]) -> None:
-        """Bring commits here, each to its ref."""
+        """Fetch commits, each to its ref in the scratch repository."""
 
         def bring() -> None:
             with self._scratch_alone(*commits):
@@ -214,7 +224,10 @@ class ThreadRefs:
         self._retry(bring)
 
     def _retry(self, read: Callable[[], T]) -> T:
-        """Read from the remote, some seconds later again where it failed in passing; raises what the last try did."""
+        """Return what `read` returns, retrying some seconds later after a passing failure.
+
+        Raises what the last try did.
+        """
         for pause in transport.PAUSES:
             try:
                 return read()
@@ -225,29 +238,29 @@ class ThreadRefs:
         return read()
 
     def _wait(self, seconds: float) -> None:
-        """Wait by the clock, which belongs to an event loop: from whatever thread this is."""
+        """Wait by the clock from any thread, although the clock belongs to an event loop."""
         waiting = Thread(target=asyncio.run, args=(self._clock.sleep(seconds),))
         waiting.start()
         waiting.join()
 
     def _tip(self, commit: CommitId) -> Tip:
-        """List the files of a commit that is here."""
+        """Return the tip for a commit in the scratch repository."""
         listed = self.git.ask("ls-tree", "-r", "-z", commit).decode("utf-8", "surrogateescape")
         heads = (line.split("\t", 1) for line in listed.split("\0") if line)
         return Tip(commit, {path: head.split(" ")[2] for head, path in heads})
 
     def _build(self, ref: str, tip: Tip, files: Mapping[str, bytes], *, note: str) -> Tip:
-        """Make the commit that adds files to a tip, here: one process, and nothing that the remote sees."""
+        """Create the commit that adds files to a tip, locally: one process, and nothing visible to the remote."""
         stream = _stream(ref, tip, files, when=int(self._clock.now().timestamp()), note=note)
         with self._scratch_alone(ref):
-            # --force: the scratch repository's own ref only notes what is at hand, and may point anywhere
+            # --force: the scratch repository's own ref only records what is available locally, and may point anywhere
             imported = self.git.ask("fast-import", "--quiet", "--done", "--force", stdin=stream)
         made = imported.decode().split()
         return Tip(CommitId(made[-1]), {**tip.files, **dict(zip(files, made, strict=False))})
 
     @contextmanager
     def _scratch_alone(self, *refs: str) -> Iterator[None]:
-        """Keep other processes from writing to the scratch repository, and mend what a killed one left there."""
+        """Lock the scratch repository against other processes, and repair what a killed process left there."""
         self._scratch.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(f"{self._scratch}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -261,14 +274,17 @@ class ThreadRefs:
 
 
 def _ref(thread: ThreadNumber) -> str:
-    """Name a thread's ref, refusing what is no thread number."""
+    """Return the name of a thread's ref. Raises Refused if the number is not a thread number."""
     if not 0 <= thread < _THREAD_LIMIT:
         raise Refused("not a thread number", where=str(thread), mend="give the number of an issue or pull request")
     return thread_ref(ThreadNumber(int(thread)))
 
 
 def _stream(ref: str, tip: Tip, files: Mapping[str, bytes], *, when: int, note: str) -> bytes:
-    """Write what git-fast-import reads: blobs, and a commit of them; it prints the id of each, the commit's last."""
+    """Return the input for git-fast-import: blobs, and a commit of them.
+
+    It prints the id of each, the commit's last.
+    """
     numbered = [(mark, path, content) for mark, (path, content) in enumerate(files.items(), start=1)]
     commit = len(numbered) + 1
     parts = [b"blob\nmark :%d\ndata %d\n%b\n" % (mark, len(content), content) for mark, _, content in numbered]
@@ -280,13 +296,13 @@ def _stream(ref: str, tip: Tip, files: Mapping[str, bytes], *, when: int, note: 
 
 
 def _fetch(git: Plumbing, remote: str, wanted: Iterable[str], *options: str) -> None:
-    """Fetch what is wanted, and nothing else."""
+    """Fetch the wanted commits and nothing else."""
     every = ("--quiet", "--no-tags", "--no-write-fetch-head", "--stdin", *options)
     git.ask("fetch", *every, remote, stdin="".join(f"{each}\n" for each in wanted).encode())
 
 
 def _dates(git: Plumbing, commits: Iterable[CommitId]) -> dict[CommitId, int]:
-    """Tell when commits that are in a repository were written, in seconds since 1970."""
+    """Return when commits in a repository were written, in seconds since 1970."""
     listed = "".join(f"{commit}\n" for commit in commits).encode()
     options = ("--no-walk=unsorted", "--no-patch", "--format=%H %ct", "--stdin")
     lines = git.ask("log", *options, stdin=listed).decode().splitlines() if listed else []
@@ -294,7 +310,10 @@ def _dates(git: Plumbing, commits: Iterable[CommitId]) -> dict[CommitId, int]:
 
 
 def _batch(out: bytes) -> list[bytes]:
-    """Split what `git cat-file --batch` printed: ``<id> blob <size>``, the content, a newline; or ``<id> missing``."""
+    """Return the blobs printed by `git cat-file --batch`.
+
+    Each is ``<id> blob <size>``, the content, and a newline; or ``<id> missing``, which raises Transient.
+    """
     blobs, at = [], 0
     while at < len(out):
         end = out.index(b"\n", at)

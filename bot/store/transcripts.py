@@ -1,13 +1,12 @@
-"""The transcripts of one thread: written to a local spool at once, carried to the thread's ref at `save` (L8, L9).
+"""The transcripts of one thread: written at once to a local spool, pushed to the thread's ref by `save` (L8, L9).
 
-In the ref, ``transcripts/<session>/<first>-<last>`` holds those of a session's records as the spool has them, each
-sealed for its thread, session and ordinal: none can be changed, moved or left out of the middle. Where ref and spool
-tell a session differently, the ref is right: another process went on from it, and the spool holds what that process
-never saw.
+In the ref, ``transcripts/<session>/<first>-<last>`` holds records of a session as the spool has them, each sealed for
+its thread, session, and ordinal. None can be changed, moved, or removed from the middle. If ref and spool differ about
+a session, the ref is right: another process continued from it and never saw what the spool holds.
 
-Beside them ``work/<session>/<number>`` holds the work of a session as it stood when it was kept, sealed; the highest
-number counts. A session that is held is pushed as far as its work was kept, both in one: a transcript is never newer
-than the tree that it tells of.
+Beside them, ``work/<session>/<number>`` holds the work of a session as it was when kept, sealed. The highest number
+counts. A held session is pushed only as far as its work was kept, both in one push, so a transcript is never newer than
+the tree that it describes.
 """
 
 import asyncio
@@ -42,14 +41,17 @@ class _Chunk:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Where a session stands: its last ordinal, and the end of its spool file in bytes."""
+    """The end of a session: its last ordinal, and the end of its spool file in bytes."""
 
     ordinal: int
     spool: int
 
 
 class SpooledTranscripts:
-    """The Transcripts port; `refs` is shared with the journal, `spool` a directory that may be lost with its disk."""
+    """The Transcripts port.
+
+    `refs` is shared with the journal. `spool` is a directory that may be lost with its disk.
+    """
 
     def __init__(
         self, refs: ThreadRefs, repository: RepositoryId, thread: ThreadNumber, *, key: StateKey, spool: Path
@@ -61,13 +63,13 @@ class SpooledTranscripts:
         self._spool = Spool(spool / str(int(repository)) / str(int(thread)))
         self._ends: dict[SessionId, _End] = {}
         self._compared: set[str] = set()
-        """Blobs of the ref that are known to agree with the spool."""
+        """Blobs of the ref that are known to match the spool."""
         self._work: dict[SessionId, bytes] = {}
         self._held: dict[SessionId, int] = {}
         """The ordinal up to which a held session may be pushed."""
 
     def append(self, session: SessionId, lines: Sequence[Line]) -> None:
-        """Add lines as one record; on return they outlive this process, if not yet this machine."""
+        """Add lines as one record. After return they survive this process, though not yet this machine."""
         if not lines:
             return
         if validate_session_id(session) not in self._ends:
@@ -78,9 +80,9 @@ class SpooledTranscripts:
         self._ends[session] = _End(end.ordinal + 1, self._spool.append(session, record, at=end.spool))
 
     def load(self, session: SessionId) -> tuple[Line, ...]:
-        """Read a session's lines, from the spool and the ref as it was last looked at (the journal's reading looks).
+        """Return a session's lines, from the spool and the ref as last seen (reading the journal looks at it).
 
-        Refused when a record is missing or does not open.
+        Raises Refused if a record is missing or does not open.
         """
         lines: list[Line] = []
         for ordinal, record in sorted(self._open(validate_session_id(session)).items()):
@@ -89,23 +91,26 @@ class SpooledTranscripts:
         return tuple(lines)
 
     def hold(self, session: SessionId) -> None:
-        """Push no more lines of a session than `keep` was told of; what the ref has of it stays."""
+        """From now on, push a session's lines only as far as `keep` was called. What the ref already has stays."""
         self._held.setdefault(validate_session_id(session), 0)
 
     def keep(self, session: SessionId, work: bytes) -> None:
-        """Have the next push hold a session with its work, both as they stand now."""
+        """Include a session and its work, both in their current state, in the next push."""
         self._work[validate_session_id(session)] = work
         if session in self._held and session in self._ends:
             self._held[session] = self._ends[session].ordinal
 
     def saved_work(self, session: SessionId) -> bytes:
-        """Give the newest work of a session, from the ref as it was last looked at; b"" for none."""
+        """Return the newest work of a session, from the ref as last seen; b"" for none."""
         if session in self._work:
             return self._work[session]
         return self._stored_work(self._refs.last_seen(self._thread), validate_session_id(session))[1]
 
     def is_behind(self, session: SessionId) -> bool:
-        """Tell whether another disk went on with a session that is not open here: its work is not what is here."""
+        """Return whether another disk continued a session that is not open here.
+
+        Its work then differs from what is here.
+        """
         if validate_session_id(session) in self._ends:
             return False
         stored = self._stored_lines(_chunks(self._refs.last_seen(self._thread), session))
@@ -113,25 +118,25 @@ class SpooledTranscripts:
         return bool(_differing(stored, spooled)) or max(stored, default=0) > max(spooled, default=0)
 
     def set_aside(self) -> None:
-        """Keep the thread's sessions that lie on this disk under another name, and use none of them."""
+        """Move the thread's sessions on this disk to another name, and use none of them."""
         self._spool.set_aside()
         self._ends.clear()
 
     def unsaved_files(self, tip: Tip) -> Mapping[str, bytes]:
-        """Give the files that a tip lacks of the sessions that are open here: what rides on each push of the journal.
+        """Return the files of sessions open here that a tip lacks. They go along with each push of the journal.
 
-        Raises Conflict when another process went on with one of them.
+        Raises Conflict if another process continued one of the sessions.
         """
         return dict(file for session in tuple(self._ends) for file in self._unsaved_file(tip, session)) | self._works(
             tip
         )
 
     async def save(self) -> None:
-        """Push what the ref does not have; Conflict when another process went on with a session of this one."""
+        """Push what the ref lacks. Raises Conflict if another process continued a session that is open here."""
         await asyncio.to_thread(self._save)
 
     def _open(self, session: SessionId) -> Mapping[int, bytes]:
-        """Give all records of a session, still sealed, and note where it ends."""
+        """Return all records of a session, still sealed, and record where it ends."""
         stored = self._stored_lines(_chunks(self._refs.last_seen(self._thread), session))
         spooled = self._spool.read(session)
         if differing := _differing(stored, spooled.records):
@@ -156,7 +161,7 @@ class SpooledTranscripts:
         self._compared.update(tip.files[path] for path in pushed)
 
     def _unsaved_file(self, tip: Tip, session: SessionId) -> Iterator[tuple[str, bytes]]:
-        """Give the file (path, content) that holds what the ref lacks of a session, if it lacks anything."""
+        """Yield the file (path, content) with the records of a session that the ref lacks, if any."""
         chunks = _chunks(tip, session)
         saved = max((chunk.last for chunk in chunks), default=0)
         unknown = [chunk for chunk in chunks if chunk.blob not in self._compared]
@@ -172,7 +177,7 @@ class SpooledTranscripts:
             yield f"{FOLDER}/{session}/{min(fresh):08d}-{max(fresh):08d}", render(fresh)
 
     def _works(self, tip: Tip) -> dict[str, bytes]:
-        """Give the files that hold the work which was kept here and which a tip does not have as its newest."""
+        """Return the files for work kept here that is not the newest in a tip."""
         files = {}
         for session, work in self._work.items():
             number, newest = self._stored_work(tip, session)
@@ -182,7 +187,7 @@ class SpooledTranscripts:
         return files
 
     def _stored_work(self, tip: Tip, session: SessionId) -> tuple[int, bytes]:
-        """Give the newest work of a session in a tip, and its number; 0 and b"" for none."""
+        """Return the number and content of the newest work of a session in a tip; 0 and b"" for none."""
         paths = [path for path in tip.files if re.fullmatch(rf"{WORK}/{re.escape(session)}/\d{{8}}", path)]
         if not paths:
             return 0, b""
@@ -191,7 +196,7 @@ class SpooledTranscripts:
         return int(path[-8:]), unseal(content, self._key, place(self._repository, self._thread, path))
 
     def _stored_lines(self, chunks: Sequence[_Chunk]) -> dict[int, bytes]:
-        """Read chunks of the ref."""
+        """Return the records in chunks of the ref."""
         records: dict[int, bytes] = {}
         for chunk, content in zip(chunks, self._refs.read([chunk.blob for chunk in chunks]), strict=True):
             found = parse(content, chunk.path)
@@ -209,7 +214,7 @@ class SpooledTranscripts:
 
 
 def read_spool_file(file: Path, key: StateKey) -> tuple[Line, ...]:
-    """Read the lines of one spool file, ``.../<repository>/<thread>/<session>``; Refused when it does not open.
+    """Return the lines of one spool file, ``.../<repository>/<thread>/<session>``. Raises Refused if it does not open.
 
     The directory of a thread may be one that was set aside, ``<thread>.aside-<n>``.
     """
@@ -225,7 +230,7 @@ def read_spool_file(file: Path, key: StateKey) -> tuple[Line, ...]:
 
 
 def _chunks(tip: Tip, session: SessionId) -> list[_Chunk]:
-    """List the files of a tip that hold a session, in order."""
+    """Return the files of a tip that hold a session, in order."""
     folder = f"{FOLDER}/{session}/"
     named = (
         (path, blob, _RANGE.fullmatch(path[len(folder) :]))
@@ -239,5 +244,5 @@ def _chunks(tip: Tip, session: SessionId) -> list[_Chunk]:
 
 
 def _differing(stored: Mapping[int, bytes], spooled: Mapping[int, bytes]) -> list[int]:
-    """List the ordinals that ref and spool tell differently, in order."""
+    """Return the ordinals whose records differ between ref and spool, in order."""
     return sorted(ordinal for ordinal in stored.keys() & spooled.keys() if stored[ordinal] != spooled[ordinal])

@@ -1,7 +1,9 @@
-"""What GitHub draws instead of showing its text: diagrams, maps, formulas; and how far code reaches out of sight.
+"""Diagrams, maps, and formulas that GitHub draws instead of showing their text; code that reaches out of sight.
 
-What is drawn passes by an allow-list: a formula or diagram of which all is known to be seen, as it stands. What style,
-size, color or place could hide is not drawn by us: the caller withholds it from the model, or shows it as code.
+An allow-list decides what is drawn: a formula or diagram stays as it is if all of it is known to be visible. Anything
+that style, size, color, or position could hide is not drawn. The caller withholds it from the model or shows it as
+code.
+
 https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/creating-diagrams
 https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/writing-mathematical-expressions
 """
@@ -17,9 +19,9 @@ _ASIDE: Final = re.compile(
     r"\A\s*---\n(?s:.*?)\n---$|%%.*$|^[^\S\n]*(?:click|href|link|acc(?:Descr|Title))\b(?:\s*\{[^}]*\}?|.*$)",
     re.MULTILINE,
 )
-"""Of a diagram: settings at its head, comments, what a click leads to, what is read aloud alone."""
+"""Invisible parts of a diagram: settings at its head, comments, click targets, and text for screen readers."""
 _DRAWN: Final = re.compile(r"\s*(?:graph|flowchart|sequenceDiagram|classDiagram|stateDiagram|erDiagram|pie)\b")
-"""Diagrams that show all that is written in them."""
+"""Diagrams that show everything written in them."""
 _STYLED: Final = re.compile(
     r"%%|@\{|(?:^|;)[^\S\n]*(?:style|classDef|linkStyle|cssClass|callback|links|properties|details|rect|box|Update\w+)\b",
     re.MULTILINE | re.IGNORECASE,
@@ -27,14 +29,14 @@ _STYLED: Final = re.compile(
 _HTML: Final = re.compile(r"<(?!br\s*/?>)[A-Za-z/!?]|[&#]\w+;", re.IGNORECASE)
 _NODE: Final = re.compile(r"\b(\w+)(?:@?[\[({]+|>)([^\])}\n|]*)")
 _NODES: Final = 100
-"""A diagram of more is drawn too small to be read."""
+"""A diagram with more nodes is drawn too small to read."""
 
 _FORMULA: Final = re.compile(
     r"\$\$.+?\$\$|\$`[^`]+`\$|(?P<code>(?<!`)(?P<mark>`+)(?!`).+?(?<!`)(?P=mark)(?!`))"
     r"|(?<![\w$\\])\$(?![\s$])[^$\n]*(?:\n[^$\n]+)*(?<![\s\\])\$(?![\w$])",
     re.DOTALL,
 )
-"""A formula, or a code span, in which there is none."""
+"""A formula, or a code span, which contains none."""
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+|.|\Z)", re.DOTALL)
 _KNOWN: Final = frozenset(
     # letters
@@ -66,7 +68,7 @@ _ROW_SPACES: Final = 8
 _ROW_CHARACTERS: Final = 200
 _ROWS: Final = 20
 _PLACED: Final = re.compile(r"(?<!\\)(?:\\\\)*%|\\\\\s*\*?\s*\[|\\\\(?:\s*\\\\){2}")
-"""A comment, a row that is moved, rows without anything."""
+"""A comment, a row that is moved, or empty rows."""
 _ENVIRONMENT: Final = re.compile(
     r"\\(?:begin|end)\s*(?:\{((?:[pbBvV]?(?:small)?matrix|d?cases|aligned|gathered|split)\*?)\})?"
 )
@@ -80,13 +82,13 @@ _BLANKS: Final = re.compile(r"(?<![^\S\n])[^\S\n]{3,}+(?=\S)")
 
 
 def language_of(info: str) -> tuple[str, str]:
-    """Return the language that a code block names, in lower case, and what else stands there, which nobody sees."""
+    """Return the language of a code block in lower case, and the invisible rest of its info string."""
     language, _, rest = info.strip().partition(" ")
     return (language.lower(), rest) if _LANGUAGE.fullmatch(language) else ("", info.strip())
 
 
 def diagram(language: str, content: str) -> tuple[str, list[str]]:
-    """Return a block of code without what is not drawn where GitHub draws it, and what that is."""
+    """Return a code block without the parts that GitHub does not draw, and those parts."""
     match language:
         case "math":
             return (content, []) if _all_drawn(content) else ("(formula)", [content])
@@ -100,7 +102,7 @@ def diagram(language: str, content: str) -> tuple[str, list[str]]:
 
 
 def formulas(text: str, instead: Callable[[str], str] = lambda _: "(formula)") -> tuple[str, list[str]]:
-    """Return a text with something instead of each formula that may hold what is not drawn, and these."""
+    """Return a text with a replacement for each formula that may hide something, and those formulas."""
     aside: list[str] = []
 
     def drawn(found: re.Match[str]) -> str:
@@ -113,9 +115,9 @@ def formulas(text: str, instead: Callable[[str], str] = lambda _: "(formula)") -
 
 
 def in_sight(code: str) -> str:
-    """Return code of which nothing is far to the right: long runs of blanks are marked, long lines are broken.
+    """Return code with nothing far to the right: long runs of blanks are marked and long lines are broken.
 
-    What is broken goes on behind the indentation of its line. Code that was treated so stays as it is.
+    A broken line continues after its own indentation. Applying this again changes nothing.
     """
     return "\n".join(part for line in code.split("\n") for part in _lines_in_sight(line))
 
@@ -128,7 +130,7 @@ def _lines_in_sight(line: str) -> list[str]:
 
 
 def _marked_blanks(found: re.Match[str]) -> str:
-    """Leave as many blanks as people see past, and say how many more there are."""
+    """Return as many blanks as people look past, and the number of the others."""
     blanks, room, width = found.group(), _CODE_BLANKS if found.start() else _CODE_INDENT, 0
     for at, sign in enumerate(blanks):
         width += _TAB_COLUMNS if sign == "\t" else 1
@@ -138,7 +140,7 @@ def _marked_blanks(found: re.Match[str]) -> str:
 
 
 def _all_drawn(formula: str) -> bool:
-    """Return whether all of a formula is seen: no command but known ones, nothing far away."""
+    """Return whether all of a formula is visible: only known commands, nothing far away."""
     rows = formula.split(_ROW_END)
     return (
         not _PLACED.search(formula)
@@ -151,7 +153,7 @@ def _all_drawn(formula: str) -> bool:
 
 
 def _is_balanced(formula: str) -> bool:
-    """Return whether the braces of a formula match: where they do not, an error is drawn instead of it."""
+    """Return whether the braces of a formula match. If they do not, GitHub draws an error instead of the formula."""
     depth = 0
     for found in re.finditer(r"\\.|[{}]", formula, re.DOTALL):
         depth += {"{": 1, "}": -1}.get(found.group(), 0)
@@ -161,7 +163,7 @@ def _is_balanced(formula: str) -> bool:
 
 
 def _all_shown(plain: str) -> bool:
-    """Return whether all of a diagram is seen: of a known kind, without style or HTML, no label written over."""
+    """Return whether all of a diagram is visible: a known kind, no style or HTML, no label that is overwritten."""
     labels: dict[str, str] = {}
     nodes = _NODE.findall(plain) if re.match(r"\s*(?:graph|flowchart)\b", plain) else []
     return (

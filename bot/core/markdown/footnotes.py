@@ -1,6 +1,7 @@
-"""Footnotes as GitHub reads them: a block that stands in the text and is shown, if at all, at its end.
+"""Footnotes as GitHub reads them: blocks in the text that are shown, if at all, at its end.
 
-A definition that nothing refers to is not shown at all, so that it can hide something (X1).
+A definition that nothing refers to is not shown, so it can hide text (X1).
+
 https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-writing-and-formatting-syntax#footnotes
 """
 
@@ -24,7 +25,7 @@ _INDENT: Final = 4
 
 
 def with_footnotes(parser: "MarkdownIt") -> "MarkdownIt":
-    """Have a parser read definitions of footnotes as blocks of their own; the opening token's info is the label."""
+    """Return the parser, set up to read footnote definitions as blocks. The opening token's info is the label."""
     parser.block.ruler.before(
         "reference", "footnote", _definition, {"alt": ["paragraph", "reference", "blockquote", "list"]}
     )
@@ -32,7 +33,7 @@ def with_footnotes(parser: "MarkdownIt") -> "MarkdownIt":
 
 
 def references(children: "Sequence[Token]") -> set[str]:
-    """Return the labels of the footnotes that a paragraph refers to; in an address there are none."""
+    """Return the labels of the footnotes that a paragraph refers to. Addresses contain no references."""
     text, in_address = "", False
     for child in children:
         if child.type == "link_open":
@@ -44,7 +45,7 @@ def references(children: "Sequence[Token]") -> set[str]:
 
 
 def _definition(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
-    """Read one definition with the blocks in it, as the parser asks its rules to."""
+    """Read one definition and the blocks in it, following the parser's rule protocol."""
     if state.is_code_block(start):
         return False
     begin = state.bMarks[start] + state.tShift[start]
@@ -59,7 +60,7 @@ def _definition(state: "StateBlock", start: int, end: int, silent: bool) -> bool
 
 
 def _content(state: "StateBlock", start: int, end: int, *, at: int) -> None:
-    """Read the blocks of a footnote, the first of which begins behind its label."""
+    """Read the blocks of a footnote. The first one begins after its label."""
     kept = state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType
     state.blkIndent += _INDENT
     state.bMarks[start], state.tShift[start], state.sCount[start] = at, 0, state.blkIndent

@@ -1,7 +1,7 @@
 """Parse Markdown as GitHub does, in bounded time (https://github.github.com/gfm/).
 
-markdown-it-py takes time that grows with the square of some hostile texts, where GitHub's own parser does not. So each
-step of a parse is counted: a text that takes more steps than a multiple of its length is not read at all.
+On some hostile texts, markdown-it-py takes time quadratic in their length, unlike GitHub's own parser. Every step of a
+parse is counted, and a text that needs more steps than a multiple of its length is not read at all.
 """
 
 import re
@@ -24,9 +24,9 @@ from bot.core.markdown.footnotes import with_footnotes
 from bot.core.markdown.steps import Steps, TooComplex
 
 _STEPS_OF_A_PARAGRAPH: Final = 4
-"""Of a heading or a table's cell as well."""
+"""This holds for a heading or a table cell as well."""
 _DEPTH: Final = 100
-"""Containers, and brackets, within each other."""
+"""The nesting limit of containers and of brackets."""
 _ENDING: Final = re.compile(r"\\[!-/:-@\[-`{-~]|[()\x00-\x20\x7f]")
 _ONE_COLUMN: Final = re.compile(r"(?=.*[|:])\|?\s*:?-+:?\s*\|?")
 _PARENTHESES: Final = 32
@@ -34,9 +34,9 @@ _ANY_BLOCK: Final[RuleOptionsType] = {"alt": ["paragraph", "reference", "blockqu
 
 
 def parse(text: str, env: dict[str, Any] | None = None, *, escapes: str = "joined") -> list[Token]:
-    """Return the tokens of a text; raise TooComplex where reading it would take too long.
+    """Return the tokens of a text. Raises TooComplex if reading it would take too long.
 
-    With `escapes="apart"`, what is written as an escape or an entity stays a token of type `text_special`.
+    With `escapes="apart"`, an escape or entity stays a separate token of type `text_special`.
     """
     known = {} if env is None else env
     known["steps"] = Steps(len(text))
@@ -52,7 +52,7 @@ def _parser(escapes: str) -> "_Parser":
 
 
 class _Parser(MarkdownIt):
-    """CommonMark with GitHub's tables, strikethrough and footnotes; every destination of a link is one, as there."""
+    """CommonMark with GitHub's tables, strikethrough, and footnotes. As on GitHub, any link destination is accepted."""
 
     def __init__(self) -> None:
         super().__init__("commonmark", {"html": True, "maxNesting": 1_000_000})
@@ -67,21 +67,21 @@ class _Parser(MarkdownIt):
         self.inline.ruler.at("html_inline", _html_inline)
 
     def validateLink(self, url: str) -> bool:  # noqa: ARG002, N802 - markdown-it's name
-        """Take every destination: GitHub shows a link's words whatever it refuses to lead to."""
+        """Return True: GitHub shows a link's words even if it refuses the destination."""
         return True
 
     def normalizeLink(self, url: str) -> str:  # noqa: N802 - markdown-it's name
-        """Leave a destination as it is written."""
+        """Return a destination as it is written."""
         return url
 
     def normalizeLinkText(self, link: str) -> str:  # noqa: N802 - markdown-it's name
-        """Leave an address as it is written."""
+        """Return an address as it is written."""
         return link
 
 
 @dataclass(slots=True)
 class _Destination:
-    """Where a link leads, and where in the text that ends; not `ok` where there is none."""
+    """A link destination and its end position in the text. `ok` is false if there is none."""
 
     ok: bool = False
     pos: int = 0
@@ -89,7 +89,7 @@ class _Destination:
 
 
 def _destination(text: str, start: int, end: int) -> _Destination:
-    """Read where a link leads: as GitHub does, also with more opening parentheses than closing ones."""
+    """Return the destination of a link as GitHub reads it, even with more opening than closing parentheses."""
     if text.startswith("<", start):
         known = parseLinkDestination(text, start, end)
         return _Destination(known.ok, known.pos, known.str)
@@ -106,7 +106,7 @@ def _destination(text: str, start: int, end: int) -> _Destination:
 
 
 class _Helpers:
-    """What reads the parts of a link."""
+    """Functions that read the parts of a link."""
 
     parseLinkLabel = staticmethod(parseLinkLabel)  # noqa: N815 - markdown-it's names
     parseLinkTitle = staticmethod(parseLinkTitle)  # noqa: N815
@@ -114,7 +114,7 @@ class _Helpers:
 
 
 class _Inline(ParserInline):
-    """Counts what looks ahead for the end of a link's words, and each paragraph."""
+    """Counts the look-ahead for the end of a link's words, and each paragraph."""
 
     def skipToken(self, state: StateInline) -> None:  # noqa: N802 - markdown-it's name
         state.env["steps"].take()
@@ -126,7 +126,7 @@ class _Inline(ParserInline):
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read a table; cells beyond its head, which nobody sees, are kept in the environment as `beyond`."""
+    """Read a table. Cells beyond its head are invisible, so they go into the environment as `beyond`."""
     found = table(state, start, end, silent) or _narrow_table(state, start, end, silent)
     if found and not silent:
         width = len(_cells(state, start + 1))
@@ -136,7 +136,7 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _narrow_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read a table of a single column, whose head needs no bar for cmark-gfm."""
+    """Read a table with one column. cmark-gfm does not require a bar in its head."""
     head = _line(state, start)
     if start + 1 >= end or not head or "|" in head or not _ONE_COLUMN.fullmatch(_line(state, start + 1)):
         return False
@@ -152,7 +152,7 @@ def _line(state: StateBlock, line: int) -> str:
 
 
 def _cells(state: StateBlock, line: int) -> list[str]:
-    """Return the cells of a row; the bars at its ends part none."""
+    """Return the cells of a row. Bars at its ends separate nothing."""
     cells = escapedSplit(_line(state, line))
     return cells[not cells[0] : len(cells) - (not cells[-1])]
 
@@ -166,7 +166,7 @@ def _count_inline(state: StateInline, _silent: bool) -> bool:
 
 
 def _count(state: StateBlock | StateInline) -> bool:
-    """Count one step; the other rules go on."""
+    """Count one step and return False, so that the other rules apply."""
     if state.level > _DEPTH:
         raise TooComplex
     state.env["steps"].take()
@@ -174,7 +174,7 @@ def _count(state: StateBlock | StateInline) -> bool:
 
 
 def _html_inline(state: StateInline, silent: bool) -> bool:
-    """Read a tag or comment; count what was looked at for one that has no end."""
+    """Read a tag or comment. Counts what was scanned for one without an end."""
     start = state.pos
     found = html_inline(state, silent)
     if not found and state.src[start] == "<" and _goes_far(state.src, start):
@@ -183,7 +183,7 @@ def _html_inline(state: StateInline, silent: bool) -> bool:
 
 
 def _goes_far(text: str, start: int) -> bool:
-    """Return whether a tag that begins there may be looked for beyond the next one."""
+    """Return whether the search for the end of a tag may go beyond the next tag."""
     if text[start + 1 : start + 2] in {"!", "?"}:
         return True
     ends = [at for sign in "<>" if (at := text.find(sign, start + 1)) >= 0]
