@@ -278,11 +278,11 @@ class Dialogue(Protocol):
     async def turns(
         self, seen: Collection[str], heard_to: datetime | None = None, *, may_act: Callable[[Turn], bool]
     ) -> Sequence[Turn]:
-        """List the turns whose keys are not in `seen`, oldest first, back to the time up to which all were heard.
+        """List the turns whose keys are not in `seen`, oldest first, back to `heard_to`.
 
-        Without that time, it goes back as far as one read reaches. `may_act` receives each turn, with the role that was
-        looked up, before the turn's text is read. The text stays empty if the role is unknown or does not let its
-        author act.
+        All turns up to `heard_to` were heard; None means as far back as is read at once. `may_act` receives each turn,
+        with the role that was looked up, before the turn's text is read. The text stays empty if the role is unknown or
+        does not let its author act.
         """
 
     async def context(self) -> str:

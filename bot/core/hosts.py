@@ -22,20 +22,20 @@ NEVER: Final = ("api.github.com", "*.api.github.com", "uploads.github.com", "met
 """
 
 OPEN_TO_WRITES: Final = tuple(
-    # Code forges, with the hosts that serve what anybody put there.
+    # Code forges, and the hosts that serve content uploaded by anybody.
     "github.com *.github.com *.github.io *.githubusercontent.com ghcr.io gitlab.com *.gitlab.com *.gitlab.io "
     "bitbucket.org *.bitbucket.org codeberg.org *.codeberg.org *.codeberg.page git.sr.ht *.sr.ht gitea.com "
     "*.gitea.com sourceforge.net *.sourceforge.net dev.azure.com *.visualstudio.com huggingface.co *.huggingface.co "
-    # Where packages and images are uploaded to; a registry that takes uploads under the name it serves from counts.
+    # Upload hosts for packages and images, including registries that take uploads under the name they serve from.
     "upload.pypi.org test.pypi.org registry.npmjs.org npm.pkg.github.com crates.io rubygems.org *.rubygems.org "
     "push.fury.io repo.packagist.org hex.pm www.nuget.org api.nuget.org docker.io *.docker.io hub.docker.com quay.io "
     "*.quay.io central.sonatype.com oss.sonatype.org jsr.io *.anaconda.org "
-    # Pastes, drops, tunnels and request catchers.
+    # Paste sites, file drops, tunnels, and request catchers.
     "pastebin.com *.pastebin.com paste.ee paste.rs bpa.st ix.io 0x0.st dpaste.com dpaste.org hastebin.com rentry.co "
     "termbin.com transfer.sh file.io bashupload.com catbox.moe *.catbox.moe webhook.site *.webhook.site "
     "requestbin.com *.requestbin.com *.pipedream.net *.ngrok.io *.ngrok.app *.ngrok-free.app *.trycloudflare.com "
     "*.loca.lt *.oast.fun *.oast.pro *.oast.site *.oastify.com *.interact.sh httpbin.org *.beeceptor.com "
-    # Chats, documents and buckets that take what an unknown sender brings.
+    # Chats, documents, and buckets that accept data from unknown senders.
     "discord.com discordapp.com hooks.slack.com api.telegram.org docs.google.com drive.google.com "
     "storage.googleapis.com *.storage.googleapis.com *.amazonaws.com *.blob.core.windows.net *.r2.dev "
     "*.cloudfunctions.net *.workers.dev *.pages.dev *.vercel.app *.netlify.app *.herokuapp.com".split()

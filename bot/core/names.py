@@ -21,7 +21,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def slug(text: str) -> str:
-    """Turn any text into 1-40 characters of ``[a-z0-9-]``, safe in a branch name; "work" when nothing is left."""
+    """Return any text as 1-40 characters of ``[a-z0-9-]``, safe in a branch name; "work" if nothing is left."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
     cut = words[:_SLUG_LIMIT]
@@ -53,7 +53,7 @@ def local_thread(base: CommitId, prompt: str, ordinal: int) -> ThreadNumber:
 
 def local_repository(location: str) -> RepositoryId:
     """Return an id for a repository without a forge, from the real path of its git directory (63 bits)."""
-    name = location.encode(errors="surrogatepass")  # a path need not be UTF-8; Python writes what is not as surrogates
+    name = location.encode(errors="surrogatepass")  # Python decodes bytes that are not UTF-8 to surrogates
     return RepositoryId(int.from_bytes(hashlib.sha256(name).digest()[:8], "big") >> 1)
 
 

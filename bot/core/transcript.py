@@ -9,9 +9,9 @@ A line is an object ``{"v": 1, "at": time, "kind": ..., ...}``. Kinds:
 ``note``     something that happened and is never sent: a mode change, a retry, a fallback, an error, the end, an
              answer whose calls to sub-agents are under way
 
-Rules: a line is never changed or removed; an assistant message that calls tools is written together with the message
-that carries all its results (one `append`), so a crash loses at most the message in flight; what is replayed is the
-stored object, never a rendering.
+Rules: A line is never changed or removed. An assistant message that calls tools is written together with the message
+that carries all its results (one `append`), so a crash loses at most the message in flight. A replay sends the stored
+object, never a new rendering.
 """
 
 import json

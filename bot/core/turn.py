@@ -32,7 +32,7 @@ class Turn:
     edited: bool = False
     """Whether the comment was ever edited. An edited comment is not a command (A4a)."""
     foreign: bool = False
-    """Whether the words may be another person's: edited, retitled, or pointed at by a label."""
+    """Whether the words may be another person's: they or their title were edited, or a label points at them."""
     mark: bool = False
     """Whether nothing was said: a label was set or the bot was assigned."""
     aside: bool = False

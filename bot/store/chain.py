@@ -54,7 +54,7 @@ class Chain:
             text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise Broken("an entry's body is not JSON", where=str(head["kind"]), mend=str(error)) from error
-        bare = text.encode("utf-8", "surrogatepass")  # JSON may hold half a surrogate pair, UTF-8 may not
+        bare = text.encode("utf-8", "surrogatepass")  # JSON may hold half a surrogate pair, but UTF-8 may not
         return bare[:-1] + f',"mac":"{self._mac(bare)}"}}'.encode()
 
     def _verified_lines(self, lines: Sequence[bytes]) -> Iterator[bytes]:

@@ -104,7 +104,7 @@ def key_file(path: Path) -> StateKey:
             out.flush()
             os.fsync(out.fileno())
         with contextlib.suppress(FileExistsError):
-            os.link(fresh, path)  # a link, unlike a rename, never replaces the key of whoever was first
+            os.link(fresh, path)  # unlike a rename, a link never replaces a key that another process made first
     finally:
         fresh.unlink()
     return _read(path)

@@ -13,7 +13,7 @@ from bot.ports import Clock, Entry
 from bot.store.chain import Chain
 from bot.store.spool import validate_session_id
 
-_KEY = bytes(32)  # nobody else can write here, so that nothing rests on this MAC
+_KEY = bytes(32)  # nobody else can write here, so nothing depends on this MAC
 
 
 class MemoryJournal:

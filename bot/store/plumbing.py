@@ -22,7 +22,7 @@ _SETTINGS = (
     "transfer.fsckObjects=true",
     "credential.helper=",
     "push.recurseSubmodules=no",
-    "http.lowSpeedLimit=1000",  # bytes a second, below which for 30 s a transfer counts as dead
+    "http.lowSpeedLimit=1000",  # bytes per second; a transfer slower than this for 30 s counts as dead
     "http.lowSpeedTime=30",
 )
 _REASON_LIMIT = 300

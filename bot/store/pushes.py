@@ -74,7 +74,7 @@ class Pushes:
         leases = [f"--force-with-lease={order.ref}:{order.before}" for order in orders]
         through = [f"--receive-pack={self.receive_pack}"] if self.receive_pack else []
         moves = [f"{order.after}:{order.ref}" for order in orders]
-        for order in orders:  # nobody waits for ever for what an error ends
+        for order in orders:  # so that nobody waits forever if an error ends this push
             order.outcome = Transient("a push was broken off: it may have arrived", where=order.ref, mend="look again")
         try:
             ran = self.git.run("push", "--porcelain", "--no-verify", *leases, *through, self.location, *moves)

@@ -122,8 +122,7 @@ class ThreadRefs:
         return tuple(self._threads())
 
     def since(self, moment: datetime) -> tuple[ThreadNumber, ...]:
-        """Return the threads written to since `moment`, by the writers' clocks. They all count as seen in the listed
-        state.
+        """Return the threads written to since `moment`, by the writers' clocks. All are then cached as listed.
 
         A process that has seen nothing yet first asks for the dates of many threads, so that it never fetches files of
         old ones.
@@ -168,7 +167,7 @@ class ThreadRefs:
         try:
             return _batch(self.git.ask("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in blobs).encode()))
         except Transient:
-            self._seen.clear()  # the scratch repository is gone: the next look fetches again
+            self._seen.clear()  # the scratch repository is gone, so the next look fetches again
             raise
 
     def commit(self, thread: ThreadNumber, change: Change, note: str) -> Tip:
@@ -188,9 +187,9 @@ class ThreadRefs:
                 self._seen[thread] = built
                 return built
             tip = self.look(thread)
-            if tip.commit == built.commit:  # git sent it twice, and was told that its own first push was faster
+            if tip.commit == built.commit:  # git sent the push twice, and the second one lost to the first
                 return built
-            files = change(tip)  # raises at once where the newer tip leaves nothing to try again
+            files = change(tip)  # raises if the newer tip rules out another attempt
             if "declined" in refused:
                 break
             self._wait(pause)
@@ -199,7 +198,7 @@ class ThreadRefs:
     def _offer(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:
         """Build a tip and push it.
 
-        Returns the tip and "" if accepted, else the reason. After an error, the next look is real.
+        Returns the tip and "" if accepted, else the reason. After an error, the next look asks the remote.
         """
         try:
             built = self._build(_ref(thread), tip, files, note=note)

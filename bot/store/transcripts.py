@@ -170,7 +170,7 @@ class SpooledTranscripts:
         records = self._spool.read(session).records
         if _differing(self._stored_lines(unknown), records):
             self._refuse_if_open(session)
-            return  # left behind by a process that others have overtaken
+            return  # outdated: another process has continued this session
         self._compared.update(chunk.blob for chunk in unknown)
         last = self._held.get(session, max(records, default=0))
         if fresh := {ordinal: record for ordinal, record in records.items() if saved < ordinal <= last}:

@@ -43,23 +43,23 @@ _KNOWN: Final = frozenset(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi varpi rho varrho "
     "sigma varsigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega "
     "ell hbar imath jmath Re Im aleph nabla partial infty emptyset varnothing forall exists nexists top bot "
-    # signs between
+    # operators and relations
     "pm mp times div cdot ast star circ bullet oplus ominus otimes oslash odot cap cup uplus sqcap sqcup vee wedge "
     "lor land neg lnot setminus le leq ge geq ne neq equiv sim simeq approx cong propto ll gg prec succ preceq succeq "
     "subset supset subseteq supseteq subsetneq supsetneq in ni notin mid nmid parallel perp vdash models to gets "
     "mapsto rightarrow leftarrow leftrightarrow Rightarrow Leftarrow Leftrightarrow longrightarrow longleftarrow "
     "longmapsto uparrow downarrow implies impliedby iff therefore because colon dots ldots cdots vdots ddots "
     "prime angle triangle "
-    # large signs and functions
+    # large operators and functions
     "sum prod coprod int iint iiint oint bigcup bigcap bigvee bigwedge bigoplus bigotimes lim limsup liminf sup inf "
     "max min arg deg det dim exp gcd hom ker lg ln log Pr sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh "
     "bmod pmod mod operatorname limits nolimits "
-    # what is built of them
+    # structures and styles
     "frac dfrac tfrac binom sqrt overline underline overbrace underbrace overset underset stackrel hat widehat bar vec "
     "dot ddot tilde widetilde not left right middle big Big bigg Bigg bigl bigr Bigl Bigr langle rangle lfloor rfloor "
     "lceil rceil lvert rvert lVert rVert vert Vert lbrace rbrace begin end text textbf textit textrm texttt mathrm "
     "mathbf mathit mathsf mathtt mathbb mathcal mathfrak mathscr boldsymbol quad qquad displaystyle tag "
-    # signs by themselves
+    # escaped signs and spaces
     ", : ; { } $ % # & _ | \\".split()
 ) | {" ", "\n"}
 _SPACES: Final = re.compile(r"~|\\(?:[,:; \n]|qquad|quad)")

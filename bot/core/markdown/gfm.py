@@ -24,7 +24,7 @@ from bot.core.markdown.footnotes import with_footnotes
 from bot.core.markdown.steps import Steps, TooComplex
 
 _STEPS_OF_A_PARAGRAPH: Final = 4
-"""This holds for a heading or a table cell as well."""
+"""Steps that one paragraph, heading, or table cell costs."""
 _DEPTH: Final = 100
 """The nesting limit of containers and of brackets."""
 _ENDING: Final = re.compile(r"\\[!-/:-@\[-`{-~]|[()\x00-\x20\x7f]")
@@ -57,7 +57,7 @@ class _Parser(MarkdownIt):
     def __init__(self) -> None:
         super().__init__("commonmark", {"html": True, "maxNesting": 1_000_000})
         self.inline = _Inline()
-        self.helpers = _Helpers  # type: ignore[assignment]  # a module's functions, found by their names
+        self.helpers = _Helpers  # type: ignore[assignment]  # stands in for a module of functions
         self.configure("commonmark", options_update=self.options)
         self.enable(["table", "strikethrough"])
         with_footnotes(self)
@@ -141,7 +141,7 @@ def _narrow_table(state: StateBlock, start: int, end: int, silent: bool) -> bool
     if start + 1 >= end or not head or "|" in head or not _ONE_COLUMN.fullmatch(_line(state, start + 1)):
         return False
     source, at = state.src, state.eMarks[start]
-    state.src, state.eMarks[start] = f"{source[:at]}|{source[at + 1 :]}", at + 1  # the line's end stands for a bar
+    state.src, state.eMarks[start] = f"{source[:at]}|{source[at + 1 :]}", at + 1  # a bar replaces the line's end
     found = table(state, start, end, silent)
     state.src, state.eMarks[start] = source, at
     return found

@@ -160,7 +160,7 @@ class _Page:
         for label, lines in self.notes:
             text = f"[^{label}]: " + "\n".join(lines).strip()
             if label in self.refers:
-                self.refers.remove(label)  # of two notes with one label the first is shown
+                self.refers.remove(label)  # of two footnotes with one label, GitHub shows the first
                 self.lines += [text, ""]
             else:
                 self.removed.append(text)

@@ -35,7 +35,7 @@ _WORD: Final = r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[
 
 KINDS: Final = (
     # https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github
-    # An installation's token may also be ghs_, the App's number and a JSON Web Token.
+    # An installation token may also be ghs_, the App's id, and a JSON Web Token.
     SecretKind("GitHub token", ("ghs_",), r"ghs_\d{1,12}_[A-Za-z0-9_.-]{20,4000}"),
     SecretKind("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{36,255}"),
     SecretKind("GitHub token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{22,255}"),
@@ -93,7 +93,7 @@ KINDS: Final = (
     SecretKind("PyPI token", ("pypi-AgE",), r"pypi-AgE[A-Za-z0-9_-]{50,1000}"),
     # RFC 7515, 3.1
     SecretKind("JSON Web Token", ("eyJ",), r"(?<![A-Za-z0-9_-])eyJ[\w-]{8,2000}\.eyJ[\w-]{6,8000}\.[\w-]{16,2000}"),
-    # RFC 7468, 10 ; RFC 4880, 6.2. Without a body it is only the name of a thing.
+    # RFC 7468, 10 ; RFC 4880, 6.2. Without a body it is a heading, not a key.
     SecretKind(
         "private key",
         ("PRIVATE KEY",),

@@ -73,7 +73,7 @@ class Redactor:
         return _apart(self._known_in(text, plain(text)))
 
     def _known_in(self, text: str, other: Plain | None) -> Iterator[Span]:
-        if self._given is None:  # an index of a key takes milliseconds, so it is made when it is first needed
+        if self._given is None:  # indexing a key takes milliseconds, so it waits until first use
             self._given = KnownSecrets(self.values)
         for known in (self._given, *self._made):
             if known:
