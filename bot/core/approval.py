@@ -91,8 +91,8 @@ class Candidate:
     role: Role | None
     """The role looked up live; None when the look-up failed."""
     listed: bool | None = False
-    """Whether the person is named in approve.users or is in a team of approve.teams; None when GitHub does not disclose
-    team membership."""
+    """Whether the person is named in approve.users or in a team of approve.teams; None if GitHub hides team membership.
+    """
     digest: str = ""
     """The hex digits that came with a command; empty for none."""
     edited: bool = False
@@ -128,14 +128,13 @@ class Snapshot:
     complete: bool = True
     """Whether every look-up succeeded and every page was read."""
     requesters: frozenset[int] = frozenset()
-    """Ids of the people whose words the plan was made for: who asked, who added to the request, and who may have edited
-    it."""
+    """Ids of the people whose words the plan was made for: who asked, who added to it, and who may have edited it."""
     plans: int = 1
     """The number of plan versions that the request has had."""
     approvers: frozenset[int] | None = None
     """Numeric ids of all who may approve, including the bot if it may; None when unknown."""
     owners: frozenset[int] = frozenset()
-    """Numeric ids of the people who approved and own everything that may change, per the default branch's CODEOWNERS.
+    """Numeric ids of the people who approved and, per the default branch's CODEOWNERS, own everything that may change.
     """
 
 

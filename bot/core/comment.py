@@ -50,8 +50,7 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
 )
 
 NAMED: Final = 20
-"""The largest number of reasons listed, so that many people reacting to a plan cannot make a notice that GitHub
-refuses."""
+"""The most reasons listed. A crowd under a plan must not make a notice that GitHub refuses for its length."""
 _FILES_ROOM: Final = 3_000
 _BEYOND_ROOM: Final = 5_000
 """Characters for the files of an amendment, and for those that its plan did not name."""
@@ -128,8 +127,7 @@ def contract(plan: PlanDocument) -> str:
 
 
 def _hidden_notice(hidden: Hidden) -> str:
-    """Render the folded notice of what is invisible in the request and its thread; the planner did not get it either
-    (X1)."""
+    """Render, folded, what is invisible in the request and its thread and was withheld from the planner (X1)."""
     fragments = "1 hidden fragment was" if hidden.count == 1 else f"{hidden.count} hidden fragments were"
     rows = [f"- {code(fragment)}" for fragment in hidden.shown]
     if hidden.count > len(rows):

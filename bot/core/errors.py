@@ -1,22 +1,22 @@
 """Every error that Plangate raises on purpose.
 
 PlangateError
- +-- Refused              a person asked for what is not allowed or not possible: told to that person
+ +-- Refused              a person asked for what is not allowed or not possible, and is told so
  |    +-- Misconfigured   wrong usage or configuration                          exit code 2
  |    +-- NotApproved     there is a plan and nobody approved it                exit code 3
  |    +-- LimitReached    a budget or limit ended the work                      exit code 4
- |    +-- SecretAdded      the work adds what nobody may publish
- |    +-- CanaryShown      something outside of the sandbox was read
- |    +-- TooLong         what was asked does not fit into the model's context
+ |    +-- SecretAdded     the work adds a secret, which must not be published
+ |    +-- CanaryShown     something outside the sandbox was read
+ |    +-- TooLong         the request does not fit into the model's context
  |    +-- OutOfScope      the work changed what its plan does not name
- |    +-- Unreadable      what was stored of a thread does not open, or is not as it was written
+ |    +-- Unreadable      stored data of a thread does not decrypt, or was altered
  |    +-- NoSandbox       this machine cannot hold a sandbox (D1)               exit code 6
  +-- Transient            try again later: the service, not the request, failed exit code 5
- |    +-- Conflict        somebody else wrote first (E4)
- +-- Broken               our own bug: loud
+ |    +-- Conflict        another process wrote first (E4)
+ +-- Broken               a bug of ours, reported loudly
       +-- IllegalEvent    the gate has no such move
 
-An error says what happened, where, and how to mend it, in one line: ``what (where): mend``.
+An error states what happened, where, and how to fix it, in one line: ``what (where): mend``.
 """
 
 

@@ -80,8 +80,8 @@ class ModelRequest:
     effort: str = ""
     """The reasoning effort, where the model supports a choice; "" for the role's default (M6)."""
     stored: Sequence[bytes] = ()
-    """The bytes of the messages from the first on, as far as they are known. They are sent as they are, without
-    encoding."""
+    """The bytes of the messages, from the first on, as far as known. They are sent unchanged instead of encoding again.
+    """
     replay: Replay = Replay.WHOLE
     """How the thinking blocks are sent. The stored history does not change."""
     heartbeat: Callable[[str], None] = lambda _: None

@@ -157,8 +157,7 @@ TRANSITIONS: Final[Mapping[Stage, Mapping[Move, Stage]]] = MappingProxyType(
         },
         Stage.IN_REVIEW: {**_ROUND, Move.STOPPED: Stage.IN_REVIEW},
         Stage.ANSWERED: {**_ROUND, Move.STOPPED: Stage.STOPPED},
-        # An answer to a planner's question leads back to planning. One that steers approved work leads back to that
-        # work.
+        # An answer to a planner's question leads back to planning; one that steers approved work, back to that work.
         Stage.ASKED: {
             **_ROUND,
             Move.NOTED: Stage.ASKED,

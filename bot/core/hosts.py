@@ -18,8 +18,7 @@ _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _NAME: Final = re.compile(rf"(?:{_LABEL}\.)+(?=[a-z])(?!0x){_LABEL}")
 
 NEVER: Final = ("api.github.com", "*.api.github.com", "uploads.github.com", "metadata.google.internal")
-"""Never open, even if a list names them (N2). The model reads GitHub through tools that are pinned to one repository.
-"""
+"""Never open, even if a list names them (N2). The model reads GitHub through tools pinned to one repository."""
 
 OPEN_TO_WRITES: Final = tuple(
     # Code forges, and the hosts that serve content uploaded by anybody.

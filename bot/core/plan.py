@@ -112,7 +112,7 @@ class PlanDocument:
     changed: str = ""
     """The difference from the previous version (core/changes.py); "" if it replaces none."""
     estimate: str = ""
-    """The rough cost. It is shown with the document and fixed as long as that, but is not part of it."""
+    """The estimated cost. It is shown with the document and fixed as long as that is shown, but is not part of it."""
 
     @property
     def digest(self) -> Digest:

@@ -1,4 +1,4 @@
-"""What a session asks people while it waits, and what counts as the answer (L8, P7).
+"""What a session asks people while it waits, and what counts as the answer: one pure function, `find_reply` (L8, P7).
 
 Rules
 - A permission request is a question with three options, so that both are asked, ticked, and answered in one way.
@@ -186,7 +186,7 @@ class Rules:
 
 
 def find_reply(asking: Asking, look: AnswerSnapshot, rules: Rules) -> tuple[Reply | None, tuple[IgnoredAnswer, ...]]:
-    """Return the first answer that counts, or None with the answers that did not count and why."""
+    """Return the first answer that counts; or None, with the answers that did not count and why."""
     if not look.complete or not look.open:
         return None, ()
     by_boxes, findings = _ticks(asking, look, rules)
@@ -212,7 +212,7 @@ def grant_of(text: str) -> tuple[Grant, str] | None:
 
 
 def _ticks(asking: Asking, look: AnswerSnapshot, rules: Rules) -> tuple[Reply | None, list[IgnoredAnswer]]:
-    """Return the answer given by the boxes, or None with the edits that did not count."""
+    """Return the answer given by the boxes, or None if there is none yet, and the edits that did not count."""
     on: dict[int, BoxEdit] = {}
     findings: list[IgnoredAnswer] = []
     for edit in look.edits:

@@ -37,8 +37,7 @@ class PushedWork:
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """The result of merging a sub-agent's checkout: merged paths, and conflicts with the sub-agent's side of the
-    change."""
+    """The result of merging a sub-agent's checkout: merged paths, and conflicts with the sub-agent's change."""
 
     merged: tuple[str, ...]
     conflicts: Mapping[str, str]

@@ -55,8 +55,7 @@ class Remote:
     receive_pack: str | None = None
     """The same for git-receive-pack."""
     environment: Callable[[], Mapping[str, str]] = dict
-    """Returns the variables that carry credentials or proxies to git. Called for each command, because tokens expire.
-    """
+    """Returns variables that carry credentials or proxies to git. Called for each command, because tokens expire."""
 
     def normalize(self) -> str:
         """Return the location to pass to git: an http(s) URL or an absolute path, never an option."""
