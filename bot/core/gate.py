@@ -1,11 +1,11 @@
-"""The gate: the one table of all movement.
+"""The gate: one table with every move of a thread.
 
-1. All movement of a thread is in TRANSITIONS; nothing else changes a stage.
-2. The gate cannot wait, read, write or see a clock.
+1. TRANSITIONS holds every move of a thread. Nothing else changes a stage.
+2. The gate cannot wait, read, write, or see a clock.
 3. Entering a stage asks for at most one effect (ON_ENTER); the shell performs it and answers with an event.
-4. An answer names the ask that it answers, so that a late or repeated answer changes nothing.
+4. An answer names the ask that it answers, so a late or repeated answer changes nothing.
 
-``step(thread, event) -> (thread, effect | None)``, or IllegalEvent and nothing has changed. A thread's state is the
+``step(thread, event) -> (thread, effect | None)``; on IllegalEvent nothing has changed. A thread's state is the
 fold of `step` over the accepted events of its journal. (thread, ask) is the idempotency key of every effect.
 """
 
