@@ -1,4 +1,5 @@
-"""The service's HTTP, and `serve`: deliveries in, health out (interfaces.md, HTTP). SHELL: no rule lives here."""
+"""HTTP of the service, and `serve`: receives deliveries and reports health (interfaces.md, HTTP). SHELL: no rules
+here."""
 
 import asyncio
 import hmac
@@ -32,12 +33,12 @@ from webhooks.missed import Outcome
 from webhooks.service import Service
 
 BACKLOG: Final = 256
-"""Connections that are accepted at a time: with those that are open, fewer than a process may usually have (1,024)."""
+"""Size of the accept queue. With the open connections it stays below a process's usual file limit (1,024)."""
 DRAIN_SECONDS: Final = 2
 SHUTDOWN_SECONDS: Final = 9.0
 
 _FORWARDED: Final = frozenset({"forwarded", "via", "x-real-ip"})
-"""Headers that proxies add, beside those that begin with x-forwarded-."""
+"""Headers that proxies add, besides those that begin with x-forwarded-."""
 _STATUS: Final = {Outcome.STORED: 202, Outcome.JOINED: 202, Outcome.DUPLICATE: 200, Outcome.NO_ROOM: 503}
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     202: {"description": "accepted: the delivery is on disk"},
@@ -47,12 +48,12 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     413: {"description": "too large"},
     503: {"description": "it cannot be stored now: deliver it again"},
 }
-"""What /openapi.json tells of a delivery's answers."""
+"""Descriptions of the responses to a delivery, for /openapi.json."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a body may cost before its signature proves whose it is."""
+    """Limits on a request body before its signature proves who sent it."""
 
     size: int = 25 * 1024 * 1024
     """GitHub sends no payload above 25 MB.
@@ -63,11 +64,11 @@ class Bounds:
     https://docs.github.com/en/webhooks/using-webhooks/best-practices-for-using-webhooks
     """
     held: int = 8 * size
-    """Bytes in memory, over all requests."""
+    """Maximum bytes held in memory, over all requests."""
 
 
 class _Unreadable(Exception):
-    """The body is not read to its end: carries the status that says why."""
+    """The body was not read to its end. Carries the status that explains why."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -75,15 +76,15 @@ class _Unreadable(Exception):
 
 
 class _Bodies:
-    """Reads bodies within bounds of size, time and memory in all (W1)."""
+    """Reads bodies within limits of size, time, and total memory (W1)."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._held = 0
 
     async def read(self, request: Request) -> bytes:
-        """Give the raw body; raises _Unreadable."""
-        said = int(request.headers.get("content-length") or 0)  # h11 lets no other text than a number pass
+        """Return the raw body. Raises _Unreadable."""
+        said = int(request.headers.get("content-length") or 0)  # h11 accepts nothing but a number here
         if said > self._bounds.size:
             raise _Unreadable(413, "too large")
         pieces: list[bytes] = []
@@ -111,14 +112,14 @@ class _Bodies:
 
 
 def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
-    """Make the HTTP face of a service; the service runs, or does not run, beside it."""
-    # The pages of documentation load their scripts from a CDN.
+    """Return the HTTP application of a service. The service itself is started separately, or not at all."""
+    # FastAPI's documentation pages load their scripts from a CDN, so they are turned off.
     app = FastAPI(title="Plangate", docs_url=None, redoc_url=None)
     bodies = _Bodies(bounds)
 
     @app.post("/webhooks/github", status_code=202, responses=_ANSWERS)
     async def receive(request: Request) -> JSONResponse:
-        """Take a delivery of GitHub's in: 202 when it is on disk."""
+        """Receive a delivery from GitHub. The response is 202 once the delivery is on disk."""
         try:
             status, outcome, facts = await _receive(service, request, await bodies.read(request))
         except _Unreadable as error:
@@ -132,17 +133,18 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
 
     @app.get("/healthz")
     async def healthz() -> JSONResponse:
-        """Answer as long as the process can."""
+        """Respond as long as the process can."""
         return JSONResponse({"status": "ok"})
 
     @app.get("/readyz", responses={503: {"description": "deliveries cannot be stored"}})
     async def readyz(request: Request) -> JSONResponse:
-        """Answer 200 when deliveries can be stored; the body says more to those who may read /metrics."""
+        """Respond 200 if deliveries can be stored. Callers who may read /metrics get details in the body."""
         return await _readiness(service, request)
 
     @app.get("/metrics", responses={401: {"description": "a bearer token is needed"}})
     async def metrics(request: Request) -> PlainTextResponse:
-        """Count what sessions did, for Prometheus: for the API token, or without one for this machine alone."""
+        """Return counters of the sessions for Prometheus. Requires the API token; without one, only this machine may
+        read them."""
         if not _may_read(service, request):
             return PlainTextResponse("a bearer token is needed\n", 401, {"www-authenticate": "Bearer"})
         return PlainTextResponse(service.counters.text(), media_type="text/plain; version=0.0.4")
@@ -157,10 +159,10 @@ async def _readiness(service: Service, request: Request) -> JSONResponse:
 
 
 def _may_read(service: Service, request: Request) -> bool:
-    """Return whether a caller has the API token; where none is set, whether it is a program of this machine.
+    """Return whether a caller has the API token or, if none is set, whether it is a program on this machine.
 
-    A proxy of this machine that adds no header looks like such a program, whoever stands behind it: so only the token
-    counts once there is one.
+    A proxy on this machine that adds no header looks like such a program, whoever its client is. So once a token is
+    set, only the token counts.
     """
     if token := service.api_token.reveal().encode():
         given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
@@ -170,13 +172,13 @@ def _may_read(service: Service, request: Request) -> bool:
 
 
 async def _receive(service: Service, request: Request, body: bytes) -> tuple[int, str, dict[str, Any]]:
-    """Prove, read and store a delivery: status, outcome, and the facts for the log."""
+    """Verify, parse, and store a delivery. Return the status, the outcome, and the facts for the log."""
     headers = request.headers.items()
     verify(service.secret.reveal(), body, headers)
     about = envelope(headers)
     facts: dict[str, Any] = {"guid": about.guid, "event": about.event}
     wake = await taken_in(partial(parse, about.event, body, is_form=about.is_form))  # 25 MiB of JSON take a while
-    if wake is None or service.host.is_bot(wake.doer):  # what the bot does wakes nobody
+    if wake is None or service.host.is_bot(wake.doer):  # the bot's own actions wake no thread
         return 200, "not for us", facts
     facts |= {"action": wake.action, "thread": f"{wake.owner}/{wake.name}#{wake.thread}"}
     outcome = await service.receive(Delivery(about.guid, about.event, _address(wake)))
@@ -192,9 +194,9 @@ def _address(wake: Wake) -> ThreadAddress | None:
 def serve(
     settings: Settings, host: str, port: int, *, worker: bool = True, log: tuple[str, str] = ("text", "INFO")
 ) -> int:
-    """Serve until SIGTERM or SIGINT, and give the exit code; down within 10 s.
+    """Serve until SIGTERM or SIGINT, then shut down within 10 s, and return the exit code.
 
-    Raises Misconfigured without a webhook secret, or where the address cannot be had.
+    Raises Misconfigured if there is no webhook secret or if the address cannot be bound.
     """
     github = settings.github
     if not github.webhook_secret:
@@ -218,10 +220,10 @@ def serve(
 
 
 def cutter(seconds: float) -> threading.Timer:
-    """Give a timer that ends the process, whatever it is doing.
+    """Return a timer that ends the process, whatever the process is doing.
 
-    A thread that waits for GitHub cannot be cancelled. What is not down by then is cut off as by kill -9, which every
-    part is made for.
+    A thread that waits for GitHub cannot be cancelled. Whatever still runs then is cut off as by kill -9, which every
+    component is built to survive.
     """
     timer = threading.Timer(seconds, os._exit, [0])
     timer.daemon = True
@@ -231,7 +233,7 @@ def cutter(seconds: float) -> threading.Timer:
 async def run(
     service: Service, listener: socket.socket, limits: ClientLimits, *, stopping: Callable[[], None] = lambda: None
 ) -> None:
-    """Run a service and its HTTP on a listening socket until a signal comes, which is told once."""
+    """Run a service and its HTTP on a listening socket until a signal arrives. Calls `stopping` once, at the signal."""
     async with service.running():
         name = listener.getsockname()
         say("listening", host=name[0], port=name[1], worker=service.worker is not None)
@@ -240,7 +242,8 @@ async def run(
 
 
 class _Server(uvicorn.Server):
-    """A server whose signals end it and nothing else: uvicorn raises them again, which would skip what comes after."""
+    """A server that a signal only stops. uvicorn would raise the signal again, which would skip the code that
+    follows."""
 
     def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
         super().__init__(config)
@@ -248,7 +251,8 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Stop at a signal; the handlers stay, so that a second signal does not cut off looks that end."""
+        """Stop at a signal. The handlers stay installed, so that a second signal does not interrupt looks that are
+        ending."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop)
@@ -276,8 +280,8 @@ def _config(app: FastAPI, limits: ClientLimits) -> uvicorn.Config:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Give a socket that takes connections for an address (port 0: any), or raise Misconfigured."""
-    # The protocol is named, because asyncio turns off Nagle's algorithm only where it is.
+    """Return a socket that listens on an address (port 0: any free port). Raises Misconfigured if that fails."""
+    # The protocol is named because asyncio turns off Nagle's algorithm only if it is.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:

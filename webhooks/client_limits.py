@@ -1,11 +1,11 @@
-"""Bounds what clients hold open: how long a request may take to come, and how many connections there are.
+"""Limits on what clients hold open: how long a request may take to arrive, and how many connections there are.
 
-Rules: who does not send a whole request head in time is cut off, and so is who does not send its body, or take its
-answer, in time. Where one connection more would be too many, the client that has kept us waiting longest makes room: a
-delivery is whole within one round trip, so slow clients never keep it out, whichever addresses they come from.
+A client is cut off if it does not send a whole request head in time, or does not send the body and take the response in
+time. When a new connection exceeds a limit, the client that has kept the server waiting longest is cut off. A delivery
+arrives within one round trip, so slow clients cannot keep deliveries out, whatever addresses they use.
 
-Connections of one address are bounded as well, but not those of this machine: behind a proxy every client has its
-address. A proxy on another machine needs a larger bound; GitHub's deliveries come from a few addresses each.
+Connections of one address are limited as well, except those of this machine: behind a proxy on it, every client has its
+address. A proxy on another machine needs a larger limit. GitHub's deliveries come from a few addresses each.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """What clients may hold open."""
+    """Limits on what clients may hold open."""
 
     head_seconds: float = 10.0
-    """From the connection, or the last answer on it, to the end of the next request's head."""
+    """From the connection, or the last response on it, to the end of the next request's head."""
     request_seconds: float = 30.0
-    """From the end of the head to the end of the answer."""
+    """From the end of the head to the end of the response."""
     connections: int = 500
     per_address: int = 64
 
@@ -34,10 +34,10 @@ class Client(Protocol):
 
     @property
     def client(self) -> tuple[str, int] | None:
-        """The address and port of its other end."""
+        """Address and port of the other end."""
 
     def cut_off(self) -> None:
-        """Close it without a word, whatever is under way on it."""
+        """Close the connection at once, without a response."""
 
 
 @dataclass(slots=True)
@@ -46,12 +46,13 @@ class Clients:
 
     limits: ClientLimits
     _open: dict[Client, str] = field(init=False, default_factory=dict)
-    """Every connection, with whom it counts for; "" for this machine."""
+    """Every open connection with the site that it counts for; "" for this machine."""
     _waiting: dict[Client, None] = field(init=False, default_factory=dict)
-    """Those that we wait for, the longest first."""
+    """The connections that the server waits for, longest wait first."""
 
     def admit(self, client: Client) -> None:
-        """Count a new connection; where it is one too many, cut off the client that keeps us waiting longest."""
+        """Count a new connection. If it exceeds a limit, cut off the client that has kept the server waiting
+        longest."""
         site = _site(client.client[0] if client.client else "")
         self._open[client] = site
         self._waiting[client] = None
@@ -61,31 +62,31 @@ class Clients:
             self._cut_off("")
 
     def forget(self, client: Client) -> None:
-        """Count a connection no more."""
+        """Stop counting a connection."""
         self._open.pop(client, None)
         self._waiting.pop(client, None)
 
     def mark(self, client: Client, *, is_waiting: bool) -> None:
-        """Note whether we wait for a client, or it for us."""
+        """Record whether the server waits for a client, or the client for the server."""
         if is_waiting and client in self._open:
             self._waiting.setdefault(client)
         else:
             self._waiting.pop(client, None)
 
     def _cut_off(self, site: str) -> None:
-        """Cut off the slowest client, of one site where one is named; the newest connection is always among them."""
+        """Cut off the slowest client, of one site if one is named. The newest connection is always a candidate."""
         slowest = next(each for each in self._waiting if site in {"", self._open[each]})
         self.forget(slowest)
         slowest.cut_off()
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 of a client that has to come to an end of what it says."""
+    """HTTP/1.1 with time limits on what the client sends."""
 
     clients: ClassVar[Clients]
     _timer: asyncio.TimerHandle | None = None
     _timed: RequestResponseCycle | None = None
-    """The request that the timer is for; None for the head of the next one."""
+    """The request that the timer is for. None while the timer is for the head of the next request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # always a stream
         """Count the connection, and wait for its first request."""
@@ -94,13 +95,13 @@ class BoundedProtocol(H11Protocol):
         self.clients.admit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count the connection no more."""
+        """Stop counting the connection."""
         self._set_timer(None)
         self.clients.forget(self)
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Handle what came, and note whom it leaves waiting."""
+        """Handle received data, and record who now waits for whom."""
         super().handle_events()
         self._note()
 
@@ -110,11 +111,11 @@ class BoundedProtocol(H11Protocol):
         self._note()
 
     def cut_off(self) -> None:
-        """Close the connection without a word, whatever is under way on it."""
+        """Close the connection at once, without a response."""
         self.transport.abort()
 
     def _note(self) -> None:
-        """Begin another wait where the client came to another part of what it says."""
+        """Restart the timer if the client has moved to another part of a request."""
         state, limits = self.conn.their_state, self.clients.limits
         request = None if state is h11.IDLE else self.cycle
         if request is not self._timed:
@@ -123,20 +124,20 @@ class BoundedProtocol(H11Protocol):
         self.clients.mark(self, is_waiting=state in {h11.IDLE, h11.SEND_BODY})
 
     def _set_timer(self, seconds: float | None) -> None:
-        """Cut the client off after that time, and not after any time that was set before."""
+        """Cut the client off after `seconds`, replacing any earlier timer. None: never."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self.loop.call_later(seconds, self.cut_off)
 
 
 def bounded_protocol(limits: ClientLimits) -> type[BoundedProtocol]:
-    """Return the protocol of one server, whose connections are counted together."""
+    """Return the protocol class of one server, whose connections are counted together."""
     return type("ServerProtocol", (BoundedProtocol,), {"clients": Clients(limits)})
 
 
 def _site(host: str) -> str:
-    """Return whom a connection counts for: its address, or of IPv6 the first half, below which a client may choose
-    freely; "" for this machine.
+    """Return the site that a connection counts for: "" for this machine, the address for IPv4, and the first half of
+    the address for IPv6, because a client may choose the rest freely.
 
     https://www.rfc-editor.org/rfc/rfc4291#section-2.5.4
     """

@@ -1,7 +1,8 @@
 """The inbox: every delivery that was answered with 202 is a file here until a look has covered it (W2).
 
-One file a delivery, named by its guid: written whole under another name, synced, then linked into place, and the folder
-synced. So a file that is there is whole, whoever was killed when; and the same guid is stored once.
+Each delivery is one file, named by its guid. The file is written completely under another name, synced, and linked into
+place; then the folder is synced. So every file is complete, even if a process was killed, and the same guid is stored
+only once.
 """
 
 import asyncio
@@ -29,19 +30,19 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 LIMIT: Final = 10_000
-"""Files that may wait at a time; more than that are refused, so that a flood cannot fill the disk."""
+"""Maximum number of waiting files. More are refused, so that a flood cannot fill the disk."""
 REMEMBERED: Final = 10_000
 LITTER_SECONDS: Final = 3600
 
 _INTAKE: Final = ThreadPoolExecutor(4, "intake")
-"""Threads of their own: however many others wait for GitHub, it is not kept waiting for an answer itself (W1, D2)."""
+"""A separate thread pool, so that threads that wait for GitHub never delay the response to a delivery (W1, D2)."""
 _SUFFIX: Final = ".json"
 _ASIDE: Final = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What is kept of a delivery: which thread it says to look at; without an address: every thread."""
+    """What is stored of a delivery: which thread to look at. Without an address: every thread."""
 
     guid: str
     event: str
@@ -50,16 +51,16 @@ class Delivery:
 
 @dataclass(slots=True)
 class Inbox:
-    """The deliveries that wait for a look, in a folder; every method blocks, and may be called from any thread."""
+    """The deliveries that wait for a look, in a folder. Every method blocks, and may be called from any thread."""
 
     folder: Path
     limit: int = LIMIT
     _recent: dict[str, None] = field(init=False, default_factory=dict)
 
     def store(self, delivery: Delivery) -> bool:
-        """Keep a delivery, on disk when this returns; False when the same guid waits already or was here lately.
+        """Store a delivery on disk. Return False if the same guid waits already or was stored recently.
 
-        Raises OSError or Transient, with nothing kept, where it cannot be stored.
+        Raises OSError or Transient if the delivery cannot be stored; then nothing is kept.
         """
         # GitHub gives a redelivery the guid of the first attempt.
         # https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks
@@ -71,11 +72,11 @@ class Inbox:
         return fresh
 
     def knows(self, guid: str) -> bool:
-        """Tell whether a delivery of that guid waits, or was here lately."""
+        """Return whether a delivery with that guid waits or was stored recently."""
         return guid in self._recent
 
     def waiting(self) -> tuple[Delivery, ...]:
-        """Read every delivery that waits, oldest first; what cannot be read is set aside and said."""
+        """Return every waiting delivery, oldest first. Sets unreadable files aside and logs them."""
         if not self.folder.is_dir():
             return ()
         self._sweep_litter()
@@ -86,13 +87,13 @@ class Inbox:
         return found
 
     def remove(self, guids: Iterable[str]) -> None:
-        """Drop deliveries that a look has covered; one that comes back after a power failure costs one look."""
+        """Delete deliveries that a look has covered. One that reappears after a power failure costs one look."""
         for guid in guids:
             self._file(guid).unlink(missing_ok=True)
 
     @contextmanager
     def lock_workers(self) -> Iterator[None]:
-        """Keep other workers out; storing needs no such hold. Raises Misconfigured where another worker is at it."""
+        """Keep other workers out; storing needs no lock. Raises Misconfigured if another worker uses this inbox."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -102,7 +103,7 @@ class Inbox:
             os.close(descriptor)
 
     def probe(self) -> None:
-        """Raise OSError or Transient where no delivery can be stored."""
+        """Raise OSError or Transient if no delivery can be stored."""
         self._prepare()
         with self._synced_file(b"{}"):
             pass
@@ -129,7 +130,7 @@ class Inbox:
             raise Transient("the inbox is full", where=str(self.folder), mend="see in the log why looks fail")
 
     def _put(self, file: Path, content: bytes) -> bool:
-        """Give a file its content, on disk; False when there is a file of that name."""
+        """Create a file with this content, synced to disk. Return False if a file with that name exists."""
         with self._synced_file(content) as temporary:
             try:
                 os.link(temporary, file)
@@ -137,12 +138,12 @@ class Inbox:
                 fresh = False
             else:
                 fresh = True
-        _sync_folder(self.folder)  # also for the file of another request, which may not be there yet
+        _sync_folder(self.folder)  # this also syncs a file that another request may just have linked
         return fresh
 
     @contextmanager
     def _synced_file(self, content: bytes) -> Iterator[Path]:
-        """Give a synced file with a passing name; it is gone afterwards."""
+        """Yield a synced file with a temporary name, which is deleted afterwards."""
         temporary = self.folder / f".{uuid4().hex}"
         try:
             with temporary.open("xb") as out:
@@ -156,7 +157,7 @@ class Inbox:
     def _read(self, file: Path) -> Delivery | None:
         try:
             delivery = _reader().validate_json(file.read_bytes())
-        except FileNotFoundError:  # covered in the meantime
+        except FileNotFoundError:  # a look has covered it in the meantime
             return None
         except (ValueError, OSError) as error:
             self._set_aside(file, type(error).__name__)
@@ -173,7 +174,8 @@ class Inbox:
         file.replace(aside / file.name)
 
     def _sweep_litter(self) -> None:
-        """Remove what processes left that were killed while they wrote: old enough to be nobody's any more."""
+        """Delete temporary files that killed processes left behind, once they are old enough to belong to no
+        process."""
         for file in self.folder.glob(".*"):
             if file.is_file() and _stored_at(file) < time.time() - LITTER_SECONDS:
                 file.unlink(missing_ok=True)
@@ -192,7 +194,7 @@ def _reader() -> "TypeAdapter[Delivery]":
 
 
 async def taken_in(work: Callable[[], Result]) -> Result:
-    """Do what taking a delivery in needs and what blocks for a moment, beside the event loop."""
+    """Run blocking work for receiving a delivery in the intake pool, and return its result."""
     return await asyncio.get_running_loop().run_in_executor(_INTAKE, work)
 
 
@@ -201,7 +203,7 @@ def _render(delivery: Delivery) -> bytes:
 
 
 def _stored_at(file: Path) -> float:
-    """Give when a file was written, in seconds; now, when it has just gone."""
+    """Return when a file was written, in seconds, or the current time if it no longer exists."""
     try:
         return file.stat().st_mtime
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What the service says of its parts: each is asked at most once in a while, however often somebody wants to know."""
+"""Health checks of the service's parts. Each check runs at most once per interval, however often it is queried."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,27 +15,27 @@ TIMEOUT_SECONDS: Final = 5.0
 
 @dataclass(slots=True)
 class Check:
-    """One question about a part of the service, with its newest answer: unknown, ok or failing."""
+    """A health check of one part, with its latest result: unknown, ok, or failing."""
 
     name: str
     ask: Callable[[], Awaitable[object]]
-    """Returns where the part is well; raises what a failing one raises."""
+    """Returns if the part is healthy, and raises an error if it fails."""
     seconds: float
-    """How long an answer is good."""
+    """Seconds for which a result stays valid."""
     clock: Clock = field(default_factory=SystemClock)
     _word: str = field(init=False, default="unknown")
     _asked: float = field(init=False, default=float("-inf"))
     _alone: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     async def state(self) -> str:
-        """Return ok or failing; whoever asks while the question is under way waits for its answer."""
+        """Return ok or failing. Callers that arrive while the check runs wait for its result."""
         async with self._alone:
             if self.clock.monotonic() - self._asked >= self.seconds:
                 await self._renew()
         return self._word
 
     def learn(self, *, is_ok: bool) -> None:
-        """Take what the work itself showed for the newest answer."""
+        """Record a result that the work itself showed."""
         self._word, self._asked = "ok" if is_ok else "failing", self.clock.monotonic()
 
     async def _renew(self) -> None:

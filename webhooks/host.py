@@ -1,4 +1,4 @@
-"""What the service asks of the bot: to look at threads, and to say which threads want a look."""
+"""What the service needs from the bot: looking at threads, and listing the threads that need a look."""
 
 from collections.abc import Callable, Collection
 from typing import Protocol
@@ -8,28 +8,29 @@ from bot.workflow.record import Record
 
 
 class HostPort(Protocol):
-    """The bot on GitHub; every method raises Transient, Refused or Broken, and may be cancelled at any time."""
+    """The bot on GitHub. Every method raises Transient, Refused, or Broken, and may be cancelled at any time."""
 
     async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> Record:
-        """Carry a thread on until it rests, or until `begin_session` returns False; may take an hour.
+        """Carry a thread on until it rests, or until `begin_session` returns False. May take an hour.
 
-        `begin_session` is called before each session with the model; where it returns False, a later look begins it.
+        `begin_session` is called before each session with the model. If it returns False, a later look begins the
+        session.
         """
 
     async def listen(self, address: ThreadAddress) -> Record:
-        """Only take in what people said on a thread, and answer what can be answered at once."""
+        """Only read what people said on a thread, and answer what can be answered at once."""
 
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
-        """List every thread that is not at rest for good."""
+        """Return every thread that is not at rest for good."""
 
     async def installation(self, address: ThreadAddress) -> int | None:
-        """Give the App installation through which a thread is reached; None where there is no App."""
+        """Return the App installation through which a thread is reached, or None if there is no App."""
 
     def rests(self, address: ThreadAddress) -> bool:
-        """Tell whether an open thread of that list only waits for people, and was looked at as it stands."""
+        """Return whether an open thread only waits for people and was looked at in its current state."""
 
     async def changed_threads(self, addresses: Collection[ThreadAddress]) -> tuple[ThreadAddress, ...]:
-        """List those whose plan comment got reactions or edits since the last call."""
+        """Return the threads whose plan comment got reactions or edits since the last call."""
 
     def is_bot(self, actor: int | None) -> bool:
-        """Tell whether an account is known to be the bot's own."""
+        """Return whether an account is known to be the bot's own."""

@@ -1,4 +1,4 @@
-"""What no webhook told (W3): threads that the reconciler finds are kept as if a delivery had come, on disk and once."""
+"""Stores what no webhook reported (W3): each thread that the reconciler finds becomes a delivery on disk, once."""
 
 import hashlib
 import time
@@ -16,38 +16,38 @@ from webhooks.deliveries import Delivery, Inbox
 
 
 class Outcome(StrEnum):
-    """What became of a delivery."""
+    """The outcome of receiving a delivery."""
 
     STORED = "stored"
     JOINED = "joined"
-    """Another delivery for the thread is stored already, and the look that will cover it has not begun."""
+    """A delivery for this thread is already stored, and the look that will cover it has not begun."""
     DUPLICATE = "duplicate"
     NO_ROOM = "not stored"
 
 
 class Reading(Protocol):
-    """The bot's reading of GitHub; raises Transient, Refused or Broken."""
+    """The bot's reading of GitHub. Raises Transient, Refused, or Broken."""
 
     async def read(self, take: Take) -> Tally:
-        """Hand over every thread on which something may have been said that nobody heard."""
+        """Pass every thread to `take` on which something may have been said that was not heard."""
 
     async def redeliver(self, got: Callable[[str], bool]) -> int:
-        """Have GitHub deliver again what did not come; gives how many."""
+        """Ask GitHub to redeliver what did not arrive. Return the number of redeliveries."""
 
 
 @dataclass(slots=True)
 class Missed:
-    """Carries what a reading finds into the inbox."""
+    """Stores the findings of a reading in the inbox."""
 
     reading: Reading
     inbox: Inbox
     receive: Callable[[Delivery], Awaitable[Outcome]]
     read_at: str | None = None
-    """When everything was last read to its end."""
+    """When everything was last read completely."""
     _woken: int = field(init=False, default=0)
 
     async def look(self) -> bool:
-        """Read once, and say how much was found."""
+        """Read GitHub once, and log how much was found."""
         began, self._woken = time.monotonic(), 0
         tally = await self.reading.read(self._take)
         if not tally.unread:
@@ -64,12 +64,12 @@ class Missed:
         return True
 
     async def redeliver(self) -> bool:
-        """Ask for what failed, and say how much that was."""
+        """Ask for redelivery of what failed, and log how much."""
         say("redeliver", asked=await self.reading.redeliver(self.inbox.knows))
         return True
 
     async def _take(self, address: ThreadAddress, keys: frozenset[str]) -> None:
-        """Keep a thread that was found; the same finding is the same delivery."""
+        """Store a thread that was found. The same finding becomes the same delivery."""
         outcome = await self.receive(Delivery(_guid(address, keys), "missed", address))
         if outcome is Outcome.NO_ROOM:
             raise Transient("a thread that was found cannot be stored", where=str(self.inbox.folder))

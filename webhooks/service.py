@@ -1,4 +1,4 @@
-"""The service without its HTTP: joins inbox, worker and ticker, takes deliveries in, and says how it is."""
+"""The service without its HTTP: joins inbox, worker, and ticker, receives deliveries, and reports health."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from bot.config.settings import Settings
 
 MODEL_SECONDS: Final = 60.0
-"""How long an answer about the model is good: who asks for /readyz again and again costs no more than this."""
+"""Seconds for which a check of the model stays valid, so that polling /readyz cannot cost more than this."""
 STORAGE_SECONDS: Final = 5.0
-"""The same for storage: a probe writes and syncs a file. A delivery that is stored, or cannot be, says it at once."""
+"""The same for storage, because a probe writes and syncs a file. Storing a delivery, or failing to, updates it at
+once."""
 
 
 class Service:
-    """Everything that runs behind the HTTP; without a worker it only stores what the next worker takes up."""
+    """Everything behind the HTTP. Without a worker it only stores deliveries, which the next worker picks up."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Service:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Work while the context is open; at its end everything is cancelled within seconds, and nothing is lost."""
+        """Run while the context is open. At its end everything is cancelled within seconds, and nothing is lost."""
         async with AsyncExitStack() as stack:
             if self.worker and self.ticker:
                 await stack.enter_async_context(self.worker.running())
@@ -58,7 +59,7 @@ class Service:
             yield
 
     async def receive(self, delivery: Delivery) -> Outcome:
-        """Take a delivery in: on disk when this returns STORED; JOINED means that one on disk stands for it."""
+        """Store a delivery. STORED: it is on disk. JOINED: another delivery on disk stands for it."""
         if self.worker and self.worker.covers(delivery.address):
             self.worker.wake(delivery.address)
             return Outcome.JOINED
@@ -79,8 +80,8 @@ class Service:
         return await self._storage.state() == "ok"
 
     async def state(self) -> Mapping[str, object]:
-        """Return how storage, GitHub and the model are, each ok, failing or unknown; when everything on GitHub was last
-        read, and how many threads do not rest."""
+        """Return the state of storage, GitHub, and the model (ok, failing, or unknown), when everything on GitHub was
+        last read, and how many threads do not rest."""
         return {
             "deliveries": await self._storage.state(),
             "github": self.ticker.github if self.ticker else "unknown",

@@ -1,9 +1,9 @@
 """Slots: how many short looks, and how many sessions with the model, run side by side in one process.
 
-A look begins with a look slot. Before it runs a session it trades that for a session slot, which it keeps to its end,
-so that looks never wait behind sessions. Where no session slot is free, the look ends and its thread is queued; nothing
-is held for it meanwhile. A slot that becomes free is promised to a queued thread, which is woken: the next of the
-installation that runs the fewest sessions. A promise that the woken look does not use goes to another thread.
+A look begins with a look slot. Before it runs a session, it trades that for a session slot and keeps it until the look
+ends, so looks never wait behind sessions. If no session slot is free, the look ends, its thread is queued, and it holds
+nothing. A session slot that becomes free is promised to a queued thread, which is then woken: the next thread of the
+installation that runs the fewest sessions. If the woken look does not use the promise, another thread gets it.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from bot.compose.address import ThreadAddress
 
 Key = tuple[int, int]
-"""A thread: the ids of its repository and its number."""
+"""Identifies a thread: the id of its repository, and its number."""
 
 
 @dataclass(slots=True)
 class Slots:
-    """The slots of one process; all methods belong to one event loop."""
+    """The slots of one process. All methods belong to one event loop."""
 
     wake: Callable[[ThreadAddress], None]
     looks: int
@@ -28,7 +28,7 @@ class Slots:
     """The look slots."""
     _queue: dict[Key, ThreadAddress] = field(init=False, default_factory=dict)
     _holders: dict[Key, int | None] = field(init=False, default_factory=dict)
-    """The threads that hold a session slot or have it promised, with their installations."""
+    """Threads that hold a session slot or have one promised, with their installations."""
     _promised: set[Key] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
@@ -45,9 +45,9 @@ class Slots:
 
     @asynccontextmanager
     async def hold(self, address: ThreadAddress | None) -> AsyncIterator["LookSlot"]:
-        """Hold a slot for one look at a thread; without an address for a look that runs no session.
+        """Hold a slot for one look at a thread. No address: the look runs no session.
 
-        Cancelling a look empties the queue: only the end of the process cancels looks, and no look may begin then.
+        Cancelling a look empties the queue: looks are cancelled only when the process ends, and then no look may begin.
         """
         await self._free.acquire()
         slot = LookSlot(self, address, was_promised=address is not None and _key(address) in self._promised)
@@ -61,7 +61,7 @@ class Slots:
         slot.end(failed=False)
 
     def begin_session(self, address: ThreadAddress) -> bool:
-        """Trade a look slot for a session slot; where none is free, queue the thread and return False."""
+        """Trade a look slot for a session slot. If none is free, queue the thread and return False."""
         key = _key(address)
         if key not in self._promised and len(self._holders) >= self.sessions:
             self._queue.setdefault(key, address)
@@ -72,11 +72,11 @@ class Slots:
         return True
 
     def end_session(self, address: ThreadAddress) -> None:
-        """Give a session slot back."""
+        """Release a session slot."""
         self._withdraw(_key(address))
 
     def end_look(self, address: ThreadAddress | None, *, leaves_queue: bool, keeps_promise: bool) -> None:
-        """Give a look slot back, and with it the thread's place in the queue, or the promise that it did not use."""
+        """Release a look slot. Gives up the thread's place in the queue, or its unused promise, as the flags say."""
         self._free.release()
         if address is None:
             return
@@ -113,14 +113,14 @@ class LookSlot:
     _has_asked: bool = False
 
     def begin_session(self) -> bool:
-        """Return whether the look may run a session now; where it may not, a later look of the thread can."""
+        """Return whether the look may run a session now. If not, a later look of the thread can."""
         if self.address is not None and not self.has_session:
             self._has_asked = True
             self.has_session = self.slots.begin_session(self.address)
         return self.has_session
 
     def end(self, *, failed: bool) -> None:
-        """Give the slot back; a look that failed is tried again later, and its thread is queued again then."""
+        """Release the slot. A look that failed is retried later, and queues its thread again then."""
         if self.address is not None and self.has_session:
             self.slots.end_session(self.address)
             return

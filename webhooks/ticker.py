@@ -1,4 +1,5 @@
-"""The ticker: wakes what no delivery speaks of. Reactions send no webhook, and GitHub sends each webhook once (W3)."""
+"""The ticker: wakes threads that no delivery names. GitHub sends no webhook for reactions, and sends each webhook once
+(W3)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,14 +17,14 @@ from webhooks.worker import Worker
 RECONCILE_SECONDS: Final = 300.0
 REDELIVER_SECONDS: Final = 600.0
 AGAIN_SECONDS: Final = 15.0
-"""The pause after a failure, where it is shorter."""
+"""Pause after a failure, if it is shorter than the usual one."""
 SHORTEST_POLL: Final = 0.05
 
 
 @dataclass(slots=True)
 class Ticker:
-    """Asks at every poll who reacted; at every reconciling, the first of which is at the start, wakes every open
-    thread that does not rest, and looks for what no webhook told."""
+    """Polls for reactions. At each reconciliation, the first one at the start, it wakes every open thread that does not
+    rest. It also reads what no webhook reported."""
 
     host: HostPort
     worker: Worker
@@ -32,7 +33,7 @@ class Ticker:
     missed: Missed | None = None
     missed_seconds: float = RECONCILE_SECONDS
     github: str = "unknown"
-    """How the newest question to GitHub went: unknown, ok or failing."""
+    """Result of the latest request to GitHub: unknown, ok, or failing."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -65,7 +66,7 @@ class Ticker:
             await self.clock.sleep(pause)
 
     async def _poll(self) -> bool:
-        """Wake the threads that moved; False when there was nothing to ask about."""
+        """Wake the threads that changed. Return False if there was nothing to poll."""
         watched = self.worker.reaction_watched
         if watched:
             for address in await self.host.changed_threads(watched):

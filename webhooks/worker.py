@@ -1,9 +1,9 @@
-"""The worker: looks at threads that were woken, and lets go of a delivery only when a look has covered it.
+"""The worker: looks at woken threads, and deletes a delivery only when a look has covered it.
 
-Rules: one look a thread at a time, and no more in all than there are slots. A wake that comes while a look is under way
-is listened to at once, and means another look: order is never trusted, and a look covers what was stored before it
-began (W2). While a thread waits for a look slot it is listened to as well, so that nobody waits for the first sign
-(PR3); of those, no more are listened to side by side than there are look slots.
+Rules: each thread has one look at a time, and there are no more looks in all than slots. A wake during a look is
+listened to at once and leads to another look: order is never trusted, and a look covers only what was stored before it
+began (W2). A thread that waits for a look slot is listened to as well, so that people get their first sign early (PR3);
+at most as many such threads are listened to at a time as there are look slots.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ from webhooks.slots import LookSlot, Slots
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
 """Seconds between attempts."""
 CLOSING_SECONDS: Final = 5.0
-"""How long cancelled looks may take to end."""
+"""Maximum seconds that cancelled looks may take to end."""
 SWEEP_ATTEMPTS: Final = 3
 
 PASSING: Final = (Transient, OSError)
-"""What may be over by the next attempt: the service failed, the disk is full, the network is gone (D2)."""
+"""Errors that may be over by the next attempt: the service failed, the disk is full, or the network is gone (D2)."""
 
 THREADS: Final = 8
-"""Threads for each slot: a request to GitHub, a lock or a file blocks one; Python itself would have 6 on 2 cores."""
+"""Threads for each slot. A request to GitHub, a lock, or a file blocks one; Python's default would be 6 on 2 cores."""
 _DEFAULT: Final = ServiceSettings()
 
 _Key = tuple[int, int]
@@ -48,22 +48,22 @@ _EVERY_THREAD: Final = (0, 0)  # GitHub numbers from 1
 
 @dataclass(slots=True)
 class _Thread:
-    """A thread that was woken and does not rest yet; without an address it stands for the list of all threads."""
+    """A thread that was woken and does not rest yet. Without an address it stands for the list of all threads."""
 
     address: ThreadAddress | None
     wanted: bool = True
-    """Whether something was said that no look has covered: another look has to begin."""
+    """Whether something was said that no look has covered, so that another look has to begin."""
     waiting: set[str] = field(default_factory=set)
-    """The deliveries in the inbox that wait for the end of a look."""
+    """The deliveries in the inbox that wait for a look to end."""
     covered: frozenset[str] = frozenset()
-    """Those of them that the look under way covers: it began after they were stored."""
+    """Those of them that the current look covers, because they were stored before it began."""
     word: asyncio.Event = field(default_factory=asyncio.Event)
     ear: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass(slots=True)
 class Worker:
-    """Carries woken threads on, side by side; all methods belong to one event loop."""
+    """Carries woken threads on, side by side. All methods belong to one event loop."""
 
     host: HostPort
     inbox: Inbox
@@ -71,15 +71,15 @@ class Worker:
     looks: int = _DEFAULT.looks
     sessions: int = _DEFAULT.sessions
     attempts: int | None = None
-    """How often a look is tried; None: until it succeeds."""
+    """Maximum attempts per look. None: retry until it succeeds."""
     exit_code: int = 0
-    """The exit code of the newest failure (interfaces.md)."""
+    """Exit code of the latest failure (interfaces.md)."""
     _threads: dict[_Key, _Thread] = field(init=False, default_factory=dict)
     _open: dict[_Key, ThreadAddress] = field(init=False, default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(init=False, default_factory=set)
     _slots: Slots = field(init=False)
     _early: asyncio.Semaphore = field(init=False)
-    """Listens to threads that wait for a look slot."""
+    """Limits listening to threads that wait for a look slot."""
 
     def __post_init__(self) -> None:
         self._slots = Slots(self.wake, self.looks, self.sessions)
@@ -87,25 +87,26 @@ class Worker:
 
     @property
     def reaction_watched(self) -> tuple[ThreadAddress, ...]:
-        """The threads that may move without a delivery: reactions send none."""
+        """The threads that may change without a delivery, because GitHub sends none for reactions."""
         return tuple(self._open.values())
 
     @property
     def busy(self) -> int:
-        """How many threads do not rest."""
+        """Number of threads that do not rest."""
         return len(self._threads)
 
     def covers(self, address: ThreadAddress | None) -> bool:
-        """Tell whether a stored delivery for that thread waits for a look that has not begun: one more adds nothing."""
+        """Return whether a stored delivery for that thread already waits for a look that has not begun."""
         thread = self._threads.get(_key(address))
         return thread is not None and bool(thread.waiting - thread.covered)
 
     def deliver(self, delivery: Delivery) -> None:
-        """Wake what a stored delivery names; its file goes when a look that begins from now on has returned."""
+        """Wake the thread that a stored delivery names. Its file is deleted once a look that begins after this call
+        returns."""
         self.wake(delivery.address, delivery.guid)
 
     def wake(self, address: ThreadAddress | None, guid: str | None = None) -> None:
-        """Make sure that a look at the thread begins after this call; without an address: at every open thread."""
+        """Make sure that a look at the thread begins after this call. Without an address: at every open thread."""
         key = _key(address)
         thread = self._threads.get(key)
         if thread is None:
@@ -114,9 +115,9 @@ class Worker:
         if guid is not None:
             thread.waiting.add(guid)
         if address is not None:
-            if address.installation is None and key in self._open:  # a repository's own hook names none
+            if address.installation is None and key in self._open:  # a repository's own webhook names none
                 address = replace(address, installation=self._open[key].installation)
-            thread.address = address  # a repository may have been renamed since
+            thread.address = address  # the repository may have been renamed
             self._open[key] = replace(address, told="")
         thread.wanted = True
         thread.word.set()
@@ -127,12 +128,13 @@ class Worker:
         *,
         rests: Callable[[ThreadAddress], bool] = lambda _: False,
     ) -> None:
-        """Wake every open thread but those that rest, which are watched, and those that wait for a session slot.
+        """Wake every open thread, except those that rest, which are only watched, and those that wait for a session
+        slot.
 
         Raises what the host raises.
         """
         addresses = [address for address in await self.host.open_threads() if mine(address)]
-        # A thread that is under way may have had no journal yet when the list was made.
+        # A thread in progress may have had no journal yet when the list was made.
         under_way = {key: thread.address for key, thread in self._threads.items() if thread.address is not None}
         self._open = under_way | {_key(address): address for address in addresses}
         for address in addresses:
@@ -146,9 +148,9 @@ class Worker:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Take up what waits in the inbox; at the end every look is cancelled, and the next start takes it up again.
+        """Process what waits in the inbox. At the end every look is cancelled, and the next start repeats it.
 
-        Raises Misconfigured where another process works on the same inbox.
+        Raises Misconfigured if another process works on the same inbox.
         """
         threads = ThreadPoolExecutor(THREADS * (self.looks + self.sessions), "work")
         asyncio.get_running_loop().set_default_executor(threads)
@@ -184,7 +186,8 @@ class Worker:
             del self._threads[key]
 
     async def _look_until_settled(self, thread: _Thread) -> bool:
-        """Look until an attempt succeeds or never will; False: the deliveries have to wait for a later start."""
+        """Look until an attempt succeeds or never will. Return False if the deliveries have to wait for a later
+        start."""
         began = self.clock.monotonic()
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(PASSING),
@@ -196,7 +199,7 @@ class Worker:
         )
         try:
             facts: dict[str, Any] = await retrying(self._attempt, thread)
-        except Exception as error:  # noqa: BLE001 - the outermost shell: one thread's bug is no other thread's
+        except Exception as error:  # noqa: BLE001 - the outermost shell: one thread's bug must not stop another
             self.exit_code = error.exit_code if isinstance(error, PlangateError) else Broken.exit_code
             failure("look", error, **_thread_name(thread))
             return not isinstance(error, PASSING)
@@ -205,7 +208,7 @@ class Worker:
         return True
 
     async def _attempt(self, thread: _Thread) -> dict[str, Any]:
-        """Look once, and give the facts for the log."""
+        """Look once, and return the facts for the log."""
         thread.covered = frozenset()
         if thread.address is not None and thread.address.installation is None:
             installation = await self.host.installation(thread.address)
@@ -232,7 +235,7 @@ class Worker:
 
     @asynccontextmanager
     async def _slot(self, thread: _Thread) -> AsyncIterator[LookSlot]:
-        """Hold a slot for a look; whoever has to wait for it is listened to meanwhile."""
+        """Hold a slot for a look. A thread that has to wait for it is listened to meanwhile."""
         async with AsyncExitStack() as stack:
             holding = stack.enter_async_context(self._slots.hold(thread.address))
             if self._slots.are_full and thread.address is not None:
@@ -247,7 +250,7 @@ class Worker:
     async def _listening(
         self, thread: _Thread, address: ThreadAddress, within: AbstractAsyncContextManager[object]
     ) -> AsyncIterator[None]:
-        """Listen at every wake; at the end a listen that is under way may end, so that it meets no later look."""
+        """Listen at every wake. At the end, wait for the current listen, so that it does not overlap a later look."""
         listener = asyncio.create_task(self._listen(thread, address, within))
         try:
             yield
@@ -276,7 +279,7 @@ class Worker:
 
 
 def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] = ("text", "INFO")) -> int:
-    """Look at every open thread once, of one repository (OWNER/REPO) or of all, and give the exit code."""
+    """Look at every open thread once, of one repository (OWNER/REPO) or of all, and return the exit code."""
     if repo is not None and repo.count("/") != 1:
         raise Misconfigured(f"not a repository: {repo!r}", where="--repo", mend="write OWNER/REPO")
 
@@ -291,7 +294,7 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
 
 
 async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None, beside: ServiceSettings) -> int:
-    """Look once at every delivery that waits and at every open thread; gives the exit code of the newest failure."""
+    """Look once at every waiting delivery and every open thread. Return the exit code of the latest failure."""
 
     def mine(address: ThreadAddress) -> bool:
         return repo is None or f"{address.owner}/{address.name}".casefold() == repo.casefold()

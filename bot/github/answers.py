@@ -1,6 +1,6 @@
-"""One live look at everything that can be the answer to a question: one query, then the roles of those who spoke.
+"""Read everything that can answer a question: one query, then the roles of the people who spoke.
 
-What could not be read makes the look incomplete, never empty (A3). Nothing is decided here: core/question.py does.
+A failed read makes the snapshot incomplete, never empty (A3). This module decides nothing; core/question.py does.
 """
 
 import asyncio
@@ -58,10 +58,11 @@ class AnswerReader:
     """The roles of this one look."""
     readings: Readings
     may: Callable[[Author], bool]
-    """Whose words can be the answer: nobody else's are read."""
+    """Whether this person's words can be the answer. Comments by anybody else are not parsed."""
 
     async def look(self, number: ThreadNumber, shown: str, posted: str, boxes: int) -> AnswerSnapshot:
-        """Take one look at the question that was posted with this text; never raises what GitHub does."""
+        """Return a live snapshot of the question posted with this text. A GitHub error makes it incomplete; none is
+        raised."""
         try:
             address = self.threads.address
             variables = {"owner": address.owner, "name": address.name, "number": number, "question": shown}
@@ -101,7 +102,7 @@ class AnswerReader:
         return [said for said in comments if said.at > posted and self.listener.hears(said.actor)]
 
     def _can_answer(self, said: Said) -> bool:
-        """Tell whether a comment is speech to everybody or to the bot, and no command."""
+        """Return whether a comment speaks to everybody or to the bot, and holds no command."""
         text, reading = self._own(said), self.readings.read(said.body, self.listener.mention)
         commands = (parse(line, self.listener.mention) for line in reading.lines)
         meant = any(isinstance(it, Command) or (isinstance(it, UnknownCommand) and it.nearest) for it in commands)
@@ -111,14 +112,15 @@ class AnswerReader:
         return AnswerComment(said.key, who, said.at, self._own(said), said.edited)
 
     def _own(self, said: Said) -> str:
-        """Give a comment's words as people see them, without what it quotes: that may be somebody else's."""
+        """Return the visible text of a comment without its quotations, which may be somebody else's words."""
         lines = self.readings.read(said.body, self.listener.mention).shown.text.split("\n")
         own = "\n".join(line for line in lines if not line.lstrip().startswith(">"))
         return without_mention(own, self.listener.mention).strip()
 
 
 def ticks(text: str | None, posted: str, boxes: int) -> frozenset[int] | None:
-    """Give which of the last boxes of a text are on; None where it is not the posted text, boxes aside."""
+    """Return the numbers of the ticked boxes among the last `boxes` of a text. Returns None unless the text is the
+    posted one, apart from its boxes."""
     if text is None:
         return None
     empty, on = _boxes(text, boxes)
@@ -126,7 +128,8 @@ def ticks(text: str | None, posted: str, boxes: int) -> frozenset[int] | None:
 
 
 def _boxes(text: str, count: int) -> tuple[str, frozenset[int]]:
-    """Give a text without its marker, its last boxes empty, and which of them are on."""
+    """Return a text with its marker removed and its last boxes unticked, and the numbers of the boxes that were
+    ticked."""
     lines = marker.without(text).split("\n")
     places = [at for at, line in enumerate(lines) if _BOX.match(line)][-count:]
     on = frozenset(box for box, at in enumerate(places) if lines[at][3] != " ")
@@ -136,7 +139,7 @@ def _boxes(text: str, count: int) -> tuple[str, frozenset[int]]:
 
 
 def _edits(node: Any, posted: str, boxes: int) -> Iterator[tuple[Actor, datetime, frozenset[int] | None, Any]]:
-    """Give every edit with its author, and the boxes that were on before and after it."""
+    """Yield each edit with its author, its time, and the boxes that were ticked before and after it."""
     for before, after in pairwise(versions(node, posted)):
         was, now = ticks(before.text, posted, boxes), ticks(after.text, posted, boxes)
         if was != now or was is None:

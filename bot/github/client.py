@@ -1,10 +1,11 @@
-"""The one door to GitHub: REST and GraphQL over PyGithub's Requester, in threads.
+"""HTTP client for GitHub: REST and GraphQL over PyGithub's Requester, in threads.
 
 Rules
-- A read is tried again; a write never, unless GitHub surely did not do it. A write whose answer was lost is Unknown.
-- One request at a time, writes a second apart; what GitHub says of its limits is obeyed.
-- Nothing is written that holds a secret (X3).
-- An error inside a GraphQL answer is an error. What comes out is parsed JSON; it goes no further than this room.
+- A failed read is retried. A failed write is retried only if it is repeatable or GitHub surely did not do it.
+- If the response to any other write is lost, the client raises Unknown.
+- Requests go out one at a time, and writes a second apart. The client obeys the limits that GitHub reports.
+- Secrets are redacted from everything that is written (X3).
+- An error inside a GraphQL response is an error. Parsed JSON is returned; it must not leave this package.
 """
 
 import asyncio
@@ -29,12 +30,13 @@ Params = Mapping[str, str | int]
 
 PAGE: Final = 100
 AT_ONCE: Final = 100
-"""The most ids that one `nodes` takes."""
+"""Maximum number of ids in one `nodes` query."""
 TIMEOUT: Final = 30
 TRIES: Final = 4
-"""How often a request is sent that may be sent again."""
+"""Maximum number of attempts for a request that may be retried."""
 LAGS: Final = (1.0, 3.0)
-"""Seconds after which is read again what must be there: GitHub's reads may lag behind its writes and webhooks."""
+"""Seconds to wait before each new attempt to read something that must exist. GitHub's reads may lag behind its writes
+and webhooks."""
 # https://docs.github.com/en/rest/about-the-rest-api/api-versions
 API_VERSION: Final = "2022-11-28"
 USER_AGENT: Final = "plangate"
@@ -46,29 +48,29 @@ _CURES: Final = {
     451: "ask GitHub why it is blocked",
 }
 _TELLING: Final = frozenset({200, 201})
-"""Answers that have a body: one without was cut short on its way."""
+"""Statuses whose responses must have a body. An empty body means that the response was cut short."""
 # https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
 _GRAPHQL_REFUSALS: Final = frozenset(
     {"FORBIDDEN", "INSUFFICIENT_SCOPES", "UNPROCESSABLE", "SERVICE_UNAVAILABLE_FOR_TOKEN"}
 )
 _TIMEOUTS: Final = frozenset({502, 504})
-"""How GitHub ends a query that takes longer than 10 seconds; it takes further points for it."""
+"""Statuses with which GitHub ends a query that takes longer than 10 seconds. Each one costs further points."""
 _EXHAUSTED: Final = "RESOURCE_LIMITS_EXCEEDED"
 
 
 class Credentials(Protocol):
-    """Gives the tokens that requests are made with."""
+    """Source of the tokens that authenticate requests."""
 
     async def token(self) -> str:
-        """Give a token that is valid now."""
+        """Return a token that is valid now."""
 
     def replace_refused(self, token: str) -> bool:
-        """Take note that GitHub refused this token; tell whether another can be had."""
+        """Discard a token that GitHub refused. Return whether another one can be obtained."""
 
 
 @dataclass(frozen=True, slots=True)
 class GitHubResponse:
-    """What GitHub answered; headers in lower case."""
+    """A response from GitHub. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -77,7 +79,7 @@ class GitHubResponse:
 
 @dataclass(slots=True)
 class GitHubClient:
-    """Sends requests under one account. Addresses are those of GITHUB_API_URL and GITHUB_GRAPHQL_URL."""
+    """Sends requests under one account. The URLs are those of GITHUB_API_URL and GITHUB_GRAPHQL_URL."""
 
     api_url: str
     graphql_url: str
@@ -86,7 +88,7 @@ class GitHubClient:
     pace: Pace = field(init=False)
     between_writes: float = 1.0
     timeout: int = TIMEOUT
-    """Seconds of silence after which an answer counts as lost."""
+    """Seconds of silence after which a response counts as lost."""
     redactor: Redactor = field(default_factory=Redactor)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _requesters: dict[str, tuple[str, "Requester"]] = field(default_factory=dict)
@@ -95,11 +97,11 @@ class GitHubClient:
         self.pace = Pace(self.clock, self.between_writes)
 
     async def get(self, path: str, params: Params | None = None) -> Any:
-        """Read one resource; raises Missing, Refused, Limited or Transient."""
+        """Return one resource. Raises Missing, Refused, Limited, or Transient."""
         return (await self._send(_Request("GET", path, params, reads=True))).body
 
     async def scopes(self) -> frozenset[str] | None:
-        """Return the scopes of a classic token; None for another token, whose permissions GitHub does not tell.
+        """Return the scopes of a classic token, or None for other tokens, whose permissions GitHub does not report.
 
         https://docs.github.com/en/apps/oauth-apps/building-oauth-apps/scopes-for-oauth-apps
         """
@@ -108,7 +110,7 @@ class GitHubClient:
         return None if told is None else frozenset(filter(None, map(str.strip, told.split(","))))
 
     async def pages(self, path: str, params: Params | None = None, *, items: str = "") -> AsyncIterator[Json]:
-        """Yield the items of a list, all pages to the end, by the Link header.
+        """Yield the items of a list from all pages, following the Link header.
 
         https://docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api
         """
@@ -120,29 +122,30 @@ class GitHubClient:
             query = _next(answer.headers.get("link", ""))
 
     async def post(self, path: str, body: Json, *, repeatable: bool = False) -> Any:
-        """Make something; where twice is the same as once (`repeatable`), a lost answer is asked for again."""
+        """Create something. If doing it twice has the same effect as once (`repeatable`), retry when the response is
+        lost."""
         return (await self._send(_Request("POST", path, body=body, repeatable=repeatable))).body
 
     async def change(self, path: str, body: Json) -> Any:
-        """Change something; the same change twice is the same as once."""
+        """Change something. Making the same change twice has the same effect as once."""
         return (await self._send(_Request("PATCH", path, body=body, repeatable=True))).body
 
     async def delete(self, path: str) -> None:
-        """Remove something; what is gone already raises Missing."""
+        """Delete something. Raises Missing if it does not exist."""
         await self._send(_Request("DELETE", path, repeatable=True))
 
     async def graphql(self, query: str, variables: Json, *, partial: bool = False, divisible: bool = False) -> Json:
-        """Ask, and give the data. With `partial`, what was not found is null in it instead of an error.
+        """Run a query and return its data. With `partial`, missing nodes are null in the data instead of an error.
 
-        Raises TooMuch where GitHub says that the query exceeds its resources, and for one that can be divided
-        (`divisible`) at its first timeout: asking for less helps more than asking again.
+        Raises TooMuch if GitHub reports that the query exceeds its resources. A query that can be divided (`divisible`)
+        raises it at its first timeout, because asking for less helps more than retrying.
         """
         body = {"query": query, "variables": variables}
         request = _Request("POST", self.graphql_url, body=body, reads=True, divisible=divisible)
         return _data(await self._send(request), partial=partial)
 
     async def node(self, query: str, variables: Json) -> Json:
-        """Ask about a `node` that was there; null in the data only where it is missing for longer than reads lag."""
+        """Run a query about a `node` that is known to exist. Retries while it is null, because reads may lag."""
         for pause in LAGS:
             data = await self.graphql(query, variables, partial=True)
             if data["node"]:
@@ -151,12 +154,12 @@ class GitHubClient:
         return await self.graphql(query, variables, partial=True)
 
     async def mutate(self, mutation: str, variables: Json) -> Json:
-        """Set something that may be set twice; gives the data."""
+        """Run a mutation that may be repeated, and return its data."""
         body = {"query": mutation, "variables": variables}
         return _data(await self._send(_Request("POST", self.graphql_url, body=body, repeatable=True)), partial=False)
 
     async def _send(self, request: "_Request") -> GitHubResponse:
-        """Send a request until there is an answer, as often as its kind allows; what it writes holds no secret."""
+        """Send a request until it is answered, as often as its kind allows. Redacts secrets from whatever it writes."""
         if not request.reads:
             request = replace(request, body=self.redactor.redact_json(request.body))
         for attempt in range(1, TRIES + 1):
@@ -182,7 +185,8 @@ class GitHubClient:
         raise AssertionError("the last attempt raises")
 
     def _exchange(self, token: str, request: "_Request") -> GitHubResponse:
-        """Make one exchange, in a thread; PyGithub carries one at a time. Status 0: no whole answer came."""
+        """Perform one HTTP exchange, in a thread; PyGithub carries one at a time. Status 0: no complete response
+        arrived."""
         from requests.exceptions import RequestException
 
         with self._lock:
@@ -202,7 +206,7 @@ class GitHubClient:
             return GitHubResponse(status if status >= 400 else 0, headers, {"message": "not a whole answer"})
 
     def _requester(self, token: str, path: str) -> "Requester":
-        """Give PyGithub's requester for a token: the one that is open, else a new one."""
+        """Return the open PyGithub requester for a token, or a new one."""
         url = self.graphql_url if path == self.graphql_url else self.api_url
         known = self._requesters.get(url)
         if known is not None and known[0] == token:
@@ -233,12 +237,12 @@ class _Request:
 
     @property
     def where(self) -> str:
-        """What an error calls this request: its verb and its path, without what is asked for."""
+        """Name of this request in errors: its verb and its path without the query string."""
         return f"{self.verb} {urlsplit(self.path).path}"
 
 
 def _error(answer: GitHubResponse, where: str, clock: Clock) -> PlangateError | None:
-    """Give the error that an answer is, or None."""
+    """Return the error that a response stands for, or None."""
     if (seconds := _retry_after(answer, clock)) is not None:
         return Limited(seconds, where=where)
     if 200 <= answer.status < 300:
@@ -258,11 +262,11 @@ def _error(answer: GitHubResponse, where: str, clock: Clock) -> PlangateError | 
 
 
 def _requester(url: str, token: str, timeout: int) -> "Requester":
-    """Make a requester; PyGithub is imported here, at first use (0.2 s)."""
+    """Return a new requester. PyGithub is imported here, on first use, because the import takes 0.2 s."""
     from github.Auth import AppAuthToken
     from github.Requester import Requester
 
-    # GitHub takes a JWT as "Bearer" alone, and every other token as "Bearer" too:
+    # GitHub accepts a JWT only as "Bearer", and accepts every other token as "Bearer" too:
     # https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api
     return Requester(
         auth=AppAuthToken(token),
@@ -278,7 +282,7 @@ def _requester(url: str, token: str, timeout: int) -> "Requester":
 
 
 def _next(link: str) -> dict[str, str | int] | None:
-    """Give the query of the next page that a Link header names, or None on the last."""
+    """Return the query of the next page that a Link header names, or None on the last page."""
     for part in link.split(","):
         target, _, relation = part.partition(";")
         if 'rel="next"' in relation:
@@ -287,13 +291,14 @@ def _next(link: str) -> dict[str, str | int] | None:
 
 
 def _retry_after(answer: GitHubResponse, clock: Clock) -> float | None:
-    """Give the seconds that GitHub wants to be left alone, or None.
+    """Return the seconds that GitHub asks us to wait, or None.
 
     https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit
     https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#exceeding-the-rate-limit
     """
     spent = answer.headers.get("x-ratelimit-remaining") == "0"
-    # GraphQL says it in a 200, by the type RATE_LIMITED or RATE_LIMIT, or, of the secondary limit, in words alone.
+    # GraphQL reports a limit in a 200 response, by the type RATE_LIMITED or RATE_LIMIT. It reports the secondary limit
+    # only in its message.
     said, types = _error_text(answer.body).lower(), _types(answer.body)
     graphql = bool(types) and ("rate limit" in said or any(each.startswith("RATE_LIMIT") for each in types))
     if answer.status not in {403, 429} and not (answer.status == 200 and graphql):
@@ -307,7 +312,7 @@ def _retry_after(answer: GitHubResponse, clock: Clock) -> float | None:
 
 
 def _error_text(body: Any) -> str:
-    """Give GitHub's own words for an error, on one line of at most 300 characters."""
+    """Return GitHub's own error message, on one line of at most 300 characters."""
     if not isinstance(body, dict):
         return ""
     details = [str(each.get("message", "")) for each in body.get("errors") or [] if isinstance(each, dict)]
@@ -320,13 +325,13 @@ def _types(body: Any) -> set[str]:
 
 
 def _type(error: Json) -> str:
-    """Give an error's type; what is not found in a list may say so in words alone."""
+    """Return an error's type. GitHub may report a missing item of a list only in the message."""
     unresolved = str(error.get("message", "")).startswith("Could not resolve to ")
     return str(error.get("type") or ("NOT_FOUND" if unresolved else ""))
 
 
 def _data(answer: GitHubResponse, *, partial: bool) -> Json:
-    """Give the data of a GraphQL answer, or raise what its errors mean."""
+    """Return the data of a GraphQL response, or raise the error that its `errors` stand for."""
     body = answer.body if isinstance(answer.body, dict) else {}
     data, types = body.get("data"), _types(body)
     if not body.get("errors") and isinstance(data, dict):

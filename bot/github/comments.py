@@ -1,6 +1,7 @@
-"""The bot's own comments on one thread: each exactly once, found again by its marker (E1), shown as it was meant.
+"""The bot's own comments on one thread. Each is posted exactly once, found again by its marker (E1), and checked.
 
-Listing runs through all pages: GitHub lists the oldest first, and a look-up that missed the newest would post twice.
+Every listing reads all pages: GitHub lists the oldest comments first, so a search that missed the newest would post
+twice.
 https://docs.github.com/en/rest/issues/comments
 """
 
@@ -29,7 +30,7 @@ _TICKED: Final = re.compile(r"^- \[[xX]\] Approve this plan$", re.MULTILINE)
 _ANY_TICK: Final = re.compile(r"^- \[[xX]\] ", re.MULTILINE)
 _OUTDATED: Final = re.compile(r"\A\*\*Outdated\.\*\* [^\n]*\n\n")
 _LOOK_AGAIN_SECONDS: Final = (3.0, 6.0, 12.0)
-"""So long GitHub may take to show what it did, where its answer was lost, before that is done again."""
+"""Seconds to wait before each search for a comment after the response to its creation was lost."""
 _log: Final = logging.getLogger(__name__)
 
 # https://docs.github.com/en/rest/reactions/reactions#about-reactions
@@ -49,12 +50,12 @@ _COMMENT: Final = "query ($id: ID!) { node(id: $id) { ... on IssueComment { full
 
 
 async def no_fence() -> None:
-    """Fence nothing off: for comments that no other process can make."""
+    """Do nothing. The fence for comments that no other process can create."""
 
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A comment of the bot's as GitHub shows it."""
+    """One of the bot's comments as GitHub shows it."""
 
     id: int
     node: str
@@ -73,12 +74,13 @@ class Comments:
     bot: Actor
     key: Key
     fence: Callable[[], Awaitable[None]] = no_fence
-    """Asked just before a comment is made; raises Conflict where another process has the thread by now (E4)."""
+    """Called just before a comment is created. Raises Conflict if another process has taken over the thread (E4)."""
     after: int = 0
-    """The comments up to this one belong to what a journal that was set back has forgotten: none is looked up."""
+    """Id of the newest comment that a restored journal no longer knows, or 0. `find` skips comments up to this id."""
 
     async def put(self, kind: str, ask: int, body: str, *, digest: str = NO_DIGEST) -> Posted:
-        """Show a text as the one comment of that kind and ask: looked up, made or mended, and read back."""
+        """Post a text as the only comment of that kind and ask. Finds, creates, or corrects the comment, and reads it
+        back."""
         clean = self.door.redactor.redact(body).rstrip()
         text = f"{clean}\n\n{marker.make(kind, self.thread, ask, digest=digest, key=self.key)}"
         there = await self.find(kind, ask, digest) or await self._create(kind, ask, text, digest=digest)
@@ -87,10 +89,10 @@ class Comments:
         return await self.edit(there.id, text)
 
     async def find(self, kind: str, ask: int, digest: str = "") -> Posted | None:
-        """Return our oldest comment of that kind, ask and digest ("" for any), or None; reads all pages.
+        """Return the bot's oldest comment of that kind, ask, and digest ("" for any), or None. Reads all pages.
 
-        A journal that begins anew counts its asks anew: without the digest, the comment of another plan would be
-        taken for this plan's.
+        A new journal numbers its asks from the start again. Without the digest, the comment of another plan could be
+        mistaken for this plan's comment.
         """
         async for comment in self.door.pages(f"{self._path}/comments"):
             if int(comment["id"]) > self.after and self.ours(comment, kind, ask, digest):
@@ -98,7 +100,8 @@ class Comments:
         return None
 
     def ours(self, comment: Json, kind: str, ask: int, digest: str = "") -> bool:
-        """Tell whether a comment is the bot's own of that kind, ask and digest, by its author and its marker (A4)."""
+        """Return whether the bot wrote a comment of that kind, ask, and digest, judged by its author and marker
+        (A4)."""
         found = marker.parse(comment["body"] or "")
         return (
             found is not None
@@ -109,7 +112,7 @@ class Comments:
         )
 
     async def edit(self, ident: int, text: str) -> Posted:
-        """Set a comment's text and read it back; raises Transient when GitHub shows another one."""
+        """Set a comment's text and read it back. Raises Transient if GitHub shows a different text."""
         text = self.door.redactor.redact(text)
         path = f"{self.address.path}/issues/comments/{ident}"
         await self.door.change(path, {"body": text})
@@ -120,9 +123,10 @@ class Comments:
         return _with_ticked_box(_posted_comment(await self.door.get(path)), text)
 
     async def supersede(self, node: str, why: str) -> None:
-        """Say above a comment what replaced it, and fold it as outdated; one that is gone is no matter.
+        """Write above a comment what replaced it, and fold it as outdated. Does nothing if the comment is gone.
 
-        Somebody may have edited it to any length, or it may say so already: the rest gives way to what is said now.
+        Somebody may have made the comment very long, and it may already have such a line. The line is replaced and the
+        rest is cut to fit.
         """
         found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if not found:
@@ -134,9 +138,9 @@ class Comments:
             await self.minimise(node)
 
     async def rewrite(self, node: str, text: str) -> None:
-        """Set the text of a comment with a box; its tick and its marker stay as they are.
+        """Set the text of a comment that has a box, and keep its tick and its marker.
 
-        Raises Conflict where another process has the thread by now, Transient where the comment is gone.
+        Raises Conflict if another process has taken over the thread, and Transient if the comment is gone.
         """
         await self.fence()
         found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
@@ -150,19 +154,19 @@ class Comments:
         await self.edit(int(found["fullDatabaseId"]), f"{text}\n\n{last}" if marker.parse(last) else text)
 
     async def fold(self, node: str) -> None:
-        """Fold a comment as outdated, where it is still there."""
+        """Fold a comment as outdated, if it still exists."""
         found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if found and not found["isMinimized"]:
             await self.minimise(node)
 
     async def minimise(self, node: str) -> None:
-        """Fold a comment as outdated; folding it twice changes nothing."""
+        """Fold a comment as outdated. Folding it twice changes nothing."""
         await self.door.mutate(_MINIMISE, {"id": node})
 
     async def sign(self, key: str, sign: Acknowledgment) -> None:
-        """Put a reaction under what a turn's key names; twice is the same as once.
+        """Add a reaction to what a turn's key names. Doing it twice has the same effect as once.
 
-        A place that is gone, and a locked conversation, where nobody can react, are no matter.
+        Does nothing if the target is gone or the conversation is locked, where nobody can react.
         https://docs.github.com/en/rest/reactions/reactions
         """
         kind, _, ident = key.rpartition("-")
@@ -183,15 +187,15 @@ class Comments:
             _log.info("no sign was put under %s: %s", key, error)
 
     async def _sign_review(self, ident: str, content: str) -> None:
-        """React to a review, which REST has no way for."""
+        """Add a reaction to a review. REST has no endpoint for that, so this uses GraphQL."""
         review = await self.door.get(f"{self.address.path}/pulls/{self.thread}/reviews/{ident}")
         await self.door.mutate(_REACT, {"id": review["node_id"], "content": content})
 
     async def _create(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
-        """Make a comment; after a lost answer look for it, and raise when it is not to be seen (yet).
+        """Create a comment. If the response is lost, search for the comment, and raise Unknown if it does not appear.
 
-        Where another process was quicker by less than the fence can tell, its comment is the one: ours says so, and is
-        folded.
+        Another process may have posted first, too recently for the fence to notice. Then its comment counts, and ours
+        is marked as outdated and folded.
         """
         await self.fence()
         try:
@@ -209,7 +213,7 @@ class Comments:
         return _with_ticked_box(there, text)
 
     async def _find_listed(self, kind: str, ask: int, made: Json, *, digest: str) -> Posted:
-        """Read a new comment back from the list: what the next look-up missed there would be posted twice."""
+        """Read a new comment back from the list, because a later search that missed it would post it twice."""
         for pause in (*LAGS, 0.0):
             if found := await self.find(kind, ask, digest):
                 return found
@@ -222,7 +226,7 @@ class Comments:
 
 
 def _mark_outdated(body: str, why: str) -> str:
-    """Give a comment with what replaced it above; its end, which holds the marker, stays."""
+    """Return a comment with a line above it that names its replacement. The marker at its end is kept."""
     rest = _OUTDATED.sub("", newlines(body), count=1).rstrip()
     mark = f"\n\n{rest.rpartition(chr(10))[2]}" if marker.parse(rest) else ""
     head = f"**Outdated.** {' '.join(why.split())}\n\n"
@@ -230,18 +234,18 @@ def _mark_outdated(body: str, why: str) -> str:
 
 
 def same(one: str, other: str) -> bool:
-    """Tell whether two comments show the same, newlines, the hidden last line and what is ticked aside."""
+    """Return whether two comments show the same text, ignoring newline style, the hidden last line, and ticks."""
     return _ANY_TICK.sub("- [ ] ", marker.without(one)) == _ANY_TICK.sub("- [ ] ", marker.without(other))
 
 
 def untick(text: str) -> str:
-    """Give a comment's text in the form to compare: without its marker, the one box empty."""
+    """Return a comment's text for comparison: without its marker, and with its one box unticked."""
     plain = marker.without(text)
     return _TICKED.sub(BOX, plain, count=1) if len(_TICKED.findall(plain)) == 1 and BOX not in plain else plain
 
 
 def is_ticked(text: str) -> bool:
-    """Tell whether the one box of a comment is ticked."""
+    """Return whether the one box of a comment is ticked."""
     return bool(_TICKED.search(marker.without(text)))
 
 

@@ -1,6 +1,6 @@
-"""The quoted thread: what a planner is shown of what others said, and what was removed from it.
+"""The quoted thread: what the planner is shown of other people's text, and what was removed from it.
 
-Anybody can write on a thread, so what fits is decided by the size of the sources before any of them is parsed.
+Anybody can write on a thread, so the size of each source decides what fits before any of it is parsed.
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from bot.github.readings import Readings
 from bot.github.threads import Said, Thread
 
 CONTEXT_LIMIT: Final = 30_000
-"""Characters of what others said that a planner is shown, and that are parsed for it."""
+"""Maximum characters of other people's text that a planner is shown, and that are parsed for it."""
 LEFT_OUT: Final = "> (What does not fit is left out here.)"
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadQuotes:
-    """The quotation of one thread for a bot of that name."""
+    """Quotes one thread for a bot with that name."""
 
     thread: Thread
     readings: Readings
@@ -27,13 +27,15 @@ class ThreadQuotes:
     limit: int = CONTEXT_LIMIT
 
     def text(self) -> str:
-        """Quote what was said, attributed, as people see it; the newest is kept where not all fits."""
+        """Return everything that was said as people see it, quoted and attributed. The newest is kept if not all
+        fits."""
         entries = [entry or LEFT_OUT for _, entry in self._entries()]
         kept = [entry for at, entry in enumerate(entries) if entry != LEFT_OUT or entries[at - 1 : at] != [LEFT_OUT]]
         return "\n\n".join([f"> Title: {visible_title(self.thread.title).text}", *kept])
 
     def hidden_fragments(self, bot: Actor, *, but: str) -> tuple[str, ...]:
-        """Return what nobody sees of what is quoted of others than the bot, but for one thing by its key."""
+        """Return the invisible fragments of what is quoted, except those by the bot and those of the item with key
+        `but`."""
         quoted = [said for said, entry in self._entries() if entry]
         others = [said for said in quoted if said.actor.id != bot.id and said.key != but]
         about = self.thread.opened.actor.id != bot.id and but != self.thread.opened.key
@@ -41,7 +43,8 @@ class ThreadQuotes:
         return (*title, *(fragment for said in others for part in said.parts for fragment in self._hidden_parts(part)))
 
     def _entries(self) -> list[tuple[Said, str]]:
-        """Return everything that was said, oldest first, each with its quotation ("" where that does not fit)."""
+        """Return everything that was said, oldest first, each with its quotation, or "" if the quotation does not
+        fit."""
         return list(self._newest_first())[::-1]
 
     def _newest_first(self) -> Iterator[tuple[Said, str]]:
@@ -50,7 +53,7 @@ class ThreadQuotes:
             source = sum(map(len, said.parts))
             entry = self._quote(said) if source <= room else ""
             fits = len(entry) <= room
-            if entry:  # what was parsed in vain took room as well
+            if entry:  # a text that was parsed but does not fit uses up room as well
                 room -= max(source, len(entry) if fits else 0) + 2
             yield said, entry if fits else ""
 

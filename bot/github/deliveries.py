@@ -1,6 +1,6 @@
-"""Webhook deliveries, pure: whether one is GitHub's (W1), and which thread it says to look at.
+"""Pure functions on webhook deliveries: whether one is GitHub's (W1), and which thread it names.
 
-A delivery is a wake-up and never evidence: nothing is taken from it but which thread to look at (W2).
+A delivery is a wake-up and never evidence: the only thing taken from it is which thread to look at (W2).
 https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 """
 
@@ -25,7 +25,7 @@ _GUID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 _EVENT: Final = re.compile(r"[a-z0-9_]{1,64}")
 _FORM: Final = "application/x-www-form-urlencoded"
 _FIELDS: Final = 8
-"""Fields that a form may have; GitHub sends one."""
+"""Maximum number of fields in a form. GitHub sends one."""
 _PIECES: Final = re.compile(rb"(?:[^%]|%.{0,2}){1,4096}", re.DOTALL)
 
 _REVIEWS: Final = frozenset("pull_request_review pull_request_review_comment pull_request_review_thread".split())
@@ -33,26 +33,26 @@ _THREADS: Final = frozenset("issues issue_comment pull_request".split()) | _REVI
 _CHECKS: Final = frozenset("check_run check_suite workflow_run".split())
 _INSTALLATIONS: Final = frozenset("installation installation_repositories".split())
 EVENTS: Final = _THREADS | _CHECKS | _INSTALLATIONS
-"""The events that can mean something to us."""
+"""Events that can matter to the bot."""
 
 
 class BadSignature(Refused):
-    """The delivery is not proved to be GitHub's."""
+    """The delivery is not proven to come from GitHub."""
 
 
 class Malformed(Refused):
-    """The delivery is GitHub's, and it is not what GitHub documents."""
+    """The delivery comes from GitHub but does not match GitHub's documentation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What a delivery's headers say of it."""
+    """What a delivery's headers state."""
 
     event: str
     guid: str
-    """The same for every redelivery of the same delivery."""
+    """The same for every redelivery of one delivery."""
     is_form: bool = False
-    """Whether the body is a form whose field `payload` holds the JSON, as hooks of repositories send by default.
+    """Whether the body is a form whose field `payload` holds the JSON, which is the default of repository webhooks.
 
     https://docs.github.com/en/rest/repos/webhooks#create-a-repository-webhook
     """
@@ -60,7 +60,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Look at this thread; without a thread or a repository: at every thread."""
+    """Which thread to look at. Without a thread or a repository: every thread."""
 
     event: str
     action: str
@@ -71,18 +71,19 @@ class Wake:
     thread: ThreadNumber | None
     sender: int | None
     told: str
-    """The key of what was said on the thread just now; "" where the event tells of something else."""
+    """Key of what was just said on the thread, or "" if the event reports something else."""
 
     @property
     def doer(self) -> int | None:
-        """Give who did it on the thread; nobody did where a check tells of a commit, whose pusher is its sender."""
+        """Numeric id of the account that acted on the thread, or None. The sender of a check event only pushed a
+        commit."""
         return self.sender if self.event in _THREADS else None
 
 
 def verify(secret: str, body: bytes, headers: Headers) -> None:
-    """Return only when the raw body was signed with the secret; raises BadSignature otherwise (W1).
+    """Return only if the raw body was signed with the secret. Raises BadSignature otherwise (W1).
 
-    An empty secret, a missing, doubled or malformed header, and a SHA-1 signature alone are refused.
+    Refuses an empty secret, a missing, repeated, or malformed header, and a SHA-1 signature alone.
     """
     given = _values(headers, "x-hub-signature-256")
     found = _SIGNATURE.fullmatch(given[0]) if len(given) == 1 else None
@@ -94,9 +95,9 @@ def verify(secret: str, body: bytes, headers: Headers) -> None:
 
 
 def envelope(headers: Headers) -> Envelope:
-    """Read a delivery's event, guid and content type.
+    """Return a delivery's event, guid, and content type.
 
-    Raises Malformed when event or guid is missing, or when one of the three is doubled or of another form.
+    Raises Malformed if the event or guid is missing, or if any of the three is repeated or malformed.
     """
     headers = tuple(headers)
     events, guids = _values(headers, "x-github-event"), _values(headers, "x-github-delivery")
@@ -109,7 +110,7 @@ def envelope(headers: Headers) -> Envelope:
 
 
 def parse(event: str, body: bytes, *, is_form: bool = False) -> Wake | None:
-    """Return what a delivery means to us, or None when it means nothing; `is_form` as the envelope says.
+    """Return what a delivery means to the bot, or None if it means nothing. `is_form` is the envelope's.
 
     Raises Malformed.
     """
@@ -128,9 +129,9 @@ def parse(event: str, body: bytes, *, is_form: bool = False) -> Wake | None:
 
 
 def _form_payload(body: bytes) -> bytes:
-    """Return the value of the one field `payload` of a form; raises Malformed where there is none, or several.
+    """Return the value of the only field `payload` of a form. Raises Malformed if there is none, or more than one.
 
-    urllib.parse.parse_qs would take 75 times the body's size in memory.
+    urllib.parse.parse_qs would need 75 times the body's size in memory.
     """
     fields = [field.partition(b"=") for field in body.split(b"&", _FIELDS)]
     found = [value for name, _, value in fields if unquote_to_bytes(name[:64]) == b"payload"]
@@ -160,7 +161,7 @@ def _wake(event: str, payload: "Payload") -> Wake | None:
 
 
 def _turn_key(event: str, payload: "Payload") -> str:
-    """Give the key of what somebody said, as a thread that is read has it."""
+    """Return the key of what somebody said, as a thread that is read has it, or ""."""
     match event, payload.action:
         case "issues" | "pull_request", "opened":
             return "issue"
@@ -173,7 +174,7 @@ def _turn_key(event: str, payload: "Payload") -> str:
 
 
 def _thread(event: str, payload: "Payload") -> int | None:
-    """Give the number of the thread that an event is about."""
+    """Return the number of the thread that an event is about, or None."""
     subject = payload.issue or payload.pull_request
     if event in _THREADS:
         return subject.number if subject else None

@@ -1,4 +1,4 @@
-"""The Dialogue port on a GitHub thread: joins what the room can read and write; decides nothing."""
+"""The Dialogue port on a GitHub thread. Joins the reading and writing parts of this package, and decides nothing."""
 
 import asyncio
 import hashlib
@@ -42,23 +42,23 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DialogueSettings:
-    """What the configuration says of talking and approving (interfaces.md, mention, ask.*, approve.*)."""
+    """Configuration of conversation and approval (interfaces.md, mention, ask.*, approve.*)."""
 
     mention: str = "@plangate"
     bots: frozenset[int] = frozenset()
-    """Numeric ids of the other bots that are listened to."""
+    """Numeric ids of the other bots that this bot listens to."""
     untrusted_context: bool = True
     approve_role: Role = Role.MAINTAIN
     approve_users: Collection[str | int] = ()
     approve_teams: Collection[str] = ()
     """``organisation/team``."""
     server_url: str = ""
-    """The server of GITHUB_SERVER_URL: links to it may stay in what is posted."""
+    """The server of GITHUB_SERVER_URL. Links to it may stay in what is posted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a thread is about; `head` and `branch` are those of a pull request whose branch is in this repository."""
+    """What a thread is about. `head` and `branch` are set for a pull request whose branch is in this repository."""
 
     title: str
     head: CommitId | None = None
@@ -67,7 +67,7 @@ class Subject:
 
 @dataclass(slots=True)
 class GitHubDialogue:
-    """One thread as a place where people talk; `base` is the branch that the plans of an issue are made for."""
+    """The conversation on one thread. `base` is the branch that plans for an issue are made for."""
 
     door: GitHubClient
     address: Address
@@ -78,11 +78,11 @@ class GitHubDialogue:
     readings: Readings
     manners: DialogueSettings = DialogueSettings()
     members: GitHubClient | None = None
-    """What asks who belongs to a team; None for the same door."""
+    """Client that looks up team membership. None: the same as `door`."""
     told: str = ""
-    """The key of what a delivery says was said."""
+    """Key of what a delivery reported was said."""
     fence: Callable[[], Awaitable[None]] = no_fence
-    """Asked just before anything is posted; raises Conflict where another process has the thread by now (E4)."""
+    """Called just before anything is posted. Raises Conflict if another process has taken over the thread (E4)."""
     comments: Comments = field(init=False)
     _threads: Threads = field(init=False)
     _progress: Progress = field(init=False)
@@ -108,21 +108,23 @@ class GitHubDialogue:
         base: str,
         readings: Readings,
     ) -> Self:
-        """Give the dialogue of one thread, held by the bot of that account."""
+        """Return the dialogue of one thread, held by the bot account `bot`."""
         listener = Listener(bot, keys.mention, keys.bots)
         return cls(door, address, thread, listener, Key(signer.key_id, signer.mac), base, readings, keys)
 
     async def subject(self) -> Subject:
-        """Say what the thread is about now, once it shows what was told of; raises Missing."""
+        """Return what the thread is about now. Waits briefly for what the delivery reported to appear. Raises
+        Missing."""
         self._read = await self._threads.read(self.thread, self.told)
-        if self._read.head_branch == self.base:  # work goes to a branch of its own, never onto the default branch
+        if self._read.head_branch == self.base:  # work never goes onto the default branch
             return Subject(self._read.title)
         return Subject(self._read.title, self._read.head, self._read.head_branch)
 
     async def turns(
         self, seen: Collection[str], heard_to: datetime | None = None, *, may_act: Callable[[Turn], bool]
     ) -> Sequence[Turn]:
-        """List the turns whose keys were not seen, oldest first, by one query and a role for each author."""
+        """Return the turns whose keys were not seen, oldest first. Uses one query and one role look-up for each
+        author."""
         self._read = await self._threads.back_to(await self._threads.read(self.thread), seen, heard_to)
         roles = self._roles()
         found = await TurnReader(self.listener, roles, self.readings, may_act).turns(self._read, seen)
@@ -132,14 +134,14 @@ class GitHubDialogue:
         return [replace(turn, strangers=beside and not turn.aside) for turn in found]
 
     async def context(self) -> str:
-        """Quote what was said on the thread, as it was when its turns were read."""
+        """Return a quotation of the thread as it was when its turns were read."""
         if not self.manners.untrusted_context:
             return ""
         self._read = self._read or await self._threads.read(self.thread)
-        return await asyncio.to_thread(self._context(self._read).text)  # Markdown of anybody's making
+        return await asyncio.to_thread(self._context(self._read).text)  # Markdown that anybody may have written
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
-        """Return the fragments of the quoted thread that nobody sees, but for the turn's own."""
+        """Return the invisible fragments of the quoted thread, except those of the turn itself."""
         if not self.manners.untrusted_context:
             return ()
         self._read = self._read or await self._threads.read(self.thread)
@@ -147,12 +149,12 @@ class GitHubDialogue:
         return await asyncio.to_thread(partial(quoted.hidden_fragments, self.listener.bot, but=own))
 
     async def closed_since(self, moment: datetime) -> bool:
-        """Tell whether the thread was closed after a moment, as it was when its turns were read."""
+        """Return whether the thread was closed after a moment, as of when its turns were read."""
         self._read = self._read or await self._threads.read(self.thread)
         return self._read.closed_at is not None and self._read.closed_at > moment
 
     async def asked_before(self, turn: Turn) -> Collection[str]:
-        """Name what the turn's author asked before it on the same day, on all threads of the repository."""
+        """Return the requests that the turn's author made earlier on the same day, on all threads of the repository."""
         try:
             found = asked_before(self.door, self.address, self.listener, turn, readings=self.readings)
             return {f"{thread}/{key}" async for thread, key in found}
@@ -161,34 +163,34 @@ class GitHubDialogue:
             return ()
 
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
-        """Put a reaction under a turn; putting it twice changes nothing."""
+        """Add a reaction to a turn. Adding it twice changes nothing."""
         await self.comments.sign(turn.key, sign)
 
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
-        """Show the plan as one comment and give the comment's node id and page."""
+        """Post the plan as one comment, and return the comment's node id and page."""
         posted = await self.comments.put("plan", ask, self._plan(plan), digest=plan.digest)
         return PostedComment(posted.node, posted.url)
 
     async def find_plan_comment(self, ask: int) -> str:
-        """Say which comment shows the plan of an ask, by its marker."""
+        """Return the node id of the comment that shows the plan of an ask, found by its marker, or ""."""
         found = await self.comments.find("plan", ask)
         return found.node if found else ""
 
     async def supersede(self, shown: str, why: str) -> None:
-        """Say on the plan comment what replaced it, and fold it as outdated."""
+        """Write above the plan comment what replaced it, and fold it as outdated."""
         await self.comments.supersede(shown, why)
 
     async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:
-        """Show above the plan that its work has begun; whoever looked before cannot take an older word for a new one.
+        """Show above the plan that its work has begun, so that older approvals cannot pass for new ones.
 
-        The edit is newer than those words, and an edit that no journal accounts for makes them void (A2, A4b).
+        This edit is newer than those approvals. An edit that the journal does not account for voids them (A2, A4b).
         """
         await self.comments.rewrite(shown, self._text_with_work_begun(plan, line))
 
     async def snapshot(
         self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "", begun: Sequence[str] = ()
     ) -> Snapshot:
-        """Take one live look at everything that decides about this plan; a failed one is incomplete (A1, A3)."""
+        """Return a live snapshot of everything that decides about this plan; an incomplete one on failure (A1, A3)."""
         looker = SnapshotReader(
             self._threads,
             self.listener.bot,
@@ -205,60 +207,61 @@ class GitHubDialogue:
         return await looker.look(plan, shown)
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
-        """Say in one comment of the plan why it is not approved (A5)."""
+        """Post, in one comment per plan, why the plan is not approved (A5)."""
         text = f"Plan {plan.plan} ({plan.short_digest}) waits: {comment.reasons(verdict)}."
         await self.comments.put("waits", plan.plan, text, digest=plan.digest)
 
     async def ahead(self, position: int, ask: int) -> int:
-        """Return the id of the newest of our comments that is newer than the journal, 0 for none (A4b)."""
+        """Return the id of the bot's newest comment that is newer than the journal, or 0 (A4b)."""
         self._read = self._read or await self._threads.read(self.thread)
         return max(self._ahead(self._read, position, ask), default=0)
 
     async def warn(self, number: int, text: str) -> datetime:
-        """Say once for a comment that the journal is older than it."""
+        """Post once per comment that the journal is older than that comment. Return when the warning was posted."""
         digest = hashlib.sha256(str(number).encode()).hexdigest()
         return (await self.comments.put("ahead", 0, self._inert(text), digest=digest)).at
 
     def forget(self, number: int) -> None:
-        """Look none of the comments up to that one up again."""
+        """Ignore the bot's comments up to that id in later searches."""
         self.comments.after = number
 
     async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:
-        """Show a question as one comment and give the comment's node id and page."""
+        """Post a question as one comment, and return the comment's node id, page, and time."""
         await self._progress.finish()
         posted = await self.comments.put("question", ask, self._question(asking, who))
         return PostedComment(posted.node, posted.url, posted.at)
 
     async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:
-        """Take one live look at its boxes, their edits, and what was said since; a failed one is incomplete."""
+        """Return a live snapshot of the question's boxes, their edits, and later comments; an incomplete one on
+        failure."""
         seeker = AnswerReader(self._threads, self.listener, self._roles(), self.readings, may)
         return await seeker.look(self.thread, shown, self._question(asking, who), asking.boxes)
 
     async def explain_ignored_answers(self, text: str, ask: int) -> None:
-        """Say once per question why nothing counts yet."""
+        """Post once per question why no answer counts yet."""
         await self.comments.put("unsettled", ask, text)
 
     async def fold_question(self, shown: str) -> None:
-        """Fold the comment of a question; one that is gone is no matter."""
+        """Fold the comment of a question. Does nothing if the comment is gone."""
         await self.comments.fold(shown)
 
     async def progress(self, text: str, ask: int) -> None:
-        """Show how far the work is; best effort, it never raises."""
+        """Show how far the work is. Best effort: never raises."""
         await self._progress.show(self._inert(text), ask)
 
     async def tell(self, text: str, ask: int) -> None:
-        """Say something on the thread, once for each ask; after the last state of the progress."""
+        """Post a text on the thread, once for each ask, after the last progress update."""
         await self._progress.finish()
         await self.comments.put("tell", ask, self._inert(text))
 
     async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
-        """Say something in each review thread that these turns have a comment in, once for each ask."""
+        """Reply in each review thread that contains a comment of these turns, once for each ask."""
         await Replies(self.comments).put(turns, self._inert(text), ask)
 
     @asynccontextmanager
     async def hold_progress(self) -> AsyncIterator[None]:
-        """Show at the end of the block how far the work came; where it ends in the middle nothing more, because whoever
-        takes the thread over may have said more by then (E4)."""
+        """Show the final progress when the block ends normally. If the block raises, show nothing more, because another
+        process may have taken over the thread and posted newer progress (E4)."""
         try:
             yield
             await self._progress.finish()
@@ -278,7 +281,7 @@ class GitHubDialogue:
         await self.fence()
 
     def _plan(self, plan: PlanDocument) -> str:
-        """Give the comment of a plan as it is posted, so that what is shown is compared with what was posted."""
+        """Return the comment of a plan exactly as it is posted, so that the two can be compared."""
         return self.door.redactor.redact(plan_comment(plan, self.listener.mention))
 
     def _text_with_work_begun(self, plan: PlanDocument, line: str) -> str:
@@ -288,7 +291,8 @@ class GitHubDialogue:
         return self.door.redactor.redact(question_text(asking, who))
 
     def _inert(self, text: str) -> str:
-        """Make a text harmless, without secrets before and after: what splits one is taken out in between."""
+        """Return a text made inert. Redacts secrets before and after, because making it inert can join a split
+        secret."""
         clean = self.door.redactor.redact
         return clean(inert_markdown(clean(text), {urlsplit(self.manners.server_url).netloc} - {""}))
 
@@ -301,12 +305,12 @@ class GitHubDialogue:
 
 
 def plan_comment(plan: PlanDocument, mention: str) -> str:
-    """Render the comment of a plan, all but its marker: the same document gives the same text (PR5)."""
+    """Return the comment of a plan without its marker. The same document gives the same text (PR5)."""
     return comment.plan_text(plan, how_to_decide(plan, mention))
 
 
 def how_to_decide(plan: PlanDocument, mention: str) -> str:
-    """Say how to approve, reject and revise exactly this plan, with the one box (interfaces.md)."""
+    """Return how to approve, reject, and revise exactly this plan, with the one box (interfaces.md)."""
     return (
         "### Decide\n\n"
         f"{BOX}\n\n"

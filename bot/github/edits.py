@@ -1,9 +1,9 @@
-"""What became of the plan comment: every edit that it ever had, explained by a tick or not (product.md, Approval); and
-who ever edited what others said.
+"""The edit history of the plan comment, in which ticks explain edits (product.md, Approval), and the editors of other
+texts.
 
-An edit is explained when the comment showed the posted text before and after it, the one box aside, or what the bot
-made of that when the work began, as the journal accounts for it. The last edit that is not explained is when the plan,
-as it is shown now, began to be shown.
+An edit is explained if the comment showed an accepted text before and after it, ignoring the one box. Accepted texts
+are the posted one and those that the bot wrote when the work began, as the journal records. The last unexplained edit
+is when the plan, as it is shown now, was first shown.
 https://docs.github.com/en/graphql/reference/objects#usercontentedit
 """
 
@@ -42,7 +42,7 @@ query ($ids: [ID!]!, $after: String) {{
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What the comment showed from a moment on, by whom; None where GitHub no longer says what it was."""
+    """What the comment showed from a moment on, and who wrote it. The text is None if GitHub no longer has it."""
 
     at: datetime
     by: Actor
@@ -51,7 +51,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Somebody ticked the one box, and it is ticked still."""
+    """Somebody ticked the one box, and it is still ticked."""
 
     by: Actor
     at: datetime
@@ -59,17 +59,18 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the edits of a comment come to."""
+    """Summary of the edits of a comment."""
 
     since: datetime
-    """From when on the comment shows what it shows now, ticks aside."""
+    """Time since which the comment has shown what it shows now, ignoring ticks."""
     intact: bool
-    """It shows the posted text."""
+    """Whether it shows the posted text."""
     tick: Tick | None
 
 
 async def editors(door: GitHubClient, texts: Sequence[str]) -> dict[str, frozenset[int]]:
-    """Give the numeric ids of all who ever edited some texts, by the texts' global ids; nobody for one that is gone."""
+    """Return the numeric ids of everybody who ever edited some texts, by the texts' global ids. Empty for a text that
+    is gone."""
     found: dict[str, frozenset[int]] = {}
     for start in range(0, len(texts), AT_ONCE):
         some = texts[start : start + AT_ONCE]
@@ -80,7 +81,7 @@ async def editors(door: GitHubClient, texts: Sequence[str]) -> dict[str, frozens
 
 
 async def _editors(door: GitHubClient, text: str, node: Json | None) -> AsyncIterator[int]:
-    """Yield who edited a text, on from the first page to the last."""
+    """Yield the ids of the accounts that edited a text, from all pages."""
     while page := (node or {}).get("userContentEdits"):
         for edit in page["nodes"] or []:
             yield actor(edit["editor"]).id
@@ -91,7 +92,8 @@ async def _editors(door: GitHubClient, text: str, node: Json | None) -> AsyncIte
 
 
 def history(node: Json, posted: str, begun: Sequence[str] = ()) -> History:
-    """Read the edits of a comment that was posted with this text, and that may show others of the bot's since."""
+    """Return the edit history of a comment. `posted` is its original text, `begun` other texts that the bot may have
+    set."""
     wanted = frozenset(map(untick, (posted, *begun)))
     shown = versions(node, posted)
     unexplained = [
@@ -102,30 +104,30 @@ def history(node: Json, posted: str, begun: Sequence[str] = ()) -> History:
 
 
 def versions(node: Json, posted: str) -> Sequence[Version]:
-    """List what the comment showed, from the posting to now.
+    """Return what the comment showed, from its posting until now.
 
-    GitHub lists edits newest first, each with the whole text after it, and the posting itself as the first. Of the
-    newest one the text is what the comment shows now, whatever the list says.
+    GitHub lists edits newest first, each with the full text after it, and the posting itself as the first edit. The
+    text of the newest edit is taken from the comment itself, whatever the list has.
     """
     made = time(node["createdAt"])
     edits = node["userContentEdits"] or {"totalCount": 0, "nodes": []}
     listed = [_version(edit) for edit in reversed(edits["nodes"] or [])]
-    # The posting itself is kept as well: an edit of the same second looks like it, but for its text.
+    # The posting itself is kept as well: an edit within the same second differs from it only in its text.
     listed = sorted((version for version in listed if version.at >= made), key=lambda version: version.at)
     if edits["totalCount"] > len(edits["nodes"] or []):
-        listed.insert(0, Version(made, actor(None), None))  # more than are listed: nothing is known of the older ones
+        listed.insert(0, Version(made, actor(None), None))  # GitHub did not list them all: the older ones are unknown
     first = Version(made, actor(node.get("author")), posted)
     if node["lastEditedAt"] is None:
         return [first, *listed]
     newest = Version(time(node["lastEditedAt"]), actor(node["editor"]), node["body"])
     older = [version for version in listed if version.at != newest.at]
-    # A list without the newest one cannot be trusted to be whole: what was shown before it is not known.
+    # A list without the newest edit may be incomplete: what was shown before that edit is unknown.
     unknown = [] if len(older) < len(listed) else [Version(newest.at, actor(None), None)]
     return [first, *older, *unknown, *_at(listed, newest)]
 
 
 def _at(listed: Sequence[Version], newest: Version) -> Sequence[Version]:
-    """Give the versions of the newest second; the last of them is what is shown now."""
+    """Return the versions of the newest second, ending with what is shown now."""
     return [*[version for version in listed if version.at == newest.at][:-1], newest]
 
 
@@ -139,7 +141,7 @@ def _shows(version: Version, wanted: Collection[str]) -> bool:
 
 
 def _tick(versions: Sequence[Version]) -> Tick | None:
-    """Give the newest edit that turned the box on, while it is on."""
+    """Return the newest edit that ticked the box, if the box is still ticked."""
     if versions[-1].text is None or not is_ticked(versions[-1].text):
         return None
     turned = [

@@ -14,23 +14,23 @@ from bot.core.errors import Refused, Transient
 
 
 class Missing(Refused):
-    """It is not there, or this token may not see it."""
+    """It does not exist, or this token may not see it."""
 
 
 class BadToken(Refused):
-    """GitHub does not know the token, or not any more."""
+    """GitHub does not recognize the token, or no longer does."""
 
 
 class Unprocessable(Refused):
-    """GitHub understood the request and refused what it asks."""
+    """GitHub understood the request and refused it."""
 
 
 class TooMuch(Transient):
-    """The query asks for more at once than GitHub gives in one answer."""
+    """The query asks for more at once than GitHub gives in one response."""
 
 
 class Limited(Transient):
-    """A rate limit that lasts longer than we wait."""
+    """A rate limit that lasts longer than the client waits."""
 
     def __init__(self, seconds: float, *, where: str) -> None:
         super().__init__("GitHub's rate limit is reached", where=where, mend=f"try again in {seconds:.0f} s")
@@ -38,4 +38,4 @@ class Limited(Transient):
 
 
 class Unknown(Transient):
-    """The answer to a write was lost; whether it was done has to be looked up."""
+    """The response to a write was lost. Look up whether the write was done."""

@@ -1,4 +1,4 @@
-"""The label that calls the bot: whether a repository has it, and making it. Its words are the bot's own."""
+"""The label that calls the bot: checks whether a repository has it, and creates it."""
 
 from urllib.parse import quote
 
@@ -8,7 +8,7 @@ from bot.github.repository import Address
 
 
 async def has_label(door: GitHubClient, address: Address, name: str) -> bool:
-    """Return whether a repository has a label of that name.
+    """Return whether a repository has a label with that name.
 
     https://docs.github.com/en/rest/issues/labels#get-a-label
     """
@@ -20,7 +20,7 @@ async def has_label(door: GitHubClient, address: Address, name: str) -> bool:
 
 
 async def make_label(door: GitHubClient, address: Address, name: str, description: str) -> None:
-    """Make a label, unless it is there already.
+    """Create a label, unless it already exists.
 
     https://docs.github.com/en/rest/issues/labels#create-a-label
     """

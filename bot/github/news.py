@@ -1,8 +1,9 @@
-"""What happened in repositories since a time: which of them moved at all, then what was said there.
+"""Changes in repositories since a given time: first which repositories changed, then what was said there.
 
-A webhook that was lost is lost for good, so what it would have told is read (W3). One query asks a hundred repositories
-when their newest thread moved, for two points; only those that moved are read on. What is said, edited, labelled or
-assigned on a thread moves its `updatedAt`. Nothing is taken from here but which thread to look at: the look decides.
+GitHub does not resend a lost webhook, so this module reads what it would have reported (W3). One query, at two points,
+asks a hundred repositories when their newest thread changed; only those that changed are read further. Saying, editing,
+labeling, or assigning anything on a thread moves its `updatedAt`. The result is only which threads to look at; the look
+itself decides.
 https://docs.github.com/en/graphql/reference/objects#repository
 """
 
@@ -20,11 +21,12 @@ from bot.github.threads import COMMENTS, Thread, pull_request_fields, read_threa
 from bot.github.turns import LABEL, Listener
 
 NEWEST: Final = 20
-"""Comments and reviews of a thread that are read here; where more may be new, the thread is looked at anyway."""
+"""Number of comments and reviews of a thread that are read here. A thread that may have more new ones is looked at
+anyway."""
 MOVED: Final = "moved-"
-"""What the key of a thread begins with of which it is only known that it moved."""
+"""Prefix of the key for a thread of which only the time of its last change is known."""
 RESERVE: Final = 0.2
-"""The part of an hour's points that is left for the work itself (E2)."""
+"""Fraction of the hourly points that is reserved for the work itself (E2)."""
 
 _BUDGET: Final = "rateLimit { limit remaining resetAt }"
 _MOVED: Final = f"""
@@ -55,7 +57,7 @@ query ($id: ID!, $since: DateTime!, $after: String) {{
 }}
 {COMMENTS} {WHO}
 """
-# Pull requests take no `since`: they are read from the newest to the first that did not move.
+# Pull requests take no `since`, so they are read from the newest back to the first one that did not change.
 _PULLS: Final = f"""
 query ($id: ID!, $after: String) {{
   {_BUDGET}
@@ -74,7 +76,7 @@ query ($id: ID!, $after: String) {{
 
 @dataclass(frozen=True, slots=True)
 class MovedRepository:
-    """One repository as it is now, and when the newest of its threads moved (None: it has none)."""
+    """One repository as it is now, and when its newest issue and pull request changed (None: it has none)."""
 
     id: RepositoryId
     node: str
@@ -83,24 +85,24 @@ class MovedRepository:
     pulls: datetime | None
 
     def since(self, moment: datetime) -> bool:
-        """Tell whether anything moved at that time or later."""
+        """Return whether anything changed at that time or later."""
         return any(newest is not None and newest >= moment for newest in (self.issues, self.pulls))
 
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """A thread that moved, and when; it holds no more than the newest of what was said."""
+    """A thread that changed, and when. It holds only the newest part of what was said."""
 
     thread: Thread
     at: datetime
 
     def may_speak(self, listener: Listener, since: datetime, heard: frozenset[str]) -> frozenset[str]:
-        """Return the keys of what may speak to the bot here and was not heard; its letters alone are looked at."""
+        """Return the keys of unheard items that may address the bot, judged without parsing them."""
         thread = self.thread
         new = (said for said in thread.everything() if {said.key, said.version}.isdisjoint(heard))
         keys = {it.key for it in new if listener.hears(it.actor) and listener.may_be_addressed(thread, it)}
         if self._may_be_incomplete(since) or ("issue" not in keys and self._labeled_threads(listener)):
-            keys.add(f"{MOVED}{self.at:%Y%m%dT%H%M%S}")  # which of it is new cannot be told from here
+            keys.add(f"{MOVED}{self.at:%Y%m%dT%H%M%S}")  # which part is new is unknown here
         return frozenset(keys)
 
     def _labeled_threads(self, listener: Listener) -> bool:
@@ -108,7 +110,7 @@ class Fresh:
         return not thread.pull_request and (LABEL in thread.labels or listener.bot.id in thread.assignees)
 
     def _may_be_incomplete(self, since: datetime) -> bool:
-        """Tell whether something that is new may not have been read."""
+        """Return whether something new may not have been read."""
         thread = self.thread
         comments = bool(thread.older) and thread.comments[0].at >= since
         reviews = bool(thread.older_reviews) and all(said.at >= since for said in thread.reviews)
@@ -116,16 +118,16 @@ class Fresh:
 
 
 async def moved_repositories(door: GitHubClient, nodes: Sequence[str]) -> tuple[MovedRepository, ...]:
-    """Ask up to 100 repositories, by node id, when they moved; those that are gone are left out.
+    """Return when up to 100 repositories, given by node id, last changed. Repositories that are gone are left out.
 
-    Raises Limited where so few points are left that the work itself may need them.
+    Raises Limited if so few points are left that the work itself may need them.
     """
     data = await _query(door, _MOVED, {"ids": list(nodes)}, partial=True)
     return tuple(_parse_moved(node) for node in data["nodes"] if node)
 
 
 async def fresh(door: GitHubClient, repository: MovedRepository, since: datetime) -> AsyncIterator[Fresh]:
-    """Yield the threads of a repository that moved at that time or later, all pages to the end."""
+    """Yield the threads of a repository that changed at that time or later, from all pages."""
     if repository.issues is not None and repository.issues >= since:
         async for node in _pages(door, _ISSUES, {"id": repository.node, "since": since.isoformat()}):
             yield Fresh(read_thread(repository.id, node), time(node["updatedAt"]))
@@ -149,7 +151,7 @@ async def _pages(door: GitHubClient, query: str, variables: Json) -> AsyncIterat
 
 async def _query(door: GitHubClient, query: str, variables: Json, *, partial: bool = False) -> Json:
     data = await door.graphql(query, variables, partial=partial)
-    budget = data["rateLimit"]  # null where the server has no limits, as on GitHub Enterprise Server
+    budget = data["rateLimit"]  # null if the server has no limits, as on GitHub Enterprise Server
     if budget and budget["remaining"] < RESERVE * budget["limit"]:
         seconds = (time(budget["resetAt"]) - door.clock.now()).total_seconds()
         raise Limited(max(1.0, seconds), where="GraphQL, but for what the work needs")

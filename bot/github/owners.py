@@ -1,4 +1,4 @@
-"""Reads the repository's CODEOWNERS and tells which people own all that a plan may change; core/owners.py decides.
+"""Finds the people who own everything that a plan may change, from the repository's CODEOWNERS; core/owners.py decides.
 
 https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners#codeowners-file-location
 """
@@ -14,11 +14,11 @@ from bot.github.permissions import Roles
 from bot.github.repository import Address, file
 
 PLACES: Final = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
-"""The first that is there counts."""
+"""Paths of the file. The first one that exists counts."""
 
 
 async def owning(roles: Roles, branch: str, scope: Sequence[str], people: Collection[Actor]) -> frozenset[int]:
-    """Give the numeric ids of those who own all that a scope reaches; none where that cannot be read (A3)."""
+    """Return the numeric ids of the people who own everything in a scope; empty if CODEOWNERS cannot be read (A3)."""
     if not people:
         return frozenset()
     try:
@@ -32,7 +32,7 @@ async def owning(roles: Roles, branch: str, scope: Sequence[str], people: Collec
 
 
 async def _text(door: GitHubClient, address: Address, branch: str) -> str:
-    """Read the file of a branch; "" for none."""
+    """Return the text of the file on a branch, or ""."""
     for place in PLACES:
         if (found := await file(door, address, place, branch)) is not None:
             return found.decode(errors="replace")

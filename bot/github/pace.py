@@ -1,6 +1,6 @@
-"""How fast GitHub may be written to (E2): obeyed before GitHub has to say so.
+"""Limits how fast the bot writes to GitHub (E2), so that GitHub does not have to.
 
-A second between writes; at most 80 writes that make content a minute and 500 an hour.
+Writes are a second apart, with at most 80 content-creating writes a minute and 500 an hour.
 https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
 https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits
 """
@@ -19,39 +19,40 @@ HOUR: Final = 3600.0
 
 @dataclass(slots=True)
 class Pace:
-    """When the next write may go; one for all that writes under one account. Times are the clock's seconds."""
+    """Decides when the next write may go. Everything that writes under one account shares it. Times are the clock's
+    seconds."""
 
     clock: Clock
     between: float = 1.0
     a_minute: int = 80
     an_hour: int = 500
     patience: float = 120.0
-    """Seconds that a caller waits at most; what would take longer raises Limited."""
+    """Maximum seconds that a caller waits. A longer wait raises Limited."""
     _writes: deque[float] = field(default_factory=deque)
     _shut_until: float = 0.0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def busy(self) -> bool:
-        """Whether so much was written that what can wait should: progress comes last."""
+        """Whether so much was written that whatever can wait should wait. Progress updates come last."""
         return self._room() > 0 or len(self._writes) > self.an_hour * 3 // 4
 
     async def read(self) -> None:
-        """Wait while GitHub has told us to stay away."""
+        """Wait as long as GitHub has asked us to stay away."""
         await self._wait(self._shut_until - self.clock.monotonic())
 
     async def write(self) -> None:
-        """Wait for the next write's turn, and take it."""
+        """Wait until the next write may go, and record it."""
         async with self._turn:
             await self._wait(max(self._shut_until - self.clock.monotonic(), self._room()))
             self._writes.append(self.clock.monotonic())
 
     def shut(self, seconds: float) -> None:
-        """Let nothing through for that long, because GitHub said so."""
+        """Block all requests for that many seconds, because GitHub asked for it."""
         self._shut_until = max(self._shut_until, self.clock.monotonic() + seconds)
 
     def _room(self) -> float:
-        """Give the seconds until the windows have room for another write."""
+        """Return the seconds until the windows have room for another write."""
         now, writes = self.clock.monotonic(), self._writes
         while writes and writes[0] <= now - HOUR:
             writes.popleft()

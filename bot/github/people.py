@@ -18,7 +18,7 @@ GONE: Final = Actor(0, "ghost", ActorKind.GONE)
 
 
 def actor(node: Any) -> Actor:
-    """Read an account of GraphQL; one that is gone, or has no number, is GONE."""
+    """Return an account from GraphQL data. One that is gone or has no number is GONE."""
     if not isinstance(node, dict):
         return GONE
     kind, number = _KINDS.get(str(node.get("__typename", "User")), ActorKind.GONE), node.get("databaseId")
@@ -28,12 +28,12 @@ def actor(node: Any) -> Actor:
 
 
 def rest_actor(node: Any) -> Actor:
-    """Read an account of REST (https://docs.github.com/en/rest/users/users)."""
+    """Return an account from REST data (https://docs.github.com/en/rest/users/users)."""
     if not isinstance(node, dict) or not node.get("id"):
         return GONE
     return Actor(int(node["id"]), str(node["login"]), _KINDS.get(str(node.get("type")), ActorKind.GONE))
 
 
 def time(text: str) -> datetime:
-    """Read a time; aware, in UTC, to the second."""
+    """Return a time: aware, in UTC, with a resolution of one second."""
     return datetime.fromisoformat(text).astimezone(UTC)

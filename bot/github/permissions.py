@@ -1,4 +1,5 @@
-"""Roles on a repository, looked up live (A3): never guessed from an association, never kept longer than one look."""
+"""Roles on a repository, looked up live (A3). They are never guessed from an association or kept longer than one
+look."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from bot.github.repository import Address
 # and `permission` says which of the basic ones it builds on.
 # https://docs.github.com/en/rest/collaborators/collaborators#get-repository-permissions-for-a-user
 FEW: Final = 10
-"""So many people are looked up one by one without a list."""
+"""Up to this many people are looked up one by one, without a list."""
 
 _ROLES: Final = {
     "none": Role.NONE,
@@ -29,7 +30,7 @@ _ROLES: Final = {
 
 @dataclass(slots=True)
 class Roles:
-    """The roles of one look at one repository; make a new one for every look."""
+    """The roles for one look at one repository. Create a new instance for every look."""
 
     door: GitHubClient
     address: Address
@@ -38,14 +39,14 @@ class Roles:
     teams: Collection[str] = ()
     """``organisation/team`` of approve.teams."""
     members: GitHubClient | None = None
-    """What asks who belongs to a team, which takes a permission of its own; None for the same door."""
+    """Client that looks up team membership, which needs a permission of its own. None: the same as `door`."""
     barred: bool = field(default=False, init=False)
-    """Whether GitHub refused to tell who belongs to a team: asked again it refuses again."""
+    """Whether GitHub refused to report team membership. It would refuse again if asked again."""
     _known: dict[int, Role | None] = field(default_factory=dict)
     _listed: dict[int, bool | None] = field(default_factory=dict, init=False)
 
     async def of(self, actor: Actor) -> Role | None:
-        """Give an account's role; None when the look-up failed or told of another account (A2). Never raises."""
+        """Return an account's role, or None if the look-up failed or returned another account (A2). Never raises."""
         if actor.kind is not ActorKind.USER or not actor.id:
             return Role.NONE  # only people are collaborators
         if actor.id not in self._known:
@@ -53,7 +54,7 @@ class Roles:
         return self._known[actor.id]
 
     async def is_listed(self, actor: Actor) -> bool | None:
-        """Tell whether an account is named, itself or by a team; None when that look-up failed."""
+        """Return whether an account is listed by itself or through a team, or None if that look-up failed."""
         if actor.is_listed_in(self.users):
             return True
         if actor.id not in self._listed:
@@ -62,9 +63,9 @@ class Roles:
         return self._listed[actor.id]
 
     async def who_may(self, least: Role) -> frozenset[int] | None:
-        """Give the numeric ids of all who have that role, a higher one, or are named; None where not known.
+        """Return the numeric ids of everybody who has at least that role or is listed, or None if that is unknown.
 
-        Whose login is named and who is no collaborator has no number here, nor has who belongs to a team.
+        Returns None if teams are listed, or if a listed login is not a collaborator: neither has an id here.
         https://docs.github.com/en/rest/collaborators/collaborators#list-repository-collaborators
         """
         logins = {each.lower() for each in self.users if isinstance(each, str)}
@@ -84,7 +85,8 @@ class Roles:
         return ids | may
 
     async def foresee(self, actors: Collection[Actor]) -> None:
-        """Spare a look-up for each of many strangers: who is no collaborator, or can only read, may do nothing here."""
+        """Record the roles of many people by one listing. Only roles below triage are recorded; others are looked up
+        live."""
         if len(actors) <= FEW:
             return
         try:
@@ -107,7 +109,7 @@ class Roles:
         return _read(found) if user.get("id") == actor.id else None
 
     async def member(self, team: str, actor: Actor) -> bool | None:
-        """Tell whether an account belongs to ``organisation/team``; None when that look-up failed.
+        """Return whether an account belongs to ``organisation/team``, or None if that look-up failed.
 
         https://docs.github.com/en/rest/teams/members#get-team-membership-for-a-user
         """
@@ -123,13 +125,13 @@ class Roles:
 
 
 def _read(found: dict[str, Any]) -> Role | None:
-    """Read a role by its name, else by what it builds on; None for what GitHub does not document."""
+    """Return a role by its name, else by the role it builds on; None for anything that GitHub does not document."""
     role = _ROLES.get(str(found.get("role_name")))
     return role if role is not None else _ROLES.get(str(found.get("permission")))
 
 
 def _role_of_collaborator(person: dict[str, Any]) -> Role:
-    """Read a listed collaborator's role: by name, else by the flags that a custom role has."""
+    """Return a listed collaborator's role: by its name, else by the flags that a custom role has."""
     by_name = _ROLES.get(str(person.get("role_name")))
     if by_name is not None:
         return by_name

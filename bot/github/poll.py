@@ -1,4 +1,5 @@
-"""What changed at plan comments: for reactions GitHub sends no webhook, so they are polled, 100 comments for one point.
+"""Detects changes of plan comments. GitHub sends no webhook for reactions, so they are polled: 100 comments for one
+point.
 
 https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
 """
@@ -26,7 +27,8 @@ GONE: Final = "gone"
 
 
 async def fingerprints(door: GitHubClient, shown: Sequence[str]) -> Mapping[str, str]:
-    """Give for each comment, by its node id, a text that is another one when it has changed; GONE when it is gone."""
+    """Return a text for each comment, by node id, that differs once the comment has changed; GONE for a comment that is
+    gone."""
     found = dict.fromkeys(shown, GONE)
     for start in range(0, len(shown), AT_ONCE):
         data = await door.graphql(_QUERY, {"ids": list(shown[start : start + AT_ONCE])}, partial=True)

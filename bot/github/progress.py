@@ -1,6 +1,7 @@
-"""The progress comment: edited only when its text changes, at most every 5 s in the first minute and every 20 s later.
+"""The progress comment. It is edited only when its text changes: at most every 5 s in the first minute, then every 20
+s.
 
-The last state is always delivered. It comes after everything else that has to be written, and its failures are logged.
+The last state is always delivered. Progress is written after everything else, and its failures are only logged.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ class Progress:
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def show(self, text: str, ask: int) -> None:
-        """Show a text as soon as it is time; a newer one takes its place. Never raises."""
+        """Show a text as soon as the pace allows. A newer text replaces it. Never raises."""
         self._wanted = (ask, text)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._deliver())
@@ -44,7 +45,7 @@ class Progress:
         self._hurry.clear()
 
     def drop(self) -> None:
-        """Show nothing more of what was not shown yet."""
+        """Discard every update that was not shown yet."""
         if self._task is not None:
             self._task.cancel()
 
@@ -61,7 +62,7 @@ class Progress:
                 _log.warning("progress was not shown: %s", error)
 
     async def _wait(self) -> None:
-        """Wait until it is time for another edit, or until there is no time left."""
+        """Wait until the next edit is due, or until `finish` asks for the last one."""
         clock = self.comments.door.clock
         while self._began is not None and not self._hurry.is_set():
             between = OFTEN if clock.monotonic() - self._began < FIRST_MINUTE else SELDOM

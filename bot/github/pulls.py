@@ -1,4 +1,4 @@
-"""The Pulls port: one open pull request for each branch, whatever is lost or done twice (PR2).
+"""The Pulls port: one open pull request for each branch, even if a response is lost or a step is repeated (PR2).
 
 https://docs.github.com/en/rest/pulls/pulls
 """
@@ -27,10 +27,10 @@ class GitHubPulls:
     bot: Actor
 
     async def ensure(self, order: PullOrder) -> PullRequest:
-        """Give the open pull request of the branch, made when there is none.
+        """Return the open pull request of the branch, creating it if there is none.
 
-        One that the bot made by the same order, or of the same commit, and that somebody closed or merged since is
-        given as it is, not made again.
+        If the bot made a pull request by the same order, or of the same commit, and somebody has closed or merged it,
+        that one is returned and no new one is created.
         """
         clean = self.door.redactor.redact
         order = replace(order, title=clean(order.title), body=clean(order.body))
@@ -39,12 +39,12 @@ class GitHubPulls:
         return PullRequest(int(pull["number"]), str(pull["html_url"]), bool(pull.get("draft")), undone)
 
     async def head(self, number: int) -> CommitId | None:
-        """Give the head of a pull request that is open; None for one that is closed or merged."""
+        """Return the head of an open pull request, or None if it is closed or merged."""
         pull = await self.door.get(f"{self.address.path}/pulls/{number}")
         return CommitId(str(pull["head"]["sha"])) if pull["state"] == "open" else None
 
     async def find(self, branch: str) -> int | None:
-        """Return the number of the newest pull request that the bot made of a branch, open or not; None for none.
+        """Return the number of the newest pull request that the bot made of a branch, open or not, or None.
 
         Nobody can delete a pull request, and deleting its branch does not change what it was made of.
         https://docs.github.com/en/rest/pulls/pulls#list-pull-requests
@@ -55,7 +55,7 @@ class GitHubPulls:
         return next((int(pull["number"]) for pull in mine), None)
 
     async def _find_or_create(self, order: PullOrder, body: str) -> Json:
-        """Find or make the pull request, whatever is lost on the way."""
+        """Return the pull request, creating it if needed, even if responses are lost."""
         for _ in range(_TRIES - 1):
             try:
                 return await self._find(order, body) or await self._create(order, body)
@@ -68,7 +68,7 @@ class GitHubPulls:
         return await self._find(order, body) or await self._create(order, body)
 
     async def _after(self, error: Unknown, order: PullOrder, body: str) -> Json:
-        """Look what came of a write whose answer was lost; it is not done again while nothing is seen of it."""
+        """Return the result of a write whose response was lost. Raises the error instead of repeating the write."""
         found = await self._find(order, body)
         if found is None:
             raise error
@@ -99,7 +99,7 @@ class GitHubPulls:
         return back
 
     async def _back(self, path: str) -> Json:
-        """Read back what was made, as soon as it is to be seen."""
+        """Read back what was created, as soon as it is visible."""
         for pause in LAGS:
             try:
                 return dict(await self.door.get(path))
@@ -108,9 +108,9 @@ class GitHubPulls:
         return dict(await self.door.get(path))
 
     async def _label_and_request_reviews(self, pull: Json, order: PullOrder) -> tuple[str, ...]:
-        """Label the pull request and ask for reviews, each for itself; gives what could not be done, and why.
+        """Add labels and request reviews, each by its own request. Return what could not be done, and why.
 
-        Adding what is there already changes nothing; an author cannot be asked to review.
+        Adding what is there already changes nothing. An author cannot be asked to review.
         https://docs.github.com/en/rest/issues/labels#add-labels-to-an-issue
         https://docs.github.com/en/rest/pulls/review-requests#request-reviewers-for-a-pull-request
         """
@@ -136,6 +136,6 @@ def _plain(body: str | None) -> str:
 
 
 def _may_pass(error: Unprocessable) -> bool:
-    """Tell whether a refusal may pass: the branch is not seen yet, or the pull request is there already."""
+    """Return whether a refusal may be temporary: the branch is not visible yet, or the pull request already exists."""
     said = error.what.lower()
     return "already exists" in said or ("head" in said and ("invalid" in said or "blank" in said))

@@ -1,7 +1,7 @@
-"""How much somebody asked on one day, over a whole repository: counted in what GitHub shows, so that nothing is kept.
+"""Counts what a person asked on one day in a whole repository. The count comes from GitHub, so nothing is stored.
 
-A day is one of UTC, and what counts is what was asked before a moment: however often it is counted, and by whichever
-process, a request is within the quota or beyond it for good. Comments that were deleted are not seen from here.
+A day is a UTC day, and only what was asked before a given moment counts. So a request stays within the quota or beyond
+it, no matter how often and by which process it is counted. Deleted comments are not counted.
 """
 
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ _REPOSITORY: Final = (
 async def asked_before(
     door: GitHubClient, address: Address, listener: Listener, turn: Turn, *, readings: Readings
 ) -> AsyncIterator[tuple[int, str]]:
-    """Yield thread and key of each request that the turn's author made before it on the same day."""
+    """Yield the thread and key of each request that the turn's author made before it on the same day."""
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
     async for each in _updated_threads(door, address, day, turn.at):
         for said in each.thread.everything():
@@ -52,7 +52,7 @@ async def _updated_threads(
 
 
 def is_request(reading: Reading, mention: str) -> bool:
-    """Tell whether something that speaks to the bot asks for work: no command does, but one to revise."""
+    """Return whether something that addresses the bot asks for work. Of the commands, only `revise` does."""
     lines = (parse(line, mention) for line in reading.lines)
     first = next((line for line in lines if line is not None), None)
     match first:

@@ -9,19 +9,19 @@ from bot.github.repository import Address
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """One installation of the App: whose repositories it is on, and what it may do there."""
+    """One installation of the App: the account it is on, and its permissions there."""
 
     id: int
     account: str
     url: str
-    """Where its owner sees and changes it."""
+    """Page where the account's owner sees and changes it."""
     permissions: dict[str, str]
     suspended: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """One repository that the bot can reach: its number, its node id, and its name at this moment."""
+    """One repository that the bot can reach: its number, its node id, and its current name."""
 
     id: int
     node: str
@@ -29,7 +29,7 @@ class Reachable:
 
 
 async def app_installations(app: GitHubClient) -> AsyncIterator[Installation]:
-    """Yield the App's installations; `app` is a door opened as the App itself.
+    """Yield the App's installations. `app` is a client that authenticates as the App itself.
 
     https://docs.github.com/en/rest/apps/apps#list-installations-for-the-authenticated-app
     """
@@ -45,14 +45,14 @@ async def app_installations(app: GitHubClient) -> AsyncIterator[Installation]:
 
 
 async def installations(app: GitHubClient) -> AsyncIterator[int]:
-    """Yield the numbers of the App's installations that are not suspended; `app` is a door opened as the App itself."""
+    """Yield the ids of the App's installations that are not suspended. `app` authenticates as the App itself."""
     async for found in app_installations(app):
         if not found.suspended:
             yield found.id
 
 
 async def installation_repositories(door: GitHubClient) -> AsyncIterator[Reachable]:
-    """Yield the repositories of the installation that a door's token is of.
+    """Yield the repositories of the installation that the client's token belongs to.
 
     https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
     """
@@ -71,7 +71,7 @@ async def pushable_repositories(door: GitHubClient) -> AsyncIterator[Reachable]:
 
 
 async def repository_by_name(door: GitHubClient, at: Address) -> Reachable:
-    """Give the repository of that name, or of that former name; raises Missing. Needs no more than to see it.
+    """Return the repository that has or had that name. Raises Missing. Needs only read access to it.
 
     https://docs.github.com/en/rest/repos/repos#get-a-repository
     """

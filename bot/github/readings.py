@@ -1,8 +1,8 @@
-"""What was parsed of people's Markdown, remembered for as long as the process lives.
+"""Cache of parsed Markdown, kept as long as the process lives.
 
-Parsing is the one part of a look whose cost depends on what somebody wrote, so a text is parsed once however often its
-thread is looked at. The key is a digest of the text itself: an edit within the second of another one, which
-`lastEditedAt` cannot tell apart, is a new text all the same.
+Parsing is the one part of a look whose cost depends on what somebody wrote, so each text is parsed once, however often
+its thread is looked at. The key is a digest of the text itself. So an edit within the second of another edit, which
+`lastEditedAt` cannot tell apart, still counts as a new text.
 """
 
 from collections import OrderedDict
@@ -14,14 +14,14 @@ from typing import Final
 from bot.core.markdown.visible import Visible, command_lines, mentions, visible_text
 
 REMEMBERED: Final = 4_000_000
-"""Characters that all remembered readings hold at most."""
+"""Maximum characters that all cached readings hold together."""
 _OVERHEAD: Final = 500
-"""What a reading without any text counts as."""
+"""Characters that a reading without any text counts as."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a text shows, whether it speaks to the bot, and which of its lines may be commands."""
+    """What a text shows, whether it addresses the bot, and which of its lines may be commands."""
 
     shown: Visible
     speaks: bool
@@ -29,24 +29,24 @@ class Reading:
 
     @property
     def size(self) -> int:
-        """What it counts as among the remembered characters."""
+        """Characters that it counts as in the cache."""
         return _OVERHEAD + sum(map(len, (self.shown.text, *self.shown.removed, *self.lines)))
 
 
 @dataclass(slots=True)
 class Readings:
-    """The readings of one process, the least recently used forgotten first; several threads may ask at once."""
+    """The cached readings of one process, evicted least recently used first. Safe to use from several threads."""
 
     limit: int = REMEMBERED
     parsed: int = field(default=0, init=False)
-    """How many texts were parsed so far."""
+    """Number of texts parsed so far."""
     size: int = field(default=0, init=False)
-    """How many characters the remembered readings count as."""
+    """Characters that the cached readings count as."""
     _known: OrderedDict[bytes, Reading] = field(default_factory=OrderedDict, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
     def read(self, text: str, mention: str) -> Reading:
-        """Return the reading of a text for a bot of that name; it is parsed where it is not remembered."""
+        """Return the reading of a text for a bot with that name. Parses the text if it is not cached."""
         key = blake2b(f"{mention}\n{text}".encode(errors="surrogatepass"), digest_size=32).digest()
         with self._lock:
             if key in self._known:

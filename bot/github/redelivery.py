@@ -1,4 +1,4 @@
-"""Deliveries of the App's webhook that failed: GitHub keeps a list of them and never tries again by itself (W3).
+"""Requests redelivery of the App's failed webhook deliveries, which GitHub lists but never retries by itself (W3).
 
 https://docs.github.com/en/rest/apps/webhooks
 """
@@ -14,47 +14,48 @@ from bot.github.deliveries import EVENTS
 from bot.github.people import time
 
 UNDER_WAY: Final = timedelta(seconds=60)
-"""An attempt that is younger may still end well: GitHub waits 10 seconds for an answer, 30 on its own servers."""
+"""A younger attempt may still succeed: GitHub waits 10 seconds for an answer, 30 on its own servers."""
 MOST: Final = 10_000
-"""Attempts that are read at a time."""
+"""Maximum number of attempts that are read at a time."""
 MOST_AGAIN: Final = 100
-"""Deliveries that are asked for at a time; threads are read as well, so that what is left out is found there."""
+"""Maximum number of redeliveries requested at a time. Threads are read as well, so the rest is found there."""
 
 
 @dataclass(slots=True)
 class _Told:
-    """What became of one delivery over its attempts."""
+    """The state of one delivery over its attempts."""
 
     first: int = 0
-    """The id of the attempt that was no redelivery; 0 while it was not seen."""
+    """Id of the attempt that was not a redelivery; 0 until it is seen."""
     over: bool = False
-    """Whether it came, may still come, or was attempted again already."""
+    """Whether it arrived, may still arrive, or was already attempted again."""
 
 
 @dataclass(slots=True)
 class Redeliveries:
-    """Asks for what failed; `app` is a door opened as the App itself."""
+    """Requests redelivery of what failed. `app` is a client that authenticates as the App itself."""
 
     app: GitHubClient
     got: Callable[[str], bool]
-    """Whether a delivery of that guid has come all the same."""
+    """Returns whether a delivery with that guid arrived after all."""
     _told: dict[str, _Told] = field(default_factory=dict)
 
     async def ask(self, since: datetime) -> int:
-        """Have GitHub attempt again, once each, what failed at that time or later and did not come; gives how many."""
+        """Request one redelivery for each delivery that failed since then and did not arrive. Return how many were
+        requested."""
         await self._read(since)
         lost = [told.first for guid, told in self._told.items() if told.first and not told.over]
         asked = 0
         for attempt in lost[:MOST_AGAIN]:
             try:
                 await self.app.post(f"/app/hook/deliveries/{attempt}/attempts", {}, repeatable=True)
-            except Refused:  # GitHub keeps it no longer, or the hook was removed
+            except Refused:  # GitHub no longer keeps it, or the hook was removed
                 continue
             asked += 1
         return asked
 
     async def _read(self, since: datetime) -> None:
-        # The filter by status goes by codes from 400 on: an attempt that nobody answered has none.
+        # The status filter matches only codes from 400 on, and an attempt that nobody answered has no code.
         read, young = 0, self.app.clock.now() - UNDER_WAY
         async for found in self.app.pages("/app/hook/deliveries"):
             read += 1

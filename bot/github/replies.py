@@ -1,4 +1,4 @@
-"""The bot's replies in review threads: one in each for a request that was carried out, found again by its marker (E1).
+"""The bot's replies in review threads: one in each for a completed request, found again by its marker (E1).
 
 https://docs.github.com/en/rest/pulls/comments
 """
@@ -26,7 +26,8 @@ class Replies:
     """The bot's other comments on it."""
 
     async def put(self, turns: Collection[str], text: str, ask: int) -> None:
-        """Reply once in each thread that these turns have a comment in; one that takes no reply is no matter."""
+        """Reply once in each thread that contains a comment of these turns. Skips a thread that GitHub refuses a reply
+        in."""
         ours = self.comments
         text = f"{ours.door.redactor.redact(text)}\n\n{marker.make(_KIND, ours.thread, ask, key=ours.key)}"
         comments = await self._listed_replies()
@@ -39,7 +40,7 @@ class Replies:
                     _log.info("no reply was put under review comment %d: %s", root, error)
 
     async def _create(self, root: int, text: str, ask: int) -> None:
-        """Make a reply; after a lost answer look for it, and raise when it is not to be seen (yet)."""
+        """Create a reply. If the response is lost, search for the reply, and raise Unknown if it does not appear."""
         await self.comments.fence()
         try:
             await self.comments.door.post(f"{self._path}/{root}/replies", {"body": text})
@@ -54,7 +55,7 @@ class Replies:
         return [comment async for comment in self.comments.door.pages(self._path)]
 
     def _answered_threads(self, comments: Collection[Json], ask: int) -> set[int]:
-        """Name the threads that have our reply of that ask, by their first comments."""
+        """Return the ids of the first comments of the threads that have our reply of that ask."""
         return {_root(comment) for comment in comments if self.comments.ours(comment, _KIND, ask)}
 
     @property
@@ -63,10 +64,10 @@ class Replies:
 
 
 def _root(comment: Json) -> int:
-    """Give the first comment of a comment's thread: GitHub takes replies to no other."""
+    """Return the id of the first comment of a comment's thread. GitHub accepts replies only to that one."""
     return int(comment.get("in_reply_to_id") or comment["id"])
 
 
 def _names(comment: Json) -> set[str]:
-    """Give the keys of the turns that a comment can be of."""
+    """Return the keys of the turns that a comment can belong to."""
     return {f"review-comment-{comment['id']}", f"review-{comment['pull_request_review_id']}"}

@@ -1,4 +1,4 @@
-"""Facts of a repository, and who the bot is on GitHub."""
+"""Facts about a repository, and the bot's account on GitHub."""
 
 import base64
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from bot.github.errors import Missing
 from bot.github.people import actor, rest_actor
 
 FILE_LIMIT: Final = 1024 * 1024
-"""Bytes: GitHub sends no larger file in this form."""
+"""Maximum bytes. GitHub sends no larger file in this form."""
 
 # https://docs.github.com/en/graphql/reference/objects#repository
 _FACTS: Final = """
@@ -38,17 +38,17 @@ class Address:
 
     @property
     def path(self) -> str:
-        """The REST path of everything in it."""
+        """REST path prefix of everything in the repository."""
         return f"/repos/{quote(self.owner, safe='')}/{quote(self.name, safe='')}"
 
     def clone_url(self, server_url: str) -> str:
-        """Give the address that git clones from, on the server of GITHUB_SERVER_URL."""
+        """Return the URL that git clones from, on the server of GITHUB_SERVER_URL."""
         return f"{server_url.rstrip('/')}/{self.owner}/{self.name}.git"
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What a repository is now; `head` is None while it is empty."""
+    """Current facts of a repository. `head` is None while it is empty."""
 
     id: RepositoryId
     address: Address
@@ -57,7 +57,7 @@ class Repository:
 
 
 async def repository(door: GitHubClient, address: Address) -> Repository:
-    """Read a repository's facts by one request; raises Missing."""
+    """Return a repository's facts, read by one request. Raises Missing."""
     found = (await door.graphql(_FACTS, {"owner": address.owner, "name": address.name}))["repository"]
     if found is None:
         raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
@@ -71,7 +71,7 @@ async def repository(door: GitHubClient, address: Address) -> Repository:
 
 
 async def kilobytes(door: GitHubClient, address: Address) -> int:
-    """Give about how much room a repository's history takes on GitHub's disks.
+    """Return the approximate size of a repository's history on GitHub's disks, in kilobytes.
 
     https://docs.github.com/en/rest/repos/repos#get-a-repository
     """
@@ -80,8 +80,9 @@ async def kilobytes(door: GitHubClient, address: Address) -> int:
 
 
 async def file(door: GitHubClient, address: Address, path: str, ref: str) -> bytes | None:
-    """Read a file of a commit or branch, at most 1 MiB; None when it is not there or is no regular file.
+    """Return a file of a commit or branch, or None if it does not exist or is not a regular file.
 
+    Raises Refused for a file above 1 MiB.
     https://docs.github.com/en/rest/repos/contents#get-repository-content
     """
     try:
@@ -96,7 +97,7 @@ async def file(door: GitHubClient, address: Address, path: str, ref: str) -> byt
 
 
 async def app_bot(app: GitHubClient, door: GitHubClient) -> Actor:
-    """Give the account of an App: `app` is a door opened as the App itself.
+    """Return the account of an App's bot. `app` is a client that authenticates as the App itself.
 
     https://docs.github.com/en/rest/apps/apps#get-the-authenticated-app
     """
@@ -105,7 +106,7 @@ async def app_bot(app: GitHubClient, door: GitHubClient) -> Actor:
 
 
 async def installation(app: GitHubClient, address: Address) -> int:
-    """Give the number of the App's installation on a repository; raises Missing where it is not installed.
+    """Return the id of the App's installation on a repository. Raises Missing if it is not installed.
 
     https://docs.github.com/en/rest/apps/apps#get-a-repository-installation-for-the-authenticated-app
     """
@@ -113,7 +114,7 @@ async def installation(app: GitHubClient, address: Address) -> int:
 
 
 async def wants_signatures(door: GitHubClient, address: Address, branch: str) -> bool:
-    """Return whether rules want the commits of a branch signed; it need not exist.
+    """Return whether rules require signed commits on a branch. The branch need not exist.
 
     https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
     """
@@ -122,7 +123,7 @@ async def wants_signatures(door: GitHubClient, address: Address, branch: str) ->
 
 
 async def token_bot(door: GitHubClient) -> Actor:
-    """Give the account of a token: a person's kind, or that of an Actions job, which may not ask for /user.
+    """Return the account of a token: a user's, or that of an Actions job, which may not read /user.
 
     https://docs.github.com/en/rest/users/users#get-the-authenticated-user
     """

@@ -9,7 +9,7 @@ from bot.github.repository import Address
 
 
 async def over(door: GitHubClient, at: Address, run: str) -> bool:
-    """Tell whether GitHub says that a run has ended or is gone; False also where it does not say.
+    """Return whether GitHub reports that a run has ended or is gone. False also if GitHub cannot be asked.
 
     https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
     """

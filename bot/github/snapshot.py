@@ -1,6 +1,6 @@
-"""One live look at everything that decides about a plan (A1): one query, then the roles of those who said something.
+"""Takes a live snapshot of everything that decides about a plan (A1): one query, then the roles of those who decided.
 
-What could not be read makes the snapshot incomplete, never empty (A3). Nothing is decided here: core/approval.py does.
+A failed read makes the snapshot incomplete, never empty (A3). This module decides nothing; core/approval.py does.
 https://docs.github.com/en/graphql/reference/objects#issuecomment
 """
 
@@ -29,7 +29,8 @@ from bot.github.threads import COMMENTS, Said, Threads, is_closed, older, read_c
 from bot.github.turns import SHORT
 
 FILES_LIMIT: Final = 300
-"""The compare API lists no more files (https://docs.github.com/en/rest/commits/commits#compare-two-commits)."""
+"""The compare API lists at most this many files
+(https://docs.github.com/en/rest/commits/commits#compare-two-commits)."""
 _NO_ROLES: Final = {ActorKind.BOT, ActorKind.MANNEQUIN, ActorKind.GONE}
 
 # https://docs.github.com/en/graphql/reference/enums#reactioncontent
@@ -39,7 +40,7 @@ VOTES: Final = {
     "THUMBS_DOWN": Opinion.REJECT,
     "CONFUSED": Opinion.REVISE,
 }
-"""What each reaction says of a plan; the others say nothing."""
+"""The opinion that each reaction expresses on a plan. Other reactions express none."""
 _COMMANDS: Final = {Verb.APPROVE: Opinion.APPROVE, Verb.REJECT: Opinion.REJECT}
 _NEWEST: Final = "orderBy: { field: CREATED_AT, direction: DESC }"
 _VOTE: Final = """
@@ -92,21 +93,21 @@ class SnapshotReader:
     mention: str
     branch: str
     roles: Callable[[], Roles]
-    """Makes the roles of one look."""
+    """Creates the roles for one look."""
     posted: Callable[[PlanDocument], str]
-    """Renders the comment that was posted for a plan."""
+    """Returns the comment text that was posted for a plan."""
     readings: Readings
     approve: Role = Role.MAINTAIN
-    """The role that may approve: where a plan needs two, it is asked whether there are two."""
+    """The role that may approve. A plan of tier high also needs the list of everybody who has it."""
     onto: str = ""
-    """The branch of the pull request that the plan adds to; "" where its work gets a branch of its own."""
+    """Branch of the pull request that the plan adds to, or "" if its work gets a branch of its own."""
     pushed: str = ""
-    """The commit of the plan's own work, where that may be on the branch already."""
+    """Commit of the plan's own work, which may be on the branch already."""
     begun: tuple[str, ...] = ()
-    """What else the journal accounts for that the comment may show: the same plan, whose work has begun (A4b)."""
+    """Other texts that the comment may show and the journal accounts for: the same plan after its work began (A4b)."""
 
     async def look(self, plan: PlanDocument, shown: str) -> Snapshot:
-        """Take one look; never raises what GitHub does: then the snapshot is incomplete."""
+        """Return a snapshot. A GitHub error makes it incomplete; none is raised."""
         try:
             data = await self._door.node(_QUERY, self._variables(plan, shown))
             return await self._snapshot(plan, shown, data)
@@ -149,7 +150,8 @@ class SnapshotReader:
         )
 
     async def _owners(self, plan: PlanDocument, candidates: Sequence[Candidate], roles: Roles) -> frozenset[int]:
-        """Give who said yes and owns all that a plan of tier high may change; a host is nobody's."""
+        """Return the ids of the approvers who own everything that a plan of tier high may change. Nobody owns a
+        host."""
         if plan.tier != Tier.HIGH or plan.contract.hosts:
             return frozenset()
         people = {
@@ -160,12 +162,12 @@ class SnapshotReader:
         return await owning(roles, self.branch, plan.contract.scope, people)
 
     async def _votes(self, node: Json, shown: str) -> AsyncIterator[Candidate]:
-        """Yield the reactions that mean something, all pages."""
+        """Yield the reactions that express an opinion, from all pages."""
         for vote, opinion in VOTES.items():
             page = node[vote]
             while True:
                 for reaction in page["nodes"] or []:
-                    if reaction["user"] is not None:  # a bot's, or of an account that is gone (A2)
+                    if reaction["user"] is not None:  # null for a bot, or an account that is gone (A2)
                         who = actor(reaction["user"])
                         yield Candidate(who, Way.REACTION, opinion, time(reaction["createdAt"]), None)
                 if not page["pageInfo"]["hasNextPage"]:
@@ -174,7 +176,7 @@ class SnapshotReader:
                 page = (await self._door.graphql(_MORE, after))["node"]["reactions"]
 
     async def _deciding_comments(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[Said]:
-        """Return the comments that are not older than the plan and may say yes or no to it, by their letters alone."""
+        """Return the comments since the plan was posted that may approve or reject it, judged without parsing them."""
         comments, cursor = read_comments(connection), older(connection)
         while cursor and comments and comments[0].at >= posted:
             earlier, cursor = await self.threads.before(plan.thread, cursor)
@@ -183,10 +185,10 @@ class SnapshotReader:
         return [said for said in newer if may_name(said.body, self.mention) and _may_decide(said.body)]
 
     def _commands(self, comments: Sequence[Said], people: Mapping[Actor, "_Person"]) -> list[Candidate]:
-        """Return what comments say of the plan.
+        """Return the opinions that comments express on the plan.
 
-        Who may not decide is only to be told so: none of their text is parsed, and a command is found where it begins a
-        line of a short one.
+        People who may not decide only need to be told so. Their text is not parsed: a command is found only if it
+        begins a line of a short text.
         """
         found: list[Candidate] = []
         for said in comments:
@@ -198,14 +200,15 @@ class SnapshotReader:
         return found
 
     async def _drifted_files(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
-        """List the files of the plan's scope that others changed on the branch since its base; renamed, both names."""
+        """Return the files of the plan's scope that others changed since its base. A renamed file appears under both
+        names."""
         if head in {plan.base, self.pushed}:
             return ()
         path = f"{self.threads.address.path}/compare/{quote(plan.base)}...{quote(head)}"
         found = await self._door.get(path, {"per_page": 1})
         files: list[Json] = found.get("files") or []
         if found["status"] not in {"ahead", "identical"} or len(files) >= FILES_LIMIT:
-            return ("*",)  # history was rewritten, or more changed than GitHub lists: the plan is made again
+            return ("*",)  # history was rewritten, or too many files changed for GitHub to list: make the plan again
         names = {str(file.get(key) or "") for file in files for key in ("filename", "previous_filename")} - {""}
         return tuple(sorted(name for name in names if plan.contract.reaches(name)))
 
@@ -225,7 +228,7 @@ class SnapshotReader:
 
 
 def _base(repository: Json) -> CommitId:
-    """Give the commit that plans are made for: the head of a pull request of this repository, else of the branch."""
+    """Return the commit that plans are made for: the head of this repository's pull request, else of the branch."""
     subject = repository["issueOrPullRequest"]
     if subject["__typename"] == "PullRequest" and not subject["isCrossRepository"] and not subject["merged"]:
         return CommitId(subject["headRefOid"])
@@ -233,12 +236,13 @@ def _base(repository: Json) -> CommitId:
 
 
 def _is_merged(subject: Json | None, branch: str) -> bool:
-    """Tell whether a thread is a pull request of that branch that was merged."""
+    """Return whether a thread is a merged pull request of that branch."""
     return subject is not None and bool(subject.get("merged")) and subject["headRefName"] == branch
 
 
 def decisions(said: Said, lines: Sequence[str], mention: str) -> list[Candidate]:
-    """Return the commands among the lines of one comment that say yes or no; roles are still to be looked up."""
+    """Return the approve and reject commands among the lines of one comment. Their authors' roles are not looked up
+    yet."""
     commands = [parse(line, mention) for line in lines]
     return [
         Candidate(
@@ -256,35 +260,35 @@ def decisions(said: Said, lines: Sequence[str], mention: str) -> list[Candidate]
 
 
 def standing_tick(past: History) -> list[Candidate]:
-    """Give the tick that stands, if there is one; its author's role is still to be looked up."""
+    """Return the tick that stands, if there is one. Its author's role is not looked up yet."""
     return [Candidate(past.tick.by, Way.TICK, Opinion.APPROVE, past.tick.at, None)] if past.tick else []
 
 
 def _may_decide(text: str) -> bool:
-    """Tell from its letters alone whether a text can hold a command that says yes or no."""
+    """Return whether a text may hold an approve or reject command, without parsing it."""
     return any(may_name(text, verb) for verb in _COMMANDS)
 
 
 @dataclass(frozen=True, slots=True)
 class _Person:
-    """What was looked up about somebody in one snapshot."""
+    """What one snapshot looked up about a person."""
 
     role: Role | None = Role.NONE
     listed: bool | None = False
 
     def may_decide(self, least: Role) -> bool:
-        """Tell whether somebody may say yes or no, as far as that is known."""
+        """Return whether this person may decide, as far as is known. True if unknown."""
         return self.role is None or self.role >= least or self.listed is not False
 
     def is_known(self, *, barred: bool) -> bool:
-        """Tell whether every look-up that can succeed did."""
+        """Return whether every look-up that can succeed did succeed."""
         return self.role is not None and (self.listed is not None or barred)
 
 
 async def _looked_up(actors: Collection[Actor], roles: Roles, least: Role) -> dict[Actor, _Person]:
-    """Look up who may.
+    """Return the role of each person, and whether the person is listed.
 
-    Where the role suffices it does not matter who belongs to which team, nor whether that can be looked up.
+    If the role is enough, team membership does not matter, and neither does whether it can be looked up.
     """
     people = {who for who in actors if who.kind not in _NO_ROLES}
     await roles.foresee(people)

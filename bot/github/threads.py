@@ -1,4 +1,4 @@
-"""A thread as GitHub tells it, by one query: what was said, by whom, when; and which of it speaks to the bot.
+"""A thread as GitHub shows it: what was said, by whom, and when, read by one query.
 
 https://docs.github.com/en/graphql/reference/unions#issueorpullrequest
 """
@@ -18,11 +18,11 @@ from bot.github.people import WHO, actor, time
 from bot.github.repository import Address
 
 CATCH_UP: Final = 500
-"""How many of the newest comments, and of the reviews, are read of a thread of which nothing was heard yet, in whole
-pages. Elsewhere all pages since the cursor are read: GitHub lets nobody add to 2,500 comments."""
+"""Number of the newest comments, and of the newest reviews, that are read of a thread never heard before, in whole
+pages. Otherwise all pages since the cursor are read: GitHub does not allow more than 2,500 comments."""
 
 SMALLEST_PAGE: Final = 6
-"""Of so many at least GitHub is asked at once."""
+"""Smallest page size that GitHub is asked for."""
 
 COMMENTS: Final = """
 fragment comments on IssueCommentConnection {
@@ -36,9 +36,10 @@ _NOTES: Final = """
 """
 
 
-# `closed` is read, not `state`: the two types' states have different types, which one query may not mix.
+# `closed` is read and not `state`: the `state` fields of the two types have different types, which one query may not
+# mix.
 def subject(newest: int | str) -> str:
-    """Give the fields of an issue or a pull request, with so many of its newest comments (a number or a variable)."""
+    """Return the fields of an issue or a pull request, with `newest` of its comments (a number or a variable)."""
     return f"""
   id number title body createdAt updatedAt lastEditedAt closed closedAt author {{ ...who }} editor {{ ...who }}
   labels(first: 100) {{ nodes {{ name }} }}
@@ -48,7 +49,7 @@ def subject(newest: int | str) -> str:
 
 
 def pull_request_fields(newest: int | str) -> str:
-    """Give the fields that a pull request has more, with so many of its newest reviews."""
+    """Return the additional fields of a pull request, with `newest` of its reviews."""
     return f"""
   headRefName headRefOid isCrossRepository merged
   reviews(last: {newest}) {{ {_page_of_reviews(newest)} }}
@@ -56,7 +57,7 @@ def pull_request_fields(newest: int | str) -> str:
 
 
 def _page_of_reviews(newest: int | str) -> str:
-    """Give the fields of a page of reviews, each with so many of its comments."""
+    """Return the fields of a page of reviews, each with up to `newest` of its comments."""
     return f"""
     nodes {{
       id fullDatabaseId body createdAt submittedAt lastEditedAt author {{ ...who }} editor {{ ...who }}
@@ -111,7 +112,7 @@ query ($review: ID!, $after: String!, $page: Int!) {{
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One thing that somebody said; `key` names it for ever."""
+    """One thing that somebody said. `key` identifies it permanently."""
 
     key: str
     actor: Actor
@@ -119,37 +120,37 @@ class Said:
     at: datetime
     edited: bool = False
     edited_at: datetime | None = None
-    """When one of its texts was edited last."""
+    """When one of its texts was last edited."""
     notes: tuple[tuple[str, str], ...] = ()
-    """The comments of a review: the place of each, and what it says."""
+    """The comments of a review: the place and text of each."""
     editors: tuple[Actor, ...] = ()
-    """Who edited each of its texts last."""
+    """The last editor of each of its texts."""
     changed: tuple[str, ...] = ()
-    """The global ids of its texts that were edited."""
+    """Global ids of its edited texts."""
     node: str = ""
-    """The global id of a review."""
+    """Global id of a review."""
     more: str = ""
-    """The cursor of a review's further comments; empty when all are here."""
+    """Cursor of a review's further comments; "" if all are here."""
 
     @property
     def version(self) -> str:
-        """What names it as it is now: another edit makes another version."""
+        """Key of its current version. Another edit makes another version."""
         return f"{self.key}@{self.edited_at.isoformat() if self.edited_at else ''}"
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Everything that was written, each text by itself."""
+        """Every text that was written, separately."""
         return (self.body, *(body for _, body in self.notes))
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The same, but for what is blank, with the place of each comment of a review before it."""
+        """Every text that is not blank, each review comment preceded by its place."""
         return tuple(part for part in (self.body, *map("\n\n".join, self.notes)) if part.strip())
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread at one moment, what was said oldest first."""
+    """A thread at one moment. What was said is sorted oldest first."""
 
     repository: RepositoryId
     number: ThreadNumber
@@ -161,42 +162,44 @@ class Thread:
     comments: tuple[Said, ...]
     reviews: tuple[Said, ...] = ()
     older: str = ""
-    """The cursor of older comments; empty when there are none."""
+    """Cursor of older comments, or ""."""
     older_reviews: str = ""
-    """The same of older reviews."""
+    """Cursor of older reviews, or ""."""
     pull_request: bool = False
     head: CommitId | None = None
-    """The head of a pull request whose branch is in this repository; None once it is merged, as nobody adds to that."""
+    """Head of a pull request whose branch is in this repository. None once it is merged, because nothing can be added
+    then."""
     head_branch: str = ""
     further: frozenset[str] = frozenset()
-    """The keys of what took further pages to read: once it was judged, none is needed for it again."""
+    """Keys of what took further pages to read. Once it was judged, those pages need not be read again."""
     moved: bool = False
     """Whether anything happened to it after it was opened."""
     closed_at: datetime | None = None
-    """When it was closed, where it is; a merge is the end of a round and no closing."""
+    """When it was closed, or None. A merge ends a round and does not count as closing."""
 
     def everything(self) -> tuple[Said, ...]:
-        """Give all that was said, oldest first."""
+        """Return everything that was said, oldest first."""
         return tuple(sorted((self.opened, *self.comments, *self.reviews), key=lambda said: said.at))
 
 
 @dataclass(slots=True)
 class Threads:
-    """Reads the threads of one repository, a hundred comments or reviews at a time, or fewer where that is too much."""
+    """Reads the threads of one repository: a hundred comments or reviews at a time, or fewer if that is too much."""
 
     door: GitHubClient
     address: Address
     _variables: Json = field(init=False)
     _page: int = PAGE
-    """How many GitHub gives at once; it stays where it was halved to."""
+    """Current page size. It stays halved once GitHub reported that a page was too much."""
 
     def __post_init__(self) -> None:
         self._variables = {"owner": self.address.owner, "name": self.address.name}
 
     async def read(self, number: ThreadNumber, told: str = "") -> Thread:
-        """Read a thread with its newest comments and reviews, a page of each, by one query; raises Missing.
+        """Return a thread with its newest comments and reviews, a page of each, read by one query. Raises Missing.
 
-        Waits a little for what a delivery told of by its key: a webhook can come before the API shows what it is about.
+        With `told`, waits a little for the item with that key: a webhook can arrive before the API shows what it is
+        about.
         """
         for pause in LAGS if told else ():
             with suppress(Missing):
@@ -215,9 +218,9 @@ class Threads:
         return read_thread(RepositoryId(found["databaseId"]), found["issueOrPullRequest"])
 
     async def _ask(self, query: str, variables: Json) -> Json:
-        """Ask for a page; where that is too much for one answer, for half of it, and so on to the smallest.
+        """Query a page. If GitHub reports that it is too much, halve the page size, down to the smallest.
 
-        Raises Refused where GitHub does not even give that, so that nobody asks again for ever.
+        Raises Refused if even the smallest page is too much, so that nobody retries forever.
         https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#resource-limits
         """
         while True:
@@ -234,8 +237,8 @@ class Threads:
             await self.door.clock.sleep(1.0)
 
     async def back_to(self, thread: Thread, seen: Collection[str], heard_to: datetime | None) -> Thread:
-        """Read on to the past until a time to which everything was heard (None: to the newest CATCH_UP), and all
-        comments of the reviews that were not seen."""
+        """Read older pages back to `heard_to` (None: up to the newest CATCH_UP items), and all comments of the unseen
+        reviews."""
         first = thread
         while thread.older and _reaches(thread.comments, heard_to) and (heard_to or len(thread.comments) < CATCH_UP):
             comments, cursor = await self.before(thread.number, thread.older)
@@ -254,21 +257,21 @@ class Threads:
         return replace(thread, reviews=tuple(whole), further=frozenset(further))
 
     async def _whole(self, review: Said) -> Said:
-        """Read the further comments of a review."""
+        """Read the remaining comments of a review."""
         while review.more:
             found = await self._ask(_MORE_NOTES, {"review": review.node, "after": review.more})
             review = _with_notes(review, found["node"]["comments"])
         return review
 
     async def before(self, number: ThreadNumber, cursor: str) -> tuple[tuple[Said, ...], str]:
-        """Read a page of comments before a cursor, and the cursor of those before them ("" for none)."""
+        """Return a page of comments before a cursor, and the cursor of the next older page ("" for none)."""
         variables = {**self._variables, "number": number, "before": cursor}
         found = (await self._ask(_OLDER, variables))["repository"]["issueOrPullRequest"]["comments"]
         return read_comments(found), older(found)
 
 
 def read_thread(repository: RepositoryId, node: Json) -> Thread:
-    """Read what a query with `subject`, and for a pull request `reviewed`, gave."""
+    """Return the thread in the data of a query with `subject` and, for a pull request, `pull_request_fields`."""
     comments = node["comments"]
     pull_request = node["__typename"] == "PullRequest"
     reviews = node["reviews"] if pull_request else None
@@ -294,12 +297,12 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
 
 
 def read_comments(connection: Json) -> tuple[Said, ...]:
-    """Read a page of comments."""
+    """Return a page of comments."""
     return tuple(_parse_text(f"comment-{node['fullDatabaseId']}", node) for node in connection["nodes"] or [])
 
 
 def _parse_text(key: str, node: Json) -> Said:
-    """Read one text with its author."""
+    """Return one text with its author."""
     who, at = actor(node["author"]), time(node["createdAt"])
     edited_at, editors, changed = _edited_at(node), _editors(node), _change_time(node)
     edited = edited_at is not None
@@ -307,28 +310,30 @@ def _parse_text(key: str, node: Json) -> Said:
 
 
 def is_closed(subject: Json) -> bool:
-    """Tell whether an issue or pull request was closed; a merge is no closing. Needs `closed` and, there, `merged`."""
+    """Return whether an issue or pull request was closed without a merge. Needs `closed` and, for a pull request,
+    `merged`."""
     return bool(subject["closed"]) and not subject.get("merged")
 
 
 def older(connection: Json) -> str:
-    """Give the cursor of the page before this one; "" for none."""
+    """Return the cursor of the next older page, or ""."""
     page = connection["pageInfo"]
     return str(page["startCursor"]) if page["hasPreviousPage"] else ""
 
 
 def _reaches(said: Collection[Said], moment: datetime | None) -> bool:
-    """Tell whether nothing of it is older than a moment."""
+    """Return whether nothing in `said` is older than a moment."""
     return moment is None or all(each.at >= moment for each in said)
 
 
 def _reviews(connection: Json) -> Iterator[Said]:
-    """Read the reviews that were submitted; body and comments are one thing said (product.md, Turns)."""
+    """Yield the submitted reviews. A review's body and comments are one item (product.md, Turns)."""
     for node in connection["nodes"] or []:
         comments: Json = node["comments"] or {"nodes": []}
         if node["submittedAt"] is None or not (node["body"].strip() or comments["nodes"]):
             continue
-        # A comment by itself comes as a review without a body, which GitHub does not show: nobody can react to that.
+        # GitHub sends a single comment as a review without a body, and does not show that review: nobody can react to
+        # it.
         bare = not node["body"].strip()
         key = f"review-comment-{comments['nodes'][0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
         made = replace(_parse_text(key, node), at=time(node["submittedAt"]), node=node["id"])
@@ -336,7 +341,7 @@ def _reviews(connection: Json) -> Iterator[Said]:
 
 
 def _with_notes(review: Said, connection: Json) -> Said:
-    """Add a page of its comments to a review."""
+    """Return a review with a page of its comments added."""
     comments: list[Json] = connection["nodes"] or []
     page = connection.get("pageInfo") or {"hasNextPage": False}
     return replace(

@@ -1,6 +1,6 @@
-"""The tokens that GitHub is spoken to with: an App's, made by need and scoped to one repository (W4), or a fixed one.
+"""GitHub tokens: an App's, created on demand and scoped to one repository (W4), or a fixed one.
 
-Keys come in as functions, so that no secret stands in a field that could be printed.
+Keys come in as functions, so that no field that could be printed holds a secret.
 """
 
 import asyncio
@@ -23,29 +23,30 @@ _RENEW_BEFORE: Final = timedelta(minutes=5)
 
 @dataclass(slots=True)
 class StaticToken:
-    """A token that somebody made: a machine account's, or the job's own."""
+    """A token that somebody created: a machine account's, or the job's own."""
 
     reveal: Callable[[], str] = field(repr=False)
 
     async def token(self) -> str:
-        """Give the token."""
+        """Return the token."""
         return self.reveal()
 
     def replace_refused(self, token: str) -> bool:  # noqa: ARG002 - the port's
-        """There is no other."""
+        """Return False: there is no other token."""
         return False
 
 
 @dataclass(slots=True)
 class AppJwt:
-    """Proves to be the App itself; good for /app and for making installation tokens."""
+    """Authenticates as the App itself. Valid for /app and for creating installation tokens."""
 
     app: str
     private_key: Callable[[], str] = field(repr=False)
     clock: Clock
 
     async def token(self) -> str:
-        """Give a fresh JWT: RS256, issued a minute back for clocks that differ, 9 minutes long (GitHub allows 10)."""
+        """Return a new JWT: RS256, valid for 9 minutes (GitHub allows 10), issued a minute in the past to allow for
+        clock skew."""
         import jwt
 
         def signed() -> str:
@@ -60,13 +61,13 @@ class AppJwt:
             raise Misconfigured("the App's private key cannot be read", mend=mend) from None
 
     def replace_refused(self, token: str) -> bool:  # noqa: ARG002 - the port's
-        """A fresh one would be refused as well."""
+        """Return False: GitHub would refuse a new JWT as well."""
         return False
 
 
 @lru_cache(maxsize=2)
 def _signing_key(pem: str) -> Any:
-    """Load a private key, once: checking its numbers takes far longer than signing with it does."""
+    """Return a loaded private key, cached: validating its numbers takes far longer than signing with it."""
     from jwt.algorithms import RSAAlgorithm
 
     return RSAAlgorithm(RSAAlgorithm.SHA256).prepare_key(pem)
@@ -80,23 +81,23 @@ class _Held:
 
 @dataclass(slots=True)
 class AppTokens:
-    """The tokens of one installation, scoped to one repository and the permissions given; renewed 5 minutes early.
+    """Tokens of one installation, scoped to one repository and the given permissions, and renewed 5 minutes early.
 
     https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
     """
 
     door: GitHubClient
-    """A door that is opened with AppJwt."""
+    """A client that authenticates with AppJwt."""
     installation: int
     repository: RepositoryId | None = None
     permissions: Mapping[str, str] | None = None
     _held: _Held | None = None
     _made: list[_Held] = field(default_factory=list)
-    """All that were made; one that is renewed lasts a few minutes more."""
+    """All tokens that were created. A renewed one stays valid for a few more minutes."""
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def token(self) -> str:
-        """Give a token that lasts 5 minutes more at least."""
+        """Return a token that is valid for at least 5 more minutes."""
         async with self._making:
             if self._held is None or self.door.clock.now() + _RENEW_BEFORE >= self._held.expires:
                 self._held = await self._make()
@@ -104,13 +105,13 @@ class AppTokens:
             return self._held.token
 
     def replace_refused(self, token: str) -> bool:
-        """Forget a token that GitHub refused; a new one is made for the next request."""
+        """Discard a token that GitHub refused, so that the next request creates a new one. Always returns True."""
         if self._held is not None and self._held.token == token:
             self._held = None
         return True
 
     async def revoke(self) -> None:
-        """Have GitHub forget every token that was made; raises where it does not, and then each ends within its hour.
+        """Revoke every token that was created. If it raises, the tokens expire within the hour.
 
         https://docs.github.com/en/rest/apps/installations#revoke-an-installation-access-token
         """

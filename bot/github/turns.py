@@ -1,4 +1,4 @@
-"""Which of what was said on a thread is a turn: something that a person says to the bot (product.md, Turns)."""
+"""Finds the turns of a thread: the things that a person says to the bot (product.md, Turns)."""
 
 import asyncio
 import logging
@@ -21,61 +21,62 @@ from bot.github.threads import Said, Thread
 
 LABEL: Final = "plangate"
 MARKS: Final = ("label-", "assigned-")
-"""What the keys of turns begin with that nobody wrote."""
+"""Key prefixes of turns that nobody wrote."""
 SHORT: Final = 1_000
-"""Characters of a text whose author may not act that are still parsed, for a sign; a longer text gets none."""
+"""Maximum characters of a text by somebody who may not act that is still parsed, so that it can get a reaction."""
 GLIMPSES: Final = 5
-"""How many such texts are parsed at one look, and may get a sign: each sign takes a second (E2), and others wait."""
+"""Maximum number of such texts per look. Each reaction takes a second (E2) and delays others."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who the bot is, what it is called, and which other bots it listens to (numeric ids)."""
+    """The bot's account, its name, and the numeric ids of the other bots that it listens to."""
 
     bot: Actor
     mention: str = "@plangate"
     bots: frozenset[int] = frozenset()
 
     def hears(self, actor: Actor) -> bool:
-        """Tell whether an account can speak to the bot at all: people, listed bots, never the bot itself."""
+        """Return whether an account can address the bot at all: people and listed bots, but never the bot itself."""
         if actor.id in {0, self.bot.id}:
             return False
         return actor.kind is ActorKind.USER or (actor.kind is ActorKind.BOT and actor.id in self.bots)
 
     def may_be_addressed(self, thread: Thread, said: Said) -> bool:
-        """Tell from its letters alone, in linear time, whether something that was said can speak to the bot."""
+        """Return whether something that was said can address the bot, judged in linear time without parsing it."""
         return self._is_reviewed(thread, said) or any(may_name(text, self.mention) for text in said.words)
 
     def is_addressed(self, thread: Thread, said: Said, readings: Readings) -> bool:
-        """Tell whether something that was said speaks to the bot."""
+        """Return whether something that was said addresses the bot."""
         if self._is_reviewed(thread, said):
             return True
         return any(may_name(text, self.mention) and readings.read(text, self.mention).speaks for text in said.words)
 
     def _is_reviewed(self, thread: Thread, said: Said) -> bool:
-        """Tell whether it is a review of the bot's own pull request, which speaks to the bot whatever it says."""
+        """Return whether it is a review of the bot's own pull request, which always addresses the bot."""
         return said in thread.reviews and thread.opened.actor.id == self.bot.id
 
 
 @dataclass(frozen=True, slots=True)
 class TurnReader:
-    """Reads the turns of threads. Who said something is looked up first; what they said is parsed only if they may act.
+    """Reads the turns of threads. Looks up each author first, and parses a text only if its author may act.
 
-    Of everybody else nothing can come but a sign, for which a few short texts are parsed. A text that is no turn comes
-    back `aside`, under a key of its present version, so that whoever journals it never has it judged again.
+    Other people's texts can only lead to a reaction, so only a few short ones are parsed. A text that is not a turn is
+    returned with `aside` set and the key of its current version, so that once it is in the journal it is not judged
+    again.
     """
 
     listener: Listener
     roles: Roles
-    """The roles of this one look."""
+    """The roles for this one look."""
     readings: Readings
     may_act: Callable[[Turn], bool]
-    """Whether the author of a turn that is not read yet may say anything at all here."""
+    """Whether the author of an unread turn may say anything here."""
 
     async def turns(self, thread: Thread, seen: Collection[str]) -> tuple[Turn, ...]:
-        """Return the turns of a thread that were not seen, oldest first, each with its author's role looked up."""
+        """Return the unseen turns of a thread, oldest first, each with its author's role."""
         said = {it.key: it for it in thread.everything() if {it.key, it.version}.isdisjoint(seen)}
         found, renamers = await self._candidate_turns(thread, seen, said)
         await self.roles.foresee({turn.actor for turn in found})
@@ -91,7 +92,7 @@ class TurnReader:
     async def _candidate_turns(
         self, thread: Thread, seen: Collection[str], said: Mapping[str, Said]
     ) -> tuple[list[Turn], frozenset[int]]:
-        """Find what may be a turn, not read yet; and who renamed the thread, where that matters."""
+        """Return the possible turns, unread, and the ids of everybody who renamed the thread, if that matters."""
         listener = self.listener
         heard = [it for it in said.values() if listener.hears(it.actor) and listener.may_be_addressed(thread, it)]
         found = [_unread(it) for it in heard]
@@ -106,7 +107,8 @@ class TurnReader:
         return replace(turn, role=await self.roles.of(turn.actor), listed=listed)
 
     def _read(self, thread: Thread, found: Collection[Turn]) -> Iterator[Turn]:
-        """Read what was said by people who may act; it may take seconds. Whose role is unknown waits, unread."""
+        """Read what people who may act said, which may take seconds. A turn whose author's role is unknown stays
+        unread."""
         said, glimpses = {it.key: it for it in thread.everything()}, 0
         for turn in found:
             if turn.role is None or (turn.mark and not self.may_act(turn)):
@@ -123,7 +125,8 @@ class TurnReader:
                 yield turn if addressed else _aside(turn, said[turn.key])
 
     def _turn(self, thread: Thread, said: Said, turn: Turn) -> Turn:
-        """Read a turn as people see it. A command keeps its line, mention and all, as its first line."""
+        """Return a turn with its text as people see it. A command keeps its line, including the mention, as its first
+        line."""
         mention = self.listener.mention
         shows = [self._reading(part).shown for part in said.parts]
         text = "\n\n".join(without_mention(part.text, mention) for part in shows).strip()
@@ -139,7 +142,7 @@ class TurnReader:
         return replace(turn, text=text, hidden=hidden)
 
     def _read_mark(self, thread: Thread, turn: Turn) -> Turn:
-        """Read what the label, or the bot's assignment, asks for: what the issue says."""
+        """Return a turn with the text that the label or the bot's assignment refers to: the issue's."""
         title, shows = visible_title(thread.title), self._reading(thread.opened.body).shown
         text = _with_title(title.text, without_mention(shows.text, self.listener.mention))
         return replace(turn, text=text, hidden=(*title.removed, *shows.removed))
@@ -149,7 +152,7 @@ class TurnReader:
 
 
 async def strangers(thread: Thread, listener: Listener, roles: Roles) -> bool:
-    """Tell whether anybody speaks on a thread who can only read here; who cannot be looked up counts as one."""
+    """Return whether anybody on a thread has less than triage access. A failed look-up counts as such a person."""
     speakers = {said.actor.id: said.actor for said in thread.everything() if said.actor.id != listener.bot.id}
     for speaker in speakers.values():
         if (await roles.of(speaker) or Role.NONE) < Role.TRIAGE:
@@ -158,28 +161,28 @@ async def strangers(thread: Thread, listener: Listener, roles: Roles) -> bool:
 
 
 def _unread(said: Said) -> Turn:
-    """Return what somebody said without its text; an edited one may be in somebody else's words."""
+    """Return what somebody said without its text. An edited text may contain somebody else's words."""
     hands = _hands(said, said.actor)
     return Turn(said.key, said.actor, "", said.at, edited=said.edited, foreign=said.edited, hands=hands)
 
 
 def _aside(turn: Turn, said: Said) -> Turn:
-    """Return what is no turn, under the key of its present version: an edit can make a turn of it."""
+    """Return a text that is not a turn, under the key of its current version, because an edit can make it a turn."""
     return replace(turn, key=said.version, aside=True, foreign=False, hands=())
 
 
 def _hands(said: Said, who: Actor) -> tuple[int, ...]:
-    """Give the accounts beside that one whose words these may be."""
+    """Return the ids of the accounts other than `who` that may have written parts of this text."""
     return tuple(sorted({hand.id for hand in (said.actor, *said.editors)} - {0, who.id}))
 
 
 def _with_title(title: str, text: str) -> str:
-    """Put the title before a text, as a heading: what stands in it is no command."""
+    """Return a text with the title before it, as a heading. A command in the title does not count."""
     return f"# {title}\n\n{text}".strip()
 
 
 def _with_renamers(turn: Turn, renamers: Collection[int]) -> Turn:
-    """Say of a turn with the thread's title whose words that may be, too: everybody's who ever renamed the thread."""
+    """Add everybody who ever renamed the thread to the possible authors of a turn that includes the title."""
     others = {*renamers} - {turn.actor.id}
     if not others or not (turn.key == "issue" or turn.mark):
         return turn
@@ -187,7 +190,7 @@ def _with_renamers(turn: Turn, renamers: Collection[int]) -> Turn:
 
 
 async def _with_editors(door: GitHubClient, thread: Thread, found: Collection[Turn]) -> list[Turn]:
-    """Say of turns that were edited whose words these may be: everybody's who ever edited them, not the last one's."""
+    """Add everybody who ever edited a turn, not only the last editor, to its possible authors."""
     said = {said.key: said.changed for said in thread.everything()}
     texts = {turn.key: said.get(turn.key, thread.opened.changed) for turn in found if turn.edited}
     try:
@@ -203,13 +206,13 @@ async def _with_editors(door: GitHubClient, thread: Thread, found: Collection[Tu
 
 
 def _marking_events(thread: Thread, listener: Listener) -> frozenset[str]:
-    """Give which events may be marks, while these are there."""
+    """Return the kinds of events that may be marks, as long as the label or the assignment still stands."""
     wanted = {"labeled": LABEL in thread.labels, "assigned": listener.bot.id in thread.assignees}
     return frozenset(kind for kind, there in wanted.items() if there and not thread.pull_request)
 
 
 def _marks(thread: Thread, seen: Collection[str], listener: Listener, events: Iterable[Json]) -> Iterator[Turn]:
-    """Give the label, or the bot's assignment, as a turn of who set it, not read yet; the newest of each."""
+    """Yield the newest label and the newest assignment of the bot, each as an unread turn by the person who set it."""
     wanted, newest = _marking_events(thread, listener), dict[str, Json]()
     for event in events:
         kind = event["event"]
@@ -225,7 +228,7 @@ def _marks(thread: Thread, seen: Collection[str], listener: Listener, events: It
 
 
 async def _events(door: GitHubClient, address: Address, number: int) -> AsyncIterator[Json]:
-    """List what was done to a thread; nothing where this token may not see it.
+    """Yield the events of a thread; nothing if this token may not see them.
 
     https://docs.github.com/en/rest/issues/events#list-issue-events
     """
