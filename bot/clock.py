@@ -9,13 +9,13 @@ class SystemClock:
     """Real time."""
 
     def now(self) -> datetime:
-        """Give the time of day in UTC."""
+        """Return the time of day in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Give seconds that never run backwards."""
+        """Return seconds from a clock that never runs backwards."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep for that many seconds."""
         await asyncio.sleep(seconds)

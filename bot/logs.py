@@ -1,6 +1,6 @@
-"""The log of a process: a line for each thing that happened, as text or JSON (PLANGATE_LOG); no secret, no body (PR4).
+"""The log of a process: one line per event, as text or JSON (PLANGATE_LOG), without secrets or message bodies (PR4).
 
-Service and Action tell what goes on, a `run` only what goes wrong: its story is on the screen.
+Service and Action log what happens. A `run` logs only what goes wrong, because it prints its story on the screen.
 """
 
 import json
@@ -16,12 +16,12 @@ from bot.core.secrets.redaction import Redactor
 
 LOGGER: Final = logging.getLogger("plangate")
 OURS: Final = logging.getLogger("bot")
-"""Above the loggers of modules that say something where they stand."""
+"""Parent of the loggers of all modules."""
 LONGEST_VALUE: Final = 500
 
 
 class LineFormatter(logging.Formatter):
-    """Writes a record as one line: control characters are escaped, secrets are taken out."""
+    """Formats a record as one line. Escapes control characters and redacts secrets."""
 
     def __init__(self, *, as_json: bool, redactor: Redactor) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class LineFormatter(logging.Formatter):
         self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line."""
+        """Return the formatted line."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         facts = {"at": at, "level": record.levelname.lower(), "what": record.getMessage().strip(), **_fields(record)}
         facts = {name: self._clean(value) for name, value in facts.items()}
@@ -45,20 +45,20 @@ class LineFormatter(logging.Formatter):
 
 
 class Writes(Protocol):
-    """Where lines go."""
+    """Destination of log lines."""
 
     def write(self, text: str, /) -> object:
-        """Take one line, with its end."""
+        """Write one line, including its newline."""
 
 
 def setup(style: str, level: str = "INFO", *, redactor: Redactor | None = None, out: Writes | None = None) -> None:
-    """Send the log of the whole process to a stream (standard error), as `text` or `json`, from a level on."""
+    """Send the log of the whole process to a stream (default: standard error), as `text` or `json`, from a level on."""
     handler = logging.StreamHandler(out or sys.stderr)
     handler.setLevel(level)
     handler.setFormatter(LineFormatter(as_json=style == "json", redactor=redactor or Redactor()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
+    root.setLevel(logging.WARNING)  # libraries log only when something is wrong
     for ours in (LOGGER, OURS):
         ours.setLevel(level)
 
@@ -69,9 +69,9 @@ def say(what: str, *, level: int = logging.INFO, **fields: object) -> None:
 
 
 def failure(what: str, error: BaseException, **fields: object) -> None:
-    """Write one line on what failed: the line that our errors carry for people, of others where they came from.
+    """Write one line about a failure: our errors with their text, other errors with their type and origin.
 
-    The text of an error that is not ours may quote what nobody should read.
+    The text of a foreign error may quote what nobody should read.
     """
     ours = isinstance(error, PlangateError)
     text = str(error) if ours else f"{type(error).__name__} at {_origin(error)}"

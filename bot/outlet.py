@@ -1,6 +1,6 @@
-"""The way out to a terminal: whatever is written to it leaves without secrets (PR4, X3). SHELL.
+"""Redacts secrets from everything written to a terminal (PR4, X3). SHELL.
 
-`redirected` puts standard output and error of a process behind it, tracebacks included.
+`redirect_output` applies this to standard output and standard error of a process, including tracebacks.
 """
 
 import sys
@@ -13,7 +13,7 @@ from bot.core.secrets.redaction import Redactor
 
 
 class Outlet(TextIOBase):
-    """A stream that takes secrets out of each write and hands it on; what is one line is written at once."""
+    """A stream that redacts secrets from each write and passes it on at once."""
 
     def __init__(self, out: TextIO, redactor: Redactor) -> None:
         super().__init__()
@@ -21,39 +21,39 @@ class Outlet(TextIOBase):
         self._redactor = redactor
 
     def write(self, text: str) -> int:
-        """Hand a text on without its secrets; gives the length of what was asked to be written."""
+        """Write a text with its secrets redacted. Return the length of the original text."""
         self.raw.write(self._redactor.redact(text))
         return len(text)
 
     def flush(self) -> None:
-        """Have everything leave."""
+        """Flush the underlying stream."""
         self.raw.flush()
 
     def writable(self) -> bool:
-        """It is for writing alone."""
+        """Return True: the stream is write-only."""
         return True
 
     def isatty(self) -> bool:
-        """Tell whether a person is at the other end."""
+        """Return whether a terminal is at the other end."""
         return self.raw.isatty()
 
     def fileno(self) -> int:
-        """Give the descriptor behind it."""
+        """Return the underlying file descriptor."""
         return self.raw.fileno()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # a text stream has one, and the base class says None
-        """The encoding of what is written."""
+        """Encoding of what is written."""
         return self.raw.encoding
 
 
 def outlet(out: TextIO, redactor: Redactor) -> TextIO:
-    """Give a stream that hands everything on without secrets."""
+    """Return a stream that redacts secrets from everything written to `out`."""
     return cast(TextIO, Outlet(out, redactor))
 
 
 def unredacted_stream(out: TextIO) -> TextIO:
-    """Give the stream itself: for the runner's masks, which name what the log must never show."""
+    """Return the underlying stream, for the runner's masks, which name what the log must never show."""
     while isinstance(out, Outlet):
         out = out.raw
     return out
@@ -61,7 +61,7 @@ def unredacted_stream(out: TextIO) -> TextIO:
 
 @contextmanager
 def redirect_output(redactor: Redactor) -> Iterator[None]:
-    """Put standard output and error behind an outlet; what a stream's encoding lacks is shown as ``?``."""
+    """Redact standard output and standard error. Characters that a stream's encoding lacks appear as ``?``."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""What a run came to: as lines for people, as the object of ``--json``, and as an exit code. SHELL."""
+"""Reports the result of a run: as lines for people, as the object of ``--json``, and as an exit code. SHELL."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +23,7 @@ _TOKENS: Final = ("input", "output", "cache_read", "cache_write")
 
 
 def lines(made: Run) -> Iterator[str]:
-    """Say how a run ended: failing checks first, what was left alone, what it cost."""
+    """Yield the lines on how a run ended: failed checks first, then uncommitted changes, then the cost."""
     last = made.record
     for check in sorted(checks(made), key=lambda check: check["exit_code"] == 0):
         good = check["exit_code"] == 0
@@ -36,17 +36,17 @@ def lines(made: Run) -> Iterator[str]:
 
 
 def cost(made: Run) -> str:
-    """Say how many steps a run took, and what it cost."""
+    """Return a sentence with the steps and the cost of a run."""
     ledger = made.ledger
     spent = f"${ledger.cost_usd:.4f}" if ledger.is_priced else "cost unknown: a model without prices was used"
     return f"{made.story.steps} steps, {spent}."
 
 
 def result(made: Run, seconds: float) -> Json:
-    """Give the object that ``plangate run --json`` prints (interfaces.md), with the checks and a failure's detail.
+    """Return the object that ``plangate run --json`` prints (interfaces.md), with the checks and a failure's detail.
 
-    What is told of a plan, an answer and work is that of the newest request; steps, tokens and seconds are those of
-    this run, the dollars those of the thread.
+    Plan, answer, and work are those of the newest request. Steps, tokens, and seconds are those of this run; dollars
+    are those of the thread.
     """
     last, ledger = _newest(made.record), made.ledger
     plan = last.plan if last.has(Move.PLANNED, Move.OUTGREW) else None
@@ -68,26 +68,26 @@ def result(made: Run, seconds: float) -> Json:
 
 
 def exit_code(made: Run, *, dry_run: bool) -> int:
-    """Give the exit code of a run (interfaces.md): a plan is all that a dry run asks for."""
+    """Return the exit code of a run (interfaces.md). A dry run succeeds once it has a plan."""
     if dry_run and made.record.stage is Stage.AWAITING_APPROVAL:
         return 0
     return _EXITS.get(made.record.stage, NOT_APPROVED)
 
 
 def checks(made: Run) -> list[dict[str, Any]]:
-    """List the checks that were run after the work: command, exit_code, seconds, output."""
+    """Return the checks that ran after the work: command, exit_code, seconds, output."""
     last = _newest(made.record)
     return list(last.last(Move.EXECUTED).body["checks"]) if last.has(Move.EXECUTED) else []
 
 
 def _newest(record: Record) -> Record:
-    """Give the part of a record that belongs to its newest request; nothing where there was none."""
+    """Return the part of a record that belongs to its newest request; nothing if there was none."""
     asked = record.last(Move.REQUESTED).n if record.has(Move.REQUESTED) else record.position
     return replace(record, entries=record.entries[asked:])
 
 
 def _cost(made: Run) -> float | None:
-    """Give what the thread has cost in dollars; None where a model without prices was used, or nobody knows."""
+    """Return the thread's cost in dollars, or None if a model without prices was used or the cost is unknown."""
     journaled = made.record.cost_usd
     if not made.ledger.is_priced or (journaled is None and not made.ledger.rows):
         return None

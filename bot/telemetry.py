@@ -1,7 +1,7 @@
-"""What sessions do, as spans, counters and log lines: ids, names and sizes, never a word of a session (O1, O2, L7).
+"""Records sessions as spans, counters, and log lines: ids, names, and sizes, but none of their content (O1, O2, L7).
 
-SHELL. Spans go to OTEL_EXPORTER_OTLP_ENDPOINT where that is set, every half minute and when a session rests, beside
-whatever follows; nothing here fails a session. Names are those of the GenAI conventions.
+SHELL. If OTEL_EXPORTER_OTLP_ENDPOINT is set, spans go there every half minute and when a session rests, in a thread of
+their own. Nothing here fails a session. Names follow the GenAI conventions.
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-agent-spans/ and .../docs/specs/otlp/#otlphttp
 """
 
@@ -34,13 +34,13 @@ from bot.logs import LOGGER, say
 from bot.ports import Clock, Usage
 
 SECONDS: Final = 5.0
-"""How long a collector may take."""
+"""Timeout of a request to the collector, in seconds."""
 PERIOD: Final = 30.0
-"""Seconds after which the spans that have ended are sent, while the session goes on."""
+"""Seconds between two sends of ended spans while the session goes on."""
 
 _INTERNAL, _CLIENT = 1, 3
 _UNANSWERED: Final = "unanswered"
-"""The error of a request that was given up: another one took its place, or its agent ended."""
+"""Error type of an abandoned request: another one replaced it, or its agent ended."""
 _TROUBLES: Final = frozenset({"retry", "fallback", "nudge", "pause", "silence"})
 _OVER: Final = frozenset({Lifecycle.COMPLETED, Lifecycle.FAILED, Lifecycle.ABORTED})
 Facts = Mapping[str, str | int | float | bool | None]
@@ -48,16 +48,16 @@ Facts = Mapping[str, str | int | float | bool | None]
 
 @dataclass(slots=True)
 class Counters:
-    """What happened in this process, by name and labels."""
+    """Counters of this process, by name and labels."""
 
     values: Counter[tuple[str, tuple[tuple[str, str], ...]]] = field(default_factory=Counter)
 
     def add(self, name: str, amount: float = 1, **labels: str) -> None:
-        """Count something."""
+        """Add an amount to a counter."""
         self.values[name, tuple(sorted(labels.items()))] += amount  # type: ignore[assignment]  # dollars are no integers
 
     def text(self) -> str:
-        """Give all of it as Prometheus reads it.
+        """Return all counters in the Prometheus text format.
 
         https://prometheus.io/docs/instrumenting/exposition_formats/
         """
@@ -72,13 +72,13 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """Where spans go; no address: nowhere."""
+    """Receives spans. Without an endpoint they are discarded."""
 
     endpoint: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def send(self, spans: list[dict[str, Any]]) -> None:
-        """Post spans from a thread of its own; what goes wrong is a line in the log."""
+        """Post spans from a separate thread. Errors are only logged."""
         if self.endpoint and spans:
             threading.Thread(target=self._post, args=(spans,), name="spans").start()
 
@@ -117,7 +117,7 @@ class Telemetry:
     _trace: str = ""
     _session: str = ""
     _under: str = ""
-    """The session's span: above what has none of its own, also after its end."""
+    """Id of the session's span: the parent of spans without a parent of their own, even after the session's end."""
     _steps: dict[AgentId, int] = field(default_factory=dict)
     _open: dict[object, _Span] = field(default_factory=dict)
     _done: list[dict[str, Any]] = field(default_factory=list)
@@ -127,7 +127,7 @@ class Telemetry:
         self._sent = self.clock.monotonic()
 
     def take(self, event: AgentEvent) -> None:
-        """Note one event; never raises."""
+        """Record one event. Never raises."""
         match event:
             case SessionStarted():
                 self._start_session(event)
@@ -176,7 +176,7 @@ class Telemetry:
         self._log(what, event.agent, {**told, "cached_tokens": read})
 
     def _count_bill(self, event: Billed) -> None:
-        """Count what was paid; what no request was told of has a span now, at the time that it took."""
+        """Count a paid request. One without a start event gets a span now, with the duration it took."""
         self.counters.add("model_requests_total", model=event.model)
         self.counters.add("cost_usd_total", event.cost_usd or 0.0)
         for kind, count in _tokens(event.usage).items():
@@ -199,7 +199,7 @@ class Telemetry:
             case Compacted():
                 self.counters.add("compactions_total")
                 self._log("compacted", event.agent, {"before": event.before, "after": event.after})
-            case Recovery():  # its text may quote what a call gave
+            case Recovery():  # its text may quote the output of a call
                 self._log("trouble", event.agent, {"trouble": event.trouble, "outcome": str(event.outcome)})
 
     def _update_agent(self, row: AgentChanged) -> None:
@@ -215,10 +215,10 @@ class Telemetry:
             self._log("sub-agent", row.agent, {**told, "seconds": row.seconds, "cost_usd": row.cost_usd})
 
     def _end_session(self, event: Ended) -> None:
-        """Close what is open, the innermost first, and send all of it."""
+        """End the open spans, innermost first, and send all spans."""
         failed = "" if event.end in {End.ANSWERED, End.SUSPENDED} else str(event.end)
         self.counters.add("sessions_total", end=str(event.end))
-        why = {"why": event.text} if event.end in {End.LIMIT, End.FAILED} else {}  # any other is the model's words
+        why = {"why": event.text} if event.end in {End.LIMIT, End.FAILED} else {}  # any other text is the model's words
         self._log("session", event.agent, {"end": str(event.end), **why})
         for key in reversed(list(self._open)):
             self._end(key, failed)

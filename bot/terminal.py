@@ -1,7 +1,7 @@
 """A person at a terminal: the Dialogue port for `plangate run`, and the story of a session as lines of text.
 
-SHELL. Story and plan go to one stream, the machine-readable result to another, so that ``--json`` stays parseable.
-Nothing that comes from the model or the repository reaches the terminal with signs that it obeys or nobody sees.
+SHELL. Story and plan go to one stream and the machine-readable result to another, so that ``--json`` stays parseable.
+Text from the model or the repository never reaches the terminal with control or invisible characters.
 """
 
 import signal
@@ -45,7 +45,7 @@ _WIDTH: Final = 100
 
 @dataclass(slots=True)
 class Terminal:
-    """One person who asks and approves; `yes` answers for them, and without a terminal nobody answers."""
+    """One person who asks and approves. `yes` answers for them. Without a terminal nobody answers."""
 
     prompt: str
     clock: Clock
@@ -66,27 +66,27 @@ class Terminal:
         *,
         may_act: Callable[[Turn], bool],  # noqa: ARG002
     ) -> Sequence[Turn]:
-        """Give the one turn that the command line carries, unless it was taken in before."""
+        """Return the one turn from the command line, unless it was seen before."""
         return [] if TERMINAL in seen else [Turn(TERMINAL, PERSON, self.prompt, self.started)]
 
     async def context(self) -> str:
-        """There is nothing to quote."""
+        """Return "": there is nothing to quote."""
         return ""
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:  # noqa: ARG002 - the port's
-        """There is nothing to quote."""
+        """Return nothing: there is nothing to quote."""
         return ()
 
     async def closed_since(self, moment: datetime) -> bool:  # noqa: ARG002 - the port's
-        """A terminal is open as long as the program runs."""
+        """Return False: a terminal is open as long as the program runs."""
         return False
 
     async def asked_before(self, turn: Turn) -> Collection[str]:  # noqa: ARG002 - the port's
-        """Whoever sits at the terminal pays for it."""
+        """Return nothing: the person at the terminal pays."""
         return ()
 
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
-        """The person sees the story."""
+        """Do nothing: the person sees the story."""
 
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Print the plan."""
@@ -94,32 +94,32 @@ class Terminal:
         return PostedComment(f"{TERMINAL}-{ask}")
 
     async def find_plan_comment(self, ask: int) -> str:  # noqa: ARG002 - the port's
-        """Nothing stays shown but what was printed."""
+        """Return "": there is no comment to find."""
         return ""
 
     async def supersede(self, shown: str, why: str) -> None:
-        """What was printed stays printed; the newer plan stands below it."""
+        """Do nothing: printed text stays, and the newer plan appears below it."""
 
     async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:
-        """The story shows that the work begins."""
+        """Do nothing: the story shows that the work begins."""
 
     async def ahead(self, position: int, ask: int) -> int:  # noqa: ARG002 - the port's
-        """Nothing stays shown but what was printed."""
+        """Return 0: there are no comments."""
         return 0
 
     async def warn(self, number: int, text: str) -> datetime:  # noqa: ARG002 - the port's
-        """Print it."""
+        """Print a warning, and return the current time."""
         print(readable(text), file=self.out, flush=True)
         return self.clock.now()
 
     def forget(self, number: int) -> None:
-        """Nothing stays shown."""
+        """Do nothing: there are no comments."""
 
     async def progress(self, text: str, ask: int) -> None:
-        """The story shows it."""
+        """Do nothing: the story shows it."""
 
     async def tell(self, text: str, ask: int) -> None:  # noqa: ARG002 - the port's
-        """Print a text; on return it has left this process, so that it may be journaled as told."""
+        """Print a text. It has left this process on return, so the journal may record it as posted."""
         print(readable(text), file=self.out, flush=True)
 
     async def snapshot(
@@ -131,7 +131,7 @@ class Terminal:
         pushed: str = "",  # noqa: ARG002
         begun: Sequence[str] = (),  # noqa: ARG002
     ) -> Snapshot:
-        """Ask the person, once for each plan in each run of the program."""
+        """Return a snapshot with the person's decision. Asks once for each plan in each run of the program."""
         if self.answer is None or self.answer.digest != plan.digest:
             if self.last_shown != plan.digest:
                 self._show(plan)
@@ -141,11 +141,11 @@ class Terminal:
 
     @property
     def is_attended(self) -> bool:
-        """Whether somebody is there to be asked: at a terminal, and not spoken for by --yes."""
+        """Whether somebody can be asked: at a terminal, and without --yes."""
         return not self.yes and sys.stdin.isatty() and self.out.isatty()
 
     async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:  # noqa: ARG002 - the port's
-        """The question is printed where it is answered."""
+        """Return a comment id. The question is printed where it is answered."""
         return PostedComment(f"{TERMINAL}-{ask}")
 
     async def answers(
@@ -156,7 +156,7 @@ class Terminal:
         who: str,  # noqa: ARG002
         may: Callable[[Author], bool],  # noqa: ARG002
     ) -> AnswerSnapshot:
-        """Put the questions to the person, one after the other; without a terminal nobody answers."""
+        """Ask the person the questions, one after the other. Without a terminal nobody answers."""
         if not self.is_attended:
             return AnswerSnapshot()
         if asking.matter is AskKind.PERMISSION:
@@ -175,7 +175,7 @@ class Terminal:
         return AnswerSnapshot(words=(self._words("\n".join(rows)),))
 
     def _ticks(self, asking: Asking, picked: Sequence[frozenset[int]]) -> BoxEdit:
-        """Give the numbers that the person chose as ticks."""
+        """Return the chosen numbers as ticks."""
         first, on = 0, {asking.boxes - 1} if asking.closed_by_box else set()
         for question, numbers in zip(asking.questions, picked, strict=True):
             on |= {first + number for number in numbers}
@@ -186,17 +186,17 @@ class Terminal:
         return AnswerComment("", Author(PERSON, Role.ADMIN), self.clock.now(), text)
 
     async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
-        """There are no reviews."""
+        """Do nothing: there are no reviews."""
 
     async def explain_ignored_answers(self, text: str, ask: int) -> None:
-        """Say why nothing counts yet."""
+        """Print why nothing counts yet."""
         await self.tell(text, ask)
 
     async def fold_question(self, shown: str) -> None:
-        """What was printed stays printed."""
+        """Do nothing: printed text stays."""
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
-        """Say why the plan waits."""
+        """Print why the plan waits."""
         if not self.dry_run:
             print(f"Plan {plan.short_digest} waits: {comment.reasons(verdict)}.", file=self.out)
 
@@ -210,7 +210,7 @@ class Terminal:
         return "Approved by --yes." if self.yes else "Answer y to approve exactly this plan."
 
     def _ask(self, plan: PlanDocument) -> Candidate | None:
-        """Get a yes or no; None where nobody is there to give one."""
+        """Return the person's decision, or None if nobody is there to make one."""
         if self.dry_run:
             return None
         if self.yes:
@@ -228,8 +228,8 @@ def _yes(out: TextIO) -> bool:
 
 
 def _line(prompt: str, out: TextIO) -> str:
-    """Ask for one line; Ctrl-C raises KeyboardInterrupt, and what was asked waits."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # else the event loop would swallow the first
+    """Return one line of input. Ctrl-C raises KeyboardInterrupt, and the question stays open."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # else the event loop would swallow the first one
     try:
         print(readable(prompt), end="", file=out, flush=True)
         return sys.stdin.readline().strip()
@@ -238,7 +238,7 @@ def _line(prompt: str, out: TextIO) -> str:
 
 
 def _menu(question: Question) -> str:
-    """Show a question with its options numbered."""
+    """Return a question with its options numbered."""
     options = (
         f"  {number}. {option.label}" + (f": {option.description}" if option.description else "")
         for number, option in enumerate(question.options, 1)
@@ -248,7 +248,7 @@ def _menu(question: Question) -> str:
 
 
 def _numbers(question: Question, line: str) -> frozenset[int]:
-    """Give the options that a line chooses, counted from 0; none where it is words."""
+    """Return the options that a line chooses, counted from 0; none if the line holds words."""
     parts = line.replace(",", " ").split()
     if not all(part.isdecimal() and 1 <= int(part) <= len(question.options) for part in parts):
         return frozenset()
@@ -257,16 +257,16 @@ def _numbers(question: Question, line: str) -> frozenset[int]:
 
 @dataclass(slots=True)
 class Story:
-    """Prints a session's events as they come, one short line each, without secrets; keeps the sub-agents' rows."""
+    """Prints each event of a session as one short line, with secrets redacted. Keeps the sub-agents' rows."""
 
     out: TextIO
     redactor: Redactor = field(default_factory=Redactor)
     rows: dict[str, AgentChanged] = field(default_factory=dict)
     steps: int = 0
-    """Of the main agent, those among them that a process before this one saw."""
+    """Steps of the main agent, including those that an earlier process took."""
 
     def take(self, event: AgentEvent) -> None:
-        """Show one event."""
+        """Print one event."""
         line = self._line(event)
         if line:
             print(readable(line), file=self.out, flush=True)

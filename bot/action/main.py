@@ -1,8 +1,8 @@
-"""GitHub Actions: one event in, its thread looked at until it rests, then every thread that waits. SHELL.
+"""GitHub Actions: handles one event, looks at its thread until it rests, then at every waiting thread. SHELL.
 
-A job that only listens takes in what people said while another job works on the thread (product.md, Faces). A sweep
-leaves alone what another job is at: it carries on what waits for approval, what it took in itself, and what was begun
-or is owed by a job that is gone. A scheduled run takes in what was said on a thread and no event told, as well.
+A job that only listens reads what people said while another job works on the thread (product.md, Faces). A sweep skips
+threads that another job works on. It continues threads that wait for approval, threads whose entries this run made, and
+work or debts that a dead job left. A scheduled run also reads what was said on a thread without an event.
 """
 
 import asyncio
@@ -32,42 +32,42 @@ from bot.workflow.record import Record
 FAILED: Final = 5
 TRIES: Final = 5
 POLLS_A_LOOK: Final = 4
-"""While waiting, every fourth poll is a whole look: reactions and edits are polled at 1 point, words are not."""
+"""While waiting, every fourth poll is a whole look: polling finds reactions and edits for 1 point, but no comments."""
 
 
 class Host(Protocol):
-    """What this shell needs of GitHub (bot/compose/github.py)."""
+    """What this module needs of GitHub (bot/compose/github.py)."""
 
     async def look(self, address: ThreadAddress) -> Record:
         """Carry a thread on until it rests."""
 
     async def listen(self, address: ThreadAddress) -> Record:
-        """Only take in what people said."""
+        """Only read what people said."""
 
     async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
-        """Tell whether the job of that run, which was at a thread, must be gone."""
+        """Return whether the job of that run, which worked on a thread, must be gone."""
 
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
-        """List every thread that is not at rest for good."""
+        """Return every thread that is not at rest for good."""
 
     async def changed_threads(self, addresses: tuple[ThreadAddress, ...]) -> tuple[ThreadAddress, ...]:
-        """Tell whose plan comment got reactions or edits since the last call."""
+        """Return the threads whose plan comment got reactions or edits since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of the Action, with all that it works with."""
+    """One run of the Action, with everything that it works with."""
 
     host: Host
     given: ActionSettings
     runner: Runner
     clock: Clock = field(default_factory=SystemClock)
     unheard: Callable[[], Awaitable[Sequence[ThreadAddress]]] | None = None
-    """Lists the threads on which somebody spoke and no event told (W3)."""
+    """Returns the threads on which somebody spoke and no event reported it (W3)."""
 
 
 def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
-    """Do one run of the Action and give its exit code: 0, 2 misconfigured, 5 failed, 6 no sandbox."""
+    """Execute one run of the Action. Return its exit code: 0, 2 misconfigured, 5 failed, 6 no sandbox."""
     runner, given = Runner(out, redactor_for(environ=environ)), None
     try:
         given = action(environ)
@@ -90,7 +90,7 @@ async def _open(given: ActionSettings, runner: Runner) -> int:
 
 
 def thread_in(given: ActionSettings) -> tuple[int, str]:
-    """Give the number of the thread that the event is about, 0 when it is about none, and the key of what was said.
+    """Return the number of the event's thread, or 0 if it has none, and the key of what was said.
 
     Raises Misconfigured.
     """
@@ -99,7 +99,7 @@ def thread_in(given: ActionSettings) -> tuple[int, str]:
         if given.event in EVENTS:
             wake = parse(given.event, body)
             return (wake.thread or 0, wake.told) if wake else (0, "")
-        # A run that was started by hand, or by a job without secrets, may name a thread.
+        # A run started by hand, or by a job without secrets, may name a thread.
         inputs = json.loads(body).get("inputs") or {}
         return int(str(inputs.get("thread") or "0")), ""
     except (OSError, ValueError, AttributeError) as error:
@@ -109,7 +109,7 @@ def thread_in(given: ActionSettings) -> tuple[int, str]:
 
 
 async def play(job: Job, address: ThreadAddress | None) -> int:
-    """Look at the event's thread, then sweep; write outputs and summary; give the exit code."""
+    """Look at the event's thread, then sweep. Write outputs and summary, and return the exit code."""
     began = job.clock.now()
     seen = [(address, await _advance_thread(job, address))] if address is not None else []
     if not (job.given.only_listen or job.given.dry_run):
@@ -122,12 +122,12 @@ async def play(job: Job, address: ThreadAddress | None) -> int:
     for number in failures:
         job.runner.error(f"the work on #{number} failed; the thread says why")
     if failures:
-        await asyncio.to_thread(try_sandbox)  # a machine without one is told by an exit code of its own (D1)
+        await asyncio.to_thread(try_sandbox)  # reports a machine without a sandbox by its own exit code (D1)
     return FAILED if failures else 0
 
 
 async def _advance_thread(job: Job, address: ThreadAddress) -> Record:
-    """Carry the event's thread on as far as this job may, and wait for its approval as long as it was told to."""
+    """Carry the event's thread on as far as this job may, and wait for its approval as long as configured."""
     if job.given.only_listen:
         return await job.host.listen(address)
     if job.given.dry_run:
@@ -146,7 +146,7 @@ async def _advance_thread(job: Job, address: ThreadAddress) -> Record:
 
 
 async def _look_again_on_conflict(job: Job, address: ThreadAddress) -> Record:
-    """Look at a thread; a job that only listened may have written first, so a conflict is a reason to look again."""
+    """Look at a thread. Retries after Conflict, because a job that only listens may have written first."""
     for seconds in range(1, TRIES):
         try:
             return await job.host.look(address)
@@ -156,9 +156,10 @@ async def _look_again_on_conflict(job: Job, address: ThreadAddress) -> Record:
 
 
 async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[ThreadAddress, Record]]:
-    """Carry on every other thread that is nobody's; yield those that were. One that fails does not stop the others."""
+    """Carry on every other thread that no job works on, and yield those threads. A failed one does not stop the
+    others."""
     every = dict.fromkeys(await job.host.open_threads())
-    if done is None:  # as the schedule says: an event's own job does not keep its thread waiting for a reading
+    if done is None:  # only on schedule: an event's own thread should not wait for this
         every |= dict.fromkeys(await _unheard(job))
     for address in every:
         if f"{address.owner}/{address.name}".lower() != job.given.repository.lower():
@@ -176,7 +177,7 @@ async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[Th
 
 
 async def _unheard(job: Job) -> Sequence[ThreadAddress]:
-    """List the threads that no event told of; none where they cannot be read now."""
+    """Return the threads that no event reported; none if they cannot be read now."""
     try:
         return await job.unheard() if job.unheard else ()
     except PlangateError as error:
@@ -185,7 +186,7 @@ async def _unheard(job: Job) -> Sequence[ThreadAddress]:
 
 
 async def _nobodys(job: Job, address: ThreadAddress, record: Record) -> bool:
-    """Tell whether a thread that was listened to has something to be done, and no other job can be at it."""
+    """Return whether a thread needs work and no other job can be working on it."""
     if record.stage in WAITS_FOR_PEOPLE or record.void:
         return True
     left_over = record.stage in ON_ENTER or record.owed(job.clock.now()) or record.takes_kept
@@ -193,5 +194,5 @@ async def _nobodys(job: Job, address: ThreadAddress, record: Record) -> bool:
 
 
 def _failed_in_this_run(record: Record, began: datetime) -> bool:
-    """Tell whether a thread failed in this run: an older failure was told in its own."""
+    """Return whether a thread failed in this run. The run of an older failure has reported it."""
     return record.stage is Stage.FAILED and record.last(Move.FAILED).at >= began

@@ -1,4 +1,4 @@
-"""What a run of the Action came to: the outputs of action.yml, and the job's summary in Markdown."""
+"""The report of an Action run: the outputs of action.yml, and the job's summary in Markdown."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ OUTPUTS: Final = ("stage", "thread", "plan_comment_url", "plan_digest", "pull_re
 
 
 def outputs(given: ActionSettings, at: ThreadAddress | None, record: Record | None) -> dict[str, str]:
-    """Give every output; "" for what there is not."""
+    """Return every output; "" for missing ones."""
     if at is None or record is None:
         return dict.fromkeys(OUTPUTS, "")
     planned = record.has(Move.PLANNED, Move.OUTGREW)
@@ -29,7 +29,7 @@ def outputs(given: ActionSettings, at: ThreadAddress | None, record: Record | No
 
 
 def summary(given: ActionSettings, at: ThreadAddress, record: Record) -> str:
-    """Give one thread's part of the job's summary: where it stands, its plan, its pull request, what it cost."""
+    """Return one thread's part of the job's summary: stage, plan, pull request, and cost."""
     said = outputs(given, at, record)
     thread = f"[{given.repository}#{at.number}]({_thread_url(given, at)})"
     lines = [f"### {thread}: {str(record.stage).replace('_', ' ')}", ""]
@@ -46,15 +46,15 @@ def summary(given: ActionSettings, at: ThreadAddress, record: Record) -> str:
 
 
 def _thread_url(given: ActionSettings, at: ThreadAddress) -> str:
-    """Give the page of a thread; GitHub shows a pull request under the address of an issue as well."""
+    """Return the URL of a thread. GitHub also serves a pull request under the URL of an issue."""
     return f"{given.settings.github.server_url}/{given.repository}/issues/{at.number}"
 
 
 def _comment_url(given: ActionSettings, at: ThreadAddress, record: Record) -> str:
-    """Give the address of the plan comment, or the thread's where the comment's own is not known."""
+    """Return the URL of the plan comment, or of the thread if that is unknown; "" if no plan was proposed."""
     return (record.fact("shown_url") or _thread_url(given, at)) if record.has(Move.PROPOSED) else ""
 
 
 def _cost(record: Record) -> str:
-    """Sum the dollars that the thread's entries say; "" where none says any."""
+    """Return the thread's cost in dollars; "" if no entry records a cost."""
     return "" if record.cost_usd is None else f"{record.cost_usd:.4f}"

@@ -1,7 +1,7 @@
-"""The dialect of the Actions runner: masks, annotations, outputs, the job's summary.
+"""Writes the commands of the Actions runner: masks, annotations, outputs, and the job's summary.
 
-Rules: whatever is printed is foreign, and the runner obeys none of it, but for the lines that are written here; no
-value that is written here can begin a line of its own.
+Rules: all printed text is foreign, so the runner obeys only the commands that this module writes, and no value written
+here can begin a line of its own.
 https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
 
@@ -14,19 +14,20 @@ from typing import Final, TextIO
 from bot.core.secrets.redaction import Redactor
 
 SHORTEST: Final = 8
-"""Shorter lines of a secret are not masked: they would be found in every log."""
+"""Shorter lines of a secret are not masked, because they would occur in every log."""
 
 
 @dataclass(slots=True)
 class Runner:
-    """Speaks to the runner through a log; begin with `listen_to_us_alone`."""
+    """Sends commands to the runner through a log. Call `listen_to_us_alone` first."""
 
     out: TextIO
     redactor: Redactor = field(default_factory=Redactor)
     _token: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def mask(self, texts: Iterable[str]) -> None:
-        """Have the runner hide these secrets, line by line, from now on; what is written here is without them too."""
+        """Make the runner hide these secrets from now on, line by line. This module also redacts them from its own
+        output."""
         for text in texts:
             self.redactor.learn(text.strip(), "secret")
             lines = {line.strip() for line in text.splitlines() if not line.startswith("-----")}
@@ -34,7 +35,7 @@ class Runner:
                 self._write(f"::add-mask::{_escape(line)}")
 
     def listen_to_us_alone(self) -> None:
-        """Have the runner obey no line of the log any more, but those that are written here."""
+        """Make the runner ignore commands in the log, except those that this class writes."""
         self._write(f"::stop-commands::{self._token}")
 
     def say(self, text: str) -> None:
@@ -43,7 +44,7 @@ class Runner:
             self._write(self.redactor.redact(line).replace("::", ": :"))
 
     write = say
-    """As a stream is told."""
+    """The same method under the name that streams use."""
 
     def error(self, text: str) -> None:
         """Annotate the job with an error."""
@@ -54,7 +55,7 @@ class Runner:
         self._command("warning", text)
 
     def outputs(self, values: Mapping[str, str], path: Path | None) -> None:
-        """Hand the step's outputs to the runner; values are single lines."""
+        """Pass the step's outputs to the runner. Values become single lines."""
         lines = [f"{name}={' '.join(self.redactor.redact(value).split())}\n" for name, value in values.items()]
         _append(path, "".join(lines))
 
@@ -73,7 +74,7 @@ class Runner:
 
 
 def _escape(text: str) -> str:
-    """Give a command's value as the runner reads it back: one line."""
+    """Return a command's value escaped for the runner: one line."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

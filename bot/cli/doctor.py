@@ -1,4 +1,4 @@
-"""Checks what Plangate needs on this machine; each finding comes with its cure. SHELL."""
+"""Checks what Plangate needs on this machine. Each finding comes with its cure. SHELL."""
 
 import asyncio
 import os
@@ -18,24 +18,24 @@ from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, NoSandbox, PlangateError
 
 _ROOM = 1_000_000_000
-"""Bytes of disk below which a clone and its checkouts may well not fit."""
+"""Bytes of free disk below which a clone and its checkouts may not fit."""
 _PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "git": "git"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: whether it is good, what was seen, how to mend it, and the exit code it means."""
+    """One check: whether it is good, what was found, how to fix it, and the exit code of a failure."""
 
     good: bool
     what: str
     cure: str = ""
     exit_code: int = 2
     optional: bool = False
-    """Whether everything works without it: then it means no exit code."""
+    """Whether everything works without it. Then it does not affect the exit code."""
 
 
 def examine(out: TextIO, *, fix: bool) -> int:
-    """Print every finding and give 0 when all is good, else the exit code of the first that is not."""
+    """Print every finding. Return 0 if all are good, else the exit code of the first that is not."""
     if fix:
         _install(out)
     code = 0
@@ -48,7 +48,7 @@ def examine(out: TextIO, *, fix: bool) -> int:
 
 
 def findings(given: Settings, *, fix: bool = False) -> Iterator[Finding]:
-    """Look at programs, sandbox, data directory, model, GitHub and the project one stands in, one after another."""
+    """Yield the findings on programs, sandbox, data directory, model, GitHub, and the project in the current folder."""
     for program, package in _PACKAGES.items():
         found = shutil.which(program)
         cure = f"install the package {package} (apt-get install {package}), or run plangate doctor --fix"
@@ -85,7 +85,7 @@ def _data_dir(given: Settings) -> Finding:
 
 
 def _model(given: Settings) -> Finding:
-    """Ask for the default model: it costs nothing and needs a valid key."""
+    """Request the default model, which costs nothing and needs a valid key."""
     if not (given.api_key or given.identity):
         return Finding(False, "model: no key", "set ANTHROPIC_API_KEY")
     try:
@@ -97,7 +97,7 @@ def _model(given: Settings) -> Finding:
 
 
 def _signing(given: Settings) -> Iterator[Finding]:
-    """Look at the key that signs commits; nothing where none is set."""
+    """Check the key that signs commits. Yields nothing if none is set."""
     if given.signing_key is None:
         return
     try:
@@ -109,7 +109,7 @@ def _signing(given: Settings) -> Iterator[Finding]:
 
 
 def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:
-    """Ask GitHub who the credentials are and what they may do; nothing where there are none."""
+    """Check the GitHub credentials and their permissions. Returns nothing if none are set."""
     try:
         found = asyncio.run(check_github(given, fix=fix))
     except PlangateError as error:
@@ -119,7 +119,7 @@ def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:
 
 
 def _project(folder: Path) -> Iterator[Finding]:
-    """Look at the workflow of a project, and at its configuration; nothing where it has no workflow."""
+    """Check the workflow of a project, and its configuration. Yields nothing if it has no workflow."""
     try:
         missing = lacking(folder)
     except Misconfigured as error:
@@ -131,7 +131,7 @@ def _project(folder: Path) -> Iterator[Finding]:
 
 
 def _install(out: TextIO) -> None:
-    """Install missing programs from the distribution, where this user may."""
+    """Install missing programs from the distribution, if this user may."""
     missing = [package for program, package in _PACKAGES.items() if shutil.which(program) is None]
     if not missing:
         return

@@ -1,6 +1,6 @@
-"""The workflow and the configuration that a project carries: writes them, and says what a workflow lacks.
+"""Writes a project's workflow and configuration, and finds what an existing workflow lacks.
 
-Rules: what is there already is kept; nothing is written or read outside of the project's own folder.
+Rules: existing files are kept, and nothing outside the project's own folder is read or written.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from bot.core.errors import Misconfigured
 
 WORKFLOW: Final = ".github/workflows/plangate.yml"
 _THEIRS: Final = frozenset({"name", "runs-on", "timeout-minutes", "environment", "steps", "schedule", "description"})
-"""What must be there, but may be a project's own."""
+"""Keys that must exist but whose values a project may choose."""
 _SETTINGS: Final = """\
 # Plangate's settings for this project, read from the default branch alone. Every key has a default: `plangate schema`
 # prints them all. These are the ones that projects change most; take the # away.
@@ -40,9 +40,9 @@ mention: "@plangate"
 
 
 def write(project: Path) -> Iterator[str]:
-    """Write both files where they are missing, and yield one line for each; raises Misconfigured where that cannot be.
+    """Write both files unless they exist, and yield one line for each. Raises Misconfigured if that is impossible.
 
-    The workflow hears the name that the project's configuration gives the bot.
+    The workflow listens for the bot name in the project's configuration.
     """
     if not (project / ".git").exists():
         raise Misconfigured("not the top of a git repository", where=str(project), mend="name one: plangate init DIR")
@@ -52,7 +52,7 @@ def write(project: Path) -> Iterator[str]:
 
 
 def workflow_text(mention: str = "@plangate") -> str:
-    """Give the workflow that comes with this version, for a bot of that name."""
+    """Return the workflow of this version, for a bot with that name."""
     text = files("bot.cli").joinpath("workflow.yml").read_text(encoding="utf-8")
     name = mention.removeprefix("@").replace("'", "''")
     called = text.replace("'@plangate'", f"'{mention.replace(chr(39), chr(39) * 2)}'")
@@ -60,9 +60,9 @@ def workflow_text(mention: str = "@plangate") -> str:
 
 
 def lacking(project: Path) -> tuple[str, ...] | None:
-    """List what the project's workflow lacks of the shipped one; None where it has none.
+    """Return what the project's workflow lacks compared with the shipped one, or None if it has no workflow.
 
-    Raises Misconfigured where the workflow, or the configuration, cannot be read.
+    Raises Misconfigured if the workflow or the configuration cannot be read.
     """
     text = _read(project, WORKFLOW)
     if not text:
@@ -81,7 +81,7 @@ def lacking(project: Path) -> tuple[str, ...] | None:
 
 
 def _missing(ours: Any, theirs: Any, at: str) -> Iterator[str]:
-    """Yield the paths of what one tree has and another has not, or has otherwise."""
+    """Yield the paths of the values that `theirs` lacks or has different."""
     if not isinstance(ours, dict):
         if ours != theirs:
             yield at
@@ -95,7 +95,7 @@ def _missing(ours: Any, theirs: Any, at: str) -> Iterator[str]:
 
 
 def _inside(project: Path, name: str) -> Path:
-    """Give the path of a file of the project; raises Misconfigured where a link leads out of it."""
+    """Return the path of a file of the project. Raises Misconfigured if a link leads out of the project."""
     path = project / name
     if not path.resolve().is_relative_to(project.resolve()):
         raise Misconfigured("a link leads out of the project", where=name, mend="put a folder in its place")
@@ -104,7 +104,7 @@ def _inside(project: Path, name: str) -> Path:
 
 def _read(project: Path, name: str) -> str:
     path = _inside(project, name)
-    if path.exists() and not path.is_file():  # whoever opens a pipe waits for ever
+    if path.exists() and not path.is_file():  # opening a pipe would wait forever
         raise Misconfigured("there is something else in its place", where=name, mend="remove it")
     try:
         return path.read_text(encoding="utf-8")
@@ -115,7 +115,7 @@ def _read(project: Path, name: str) -> str:
 
 
 def _write_new_file(project: Path, name: str, text: str) -> bool:
-    """Write a file unless it is there; tells whether it was written."""
+    """Write a file unless it exists. Return whether it was written."""
     path = _inside(project, name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

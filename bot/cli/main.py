@@ -1,6 +1,5 @@
-"""The command line: parses, calls, renders. SHELL: no rules live here; heavy things are imported by the command that
-needs them.
-"""
+"""The command line: parses, calls, and renders. SHELL: no rules here. Each command imports the heavy modules it
+needs."""
 
 import argparse
 import asyncio
@@ -35,9 +34,9 @@ _CURES: Final = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code (interfaces.md); errors are one line on stderr, unless --debug.
+    """Run one command and return its exit code (interfaces.md). Errors are one line on stderr, unless --debug is given.
 
-    Nothing is written to standard output or error that holds a secret, tracebacks included (PR4).
+    Secrets are redacted from standard output and standard error, including tracebacks (PR4).
     """
     with redirect_output(redactor_for()):
         return _run_command(_parse_arguments(sys.argv[1:] if argv is None else argv))
@@ -67,7 +66,7 @@ def _run_command(arguments: argparse.Namespace) -> int:
 
 
 def _describe_os_error(error: OSError) -> Misconfigured:
-    """Say what this machine did not give: room, a folder that can be written to, a program."""
+    """Return an error that names what this machine lacks: disk space, a writable folder, or a program."""
     where = str(error.filename or "")
     missing = isinstance(error, FileNotFoundError) and where and "/" not in where
     folder = "let this user write there, or set PLANGATE_DATA_DIR to a folder of yours"
@@ -76,15 +75,15 @@ def _describe_os_error(error: OSError) -> Misconfigured:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells wrong usage as every other mistake is told: in one line with its cure."""
+    """Reports wrong usage like every other mistake: in one line with its cure."""
 
     def error(self, message: str) -> NoReturn:
-        """End with what is wrong and where the right usage stands."""
+        """Exit with the mistake and a pointer to --help."""
         self.exit(Misconfigured.exit_code, f"plangate: {' '.join(message.split())}: see {self.prog} --help\n")
 
 
 def _parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
-    if list(argv) == ["action"]:  # what action.yml starts; nobody types it, so help and mistakes do not name it
+    if list(argv) == ["action"]:  # only action.yml runs this command, so help and errors do not mention it
         return argparse.Namespace(command="action", debug=False)
     return _parser().parse_args(argv)
 
@@ -124,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("dir", type=Path, nargs="?", default=Path(), metavar="DIR", help="the top of its repository (.)")
     commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
     commands.add_parser("version", help="print the version")
-    for command in commands.choices.values():  # also after the command; where it is not, what stood before counts
+    for command in commands.choices.values():  # also after the command, without overriding one before it
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG)
     return parser
 
@@ -148,7 +147,7 @@ def _run_flags(run: argparse.ArgumentParser) -> None:
 
 
 def _dollars(text: str) -> float:
-    """Read a positive amount."""
+    """Return a positive amount."""
     try:
         value = float(text)
     except ValueError:
@@ -159,7 +158,7 @@ def _dollars(text: str) -> float:
 
 
 def _port(text: str) -> int:
-    """Read the number of a port; 0 is any that is free."""
+    """Return a port number; 0 means any free port."""
     if not (text.isdecimal() and int(text) <= 65_535):
         raise argparse.ArgumentTypeError(f"not a port between 0 and 65535: {text!r}")
     return int(text)
@@ -214,7 +213,7 @@ def _look(arguments: argparse.Namespace) -> int:
 
 
 def _log_what_goes_wrong() -> None:
-    """Log to standard error what goes wrong, or what PLANGATE_LOG_LEVEL says: a run tells its story itself."""
+    """Log warnings, or what PLANGATE_LOG_LEVEL sets, to standard error. The run itself prints its story."""
     from bot.config.environment import log_style
     from bot.logs import setup
 
@@ -222,18 +221,18 @@ def _log_what_goes_wrong() -> None:
 
 
 def _story(arguments: argparse.Namespace) -> TextIO:
-    """Give where a run is told of: standard output, unless the object of --json goes there."""
+    """Return the stream for a run's story: standard output, unless --json uses that."""
     return sys.stderr if arguments.json else sys.stdout
 
 
 def _print_result(arguments: argparse.Namespace, made: "Run", seconds: float) -> int:
-    """Print the object of --json, or why it was no success; give the exit code."""
+    """Print the object of --json, or the reason for a failure, and return the exit code."""
     from bot.summary import exit_code, result
 
     if arguments.json:
         print(json.dumps(result(made, seconds)))
     code = exit_code(made, dry_run=arguments.dry_run)
-    if code in _NO_SUCCESS and not (arguments.json or sys.stdout.isatty()):  # whoever sees the output has read it
+    if code in _NO_SUCCESS and not (arguments.json or sys.stdout.isatty()):  # a terminal has shown it already
         print(f"plangate: {made.record.fact('detail')}", file=sys.stderr)
     return code
 
@@ -248,7 +247,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _need_sandbox() -> None:
-    """Refuse to begin where no sandbox can be had: nothing is taken up that could only fail (D1)."""
+    """Raise NoSandbox if no sandbox works, so that nothing is begun that could only fail (D1)."""
     from bot.compose.local import try_sandbox
 
     try_sandbox()
@@ -263,7 +262,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _prompt(text: str | None) -> str:
-    """Give the prompt, from standard input for ``-``."""
+    """Return the prompt; ``-`` reads it from standard input."""
     words = (sys.stdin.read() if text == "-" else text or "").strip()
     if not words:
         raise Misconfigured("the prompt is empty", where="--prompt", mend="say what to do")
@@ -318,7 +317,7 @@ def _schema(_: argparse.Namespace) -> int:
 
 
 def _end_with_the_reader() -> None:
-    """Have this process end without a word when whoever reads its output does, such as ``head``."""
+    """Let this process end silently when the reader of its output does, such as ``head``."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 

@@ -1,8 +1,8 @@
-"""Shows a stored transcript as a tree of agents, answers and tools with cost and time, or a thread's journal. SHELL.
+"""Shows a stored transcript as a tree of agents, responses, and tools with cost and time, or a thread's journal. SHELL.
 
-Secrets are not shown (L9).
+Secrets are redacted (L9).
 
-Transcripts are encrypted at rest; a spool file of this machine is opened with the key of its data directory.
+Transcripts are encrypted at rest. A local spool file is opened with the key of its data directory.
 """
 
 import json
@@ -30,7 +30,7 @@ _TINTS = {"user": "36", "assistant": "32", "error": "31", "note": "33", "head": 
 
 @dataclass(slots=True)
 class Tally:
-    """What a session came to, its sub-agents aside."""
+    """Totals of a session, without its sub-agents."""
 
     steps: int = 0
     calls: int = 0
@@ -40,7 +40,7 @@ class Tally:
     agents: list["Tally"] = field(default_factory=list)
 
     def book(self, body: Json) -> None:
-        """Add what a line says that something cost; many cost nothing."""
+        """Add the cost in a line, if it has one."""
         if "cost_usd" in body:
             self.unpriced += body["cost_usd"] is None
             self.cost_usd += body["cost_usd"] or 0.0
@@ -54,13 +54,13 @@ class Tally:
 
 
 Load = Callable[[str], Iterable[Line]]
-"""Gives the transcript of a sub-agent's session; nothing where it is not there."""
+"""Returns the transcript of a sub-agent's session; nothing if it is missing."""
 
 
 def show(path: Path, out: TextIO) -> int:
-    """Print a transcript and those of its sub-agents, or a journal that holds together.
+    """Print a transcript with those of its sub-agents, or a verified journal.
 
-    Raises Misconfigured or Refused when it is neither; of a journal that was changed the first such line is named.
+    Raises Misconfigured or Refused if it is neither. For a modified journal, the error names the first modified line.
     """
     tint = _tint if out.isatty() else _plain
     try:
@@ -74,7 +74,7 @@ def show(path: Path, out: TextIO) -> int:
 
 
 def _entries(entries: Sequence[Entry], checked: str) -> Iterator[tuple[str, str]]:
-    """Yield (kind, text) for each entry of a journal, those that follow a request under it."""
+    """Yield (kind, text) for each entry of a journal. Entries after a request are shown under it."""
     clean = redactor_for().redact_json
     for entry in entries:
         told = shorten_line(json.dumps(clean(entry.body), ensure_ascii=False), _WIDTH)
@@ -85,7 +85,8 @@ def _entries(entries: Sequence[Entry], checked: str) -> Iterator[tuple[str, str]
 
 
 def render_tree(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
-    """Yield (kind, text) for each line of the tree, a sub-agent's where it began, ending with the sum."""
+    """Yield (kind, text) for each line of the tree. A sub-agent's lines come where it began, and the totals come
+    last."""
     began = None
     for line in lines:
         began = began or line.at
@@ -120,7 +121,7 @@ def render_tree(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tup
 
 
 def _agent(session: str, tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
-    """Yield a sub-agent's own tree, set in; nothing where its transcript is not at hand."""
+    """Yield a sub-agent's own tree, indented; nothing if its transcript is missing."""
     lines = list(load(session))
     if not lines:
         return
@@ -130,7 +131,7 @@ def _agent(session: str, tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
 
 
 def _add_usage(body: Json, tally: Tally) -> str:
-    """Add an answer to the sum, and say what it took."""
+    """Add a response to the totals, and return a line about what it used."""
     price, used = body.get("cost_usd"), Usage(**body.get("usage", {}))
     tally.steps += 1
     tally.calls += len(tool_calls(body["message"]))
@@ -161,13 +162,13 @@ def _blocks(message: Json) -> Iterator[tuple[str, str]]:
 
 
 def _clean(path: Path) -> Iterator[Line]:
-    """Read a file's lines without secrets."""
+    """Yield the lines of a file with secrets redacted."""
     clean = redactor_for().redact_json
     return (Line(line.kind, line.at, clean(line.body)) for line in _lines(path))
 
 
 def _beside(path: Path, session: str) -> Iterable[Line]:
-    """Read the transcript of a session that lies beside this one, as those of one thread do."""
+    """Return the transcript of a session in the same folder as this one; nothing if it is missing."""
     if Path(session).name != session:
         return ()
     file = path.with_name(session + path.suffix) if path.suffix == SUFFIX else path.with_name(session)
@@ -175,7 +176,7 @@ def _beside(path: Path, session: str) -> Iterable[Line]:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """Read a file of transcript lines, plain or as it lies in the data directory."""
+    """Yield the lines of a transcript file, in plain text or encrypted as in the data directory."""
     try:
         with path.open("rb") as file:
             plain = file.read(1) in {b"", b"{"}

@@ -1,4 +1,4 @@
-"""Names one thread on GitHub for whoever looks at it."""
+"""The address of one thread on GitHub."""
 
 from dataclasses import dataclass, field
 
@@ -13,4 +13,4 @@ class ThreadAddress:
     name: str
     number: int
     told: str = field(default="", compare=False)
-    """The key of what a delivery says was said there: a look waits a little until it is to be seen."""
+    """Key of what a delivery reported was said there. A look waits briefly until the API shows it."""

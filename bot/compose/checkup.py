@@ -1,4 +1,4 @@
-"""What `plangate doctor` learns of GitHub: who the bot is there, and what it may do against what it needs."""
+"""GitHub checks of `plangate doctor`: who the bot is there, and whether it has the permissions that it needs."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -15,9 +15,9 @@ from bot.github.client import GitHubClient
 from bot.github.turns import LABEL
 
 REPOSITORIES: Final = 50
-"""In so many repositories at most the label is looked for, and rules are asked for."""
+"""Maximum number of repositories in which the label and the rules are looked up."""
 SCOPE: Final = "repo"
-"""The scope without which a classic token can do nothing here; docs/tokens.md lists all."""
+"""Scope without which a classic token can do nothing here. docs/tokens.md lists all scopes."""
 USEFUL_SCOPES: Final = {
     "workflow": "it cannot push changes to workflows",
     "read:org": "teams cannot be looked up (approve.teams, CODEOWNERS)",
@@ -26,7 +26,7 @@ _SHOWN: Final = 5
 _LABEL_SAYS: Final = "Calls Plangate: it posts a plan, and waits for approval"
 UNASSIGNABLE: Final = f"nobody can assign it to an issue: a mention or the label {LABEL} calls it"
 BRANCH: Final = "plangate/doctor"
-"""A branch such as work gets."""
+"""Example of the branches that work gets."""
 _SIGN: Final = "set PLANGATE_SIGNING_KEY_PATH to an SSH key that is a signing key of the account"
 _BYPASS: Final = (
     "let the App bypass its ruleset, or leave plangate/** out of it, or use an account of its own with "
@@ -41,7 +41,7 @@ _OWN_ACCOUNT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One thing that was looked at; the cure is empty where it is good."""
+    """One result of the checkup. `cure` is empty if it is good."""
 
     what: str
     cure: str = ""
@@ -50,11 +50,11 @@ class Checked:
 
 
 async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checked, ...]:
-    """Look at everything that GitHub can tell of the credentials; nothing where none are set.
+    """Check everything that GitHub reports about the credentials. Returns nothing if none are set.
 
-    `fix` makes the label where a repository has none.
+    `fix` creates the label in repositories that lack it.
 
-    Raises Refused or Misconfigured where GitHub does not take them, Transient where it cannot be asked.
+    Raises Refused or Misconfigured if GitHub rejects the credentials, and Transient if GitHub cannot be reached.
     """
     github = settings.github
     if github.app_id and not github.private_key:
@@ -71,7 +71,7 @@ async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checke
 
 
 def lacking(granted: dict[str, str]) -> tuple[str, ...]:
-    """List the permissions that work needs and that were not granted, such as ``issues: write``."""
+    """Return the permissions that work needs and that were not granted, such as ``issues: write``."""
     low = (name for name, level in WORKING.items() if _level(granted.get(name, "none")) < _level(level))
     return tuple(f"{name}: {WORKING[name]}" for name in low)
 
@@ -81,7 +81,7 @@ def _level(name: str) -> int:
 
 
 async def _app(app: GitHubClient) -> list[Checked]:
-    """Look at an App, and at each of its installations.
+    """Check an App, and each of its installations.
 
     https://docs.github.com/en/rest/apps/apps#get-the-authenticated-app
     """
@@ -103,9 +103,10 @@ def _installation(one: reach.Installation) -> Checked:
 
 
 async def _account(door: GitHubClient) -> list[Checked]:
-    """Look at the account of a token, and at what it can push to.
+    """Check the account of a token, and what it can push to.
 
-    GitHub does not tell a machine account from a person's; but only a person's own account owns what is worked on.
+    GitHub does not tell a machine account from a person's account, but only a person's own account owns the
+    repositories that are worked on.
     """
     bot = await repository.token_bot(door)
     name = Checked(f"GitHub: the account {bot.login}")
@@ -128,7 +129,7 @@ async def _account(door: GitHubClient) -> list[Checked]:
 
 
 def _scopes(scopes: frozenset[str] | None) -> list[Checked]:
-    """Look at the scopes of a classic token; of another one GitHub tells nobody what it may do."""
+    """Check the scopes of a classic token. GitHub does not report what other tokens may do."""
     if scopes is None:
         return []
     if SCOPE not in scopes:
@@ -139,7 +140,7 @@ def _scopes(scopes: frozenset[str] | None) -> list[Checked]:
 
 
 async def _label(connections: Connections, *, fix: bool) -> list[Checked]:
-    """Look for the label that calls the bot, and make it where `fix` says so; nothing with a job's own token."""
+    """Look for the label that calls the bot, and create it with `fix`. Returns nothing for a job's own token."""
     missing: list[str] = []
     looked_at = 0
     try:
@@ -166,7 +167,7 @@ async def _label(connections: Connections, *, fix: bool) -> list[Checked]:
 
 
 async def _repositories_requiring_signatures(connections: Connections) -> AsyncIterator[repository.Address]:
-    """Yield the repositories that want signed commits, among the first that are served."""
+    """Yield the repositories that require signed commits, among the first that are served."""
     looked_at = 0
     with suppress(Refused):  # a job's own token may not list repositories
         async for installation, _, at in connections.repositories(()):
@@ -178,7 +179,8 @@ async def _repositories_requiring_signatures(connections: Connections) -> AsyncI
 
 
 def _signatures(settings: Settings, at: repository.Address) -> Checked:
-    """Describe how commits get signed there: by a key of the account, which an App cannot have.
+    """Return the check of commit signing in a repository. Commits are signed with a key of the account; an App has
+    none.
 
     https://docs.github.com/en/authentication/managing-commit-signature-verification/about-commit-signature-verification
     """

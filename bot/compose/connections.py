@@ -1,4 +1,4 @@
-"""The ways to GitHub: doors and tokens, each scoped to what it is for, and which repositories are served."""
+"""Connections to GitHub: clients and tokens, each scoped to its purpose, and the repositories that are served."""
 
 import asyncio
 import logging
@@ -23,26 +23,26 @@ from bot.workspace.remote import RemoteRepository, Route
 
 REFRESH_SECONDS: Final = 60.0
 REVOKING_SECONDS: Final = 2.0
-"""How long the end of a process may wait for GitHub; a token that is not revoked ends within its hour."""
+"""Maximum seconds that the end of a process waits for GitHub. A token that is not revoked expires within its hour."""
 WORKING: Final = {"contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read"}
-"""What a token that works on one repository may do, and no more (W4)."""
+"""Permissions of a token that works on one repository, and no more (W4)."""
 WATCHING: Final = {"actions": "read", "metadata": "read"}
-"""What a token that asks whether a run of Actions has ended may do."""
+"""Permissions of a token that asks whether an Actions run has ended."""
 JOB_LOGIN: Final = "github-actions[bot]"
-"""Whom the token of a job of GitHub Actions speaks as."""
+"""Login that the token of a GitHub Actions job speaks as."""
 JOB_ID: Final = 41898282
-"""The number of that account on github.com: https://api.github.com/users/github-actions[bot]"""
+"""Numeric id of that account on github.com: https://api.github.com/users/github-actions[bot]"""
 POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
-"""What the one token that polls an installation may do."""
+"""Permissions of the one token that polls an installation."""
 BELONGING: Final = {"members": "read"}
-"""What the one token that asks who belongs to a team may do (approve.teams, CODEOWNERS)."""
+"""Permissions of the one token that looks up team membership (approve.teams, CODEOWNERS)."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class RepositoryAccess:
-    """One repository as it is spoken to: a door, its tokens, git's remote, and the newest token for git."""
+    """Access to one repository: a client, its tokens, git's remote, and the newest token for git."""
 
     at: repository.Address
     door: GitHubClient
@@ -52,16 +52,16 @@ class RepositoryAccess:
     _token: str = field(default="", repr=False)
 
     def newest(self) -> str:
-        """Give the token that git uses next."""
+        """Return the token that git uses next."""
         return self._token
 
     async def refresh(self) -> None:
-        """Have a token that is valid now."""
+        """Fetch a token that is valid now."""
         self._token = await self.credentials.token()
 
     @asynccontextmanager
     async def kept_fresh(self) -> AsyncIterator[None]:
-        """Keep the token for git fresh while work is under way: installation tokens last an hour."""
+        """Keep the token for git fresh during the block, because installation tokens last an hour."""
 
         async def refreshing() -> None:
             while True:
@@ -79,7 +79,7 @@ class RepositoryAccess:
 
 @dataclass(slots=True)
 class Connections:
-    """All ways to GitHub of one process; raises Misconfigured without credentials."""
+    """All connections of one process to GitHub. Raises Misconfigured without credentials."""
 
     settings: Settings
     clock: Clock
@@ -87,7 +87,7 @@ class Connections:
     _reached: dict[tuple[int | None, str], RepositoryAccess] = field(default_factory=dict)
     _others: dict[tuple[int | None, int | None, frozenset[str]], GitHubClient] = field(default_factory=dict)
     _paces: dict[int | None, Pace] = field(default_factory=dict)
-    """One for each account that is limited: an installation, or that of the plain token (E2)."""
+    """One for each account that GitHub limits: an installation, or the account of the plain token (E2)."""
     _bot: Actor | None = None
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class Connections:
             )
 
     async def reach(self, installation: int | None, number: int, at: repository.Address) -> RepositoryAccess:
-        """Give the way to one repository, with tokens that reach no other."""
+        """Return access to one repository, with tokens that reach no other."""
         known = self._reached.get((installation, at.path))
         if known is None:
             credentials = self._credentials(installation, number, WORKING)
@@ -117,24 +117,24 @@ class Connections:
         return known
 
     def _route(self, url: str) -> Route:
-        """Give the operator's way to a server."""
+        """Return the operator's proxy and certificates for a server."""
         network = self.settings.network
         return Route(network.proxy(url), network.authorities)
 
     def poller(self, installation: int | None) -> GitHubClient:
-        """Give the door that polls all plans of an installation; with a plain token, of all repositories."""
+        """Return the client that polls all plans of an installation or, with a plain token, of all repositories."""
         return self._beside(installation, None, POLLING)
 
     def watcher(self, installation: int | None, number: int) -> GitHubClient:
-        """Give the door that asks about a repository's runs; an App may lack the permission for it."""
+        """Return the client that looks up a repository's runs. An App may lack the permission for it."""
         return self._beside(installation, number, WATCHING)
 
     def members(self, installation: int | None) -> GitHubClient:
-        """Give the door that asks who belongs to a team; an App may lack the permission for it."""
+        """Return the client that looks up team membership. An App may lack the permission for it."""
         return self._beside(installation, None, BELONGING)
 
     def _beside(self, installation: int | None, number: int | None, may: dict[str, str]) -> GitHubClient:
-        """Give the one door with those permissions beside the one that works."""
+        """Return the one extra client with those permissions, besides the client that works."""
         key = installation, number, frozenset(may)
         if key not in self._others:
             self._others[key] = self._door_of(installation, self._credentials(installation, number, may))
@@ -143,7 +143,7 @@ class Connections:
     async def repositories(
         self, only: tuple[repository.Address, ...]
     ) -> AsyncIterator[tuple[int | None, int, repository.Address]]:
-        """Yield (installation, number, name) of every repository that is served."""
+        """Yield (installation, number, address) of every repository that is served."""
         if only:
             for at in only:
                 yield await self.find(at)
@@ -151,7 +151,7 @@ class Connections:
         for installation in await self.installations():
             try:
                 found = [each async for each in self.served_by(installation)]
-            except Refused as error:  # suspended or uninstalled since it was listed: no reason to pass over the others
+            except Refused as error:  # suspended or uninstalled since it was listed: go on with the others
                 if installation is None:
                     raise
                 _log.warning("an installation cannot be read: %s", error)
@@ -160,7 +160,7 @@ class Connections:
                 yield installation, each.id, each.address
 
     async def installations(self) -> tuple[int | None, ...]:
-        """List the installations that are served; with a plain token, None stands for all that it reaches."""
+        """Return the installations that are served. With a plain token, the only item is None."""
         if not self.settings.github.as_app:
             return (None,)
         return tuple([each async for each in reach.installations(self.app())])
@@ -174,19 +174,19 @@ class Connections:
             yield each
 
     async def repository_by_name(self, at: repository.Address) -> tuple[int | None, Reachable]:
-        """Look a repository up by name, and say through which installation it is reached; raises Missing."""
+        """Return the repository with that name, and the installation through which it is reached. Raises Missing."""
         installation = None
         if self.settings.github.as_app:
             installation = await repository.installation(self.app(), at)
         return installation, await reach.repository_by_name(self.poller(installation), at)
 
     async def find(self, at: repository.Address) -> tuple[int | None, int, repository.Address]:
-        """Look a repository up by name: (installation, number, name); raises Missing."""
+        """Return (installation, number, address) of the repository with that name. Raises Missing."""
         installation, found = await self.repository_by_name(at)
         return installation, found.id, found.address
 
     async def bot(self, door: GitHubClient) -> Actor:
-        """Say who the bot is; asked once."""
+        """Return the bot's account, looked up once."""
         if self._bot is None:
             as_app = self.settings.github.as_app
             found = await (repository.app_bot(self.app(), door) if as_app else repository.token_bot(door))
@@ -195,23 +195,24 @@ class Connections:
         return self._bot
 
     def may_push_workflows(self, bot: Actor) -> bool:
-        """Tell whether the bot may be able to: never as an App, by what is asked for (WORKING), nor with a job's token.
+        """Return whether the bot may be able to push workflows. False for an App, by its permissions (WORKING), and for
+        a job.
 
         https://docs.github.com/en/actions/concepts/security/github_token
         """
         return not self.settings.github.as_app and bot.login != JOB_LOGIN
 
     def is_bot(self, actor: int | None) -> bool:
-        """Tell whether an account is known to be the bot's own."""
+        """Return whether an account is known to be the bot's own."""
         return self._bot is not None and self._bot.id == actor
 
     def app(self) -> GitHubClient:
-        """Give a door that is opened as the App itself."""
+        """Return a client that authenticates as the App itself."""
         github = self.settings.github
         return self._door(AppJwt(github.app_id, github.private_key.reveal, self.clock))
 
     async def close(self) -> None:
-        """Have GitHub forget the tokens that were made, as far as it does so at once (W4)."""
+        """Revoke the tokens that were created, as far as GitHub does so within REVOKING_SECONDS (W4)."""
         doors = [*(reached.door for reached in self._reached.values()), *self._others.values()]
         made = [door.credentials for door in doors if isinstance(door.credentials, AppTokens)]
         with suppress(TimeoutError):
@@ -224,7 +225,8 @@ class Connections:
         return AppTokens(self.app(), installation, None if number is None else RepositoryId(number), may)
 
     def _door_of(self, installation: int | None, credentials: Credentials) -> GitHubClient:
-        """Open a door that keeps the pace of all that speak for the same installation: GitHub counts them as one."""
+        """Return a client that shares its pace with all clients of the same installation, because GitHub counts them as
+        one."""
         door = self._door(credentials)
         door.pace = self._paces.setdefault(installation, door.pace)
         return door

@@ -1,4 +1,5 @@
-"""Up to when everything on GitHub was read, in a file: on disk when `save` returns, whole whoever is killed when."""
+"""Read positions in time, stored in a file. `save` returns once the file is on disk; a kill never leaves half a
+file."""
 
 import json
 import logging
@@ -14,21 +15,21 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Cursors:
-    """Times by name; a file that cannot be read counts as none, which costs reading and nothing else."""
+    """Times by name. An unreadable file counts as empty, which only costs rereading."""
 
     file: Path
     _times: dict[str, datetime] | None = field(default=None)
 
     def get(self, name: str, default: datetime) -> datetime:
-        """Give the time of that name."""
+        """Return the time with that name, or the default."""
         return self._load_once().get(name, default)
 
     def set(self, name: str, at: datetime) -> None:
-        """Set a time; it counts after a crash once it is saved."""
+        """Set a time. It survives a crash once it is saved."""
         self._load_once()[name] = at
 
     def save(self) -> None:
-        """Write the file; raises OSError, and then the old one stands."""
+        """Write the file. If it raises OSError, the old file remains."""
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.file.with_name(f".{self.file.name}.{uuid4().hex}")
         try:

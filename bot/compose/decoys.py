@@ -1,4 +1,4 @@
-"""Lays the canaries (X3): decoys that only who is out of the sandbox can find, each with a value of its own."""
+"""Plants the canaries (X3): decoys that only code outside the sandbox can find, each with a value of its own."""
 
 import json
 import secrets
@@ -16,10 +16,10 @@ FILE: Final = "credentials.json"
 
 @contextmanager
 def lay_decoy(data: Path) -> Iterator[CanaryAlarm]:
-    """Lay a decoy file in the data directory for one look at a thread, and give the alarm that knows its value.
+    """Create a decoy file in the data directory for one look at a thread, and yield the alarm that knows its value.
 
-    The decoy of the process, a variable of its environment, is known to every alarm. Nothing is hindered where the file
-    cannot be written: then nobody finds it there either.
+    Every alarm also knows the decoy of the process, an environment variable. If the file cannot be written, the look
+    goes on: nobody can find the file either.
     """
     value = _decoy_value()
     folder = data / "decoys" / secrets.token_hex(4)
@@ -42,5 +42,5 @@ def _of_the_process() -> str:
 
 
 def _decoy_value() -> str:
-    """Make a value that looks worth stealing; it opens nothing."""
+    """Return a value that looks worth stealing and opens nothing."""
     return f"sk-ant-admin01-{secrets.token_urlsafe(48)}"

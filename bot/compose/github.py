@@ -1,7 +1,7 @@
-"""Joins the rooms for threads on GitHub: what the service, the Action and `sweep` work with.
+"""Joins the components for threads on GitHub, for the service, the Action, and `sweep`.
 
-One `GitHubHost` serves many threads. Each look builds a context for one thread from live facts, so that nothing that is
-remembered here can be stale; what is kept between looks (tokens, what git last saw) only saves time.
+One `GitHubHost` serves many threads. Each look builds a context for one thread from live facts, so nothing that is
+cached here can be stale. What is kept between looks (tokens, what git last saw) only saves time.
 """
 
 import asyncio
@@ -41,29 +41,29 @@ if TYPE_CHECKING:
     from bot.agent.model.client import AnthropicModel
 
 AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED, Stage.IN_REVIEW})
-"""Stages that only people move on: such a thread is not looked at until somebody speaks."""
+"""Stages that only people can move on. Such a thread is not looked at until somebody speaks."""
 POLLED = WAITS_FOR_PEOPLE | AT_WORK
-"""Stages in which a reaction to the plan matters: an approval, or a 👎 that stops the work; or a tick in a question."""
+"""Stages in which a reaction to the plan or a tick in a question matters: it may approve, or a 👎 may stop the work."""
 STILL: Final = timedelta(minutes=15)
-"""A thread whose ref did not move for so long has no job at it."""
+"""A thread whose ref has not moved for this long has no job working on it."""
 REMEMBERED: Final = 5_000
-"""Threads of which it is remembered what was heard; of the others it is looked up again."""
+"""Number of threads whose heard turns are cached. For other threads they are looked up again."""
 
 
 @dataclass(slots=True)
 class GitHubHost:
-    """Looks at threads on GitHub; use it as an async context manager."""
+    """Looks at threads on GitHub. Use it as an async context manager."""
 
     settings: Settings
     only: tuple[repository.Address, ...] = ()
-    """The repositories to serve; empty for all that the credentials reach."""
+    """The repositories to serve. Empty: all that the credentials reach."""
     clock: Clock = field(default_factory=SystemClock)
     run: str = field(default="", kw_only=True)
-    """The run of GitHub Actions that this process is a job of; elsewhere a name that it makes for itself (E4)."""
+    """Id of the GitHub Actions run that this process is a job of; otherwise a name that the process makes up (E4)."""
     redactor: Redactor = field(default_factory=Redactor, kw_only=True)
-    """Knows the settings' secrets from the beginning, and tokens as they are made."""
+    """Knows the settings' secrets from the start, and each token once it is created."""
     counters: Counters = field(default_factory=Counters, kw_only=True)
-    """What the sessions of this process did."""
+    """Counters of what the sessions of this process did."""
     connections: Connections = field(init=False)
     model: "AnthropicModel" = field(init=False)
     _desks: ThreadContexts = field(init=False)
@@ -72,7 +72,7 @@ class GitHubHost:
     _heard: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
-        """Make sure that there are credentials."""
+        """Set up connections and model. Raises Misconfigured without credentials."""
         if not self.redactor.values:
             self.redactor = redactor_for(self.settings)
         self.run = self.run or f"process-{uuid4().hex[:12]}"
@@ -86,14 +86,15 @@ class GitHubHost:
     async def __aexit__(
         self, kind: "type[BaseException] | None", error: BaseException | None, trace: "TracebackType | None"
     ) -> None:
-        """Give back the tokens and close the model's connections."""
+        """Revoke the tokens, and close the model's connections."""
         await self.connections.close()
         await self.model.close()
 
     async def look(self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True) -> Record:
-        """Carry a thread on until it rests; a cancelled look is taken up by the next one.
+        """Carry a thread on until it rests. The next look continues a cancelled one.
 
-        `begin_session` is called before each session with the model; where it returns False, a later look begins it.
+        `begin_session` is called before each session with the model. If it returns False, a later look begins the
+        session.
         """
         at = repository.Address(address.owner, address.name)
         head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
@@ -104,22 +105,23 @@ class GitHubHost:
         return record
 
     async def listen(self, address: ThreadAddress) -> Record:
-        """Only take in what people said, while another look of the same thread is under way."""
+        """Only read what people said, while another look at the same thread runs."""
         async with self.desk(address) as context:
             return self._remember(address, await engine.listen(context))
 
     def rests(self, address: ThreadAddress) -> bool:
-        """Tell whether a thread waited for people when it was looked at, and nothing became due since.
+        """Return whether a thread waited for people at its last look, and nothing has become due since.
 
-        What people do to it is polled and read (W3): another look would cost its points for nothing (E2).
+        What people do on it is found by polling and reading (W3). Another look would only cost points (E2).
         """
         return self._resting.rests(address, self.clock.now())
 
     async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
-        """Tell whether the job of another run that was at a thread must be gone; False where that is not known.
+        """Return whether the job of another run that worked on a thread must be gone; False if that is unknown.
 
-        A job that works saves what it has every minute, between two steps; what it cannot tell GitHub's answer
-        does, and where that cannot be had (a 403), a thread that stands still for STILL is nobody's.
+        A working job saves its state every minute, between two steps. If GitHub reports that the run is over, the job
+        is gone. If GitHub does not report it (a 403, say), the job counts as gone once the thread's ref has not moved
+        for STILL.
         """
         at = repository.Address(address.owner, address.name)
         reached = await self.connections.reach(address.installation, address.repository, at)
@@ -131,9 +133,9 @@ class GitHubHost:
         return moved < self.clock.now() - STILL
 
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
-        """List every thread that waits or was interrupted, over all repositories that are served.
+        """Return every thread that waits or was interrupted, over all repositories that are served.
 
-        A repository or thread that cannot be read is passed over: it must not keep the others from being looked at.
+        Skips a repository or thread that cannot be read, so that the others are still looked at.
         """
         found: list[ThreadAddress] = []
         async for installation, number, at in self.connections.repositories(self.only):
@@ -144,34 +146,35 @@ class GitHubHost:
         return tuple(found)
 
     async def changed_threads(self, addresses: Iterable[ThreadAddress]) -> tuple[ThreadAddress, ...]:
-        """Tell whose plan, or question, got a reaction or an edit since the last call."""
+        """Return the threads whose plan or question got a reaction or an edit since the last call."""
         return await self._polling.changed_threads(addresses)
 
     def is_bot(self, actor: int | None) -> bool:
-        """Tell whether an account is known to be the bot's own: what it does wakes nobody."""
+        """Return whether an account is known to be the bot's own. Its actions wake no thread."""
         return self.connections.is_bot(actor)
 
     async def find(self, at: repository.Address) -> tuple[int | None, int, repository.Address]:
-        """Look a repository up by name: (installation, number, name); raises Missing."""
+        """Return (installation, number, address) of the repository with that name. Raises Missing."""
         return await self.connections.find(at)
 
     async def installation(self, address: ThreadAddress) -> int | None:
-        """Give the App installation of a thread's repository, which only the App's own hook names (W4); raises Missing.
+        """Return the App installation of a thread's repository, or None with a plain token. Raises Missing.
 
-        None with a plain token.
+        Only the App's own webhook names the installation (W4); otherwise it is looked up.
         """
         if address.installation is not None or not self.settings.github.as_app:
             return address.installation
         return (await self.find(repository.Address(address.owner, address.name)))[0]
 
     async def listener(self, installation: int | None, number: int, at: repository.Address) -> Listener:
-        """Say to what the bot listens in a repository now, by its configuration."""
+        """Return what the bot listens to in a repository now, by its configuration."""
         reached = await self.connections.reach(installation, number, at)
         keys, _ = await self._desks.configuration(reached.door, at, "HEAD")
         return Listener(await self.connections.bot(reached.door), keys.mention, frozenset(keys.ask.bots))
 
     def heard_turns(self, repository: int, thread: int) -> frozenset[str]:
-        """Give the keys of the turns that a thread's journal held when it was read last; it may be forgotten by now."""
+        """Return the keys of the turns in a thread's journal when it was last read. Empty if that is no longer
+        cached."""
         return self._heard.get((repository, thread), frozenset())
 
     @property
@@ -179,7 +182,7 @@ class GitHubHost:
         return key_of(self.settings)
 
     async def _open_in(self, installation: int | None, number: int, at: repository.Address) -> list[ThreadAddress]:
-        """List the open threads of one repository."""
+        """Return the open threads of one repository."""
         reached = await self.connections.reach(installation, number, at)
         journal = GitJournal(reached.refs, RepositoryId(number), key=self._key, clock=self.clock)
         found = []
@@ -195,15 +198,15 @@ class GitHubHost:
         return found
 
     def _is_void(self, record: Record) -> bool:
-        """Tell whether somebody may yet approve a plan that lost its force: for as long as it would have had it."""
+        """Return whether somebody may still approve a void plan: until the time when the plan would have expired."""
         return record.void and not record.noticed and self.clock.now() < record.plan.expires
 
     def desk(self, address: ThreadAddress) -> AbstractAsyncContextManager[ThreadContext]:
-        """Join everything for one thread, from live facts."""
+        """Return the context of one thread, built from live facts."""
         return self._desks.open(address)
 
     def _remember(self, address: ThreadAddress, record: Record) -> Record:
-        """Remember which plan comment to poll, and what was heard."""
+        """Remember which plan comment to poll, and which turns were heard."""
         place = (address.repository, address.number)
         self._heard.pop(place, None)
         self._heard[place] = record.seen

@@ -1,4 +1,4 @@
-"""Journals as files, for `plangate replay`: as a ref of a thread holds them, or as plain lines."""
+"""Reads journals from files for `plangate replay`: as a thread's ref stores them, or as plain lines."""
 
 import json
 from contextlib import suppress
@@ -14,7 +14,7 @@ from bot.store.keys import StateKey
 
 
 def journal(path: Path, settings: Settings) -> tuple[tuple[Entry, ...], str] | None:
-    """Read a journal, checked line by line, and say what was checked; None where the path is none.
+    """Return a journal, verified line by line, and what was verified. Returns None if the path holds no journal.
 
     Raises Unreadable, which names the first line that is not as it was written.
     """
@@ -29,7 +29,7 @@ def journal(path: Path, settings: Settings) -> tuple[tuple[Entry, ...], str] | N
 
 
 def _begins(path: Path) -> bool:
-    """Tell whether a file's first line has what the lines of a journal have, and those of a transcript have not."""
+    """Return whether a file's first line has the fields of a journal line, which transcript lines do not have."""
     with path.open("rb") as file, suppress(ValueError):
         if file.read(1) == b"{":
             return bool({"n", "prev"} <= json.loads(b"{" + file.readline()).keys())
@@ -37,7 +37,7 @@ def _begins(path: Path) -> bool:
 
 
 def _open_files(folder: Path, settings: Settings) -> tuple[Entry, ...]:
-    """Open the files of a ref with the key for threads on GitHub, or with that of this machine's own runs."""
+    """Return the entries in the files of a ref, opened with the key for GitHub threads or the key for local runs."""
     keys: list[StateKey] = []
     with suppress(Misconfigured):
         keys.append(key_of(settings))

@@ -1,4 +1,4 @@
-"""Joins the rooms for `plangate run` on a local repository."""
+"""Joins the components for `plangate run` on a local repository."""
 
 import gc
 import threading
@@ -64,12 +64,12 @@ if TYPE_CHECKING:
     from bot.config.repository_file import Configuration
 
 _DEPTH: Final = 3
-"""So many folders of a data directory are around a transcript, one in another."""
+"""Number of folders between a data directory and a transcript in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """One `plangate run` on a local repository, as the command line gives it."""
+    """Command-line options of one `plangate run` on a local repository."""
 
     folder: Path
     prompt: str
@@ -82,7 +82,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A local repository with what is needed to work on it."""
+    """A local repository with everything that is needed to work on it."""
 
     settings: Settings
     source: LocalRepository
@@ -91,36 +91,36 @@ class Local:
 
     @property
     def number(self) -> RepositoryId:
-        """The number that stands for this repository in plan documents and journals."""
+        """Repository id for plan documents and journals."""
         return local_repository(self.source.location)
 
     @property
     def key(self) -> StateKey:
-        """The state key: the operator's, else a key file in the data directory."""
+        """State key: the operator's, else from a key file in the data directory."""
         return local_key_of(self.settings)
 
     def refs(self) -> ThreadRefs:
-        """The threads of the repository; git programs that run inside of it run in a sandbox."""
+        """Return the threads of the repository. The git programs that run inside it run in a sandbox."""
         remote = Remote(self.source.location, self.source.upload_pack, self.source.receive_pack)
         return ThreadRefs(remote, self.settings.data_dir / "state" / f"{self.number}.git", self.clock)
 
     async def read(self, path: str) -> str | None:
-        """Read a text file of HEAD, or None."""
+        """Return a text file of HEAD, or None."""
         content = await self.mirror.read(self.source.head, path)
         return content.decode(errors="replace") if content is not None else None
 
 
 async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Run:
-    """Carry one request on a local repository as far as it goes; a run that was interrupted goes on (interfaces.md).
+    """Carry one request on a local repository as far as it goes. Continues an interrupted run (interfaces.md).
 
-    Whatever is written to `out` is written without secrets (PR4).
+    Secrets are redacted from everything written to `out` (PR4).
     """
     if not (settings.api_key or settings.identity):
         raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend="set it")
     model = model_of(settings)
     warming = threading.Thread(
         target=_warm_model, args=(model,), daemon=True
-    )  # a mistake is told without waiting for it
+    )  # so that an error is reported without waiting for the import
     warming.start()
     try:
         source = await LocalRepository.open(options.folder, unsafe=options.unsafe)
@@ -138,7 +138,7 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Run
 
 
 async def run_check(folder: Path, commit: CommitId, command: str, settings: Settings) -> int | None:
-    """Run a command on a commit of a local repository, in a sandbox; gives its exit code (None: it did not run)."""
+    """Run a command on a commit of a local repository, in a sandbox. Return its exit code (None: it did not run)."""
     source = await LocalRepository.open(folder)
     workspace = GitWorkspace.on(source, settings.data_dir)
     checkout = await workspace.checkout(f"check-{commit}", commit)
@@ -151,7 +151,8 @@ async def run_check(folder: Path, commit: CommitId, command: str, settings: Sett
 
 
 def transcript(file: Path, settings: Settings) -> tuple[Line, ...]:
-    """Read a transcript that lies encrypted in a data directory, DIR/transcripts/1/2/plan-1, by DIR's own key."""
+    """Return the lines of an encrypted transcript in a data directory, DIR/transcripts/1/2/plan-1, opened with DIR's
+    own key."""
     above = file.absolute().parents
     if len(above) > _DEPTH and (above[_DEPTH] / "state.key").is_file():
         settings = replace(settings, data_dir=above[_DEPTH])
@@ -159,12 +160,12 @@ def transcript(file: Path, settings: Settings) -> tuple[Line, ...]:
 
 
 def try_sandbox() -> None:
-    """Start a sandbox and end it; raises NoSandbox with the cure."""
+    """Start a sandbox and end it. Raises NoSandbox with the cure."""
     sandbox.probe()
 
 
 async def try_model(settings: Settings) -> str:
-    """Ask the server for the default model and give its id; raises Transient or Refused with the cure."""
+    """Return the id of the default model, as the server reports it. Raises Transient or Refused with the cure."""
     from bot.config.repository_file import Models
 
     model = model_of(settings)
@@ -175,14 +176,14 @@ async def try_model(settings: Settings) -> str:
 
 
 async def try_signing(settings: Settings) -> None:
-    """Check the key that signs commits; raises Misconfigured with the cure."""
+    """Check the key that signs commits. Raises Misconfigured with the cure."""
     if settings.signing_key is not None:
         await check_key(settings.signing_key)
 
 
 def _warm_model(model: "AnthropicModel") -> None:
-    """Import the library and make the client beside other preparations; what is wrong shows at the first request."""
-    gc.disable()  # imported objects stay: letting the collector scan them, time and again, costs a sixth of the import
+    """Import the library and create the client in parallel with other work. Errors appear at the first request."""
+    gc.disable()  # else the collector would scan imported objects time and again: a sixth of the import
     try:
         with suppress(PlangateError):
             model.warm()
@@ -216,7 +217,7 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     alarm: CanaryAlarm,
     out: TextIO,
 ) -> tuple[ThreadContext, Story]:
-    """Join everything for one run."""
+    """Return the context of one run, and its story."""
     refs, clock, key = local.refs(), local.clock, local.key
     journal = GitJournal(refs, local.number, key=key, clock=clock)
     thread = await _thread(journal, local, options.prompt)
@@ -250,9 +251,9 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
 
 
 async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:
-    """Find the thread of this request on this commit: the one that is not finished, else a new one.
+    """Return the thread of this request on this commit: the unfinished one, else a new one.
 
-    A journal that another key wrote is left alone: a changed key costs what was stored (interfaces.md).
+    Skips a journal that another key wrote: changing the key costs what was stored (interfaces.md).
     """
     for ordinal in count():
         thread = local_thread(local.source.head, prompt, ordinal)

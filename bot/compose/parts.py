@@ -1,4 +1,4 @@
-"""From settings and configuration to the parts that every face needs: key, model, gate, orders, bounds, policy."""
+"""Builds the parts that every face needs from settings and configuration: key, model, gate, limits, policy."""
 
 import platform
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from bot.config.repository_file import Configuration
 
 MEMORIES = ("CLAUDE.md", "AGENTS.md")
-"""Project memory: the first that there is."""
+"""File names of the project memory. The first one that exists counts."""
 
 
 def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel":
-    """Make the client of the model; nothing is imported or connected before it is used."""
+    """Return a client of the model. It imports and connects nothing before its first use."""
     from bot.agent.model.client import AnthropicModel, Patience
     from bot.agent.model.connection import FIRST_BYTE
 
@@ -60,12 +60,12 @@ def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel"
 
 
 def chosen_of(keys: "Configuration", client: Model) -> ConfiguredModel:
-    """Give the model with what a configuration chooses of it."""
+    """Return the model with the fallback and effort that a configuration chooses."""
     return ConfiguredModel(client, keys.models.fallback or "", keys.models.effort or "")
 
 
 def collector_of(settings: Settings) -> Collector:
-    """Say where spans go: nowhere unless the operator named a place."""
+    """Return where spans go: nowhere unless the operator set an endpoint."""
     pairs = (pair.partition("=") for pair in settings.trace_headers.reveal().split(",") if "=" in pair)
     return Collector(settings.traces, {name.strip(): unquote(value.strip()) for name, _, value in pairs})
 
@@ -84,9 +84,10 @@ def _identity_of(given: Identity) -> "WorkloadIdentity":
 
 
 def key_of(settings: Settings) -> StateKey:
-    """Give the state key for threads on GitHub: given, else derived from the App's private key, else from the API key.
+    """Return the state key for GitHub threads: the one set, else derived from the App's private key, else from the API
+    key.
 
-    A key that people chose must be long enough to be a secret; the other two are secrets already (interfaces.md).
+    A key that people chose must be long enough to be a secret. The other two are secrets already (interfaces.md).
     """
     if settings.state_key:
         return StateKey.of(settings.state_key.reveal())
@@ -99,15 +100,15 @@ def key_of(settings: Settings) -> StateKey:
 
 
 def local_key_of(settings: Settings) -> StateKey:
-    """Give the state key for local runs: the operator's, else a key file in the data directory."""
+    """Return the state key for local runs: the operator's, else from a key file in the data directory."""
     given = settings.state_key
     return StateKey.of(given.reveal()) if given else key_file(settings.data_dir / "state.key")
 
 
 def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: float | None = None) -> WorkSettings:
-    """Give the orders of a configuration; flags outrank it.
+    """Return the work settings of a configuration. Flags take precedence.
 
-    `model` is for the main agent and for sub-agents: small calls and what takes over stay as configured.
+    `model` applies to the main agent and sub-agents. Light calls and the fallback stay as configured.
     """
     execution = keys.execution
     return WorkSettings(
@@ -140,16 +141,17 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
 
 
 def _reviewers_of(wanted: str | list[str]) -> tuple[str, ...] | None:
-    """Give the logins that a configuration names; None for whoever approves."""
+    """Return the logins that a configuration names as reviewers; None for the approver."""
     if isinstance(wanted, str):
         return None if wanted == "approver" else ()
     return tuple(wanted)
 
 
 async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
-    """Read the project's own types of sub-agents as a commit has them: path -> text.
+    """Return the project's own sub-agent types at a commit: path -> text.
 
-    A checkout, which others may have written to, is never asked; what is no text of this size reads as too large.
+    Reads the mirror and never a checkout, which others may have written to. A file that is not text of this size reads
+    as too large.
     """
     await mirror.ensure(head)
     found = [path for path in await mirror.paths(head, FOLDER) if path.endswith(".md")][: MOST + 1]
@@ -162,12 +164,12 @@ async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
 
 
 def local_orders(orders: WorkSettings) -> WorkSettings:
-    """Give the orders for a person at a terminal: one session, and nobody else moves the thread."""
+    """Return work settings for a person at a terminal: one session, and nobody else moves the thread."""
     return replace(orders, same_session=True, watch_seconds=0)
 
 
 def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
-    """Give the tool gate of a configuration; raises Misconfigured for a rule that could speak about nothing."""
+    """Return the tool gate of a configuration. Raises Misconfigured for a rule about an unknown tool."""
     tools = keys.tools
     rules = Rules(*(tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny)))
     known = {*by_name((*ALL, *READING_WEB)), "Task", RESOURCE_REQUEST.name}
@@ -181,13 +183,13 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
 
 
 def partial_environment(keys: "Configuration", *, folder: str, repository: str, clock: Clock) -> Environment:
-    """Describe the job, all but the commit and the project memory."""
+    """Return the description of the job, without the commit and the project memory."""
     language = "" if keys.language == "thread" else keys.language
     return Environment(folder, platform.system(), f"{clock.now():%Y-%m-%d}", repository, language=language)
 
 
 async def environment_at(job: Environment, read: Callable[[str], Awaitable[str | None]], base: CommitId) -> Environment:
-    """Describe the job on a commit, with the project memory that `read` finds."""
+    """Return the description of the job on a commit, with the project memory that `read` finds."""
     for name in MEMORIES:
         if memory := await read(name):
             return replace(job, base=base[:12], memory=memory, memory_name=name)
@@ -195,15 +197,15 @@ async def environment_at(job: Environment, read: Callable[[str], Awaitable[str |
 
 
 def passage_of(settings: Settings) -> EgressRoute:
-    """Give the way out to the network; GitHub's own API is never on it, wherever it is (N2)."""
+    """Return the route to the network. It never reaches GitHub's own API, wherever that is (N2)."""
     api = (urlsplit(url).hostname for url in (settings.github.api_url, settings.github.graphql_url))
     return EgressRoute(never=tuple(host for host in api if host))
 
 
 def web_of(keys: "Configuration", settings: Settings) -> Web | None:
-    """Give the pages that WebFetch may read: of the hosts that its allow rules name; None where they name none.
+    """Return the web access of WebFetch: the hosts that its allow rules name, or None if they name none.
 
-    A rule that names none opens the sandbox's hosts, but those that anybody can write to: what a URL says leaks there,
+    A rule without a host allows the sandbox's hosts, except those that anybody can write to: a URL can leak data there,
     and no plan was approved yet (N1a).
     """
     domains = [rule.domain for rule in map(parse_rule, keys.tools.allow) if rule.tool == FETCH]
@@ -218,7 +220,7 @@ def web_of(keys: "Configuration", settings: Settings) -> Web | None:
 
 
 def sandbox_limits_of(keys: "Configuration") -> SandboxLimits:
-    """Give what a configuration lets one sandbox use."""
+    """Return the limits that a configuration sets for one sandbox."""
     sandbox = keys.sandbox
     return SandboxLimits(sandbox.memory_mb, sandbox.minutes * 60, mounts=tuple(sandbox.mounts))
 
@@ -229,18 +231,18 @@ def host_of(settings: Settings) -> str:
 
 
 def committer_of(settings: Settings, bot: Actor | None = None) -> Committer:
-    """Return who commits: the bot's account on GitHub, so that commits are attributed to it, or nobody's."""
+    """Return the committer: the bot's account on GitHub, so that commits are attributed to it, or a neutral one."""
     if bot is None:
         return Committer(key=settings.signing_key)
     return Committer(bot.login, bot.noreply(host_of(settings)), settings.signing_key)
 
 
 def policy_of(keys: "Configuration", bot: int) -> Policy:
-    """Give the approval policy of a configuration; `bot` is the bot's own numeric id."""
+    """Return the approval policy of a configuration. `bot` is the bot's own numeric id."""
     approve = keys.approve
     return Policy(_lowest(approve.roles), approve.four_eyes, approve.high_needs, bot)
 
 
 def _lowest(roles: Sequence[str]) -> Role:
-    """Give the lowest role of a list, which lets in all above it; an empty list lets in none but those named."""
+    """Return the lowest role of a list, which admits all roles above it. An empty list admits only listed people."""
     return min((Role[role.upper()] for role in roles), default=Role.NOBODY)

@@ -1,4 +1,4 @@
-"""Which plan comments are shown, and whose changed since they were polled last: reactions send no webhook."""
+"""Tracks the plan comments on display and finds those that changed since the last poll. Reactions send no webhook."""
 
 import logging
 from collections.abc import Iterable
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from bot.compose.connections import Connections
 
 TOLD: Final = 2
-"""At how many polls a change of a plan comment is told of."""
+"""Number of polls at which each change of a plan comment is reported."""
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Polling:
-    """The plan comments that this process has shown, or has seen shown; nothing of it outlives the process."""
+    """The plan comments that this process posted or saw. Nothing here outlives the process."""
 
     connections: "Connections"
     _shown: dict["ThreadAddress", str] = field(default_factory=dict)
     _seen: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """What a poll saw of each plan comment last, and how often it was told of."""
+    """What the last poll saw of each plan comment, and how often it was reported."""
 
     def show(self, address: "ThreadAddress", comment: str) -> None:
-        """Take note of the comment of a thread that is polled from now on; "" for none."""
+        """Set the comment of a thread that is polled from now on; "" for none."""
         before = self._shown.pop(address, "")
         if before != comment:
             self._seen.pop(before, None)
@@ -35,10 +35,11 @@ class Polling:
             self._shown[address] = comment
 
     async def changed_threads(self, addresses: Iterable["ThreadAddress"]) -> tuple["ThreadAddress", ...]:
-        """Tell whose comment got a reaction or an edit since the last call: one query for up to 100 plans.
+        """Return the threads whose comment got a reaction or an edit since the last call. One query polls up to 100
+        plans.
 
-        Each is told of at two calls: where reads lag, the look after the first may not see what the poll saw. An
-        installation that cannot be asked keeps back nothing of another; raises where there is nothing else to tell.
+        Each change is reported by two calls: reads may lag, so the look after the first may not see what the poll saw.
+        A failed installation does not affect the others. Raises only if there is nothing else to report.
         """
         groups: dict[int | None, dict[str, ThreadAddress]] = {}
         for address in addresses:
@@ -58,7 +59,7 @@ class Polling:
         return tuple(moved)
 
     def _tells(self, comment: str, print_: str) -> bool:
-        """Tell whether what a poll saw of a comment has to be told of, which is counted."""
+        """Return whether a poll result must be reported, and count the report."""
         before, told = self._seen.get(comment, ("", 0))
         if print_ == before and told >= TOLD:
             return False

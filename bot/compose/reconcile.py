@@ -1,10 +1,10 @@
-"""Finds what no webhook told (W3): reads, repository by repository, what moved since a cursor, and what failed to come.
+"""Finds what no webhook reported (W3): what changed in each repository since a cursor, and which deliveries failed.
 
 Rules
-- A cursor moves on only when whatever was found before it is on disk with whoever takes it.
-- It moves to a while before the reading began: equal seconds, and answers that lag behind, are read twice.
-- One repository, or one installation, that cannot be read stops no other, and its cursor stays.
-- One request at a time, and none where GitHub's limits leave no more than the work itself may need (E2).
+- A cursor advances only when everything found before it is on disk.
+- It advances to a while before the reading began, so that equal seconds and lagging responses are read twice.
+- A repository or installation that cannot be read does not stop the others, and its cursor stays.
+- One request at a time, and none if GitHub's limits leave no more than the work itself may need (E2).
 """
 
 import asyncio
@@ -25,33 +25,34 @@ from bot.github.reach import Reachable
 from bot.github.redelivery import Redeliveries
 
 FIRST_SPAN: Final = timedelta(days=1)
-"""How far back a repository is read that was never read: whoever asked while the service was being set up, or before
-its disk was lost, still waits for an answer; what is older was given up or asked again."""
+"""How far back a repository is read that was never read before. People who asked during setup, or before the disk was
+lost, still wait for an answer; older requests were given up or repeated."""
 OVERLAP: Final = timedelta(minutes=5)
 MOST_HALVED: Final = 20
-"""Batches that are asked again in halves: enough to find three that spoil it, and no storm where GitHub is away."""
+"""Maximum number of batches that are retried in halves: enough to isolate three bad ones, without a storm during an
+outage."""
 _log: Final = logging.getLogger(__name__)
 _DELIVERIES: Final = "deliveries"
 
 Take = Callable[[ThreadAddress, frozenset[str]], Awaitable[None]]
-"""Takes a thread, and the keys of what may be turns there; has it on disk when it returns."""
+"""Accepts a thread and the keys of possible turns there. They are on disk when it returns."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What one reading came to."""
+    """Totals of one reading."""
 
     repositories: int = 0
     moved: int = 0
     found: int = 0
-    """Threads on which something speaks to the bot that no look has seen."""
+    """Threads with something that addresses the bot and that no look has seen."""
     unread: int = 0
-    """Repositories, or installations, that could not be read."""
+    """Repositories or installations that could not be read."""
 
 
 @dataclass(slots=True)
 class Reconciler:
-    """Reads all that a host serves."""
+    """Reads everything that a host serves."""
 
     host: GitHubHost
     cursors: Cursors = field(init=False)
@@ -60,7 +61,7 @@ class Reconciler:
         self.cursors = Cursors(self.host.settings.data_dir / "reconciled.json")
 
     async def read(self, take: Take) -> Tally:
-        """Find what was said and not heard; raises where no installation can be listed, or nothing taken."""
+        """Find what was said and not heard. Raises if installations cannot be listed or a finding cannot be stored."""
         tally = Tally()
         async for installation, served in self._served_installations():
             reading = _Reading(self.host, self.cursors, installation, served, take, tally)
@@ -73,7 +74,7 @@ class Reconciler:
         return tally
 
     async def _served_installations(self) -> AsyncIterator[tuple[int | None, AsyncIterator[Reachable]]]:
-        """Yield the installations that are served, each with its repositories; of a host for some only, those."""
+        """Yield the served installations, each with its repositories; only those in `host.only`, if it is set."""
         connections = self.host.connections
         for at in self.host.only:
             installation, each = await connections.repository_by_name(at)
@@ -83,7 +84,8 @@ class Reconciler:
                 yield installation, connections.served_by(installation)
 
     async def redeliver(self, got: Callable[[str], bool]) -> int:
-        """Have GitHub deliver again what failed since the last call; gives how many. A plain token has no such list."""
+        """Request redelivery of what failed since the last call. Return how many; 0 with a plain token, which has no
+        such list."""
         connections, clock = self.host.connections, self.host.clock
         if not connections.settings.github.as_app:
             return 0
@@ -102,7 +104,7 @@ async def _one(each: Reachable) -> AsyncIterator[Reachable]:
 
 
 class _Untaken(Exception):
-    """What was found could not be kept: nothing goes on."""
+    """A finding could not be stored, so the reading stops."""
 
     def __init__(self, why: Exception) -> None:
         super().__init__()
@@ -134,7 +136,7 @@ class _Reading:
             await asyncio.to_thread(self.cursors.save)
 
     def record_failure(self, error: PlangateError) -> None:
-        """Count what could not be read; the next reading begins where this one should have."""
+        """Count what could not be read. The next reading starts from the same cursor."""
         self.tally.unread += 1
         _log.warning("not read: %s", error)
 
@@ -153,7 +155,8 @@ class _Reading:
             yield batch
 
     async def _moved_repositories(self, batch: Sequence[Reachable]) -> list[news.MovedRepository]:
-        """List those that moved since they were read; where one spoils the answer for all, they are asked in halves."""
+        """Return the repositories that changed since they were read. If one of them breaks the query, retry in
+        halves."""
         try:
             found = await news.moved_repositories(self._door, [each.node for each in batch])
         except Limited:
@@ -165,14 +168,14 @@ class _Reading:
             self.record_failure(error)
             return []
         listed = {each.node: each.id for each in batch}
-        # An answer about another repository than the one that was listed is none (W4).
+        # Ignore a response about a repository other than the listed one (W4).
         return [each for each in found if listed.get(each.node) == each.id and each.since(self._cursor(each))]
 
     def _cursor(self, repository: news.MovedRepository) -> datetime:
         return self.cursors.get(str(repository.id), self.began - FIRST_SPAN)
 
     async def _whole(self, repository: news.MovedRepository) -> None:
-        """Read one repository, and move its cursor on."""
+        """Read one repository, and advance its cursor."""
         self.tally.moved += 1
         try:
             await self._read(repository, self._cursor(repository))

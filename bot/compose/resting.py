@@ -1,4 +1,4 @@
-"""Which threads rest: they wait for people, were looked at as they stand, and nothing is due (E2)."""
+"""Tracks which threads rest: they wait for people, were looked at in their current state, and nothing is due (E2)."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,18 +12,19 @@ if TYPE_CHECKING:
     from bot.compose.address import ThreadAddress
 
 LOOKED_AT: Final = timedelta(hours=3)
-"""How long a look at a thread that waits is good for: what neither poll nor reading shows is seen by the next."""
+"""How long a look at a waiting thread stays valid. The next look finds what neither polling nor reading shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resting:
-    """What this process has looked at: nothing that is remembered here outlives it."""
+    """What this process has looked at. Nothing here outlives the process."""
 
     _until: dict["ThreadAddress", tuple[datetime, tuple[int, CommitId | None]]] = field(default_factory=dict)
-    """How long the last whole look at a thread is good for, if journal and default branch stay there."""
+    """How long the last whole look at a thread stays valid, and the journal position and default branch it applies
+    to."""
 
     def record_look(self, address: "ThreadAddress", record: Record, began: datetime, head: CommitId | None) -> None:
-        """Take note of a whole look, which began with the default branch at that head."""
+        """Record a whole look, which began with the default branch at that head."""
         self._until.pop(address, None)
         if record.stage in WAITS_FOR_PEOPLE and not (record.debts or record.kept):
             until = began + LOOKED_AT
@@ -31,10 +32,10 @@ class Resting:
             self._until[address] = until, (record.position, head)
 
     def record_listing(self, address: "ThreadAddress", record: Record, head: CommitId | None) -> None:
-        """Take note of how a thread and the default branch stand: one that moved rests no more."""
+        """Record the current state of a thread and the default branch. A thread whose state changed rests no more."""
         if address in self._until and self._until[address][1] != (record.position, head):
             del self._until[address]
 
     def rests(self, address: "ThreadAddress", at: datetime) -> bool:
-        """Tell whether a thread rests at that time."""
+        """Return whether a thread rests at that time."""
         return address in self._until and at < self._until[address][0]

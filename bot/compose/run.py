@@ -1,4 +1,4 @@
-"""What one run from the terminal came to, on a local repository or on a thread of GitHub, and who hears it."""
+"""The result of one run from the terminal, on a local repository or a GitHub thread, and its listeners."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Listener = Callable[[AgentEvent], None]
 
 @dataclass(slots=True)
 class Run:
-    """What a run came to."""
+    """The result of a run."""
 
     record: Record
     ledger: Ledger
@@ -24,7 +24,7 @@ class Run:
 
 
 def both(first: Listener, second: Listener) -> Listener:
-    """Give a listener that hands each event to two."""
+    """Return a listener that passes each event to two listeners."""
 
     def listener(event: AgentEvent) -> None:
         first(event)

@@ -1,4 +1,4 @@
-"""Joins the rooms for threads that are known by name: what the Action and `run OWNER/REPO#N` work with."""
+"""Joins the components for threads known by name, for the Action and `run OWNER/REPO#N`."""
 
 import re
 from dataclasses import replace
@@ -18,18 +18,18 @@ from bot.workflow import engine
 
 
 def host_of(settings: Settings, name: str, run: str) -> GitHubHost:
-    """Give a host that serves the repository ``owner/name`` alone, in that run of GitHub Actions."""
+    """Return a host that serves only the repository ``owner/name``, in that run of GitHub Actions."""
     return GitHubHost(settings, (_repository_and_number(name),), run=run)
 
 
 async def thread_of(host: GitHubHost, name: str, number: int) -> ThreadAddress:
-    """Give the address of one of its threads, looked up live; raises Refused where there is no such repository."""
+    """Return the address of one of its threads, looked up live. Raises Refused if there is no such repository."""
     installation, repository_id, found = await host.find(_repository_and_number(name))
     return ThreadAddress(installation, repository_id, found.owner, found.name, number)
 
 
 async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
-    """Look at one thread, named OWNER/REPO#N, as the service would; what its sessions do is written to `out`."""
+    """Look at one thread, named OWNER/REPO#N, as the service would. Writes what its sessions do to `out`."""
     match = re.fullmatch(r"([\w.-]+/[\w.-]+)#([1-9]\d{0,9})", thread)
     if match is None:
         raise Misconfigured(f"no thread: {thread!r}", where="OWNER/REPO#N", mend="write something like octo/hello#7")
@@ -42,10 +42,10 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
 
 
 async def unheard(host: GitHubHost) -> tuple[ThreadAddress, ...]:
-    """List the threads of a day on which something speaks to the bot that no journal holds (W3).
+    """Return the threads of the last day that address the bot with something that no journal holds (W3).
 
-    Ask for `open_threads` first: that reads the journals. A job remembers no reading, so a thread is not listed for its
-    label alone where one was heard.
+    Call `open_threads` first: it reads the journals. A job keeps no cursor, so a thread whose mark was heard is not
+    listed only because it changed.
     """
     found: list[ThreadAddress] = []
 

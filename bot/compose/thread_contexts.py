@@ -1,4 +1,4 @@
-"""Makes the context of one thread on GitHub: the rooms that its verbs work with, joined from live facts."""
+"""Creates the context of one thread on GitHub from live facts."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -60,12 +60,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ThreadContexts:
-    """Makes desks. Of what is read for one only what texts say is remembered for the next, so nothing can be stale."""
+    """Creates thread contexts. Only parsed texts are cached between them, so nothing can be stale."""
 
     settings: Settings
     clock: Clock
     run: str
-    """The run of GitHub Actions that this process is a job of, or a name of its own (E4)."""
+    """The GitHub Actions run that this process is a job of, or a name of its own (E4)."""
     redactor: Redactor
     counters: Counters
     connections: Connections
@@ -74,13 +74,13 @@ class ThreadContexts:
 
     @asynccontextmanager
     async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
-        """Join everything for one thread, from live facts."""
+        """Yield the context of one thread, built from live facts."""
         at = repository.Address(address.owner, address.name)
         reached = await self.connections.reach(address.installation, address.repository, at)
         facts = await repository.repository(reached.door, at)
         if facts.id != address.repository:
             raise Refused("the delivery names another repository", where=at.path, mend="check the webhook's sender")
-        if facts.address != at:  # it was renamed since: git follows no redirect
+        if facts.address != at:  # it was renamed since, and git follows no redirect
             reached = await self.connections.reach(address.installation, address.repository, facts.address)
         keys, mistake = await self.configuration(reached.door, reached.at, facts.default_branch)
         if facts.head is None:
@@ -101,12 +101,13 @@ class ThreadContexts:
             await workspace.close()
 
     async def _source(self, reached: RepositoryAccess) -> RemoteRepository:
-        """Say how git fetches a repository: one that is large and was never fetched, without contents of its past."""
+        """Return the remote that git fetches from. A large repository that was never fetched is cloned without old
+        contents."""
         if Mirror.of(reached.remote, mirrors(self.settings.data_dir)).path.exists():
             return reached.remote
         try:
             size = await repository.kilobytes(reached.door, reached.at)
-        except Refused:  # a size that is not told is no reason not to work
+        except Refused:  # an unknown size does not prevent work
             return reached.remote
         return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
@@ -186,15 +187,15 @@ class ThreadContexts:
     async def configuration(
         self, door: GitHubClient, at: repository.Address, branch: str
     ) -> tuple["Configuration", str]:
-        """Read the configuration of the default branch, and what is wrong with it ("" for nothing).
+        """Return the configuration of the default branch, and what is wrong with it ("" for nothing).
 
-        Where it is wrong nothing is carried on, and whoever speaks to the bot is told (PR3).
+        If it is wrong, no thread is carried on, and people who address the bot are told (PR3).
         """
         given = self.settings.overrides
         mistake = ""
         try:
             keys = configuration(await _read(door, at, branch, given.path) or "", given.path)
-            gate_of(keys, sandboxed=True)  # its rules can be read as well
+            gate_of(keys, sandboxed=True)  # also checks that its rules can be parsed
         except Misconfigured as error:
             keys, mistake = configuration(""), str(error)
         return keys.model_copy(update={"mention": given.mention}) if given.mention else keys, mistake
@@ -213,6 +214,7 @@ class ThreadContexts:
 
 
 async def _read(door: GitHubClient, at: repository.Address, branch: str, path: str) -> str | None:
-    """Read a text file of the default branch: what a pull request says there is its author's (M2)."""
+    """Return a text file of the default branch, or None. On a pull request's branch its author would control it
+    (M2)."""
     content = await repository.file(door, at, path, branch)
     return None if content is None else content.decode(errors="replace")

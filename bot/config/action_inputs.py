@@ -1,6 +1,6 @@
-"""What a run of the Action is given: its inputs (interfaces.md, Action), its event, and the files the runner reads.
+"""Reads what a run of the Action is given: its inputs (interfaces.md, Action), its event, and the runner's file paths.
 
-The inputs alone say with which keys the Action speaks and as whom; the rest of the environment is read by config.
+Only the inputs decide which keys the Action uses and whom it speaks as; config reads the rest of the environment.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ INPUTS: Final = (
     "approval_wait_minutes",
     "dry_run",
 )
-"""The inputs of action.yml; each reaches the program as the variable INPUT_<NAME>."""
+"""The inputs of action.yml. Each reaches the program as the variable INPUT_<NAME>."""
 
 _SECRETS: Final = (
     "INPUT_ANTHROPIC_API_KEY",
@@ -52,17 +52,17 @@ class ActionSettings:
     wait_minutes: float = 0.0
     dry_run: bool = False
     run: str = ""
-    """The workflow run that the job is of; "" where nobody said."""
+    """The workflow run that the job belongs to, or "" if unknown."""
     only_listen: bool = False
-    """Whether another job works on threads, and this one only takes in what people said."""
+    """Whether this job only reads what people said, because another job works on threads."""
     output: Path | None = None
     summary: Path | None = None
     secrets: tuple[Secret, ...] = ()
-    """Every secret that the run was given: what the log must never show."""
+    """Every secret that the run was given. The log must never show them."""
 
 
 def action(environ: Mapping[str, str] | None = None) -> ActionSettings:
-    """Read what a run of the Action is given; raises Misconfigured naming the input or variable.
+    """Return what a run of the Action is given. Raises Misconfigured, which names the input or variable.
 
     https://docs.github.com/en/actions/reference/workflows-and-actions/variables
     """
@@ -84,14 +84,14 @@ def action(environ: Mapping[str, str] | None = None) -> ActionSettings:
 
 
 def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str]) -> Settings:
-    """Give the settings of an Action: its inputs alone say with which keys it speaks, and as whom."""
+    """Return the settings of an Action. Only its inputs decide which keys it uses, and whom it speaks as."""
     api_key, identity = Secret(given["anthropic_api_key"]), _identity(given, env)
     if not api_key and identity is None:
         raise Misconfigured("no key for the model", where="anthropic_api_key", mend="pass the repository's secret")
     app = bool(given["app_id"] and given["app_private_key"])
     if bool(given["app_id"]) != bool(given["app_private_key"]):
         raise Misconfigured("an App needs both", where="app_id, app_private_key", mend="set both, or neither")
-    # Nothing outlives a job but the repository, so a key that is made here would be lost (interfaces.md, Environment).
+    # Only the repository outlives a job, so a key created here would be lost (interfaces.md, Environment).
     if not (given["state_key"] or app or api_key):
         raise Misconfigured("workload identity needs a state key", where="state_key", mend="pass a long random secret")
     github = replace(
@@ -123,7 +123,7 @@ def _overrides(given: Mapping[str, str]) -> Overrides:
 
 
 def _identity(given: Mapping[str, str], env: Mapping[str, str]) -> Identity | None:
-    """Give the workload identity when one is asked for, or None; the job needs the permission id-token: write.
+    """Return the workload identity if the inputs name one, or None. The job needs the permission id-token: write.
 
     https://docs.github.com/en/actions/reference/security/oidc
     """
@@ -146,14 +146,14 @@ def _require(env: Mapping[str, str], name: str) -> str:
 
 
 def _flag(text: str, where: str) -> bool:
-    """Read true or false as YAML 1.2 writes them; empty is false."""
+    """Return a flag, true or false as in YAML 1.2. Empty is false."""
     if text.lower() not in {"", "true", "false"}:
         raise Misconfigured(f"neither true nor false: {text!r}", where=where, mend="write true or false")
     return text.lower() == "true"
 
 
 def _amount(given: Mapping[str, str], name: str) -> float | None:
-    """Read a number, 0 or more; None where nothing is given."""
+    """Return a number, 0 or more, or None if nothing is given."""
     if not given[name]:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Settings, read once: the environment (operators), and .github/plangate.yml of the default branch (maintainers).
+"""Reads the settings once: the environment (operators), and .github/plangate.yml of the default branch (maintainers).
 
-The only reader of os.environ and of the configuration file. Precedence: flag, environment, file, default. Secrets are
-typed so that they never print.
+Only this module reads os.environ and the configuration file. Precedence: flag, environment, file, default. Secrets have
+a type that never prints.
 """
 
 import json
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bot.config.repository_file import Configuration
 
 
-# What is a secret wherever it stands in the environment, ours or a neighbour's: none of it may be shown (PR4).
+# Variables that hold secrets, ours or another program's. None of their values may be shown (PR4).
 _SECRETS = {
     "ANTHROPIC_API_KEY": "model key",
     "ANTHROPIC_AUTH_TOKEN": "model key",
@@ -57,7 +57,7 @@ _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
 def settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the environment; raises Misconfigured naming the variable. An empty variable counts as unset."""
+    """Return the settings in the environment. Raises Misconfigured, which names the variable. Empty counts as unset."""
     env = environment(environ)
     return Settings(
         api_key=Secret(env.get("ANTHROPIC_API_KEY", "")),
@@ -80,7 +80,8 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def _identity(env: Mapping[str, str]) -> Identity | None:
-    """Read the workload identity that is named; its proof is in a file, the token itself, or what a job asks for."""
+    """Return the workload identity, or None. Its proof is in a file, is the token itself, or comes from the Actions
+    job."""
     if "ANTHROPIC_FEDERATION_RULE_ID" not in env:
         return None
     names = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_SERVICE_ACCOUNT_ID")
@@ -99,16 +100,16 @@ def _identity(env: Mapping[str, str]) -> Identity | None:
 
 
 def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Give the variables that are set; an empty one counts as unset. Tests hand in their own."""
+    """Return the variables that are set. An empty one counts as unset. Tests pass their own."""
     return {key: value for key, value in (os.environ if environ is None else environ).items() if value.strip()}
 
 
 def redactor_for(settings: Settings | None = None, environ: Mapping[str, str] | None = None) -> Redactor:
-    """Give what takes the secrets of some settings, and of the environment, out of texts; never raises."""
+    """Return a redactor for the secrets in the settings and the environment. Never raises."""
     env = environment(environ)
     around = [(env[name].replace("\\n", "\n"), kind) for name, kind in _SECRETS.items() if name in env]
     around += [(value, "model key") for value in _keys_of_headers(env.get("ANTHROPIC_CUSTOM_HEADERS", ""))]
-    with suppress(Misconfigured, UnicodeDecodeError):  # said where it is needed
+    with suppress(Misconfigured, UnicodeDecodeError):  # reported where the key is needed
         around.append((_private_key(env), "App key"))
     with suppress(OSError, UnicodeDecodeError, KeyError):
         around.append((Path(env[_SIGNING_KEY]).expanduser().read_text(encoding="utf-8"), "signing key"))
@@ -116,7 +117,7 @@ def redactor_for(settings: Settings | None = None, environ: Mapping[str, str] | 
 
 
 def _keys_of_headers(lines: str) -> list[str]:
-    """List the values of headers, ``Name: value`` a line, whose names say that they open something."""
+    """Return the values of the headers (``Name: value`` lines) whose names suggest a credential."""
     pairs = (line.partition(":") for line in lines.split("\n"))
     return [
         value.split()[-1]
@@ -126,7 +127,7 @@ def _keys_of_headers(lines: str) -> list[str]:
 
 
 def _secrets(settings: Settings) -> Values:
-    """List the secrets of settings, each with what it is called."""
+    """Return the secrets in the settings, each with its kind."""
     github, identity = settings.github, settings.identity
     named = (
         (settings.api_key, "model key"),
@@ -147,7 +148,7 @@ def decoy_variable(value: str) -> None:
 
 
 def log_style(environ: Mapping[str, str] | None = None, *, level: str = "info") -> tuple[str, str]:
-    """Give the form of logs, text or json, and from which level on lines are written (that one where none is set)."""
+    """Return the log format (text or json) and the lowest level that is logged; `level` if none is set."""
     env = environment(environ)
     form, level = env.get("PLANGATE_LOG", "text").strip(), env.get("PLANGATE_LOG_LEVEL", level).strip()
     if form not in {"text", "json"}:
@@ -160,14 +161,15 @@ def log_style(environ: Mapping[str, str] | None = None, *, level: str = "info") 
 
 
 def configuration(text: str, where: str = PATH) -> "Configuration":
-    """Read a configuration file's text; raises Misconfigured with line, column and the nearest key."""
+    """Return the configuration in a file's text. Raises Misconfigured with line, column, and the nearest key."""
     from bot.config.repository_file import parse
 
     return parse(text, where)
 
 
 def _github(env: Mapping[str, str]) -> GitHubSettings:
-    """Read where GitHub is, as the Actions runner sets it (also for GitHub Enterprise Server), and the credentials."""
+    """Return the URLs of GitHub, as the Actions runner sets them (also for GitHub Enterprise Server), and the
+    credentials."""
     default = GitHubSettings()
     api = _address(env, "GITHUB_API_URL", default.api_url)
     return GitHubSettings(
@@ -195,14 +197,14 @@ def _service(env: Mapping[str, str]) -> ServiceSettings:
 
 
 def _address(env: Mapping[str, str], name: str, default: str) -> str:
-    """Read the address of a server, without a slash at its end."""
+    """Return the URL of a server, without a trailing slash."""
     from urllib.parse import urlsplit
 
     value = env.get(name, default).strip()
     try:
         parts = urlsplit(value)
         known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # also a port that is no number
+    except ValueError:  # also a port that is not a number
         known = False
     if value and not known:
         raise Misconfigured(f"not an address: {value!r}", where=name, mend="write something like https://host/path")
@@ -210,12 +212,12 @@ def _address(env: Mapping[str, str], name: str, default: str) -> str:
 
 
 def _graphql_of(api: str) -> str:
-    """Give the GraphQL address that belongs to a REST address: GHES has /api/v3 beside /api/graphql."""
+    """Return the GraphQL URL that belongs to a REST URL: GHES has /api/v3 beside /api/graphql."""
     return api.removesuffix("/v3") + "/graphql"
 
 
 def _private_key(env: Mapping[str, str]) -> str:
-    """Give the App's private key, from the variable or from the file that is named."""
+    """Return the App's private key, from the variable or from the file that is named, or ""."""
     if key := env.get("PLANGATE_PRIVATE_KEY"):
         return key.replace("\\n", "\n")
     path = env.get("PLANGATE_PRIVATE_KEY_PATH")
@@ -231,7 +233,7 @@ def _private_key(env: Mapping[str, str]) -> str:
 
 
 def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
-    """Read a time in seconds, 0 or more."""
+    """Return a time in seconds, 0 or more."""
     try:
         value = float(env.get(name, default))
     except ValueError:
@@ -242,7 +244,7 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
 
 
 def _data_dir(env: Mapping[str, str]) -> Path:
-    """Give the data directory: as set, else the platform's place for a person's data."""
+    """Return the data directory: as set, else the platform's directory for user data."""
     if chosen := env.get("PLANGATE_DATA_DIR"):
         return Path(chosen).expanduser().absolute()
     home = Path(env.get("HOME") or "~").expanduser()

@@ -247,7 +247,7 @@ def _check_bounds(text: str, where: str) -> None:
 
 
 def _no_yaml(error: Exception, text: str, where: str) -> Misconfigured:
-    """Say what is wrong with a text that is not YAML, and where."""
+    """Return the error for a text that is not YAML, with its place."""
     from ruamel.yaml.error import MarkedYAMLError
     from ruamel.yaml.reader import ReaderError
 
@@ -276,7 +276,7 @@ def _mistake(kind: str, said: str, path: tuple[int | str, ...], *, value: Any, w
 
 
 def _position(value: Any, path: tuple[int | str, ...]) -> str:
-    """Give ``:line:column`` of the innermost key of a path that stands in the file."""
+    """Return ``:line:column`` of the innermost key of a path that is in the file."""
     found = ""
     for key in path:
         try:
@@ -289,7 +289,7 @@ def _position(value: Any, path: tuple[int | str, ...]) -> str:
 
 
 def _nearest(path: tuple[int | str, ...]) -> str:
-    """Give the known key that is most like an unknown one, with the path to it."""
+    """Return the known key that is most similar to an unknown one, with the path to it."""
     from rapidfuzz import process
 
     part: Any = Configuration

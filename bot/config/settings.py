@@ -1,4 +1,4 @@
-"""What an operator sets, as values: secrets are typed so that they never print."""
+"""The operator's settings as values. Secrets have a type that never prints."""
 
 import os
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ PARTIAL_CLONE_MB: Final = 256
 
 
 class Secret:
-    """A text that shows itself only when asked by name."""
+    """A text that prints only through `reveal`."""
 
     __slots__ = ("_text",)
 
@@ -22,7 +22,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Give the text itself."""
+        """Return the text itself."""
         return self._text
 
     def __bool__(self) -> bool:
@@ -34,7 +34,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class GitHubSettings:
-    """Where GitHub is, and as whom to speak to it."""
+    """The URLs of GitHub, and the credentials for it."""
 
     api_url: str = "https://api.github.com"
     graphql_url: str = "https://api.github.com/graphql"
@@ -46,9 +46,9 @@ class GitHubSettings:
     api_token: Secret = field(default_factory=lambda: Secret(""))
     poll_seconds: float = 15.0
     reconcile_seconds: float = 300.0
-    """Seconds between two readings of what no webhook may have told (W3)."""
+    """Seconds between two reads of what webhooks may have missed (W3)."""
     write_pause: float = 1.0
-    """Seconds between two writes (GitHub asks for at least one)."""
+    """Seconds between two writes. GitHub asks for at least one."""
 
     @property
     def as_app(self) -> bool:
@@ -58,48 +58,48 @@ class GitHubSettings:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Workload identity instead of an API key: whom to be, and where the proof of it comes from."""
+    """Workload identity instead of an API key: which account to act as, and where the proof comes from."""
 
     rule_id: str
     organization_id: str
     service_account_id: str
     request_url: str
-    """Where a job of GitHub Actions gets it; empty where it lies in a file, or is the token itself."""
+    """Where an Actions job gets the proof. Empty if it is in a file, or is the token itself."""
     request_token: Secret
     token_file: str = ""
     workspace_id: str = ""
-    """The workspace to act in, where the federation rule enables more than one."""
+    """The workspace to act in, if the federation rule enables more than one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What outranks the file of the default branch; None leaves what the file says."""
+    """Values that take precedence over the file of the default branch. None: the file's value counts."""
 
     mention: str | None = None
     model: str | None = None
     max_cost_usd: float | None = None
     path: str = PATH
-    """Where the file is, on the default branch."""
+    """Path of the file on the default branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How the operator's machine reaches servers, by the variables that every program knows."""
+    """How the operator's machine reaches servers, by the standard proxy variables."""
 
     proxies: Mapping[str, str] = field(default_factory=dict)
-    """Scheme, or ``no`` for the hosts that are reached directly -> value."""
+    """Value by scheme; ``no`` lists the hosts that are reached directly."""
     authorities: str = ""
     """SSL_CERT_FILE."""
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> "Network":
-        """Read the variables, in either case; the small ones count more, as for curl."""
+        """Return the network settings in the variables, in either case. As in curl, lower case takes precedence."""
         names = ("no", "http", "https", "all")
         found = {name: env.get(f"{name}_proxy") or env.get(f"{name}_proxy".upper(), "") for name in names}
         return cls({name: value for name, value in found.items() if value}, env.get("SSL_CERT_FILE", ""))
 
     def proxy(self, url: str) -> str:
-        """Give the proxy for a URL; empty where it is reached directly."""
+        """Return the proxy for a URL, or "" if it is reached directly."""
         from urllib.parse import urlsplit
 
         parts = urlsplit(url)
@@ -111,12 +111,12 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """How much one process of the service does side by side."""
+    """Concurrency limits of one service process."""
 
     sessions: int = 4
-    """Sessions with the model, which may each take most of an hour."""
+    """Sessions with the model. Each may take most of an hour."""
     looks: int = 8
-    """Short looks at threads, which never wait behind sessions."""
+    """Short looks at threads. They never wait behind sessions."""
     connections_per_address: int = 64
     """Connections that one other machine may hold open."""
 
@@ -128,23 +128,23 @@ class Settings:
     api_key: Secret = field(default_factory=lambda: Secret(""))
     base_url: str | None = None
     path: str = os.defpath
-    """Where programs are looked for."""
+    """Where to search for programs."""
     data_dir: Path = Path()
     state_key: Secret = field(default_factory=lambda: Secret(""))
     output_cap: int | None = None
     stall_seconds: int | None = None
-    """An answer of which no byte comes for so long is given up (M7)."""
+    """Seconds of silence after which a response is given up (M7)."""
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     network: Network = Network()
     signing_key: Path | None = None
-    """An OpenSSH private key that signs commits; None for no signature."""
+    """OpenSSH private key that signs commits. None: commits are not signed."""
     partial_clone_mb: int = PARTIAL_CLONE_MB
-    """A repository that takes more on GitHub is fetched without contents of its past (security.md, G2)."""
+    """Megabytes. A larger repository on GitHub is fetched without old contents (security.md, G2)."""
     github: GitHubSettings = field(default_factory=GitHubSettings)
     service: ServiceSettings = ServiceSettings()
     identity: Identity | None = None
     overrides: Overrides = Overrides()
     traces: str = ""
-    """The OTLP endpoint that spans are sent to."""
+    """The OTLP endpoint that receives spans."""
     trace_headers: Secret = field(default_factory=lambda: Secret(""))
-    """What it is sent with: ``name=value,...``."""
+    """Headers for that endpoint: ``name=value,...``."""

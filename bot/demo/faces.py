@@ -1,4 +1,4 @@
-"""Runs the bot as it runs for real: `plangate serve` in its own process, or one `plangate action` an event. SHELL."""
+"""Runs the bot as in production: `plangate serve` in its own process, or one `plangate action` per event. SHELL."""
 
 import json
 import queue
@@ -25,9 +25,9 @@ from bot.testing.host import receive_webhooks
 PROGRAM: Final = Path(sys.executable).with_name("plangate")
 READY_SECONDS: Final = 30.0
 SCHEDULE_SECONDS: Final = 3.0
-"""How often the simulated runner starts the scheduled sweep (GitHub's least is 5 minutes)."""
+"""Seconds between scheduled sweeps of the simulated runner (GitHub's minimum is 5 minutes)."""
 LOOK_SECONDS: Final = 0.1
-"""How often is looked whether a job has ended."""
+"""Seconds between checks whether a job has ended."""
 EVENTS: Final = ("issues", "issue_comment", "pull_request_review", "pull_request_review_comment")
 
 Face = Callable[[SimulatedGitHub, Settings, Path], AbstractContextManager[None]]
@@ -74,7 +74,7 @@ def action(github: SimulatedGitHub, with_model: Settings, home: Path) -> Iterato
 
 @dataclass(slots=True)
 class _Runner:
-    """Does what a runner does: a fresh job token and a fresh machine's folder for every run."""
+    """Acts as a runner: a fresh job token and a fresh machine's folder for every run."""
 
     github: SimulatedGitHub
     env: dict[str, str]
@@ -83,7 +83,7 @@ class _Runner:
     _over: threading.Event = field(init=False, default_factory=threading.Event)
 
     def run(self) -> None:
-        """Start one job after another until `stop`, which ends the one that runs."""
+        """Start one job after another until `stop` is called, which ends the running one."""
         (self.home / "runs").mkdir(parents=True)
         for number in count(1):
             try:
@@ -95,7 +95,7 @@ class _Runner:
             self._start(self.home / "runs" / f"{number:03d}-{name}", name, body)
 
     def stop(self) -> None:
-        """Start no further job, and end the one that runs."""
+        """Start no further job, and end the running one."""
         self._over.set()
         self.events.put(("", b""))
 
@@ -122,7 +122,7 @@ class _Runner:
 
 
 def _bind_to_parent(*arguments: str) -> list[str]:
-    """Return the command line of this program as a process that ends when this one dies, however that happens.
+    """Return the command line of this program as a process that ends when this one dies, however it dies.
 
     https://man7.org/linux/man-pages/man1/setpriv.1.html
     """
@@ -134,7 +134,7 @@ FACES: Final[Mapping[str, Face]] = MappingProxyType({"service": service, "action
 
 
 def _environment(github: SimulatedGitHub, with_model: Settings, home: Path) -> dict[str, str]:
-    """Give what both faces are told: where GitHub and the model are."""
+    """Return the environment of both faces: the URLs of GitHub and the model, and the folders."""
     return {
         "PATH": with_model.path,
         "HOME": str(home),

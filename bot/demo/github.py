@@ -1,6 +1,6 @@
-"""The story on a simulated GitHub: mention, plan, reactions, work, pull request; played headless, or for you to click.
+"""The story on a simulated GitHub: mention, plan, reactions, work, pull request; headless, or for you to click.
 
-SHELL. The bot runs as it would for real: as the service in a process of its own, or as one Action run an event.
+SHELL. The bot runs as in production: as the service in its own process, or as one Action run per event.
 """
 
 import asyncio
@@ -26,13 +26,14 @@ from bot.testing.sample import CHECK, FILES, REQUEST, TITLE
 REPOSITORY: Final = "parcel/shop"
 PEOPLE: Final = {"maya": "maintain", "will": "write", "rita": "read"}
 PATIENCE: Final = 120.0
-"""Seconds that the headless story waits for what must come next."""
+"""Maximum seconds that the headless story waits for its next step."""
 SECOND: Final = 1.1
-"""GitHub's times are whole seconds, and a reaction counts only when it is strictly newer than the plan."""
+"""Seconds between steps. GitHub's times are whole seconds, and a reaction counts only if it is strictly newer than the
+plan."""
 
 
 def stage(folder: Path, with_model: Settings, demo: Demo) -> int:
-    """Set the stage and play, or let people play; 0 only if the pull request is there and its tests pass."""
+    """Set up the demo and play it, or let people play. Return 0 only if the pull request exists and its tests pass."""
     home = next(each for n in count(1) if not (each := folder / f"github-{n}").exists())
     with SimulatedGitHub(home, clock=SystemClock(), pages=page_routes) as github:
         github.world.add_user("parcel", "Organization")
@@ -67,10 +68,10 @@ class Story:
     with_model: Settings
     number: int = 0
     printed: dict[int, str] = field(default_factory=dict)
-    """Comment -> its text as it was printed last."""
+    """Comment id -> its text as last printed."""
 
     def play(self) -> int:
-        """Play from the mention to the pull request."""
+        """Play from the mention to the pull request, and return the exit code."""
         will, rita, maya = (self.github.world.person(login) for login in ("will", "rita", "maya"))
         self.number = will.open_issue(REPOSITORY, TITLE, f"@plangate {REQUEST}").number
         print(f"● will (write) opens an issue: {TITLE}\n", flush=True)
@@ -86,7 +87,7 @@ class Story:
         return self._proven()
 
     def _wait_for_comment(self, words: str) -> Comment:
-        """Print new comments until one has these words, and give that one."""
+        """Print new comments until one contains these words, and return that one."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             comments = self.github.world.comments_of(self.github.world.issue(REPOSITORY, self.number))

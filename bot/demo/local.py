@@ -14,7 +14,7 @@ from bot.testing.sample import CHECK, REQUEST, make
 
 
 def tell(folder: Path, with_model: Settings, *, headless: bool) -> int:
-    """Tell the story and give 0 only if the branch is there and its tests pass, which failed before."""
+    """Play the story. Return 0 only if the branch exists and its tests pass, which failed before."""
     sample = make(next(each for n in count(1) if not (each := folder / f"sample-{n}").exists()))
     print(f"● A sample repository in {sample}\n● Somebody asks: {REQUEST}\n", flush=True)
     made = asyncio.run(run_local(RunOptions(sample, REQUEST, yes=headless), with_model, sys.stdout))

@@ -1,4 +1,4 @@
-"""What to play, as the command line says it. SHELL."""
+"""Options of the demo. SHELL."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What to play, as the command line says it."""
+    """Options of the demo, as given on the command line."""
 
     face: str = "service"
     """service, action, or local: `plangate run` without GitHub."""

@@ -1,6 +1,6 @@
-"""Chooses and plays a demo: on a simulated GitHub by one of the two faces, or from the terminal. SHELL.
+"""Chooses and plays a demo: on a simulated GitHub with one of the two faces, or from the terminal. SHELL.
 
-The model is the simulated one of bot/testing, over real HTTP, unless the real one is asked for; git, sandbox, service
+The model is the simulated one of bot/testing, over real HTTP, unless the real one is requested. Git, sandbox, service,
 and everything else are real.
 """
 
@@ -18,13 +18,13 @@ from bot.core.errors import Misconfigured
 from bot.demo.options import Demo
 
 LATENCY: Final = 0.15
-"""Seconds that the simulated model thinks, so that side by side can be seen."""
+"""Seconds that the simulated model thinks, so that parallel work is visible."""
 
 
 def play(demo: Demo) -> int:
-    """Play a demo and give 0 only if its result is there and the sample's tests pass.
+    """Play a demo. Return 0 only if its result exists and the sample's tests pass.
 
-    Whatever ends it, a SIGTERM or a closed terminal as Ctrl-C does, ends what it started.
+    SIGTERM and a closed terminal act like Ctrl-C: they also end everything that the demo started.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
@@ -42,7 +42,7 @@ def play(demo: Demo) -> int:
 
 @contextmanager
 def _model(folder: Path, *, real: bool) -> Iterator[Settings]:
-    """Give settings for the real model, or start the simulated one and give settings for that."""
+    """Yield settings for the real model, or start the simulated one and yield settings for it."""
     own = replace(settings(), data_dir=folder / "data", state_key=Secret(""))
     if real:
         if not own.api_key:
