@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 class SystemClock:
-    """Real time."""
+    """Reads the machine's clocks and really sleeps."""
 
     def now(self) -> datetime:
         """Return the time of day in UTC."""

@@ -1,1 +1,1 @@
-"""The webhook service's shell."""
+"""The webhook service. SHELL."""

@@ -30,7 +30,7 @@ class ClientLimits:
 
 
 class Client(Protocol):
-    """One connection, as the server holds it."""
+    """One connection of the server."""
 
     @property
     def client(self) -> tuple[str, int] | None:

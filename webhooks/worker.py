@@ -30,7 +30,7 @@ from webhooks.host import HostPort
 from webhooks.slots import LookSlot, Slots
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
-"""Seconds between attempts."""
+"""Shortest and longest seconds between attempts."""
 CLOSING_SECONDS: Final = 5.0
 """Maximum seconds that cancelled looks may take to end."""
 SWEEP_ATTEMPTS: Final = 3

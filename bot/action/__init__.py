@@ -1,1 +1,1 @@
-"""The GitHub Action. SHELL: one event in, its thread looked at until it rests."""
+"""The GitHub Action. SHELL: handles one event, and looks at its thread until it rests."""

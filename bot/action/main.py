@@ -1,8 +1,8 @@
 """GitHub Actions: handles one event, looks at its thread until it rests, then at every waiting thread. SHELL.
 
 A job that only listens reads what people said while another job works on the thread (product.md, Faces). A sweep skips
-threads that another job works on. It continues threads that wait for approval, threads whose entries this run made, and
-work or debts that a dead job left. A scheduled run also reads what was said on a thread without an event.
+threads that another job works on. It continues threads that wait for approval, requests that this run took in, and work
+or debts that a dead job left. A scheduled run also reads what was said on a thread without an event.
 """
 
 import asyncio

@@ -19,7 +19,8 @@ SHORTEST: Final = 8
 
 @dataclass(slots=True)
 class Runner:
-    """Sends commands to the runner through a log. Call `listen_to_us_alone` first."""
+    """Sends commands to the runner through a log. Call `mask` for the secrets, then `listen_to_us_alone`, before any
+    text."""
 
     out: TextIO
     redactor: Redactor = field(default_factory=Redactor)
@@ -64,7 +65,7 @@ class Runner:
         _append(path, self.redactor.redact(text).rstrip() + "\n\n")
 
     def _command(self, name: str, text: str) -> None:
-        """Let the runner obey one command."""
+        """Send one command, which the runner obeys."""
         said = _escape(self.redactor.redact(text))
         self._write(f"::{self._token}::\n::{name} title=Plangate::{said}\n::stop-commands::{self._token}")
 

@@ -1,1 +1,1 @@
-"""The command line. SHELL: parses, calls, renders."""
+"""The command line. SHELL: parses, calls, and renders."""

@@ -1,1 +1,1 @@
-"""Builds the adapters and joins them to the ports: the only room that knows everybody."""
+"""Builds the adapters and joins them to the ports. Only this package may import all others."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ThreadAddress:
-    """One thread on GitHub, and the App installation through which it is reached (None with a plain token)."""
+    """One thread on GitHub, and the App installation that reaches it (None with a plain token)."""
 
     installation: int | None
     repository: int

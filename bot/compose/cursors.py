@@ -1,5 +1,5 @@
-"""Read positions in time, stored in a file. `save` returns once the file is on disk; a kill never leaves half a
-file."""
+"""Times up to which GitHub was read, in a file. `save` returns once the file is on disk, and a kill never leaves half
+of it."""
 
 import json
 import logging

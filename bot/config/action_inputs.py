@@ -160,6 +160,6 @@ def _amount(given: Mapping[str, str], name: str) -> float | None:
         value = float(given[name])
     except ValueError:
         value = -1.0
-    if not 0 <= value < 1e6:  # also refuses nan
+    if not 0 <= value < 1e6:  # this also refuses nan
         raise Misconfigured(f"not an amount: {given[name]!r}", where=name, mend="write a number such as 5")
     return value

@@ -238,7 +238,7 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
         value = float(env.get(name, default))
     except ValueError:
         value = -1.0
-    if not 0 <= value < 1e6:  # also refuses nan
+    if not 0 <= value < 1e6:  # this also refuses nan
         raise Misconfigured(f"not a number of seconds: {env[name]!r}", where=name, mend=f"set {name}={default:g}")
     return value
 

@@ -1,6 +1,6 @@
-"""The keys of .github/plangate.yml (interfaces.md, Configuration keys): strict, with the place of every mistake.
+"""The keys of .github/plangate.yml (interfaces.md, Configuration keys): strict, with the position of every mistake.
 
-YAML is read with bounds on size and depth, and without aliases (X4).
+The YAML reader limits size and depth, and refuses aliases (X4).
 """
 
 import re
@@ -24,15 +24,16 @@ _SAID: Final = {
     "bool_type": "must be true or false",
     "missing": "is missing",
 }
-"""The kind of a mistake -> what is told of it; of the others, what the library says."""
+"""Message for each kind of mistake. Other kinds use the library's message."""
 
 Asking = Literal["triage", "write", "maintain", "admin"]
 Approving = Literal["write", "maintain", "admin"]
-"""Roles that may be let in: the lowest of a list and all above it. What everyone has on a public repository is none."""
+"""Roles that may be listed. The lowest role of a list admits all roles above it. Roles that everybody has on a public
+repository cannot be listed."""
 
 
 def _host(text: str) -> str:
-    """Hold an entry of a list of hosts against its one spelling."""
+    """Return a host of a list in its one valid spelling. Raises ValueError."""
     try:
         return pattern(text)
     except Misconfigured as error:
@@ -43,7 +44,7 @@ Host = Annotated[str, AfterValidator(_host)]
 
 
 def _parse_account(text: str) -> str:
-    """Take an account or a team with or without the @ that people write before it."""
+    """Return an account or a team without the @ that people may write before it."""
     return text.removeprefix("@")
 
 
@@ -51,7 +52,7 @@ _LOGIN: Final = r"^@?[A-Za-z0-9][A-Za-z0-9_-]*(\[bot\])?$"
 
 
 def _account(value: object) -> str | int:
-    """Take a login, or the numeric id of an account, which stays its own whatever it is called."""
+    """Return a login, or the numeric id of an account, which survives renames. Raises ValueError."""
     if isinstance(value, str) and re.fullmatch(_LOGIN, value):
         return _parse_account(value)
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -65,7 +66,7 @@ Team = Annotated[str, Field(pattern=r"^@?[A-Za-z0-9][\w-]*/[\w.-]+$"), AfterVali
 """``organisation/team``."""
 
 Glob = Annotated[str, Field(pattern=r"^[^!\s]([^\n]*\S)?$")]
-"""A glob as a plan has it; what it says cannot be taken back by another one."""
+"""A glob as in a plan. It cannot be a negated glob."""
 
 
 class Part(BaseModel):
@@ -210,7 +211,7 @@ class Configuration(Part):
 
 
 def parse(text: str, where: str) -> Configuration:
-    """Read a configuration; raises Misconfigured with line, column and, for an unknown key, the nearest one."""
+    """Return a configuration. Raises Misconfigured with line, column, and the nearest key for an unknown one."""
     if not text.strip():
         return Configuration()
     from ruamel.yaml import YAML
@@ -229,7 +230,8 @@ def parse(text: str, where: str) -> Configuration:
 
 
 def _check_bounds(text: str, where: str) -> None:
-    """Refuse what is too large, too deep, or refers to itself, before anything is built from it."""
+    """Raise Misconfigured if a text is too large, nested too deeply, or has aliases, before anything is built from
+    it."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
     from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
@@ -243,7 +245,7 @@ def _check_bounds(text: str, where: str) -> None:
             if depth > DEEPEST or isinstance(event, AliasEvent):
                 raise Misconfigured("nested too deeply or with aliases", where=where, mend="write it out plainly")
     except YAMLError:
-        return  # the reader says it better
+        return  # the loader reports it better
 
 
 def _no_yaml(error: Exception, text: str, where: str) -> Misconfigured:
@@ -263,7 +265,7 @@ def _no_yaml(error: Exception, text: str, where: str) -> Misconfigured:
 
 
 def _mistake(kind: str, said: str, path: tuple[int | str, ...], *, value: Any, where: str) -> Misconfigured:
-    """Name the place of a mistake, and for an unknown key the nearest one that there is."""
+    """Return the error for a mistake, with its position and, for an unknown key, the nearest known one."""
     name = ".".join(map(str, path))
     place = where + _position(value, path)
     if kind != "extra_forbidden":

@@ -52,7 +52,7 @@ class GitHubSettings:
 
     @property
     def as_app(self) -> bool:
-        """Whether to speak as a GitHub App."""
+        """Whether to authenticate as a GitHub App."""
         return bool(self.app_id and self.private_key)
 
 
@@ -89,7 +89,7 @@ class Network:
     proxies: Mapping[str, str] = field(default_factory=dict)
     """Value by scheme; ``no`` lists the hosts that are reached directly."""
     authorities: str = ""
-    """SSL_CERT_FILE."""
+    """Path of the certificate file (SSL_CERT_FILE)."""
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> "Network":

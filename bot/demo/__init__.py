@@ -1,1 +1,1 @@
-"""The whole way on this machine: the story of one request, on the simulated world. SHELL."""
+"""The demo: the story of one request from start to end, on the simulated GitHub. SHELL."""

@@ -1,1 +1,2 @@
-"""The GitHub room: translates between GitHub's dialect and our nouns; decides nothing, and its JSON stops here."""
+"""Translates between GitHub's API and the core types. Decides nothing, and GitHub's JSON does not leave this
+package."""

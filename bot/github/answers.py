@@ -50,12 +50,12 @@ query ($owner: String!, $name: String!, $number: Int!, $question: ID!) {{
 
 @dataclass(frozen=True, slots=True)
 class AnswerReader:
-    """Looks for answers on one thread."""
+    """Reads the possible answers on one thread."""
 
     threads: Threads
     listener: Listener
     roles: Roles
-    """The roles of this one look."""
+    """The roles for this one look."""
     readings: Readings
     may: Callable[[Author], bool]
     """Whether this person's words can be the answer. Comments by anybody else are not parsed."""

@@ -1,13 +1,13 @@
-"""What can go wrong at GitHub's door, as our errors.
+"""The errors that requests to GitHub raise.
 
 Refused
- +-- Missing         404: it is not there, or this token may not see it
- +-- BadToken        401: GitHub does not know the token (any more)
- +-- Unprocessable   422: GitHub understood and said no; `what` carries its words
+ +-- Missing         404: it does not exist, or this token may not see it
+ +-- BadToken        401: GitHub does not recognize the token, or no longer does
+ +-- Unprocessable   409 or 422: GitHub understood the request and refused it; `what` holds its message
 Transient
- +-- TooMuch         one answer would take more of GitHub's time than it gives a query: ask for less at once
- +-- Limited         a rate limit that lasts longer than we wait; `seconds` says how long
- +-- Unknown         the answer to a write was lost: it may have been done, so look before doing it again (E1)
+ +-- TooMuch         the query exceeds GitHub's resources for one response: ask for less at once
+ +-- Limited         a rate limit that lasts longer than the client waits; `seconds` is how long
+ +-- Unknown         the response to a write was lost: look up whether it was done before repeating it (E1)
 """
 
 from bot.core.errors import Refused, Transient

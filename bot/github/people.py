@@ -1,4 +1,4 @@
-"""Accounts and times as GitHub writes them.
+"""Parses accounts and times from GitHub's data.
 
 https://docs.github.com/en/graphql/reference/interfaces#actor
 """

@@ -12,8 +12,8 @@ from bot.github.client import GitHubClient
 from bot.github.errors import Missing
 from bot.github.repository import Address
 
-# role_name tells maintain and triage apart, which `permission` calls write and read; a custom role has its own name,
-# and `permission` says which of the basic ones it builds on.
+# role_name distinguishes maintain and triage, which `permission` reports as write and read. A custom role has its own
+# name, and `permission` reports the basic role that it builds on.
 # https://docs.github.com/en/rest/collaborators/collaborators#get-repository-permissions-for-a-user
 FEW: Final = 10
 """Up to this many people are looked up one by one, without a list."""

@@ -38,7 +38,7 @@ class Progress:
             self._task = asyncio.create_task(self._deliver())
 
     async def finish(self) -> None:
-        """Deliver the last state now."""
+        """Deliver the last state now, without waiting for the pace."""
         self._hurry.set()
         if self._task is not None:
             await self._task

@@ -20,7 +20,7 @@ _WAIT_SECONDS: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class GitHubPulls:
-    """The pull requests of one repository that the bot makes."""
+    """The bot's pull requests in one repository."""
 
     door: GitHubClient
     address: Address
@@ -75,7 +75,7 @@ class GitHubPulls:
         return found
 
     async def _find(self, order: PullOrder, body: str) -> Json | None:
-        """Return the branch's open pull request, else the one that was made by this order, or None."""
+        """Return the branch's open pull request, else the bot's pull request with the same body or commit, or None."""
         ours = await self._branch_pull_requests(order.branch)
         first = next((pull for pull in ours if pull["state"] == "open"), None)
         return first or next((pull for pull in ours if self._is(pull, order, body)), None)

@@ -42,7 +42,7 @@ async def asked_before(
 async def _updated_threads(
     door: GitHubClient, address: Address, since: datetime, until: datetime
 ) -> AsyncIterator[Fresh]:
-    """Yield the threads of a repository that moved since then."""
+    """Yield the threads of a repository that changed since then."""
     found = (await door.graphql(_REPOSITORY, {"owner": address.owner, "name": address.name}))["repository"]
     if found is None:
         raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)

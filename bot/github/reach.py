@@ -1,4 +1,4 @@
-"""Which repositories the bot can reach, and through which installation."""
+"""Lists the repositories that the bot can reach, and the installations that reach them."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

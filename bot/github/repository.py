@@ -31,7 +31,7 @@ _VIEWER: Final = "query { viewer { login databaseId } }"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A repository's name on its server."""
+    """A repository's owner and name on its server."""
 
     owner: str
     name: str

@@ -1,4 +1,4 @@
-"""Runs of GitHub Actions."""
+"""Looks up runs of GitHub Actions."""
 
 from urllib.parse import quote
 

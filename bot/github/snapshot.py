@@ -86,7 +86,7 @@ query ($plan: ID!, $content: ReactionContent!, $after: String!) {{
 
 @dataclass(frozen=True, slots=True)
 class SnapshotReader:
-    """Takes snapshots of one thread. `branch` is the default branch, which the plans of an issue are made for."""
+    """Takes snapshots of one thread. `branch` is the default branch, which plans for an issue are made for."""
 
     threads: Threads
     bot: Actor
