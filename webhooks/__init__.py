@@ -1,1 +1,1 @@
-"""The webhook service. SHELL."""
+"""The webhook service: HTTP, inbox, worker, and ticker."""

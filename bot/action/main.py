@@ -156,8 +156,7 @@ async def _look_again_on_conflict(job: Job, address: ThreadAddress) -> Record:
 
 
 async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[ThreadAddress, Record]]:
-    """Carry on every other thread that no job works on, and yield those threads. A failed one does not stop the
-    others."""
+    """Carry on every other thread that no job works on, and yield it. A failure does not stop the others."""
     every = dict.fromkeys(await job.host.open_threads())
     if done is None:  # only on schedule: an event's own thread should not wait for this
         every |= dict.fromkeys(await _unheard(job))

@@ -19,16 +19,14 @@ SHORTEST: Final = 8
 
 @dataclass(slots=True)
 class Runner:
-    """Sends commands to the runner through a log. Call `mask` for the secrets, then `listen_to_us_alone`, before any
-    text."""
+    """Sends commands to the runner through a log. Call `mask` first, then `listen_to_us_alone`, before any text."""
 
     out: TextIO
     redactor: Redactor = field(default_factory=Redactor)
     _token: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def mask(self, texts: Iterable[str]) -> None:
-        """Make the runner hide these secrets from now on, line by line. This module also redacts them from its own
-        output."""
+        """Make the runner hide these secrets from now on, line by line, and redact them from this class's output."""
         for text in texts:
             self.redactor.learn(text.strip(), "secret")
             lines = {line.strip() for line in text.splitlines() if not line.startswith("-----")}

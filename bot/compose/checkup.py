@@ -179,8 +179,7 @@ async def _repositories_requiring_signatures(connections: Connections) -> AsyncI
 
 
 def _signatures(settings: Settings, at: repository.Address) -> Checked:
-    """Return the check of commit signing in a repository. Commits are signed with a key of the account; an App has
-    none.
+    """Return the check of commit signing in a repository. Only an account can have a signing key; an App cannot.
 
     https://docs.github.com/en/authentication/managing-commit-signature-verification/about-commit-signature-verification
     """

@@ -195,8 +195,7 @@ class Connections:
         return self._bot
 
     def may_push_workflows(self, bot: Actor) -> bool:
-        """Return whether the bot may be able to push workflows. False for an App, by its permissions (WORKING), and for
-        a job.
+        """Return whether the bot may be able to push workflows: False for an App (see WORKING) and for a job's token.
 
         https://docs.github.com/en/actions/concepts/security/github_token
         """
@@ -225,8 +224,7 @@ class Connections:
         return AppTokens(self.app(), installation, None if number is None else RepositoryId(number), may)
 
     def _door_of(self, installation: int | None, credentials: Credentials) -> GitHubClient:
-        """Return a client that shares its pace with all clients of the same installation, because GitHub counts them as
-        one."""
+        """Return a client that shares its pace with all clients of its installation; GitHub counts them as one."""
         door = self._door(credentials)
         door.pace = self._paces.setdefault(installation, door.pace)
         return door

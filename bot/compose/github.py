@@ -173,8 +173,7 @@ class GitHubHost:
         return Listener(await self.connections.bot(reached.door), keys.mention, frozenset(keys.ask.bots))
 
     def heard_turns(self, repository: int, thread: int) -> frozenset[str]:
-        """Return the keys of the turns in a thread's journal when it was last read. Empty if that is no longer
-        cached."""
+        """Return the keys of the turns in a thread's journal when it was last read; empty if no longer cached."""
         return self._heard.get((repository, thread), frozenset())
 
     @property

@@ -151,8 +151,7 @@ async def run_check(folder: Path, commit: CommitId, command: str, settings: Sett
 
 
 def transcript(file: Path, settings: Settings) -> tuple[Line, ...]:
-    """Return the lines of an encrypted transcript in a data directory, DIR/transcripts/1/2/plan-1, opened with DIR's
-    own key."""
+    """Return the lines of an encrypted transcript, DIR/transcripts/1/2/plan-1, opened with the key of DIR."""
     above = file.absolute().parents
     if len(above) > _DEPTH and (above[_DEPTH] / "state.key").is_file():
         settings = replace(settings, data_dir=above[_DEPTH])

@@ -84,8 +84,7 @@ class Reconciler:
                 yield installation, connections.served_by(installation)
 
     async def redeliver(self, got: Callable[[str], bool]) -> int:
-        """Request redelivery of what failed since the last call. Return how many; 0 with a plain token, which has no
-        such list."""
+        """Request redelivery of what failed since the last call. Return how many; 0 with a plain token."""
         connections, clock = self.host.connections, self.host.clock
         if not connections.settings.github.as_app:
             return 0
@@ -155,8 +154,7 @@ class _Reading:
             yield batch
 
     async def _moved_repositories(self, batch: Sequence[Reachable]) -> list[news.MovedRepository]:
-        """Return the repositories that changed since they were read. If one of them breaks the query, retry in
-        halves."""
+        """Return the repositories that changed since they were read. If one breaks the query, retry in halves."""
         try:
             found = await news.moved_repositories(self._door, [each.node for each in batch])
         except Limited:

@@ -20,8 +20,7 @@ class Resting:
     """What this process has looked at. Nothing here outlives the process."""
 
     _until: dict["ThreadAddress", tuple[datetime, tuple[int, CommitId | None]]] = field(default_factory=dict)
-    """How long the last whole look at a thread stays valid, and the journal position and default branch it applies
-    to."""
+    """Until when the last whole look at a thread is valid, and the journal position and branch head it saw."""
 
     def record_look(self, address: "ThreadAddress", record: Record, began: datetime, head: CommitId | None) -> None:
         """Record a whole look, which began with the default branch at that head."""

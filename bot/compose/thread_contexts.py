@@ -101,8 +101,7 @@ class ThreadContexts:
             await workspace.close()
 
     async def _source(self, reached: RepositoryAccess) -> RemoteRepository:
-        """Return the remote that git fetches from. A large repository that was never fetched is cloned without old
-        contents."""
+        """Return the remote that git fetches from. The first fetch of a large repository omits old contents."""
         if Mirror.of(reached.remote, mirrors(self.settings.data_dir)).path.exists():
             return reached.remote
         try:
@@ -214,7 +213,6 @@ class ThreadContexts:
 
 
 async def _read(door: GitHubClient, at: repository.Address, branch: str, path: str) -> str | None:
-    """Return a text file of the default branch, or None. On a pull request's branch its author would control it
-    (M2)."""
+    """Return a text file of the default branch, or None. A pull request's author controls its branch (M2)."""
     content = await repository.file(door, at, path, branch)
     return None if content is None else content.decode(errors="replace")

@@ -80,8 +80,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def _identity(env: Mapping[str, str]) -> Identity | None:
-    """Return the workload identity, or None. Its proof is in a file, is the token itself, or comes from the Actions
-    job."""
+    """Return the workload identity, or None. Its proof is in a file, the token itself, or from the Actions job."""
     if "ANTHROPIC_FEDERATION_RULE_ID" not in env:
         return None
     names = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_SERVICE_ACCOUNT_ID")
@@ -168,8 +167,7 @@ def configuration(text: str, where: str = PATH) -> "Configuration":
 
 
 def _github(env: Mapping[str, str]) -> GitHubSettings:
-    """Return the URLs of GitHub, as the Actions runner sets them (also for GitHub Enterprise Server), and the
-    credentials."""
+    """Return GitHub's URLs, as the Actions runner sets them (also for GitHub Enterprise Server), and credentials."""
     default = GitHubSettings()
     api = _address(env, "GITHUB_API_URL", default.api_url)
     return GitHubSettings(

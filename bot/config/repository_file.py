@@ -230,8 +230,7 @@ def parse(text: str, where: str) -> Configuration:
 
 
 def _check_bounds(text: str, where: str) -> None:
-    """Raise Misconfigured if a text is too large, nested too deeply, or has aliases, before anything is built from
-    it."""
+    """Raise Misconfigured for a text that is too large, nested too deeply, or has aliases, before it is loaded."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
     from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent

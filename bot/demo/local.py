@@ -25,8 +25,7 @@ def tell(folder: Path, with_model: Settings, *, headless: bool) -> int:
 
 
 def _proven(sample: Path, made: Run, with_model: Settings) -> int:
-    """Run the sample's tests on main and on the branch, each in a sandbox. Return 0 if they failed before and pass
-    now."""
+    """Run the sample's tests before and after, each in a sandbox. Return 0 if they failed before and pass now."""
     record = made.record
     branch = record.fact("branch")
     before = asyncio.run(run_check(sample, record.plan.base, CHECK, with_model))

@@ -61,8 +61,7 @@ class AnswerReader:
     """Whether this person's words can be the answer. Comments by anybody else are not parsed."""
 
     async def look(self, number: ThreadNumber, shown: str, posted: str, boxes: int) -> AnswerSnapshot:
-        """Return a live snapshot of the question posted with this text. A GitHub error makes it incomplete; none is
-        raised."""
+        """Return a live snapshot of the question posted with this text. A GitHub error makes it incomplete."""
         try:
             address = self.threads.address
             variables = {"owner": address.owner, "name": address.name, "number": number, "question": shown}
@@ -128,8 +127,7 @@ def ticks(text: str | None, posted: str, boxes: int) -> frozenset[int] | None:
 
 
 def _boxes(text: str, count: int) -> tuple[str, frozenset[int]]:
-    """Return a text with its marker removed and its last boxes unticked, and the numbers of the boxes that were
-    ticked."""
+    """Return a text without its marker and its last ticks, and the numbers of the boxes that were ticked."""
     lines = marker.without(text).split("\n")
     places = [at for at, line in enumerate(lines) if _BOX.match(line)][-count:]
     on = frozenset(box for box, at in enumerate(places) if lines[at][3] != " ")

@@ -122,8 +122,7 @@ class GitHubClient:
             query = _next(answer.headers.get("link", ""))
 
     async def post(self, path: str, body: Json, *, repeatable: bool = False) -> Any:
-        """Create something. If doing it twice has the same effect as once (`repeatable`), retry when the response is
-        lost."""
+        """Create something. If doing it twice has the same effect as once (`repeatable`), retry lost responses."""
         return (await self._send(_Request("POST", path, body=body, repeatable=repeatable))).body
 
     async def change(self, path: str, body: Json) -> Any:
@@ -185,8 +184,7 @@ class GitHubClient:
         raise AssertionError("the last attempt raises")
 
     def _exchange(self, token: str, request: "_Request") -> GitHubResponse:
-        """Perform one HTTP exchange, in a thread; PyGithub carries one at a time. Status 0: no complete response
-        arrived."""
+        """Perform one HTTP exchange, in a thread; PyGithub carries one at a time. Status 0: no complete response."""
         from requests.exceptions import RequestException
 
         with self._lock:

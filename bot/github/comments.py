@@ -79,8 +79,7 @@ class Comments:
     """Id of the newest comment that a restored journal no longer knows, or 0. `find` skips comments up to this id."""
 
     async def put(self, kind: str, ask: int, body: str, *, digest: str = NO_DIGEST) -> Posted:
-        """Post a text as the only comment of that kind and ask. Finds, creates, or corrects the comment, and reads it
-        back."""
+        """Post a text as the only comment of that kind and ask: find, create, or correct it, and read it back."""
         clean = self.door.redactor.redact(body).rstrip()
         text = f"{clean}\n\n{marker.make(kind, self.thread, ask, digest=digest, key=self.key)}"
         there = await self.find(kind, ask, digest) or await self._create(kind, ask, text, digest=digest)
@@ -100,8 +99,7 @@ class Comments:
         return None
 
     def ours(self, comment: Json, kind: str, ask: int, digest: str = "") -> bool:
-        """Return whether the bot wrote a comment of that kind, ask, and digest, judged by its author and marker
-        (A4)."""
+        """Return whether the bot wrote a comment of that kind, ask, and digest, by its author and marker (A4)."""
         found = marker.parse(comment["body"] or "")
         return (
             found is not None

@@ -27,15 +27,13 @@ class ThreadQuotes:
     limit: int = CONTEXT_LIMIT
 
     def text(self) -> str:
-        """Return everything that was said as people see it, quoted and attributed. The newest is kept if not all
-        fits."""
+        """Return everything that was said as people see it, quoted and attributed; the newest if not all fits."""
         entries = [entry or LEFT_OUT for _, entry in self._entries()]
         kept = [entry for at, entry in enumerate(entries) if entry != LEFT_OUT or entries[at - 1 : at] != [LEFT_OUT]]
         return "\n\n".join([f"> Title: {visible_title(self.thread.title).text}", *kept])
 
     def hidden_fragments(self, bot: Actor, *, but: str) -> tuple[str, ...]:
-        """Return the invisible fragments of what is quoted, except those by the bot and those of the item with key
-        `but`."""
+        """Return the invisible fragments of what is quoted, except the bot's and those of the item `but`."""
         quoted = [said for said, entry in self._entries() if entry]
         others = [said for said in quoted if said.actor.id != bot.id and said.key != but]
         about = self.thread.opened.actor.id != bot.id and but != self.thread.opened.key

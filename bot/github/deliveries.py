@@ -75,8 +75,7 @@ class Wake:
 
     @property
     def doer(self) -> int | None:
-        """Numeric id of the account that acted on the thread, or None. The sender of a check event only pushed a
-        commit."""
+        """Numeric id of the account that acted on the thread, or None. A check's sender only pushed a commit."""
         return self.sender if self.event in _THREADS else None
 
 

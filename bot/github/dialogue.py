@@ -113,8 +113,7 @@ class GitHubDialogue:
         return cls(door, address, thread, listener, Key(signer.key_id, signer.mac), base, readings, keys)
 
     async def subject(self) -> Subject:
-        """Return what the thread is about now. Waits briefly for what the delivery reported to appear. Raises
-        Missing."""
+        """Return what the thread is about now, once it shows what the delivery reported. Raises Missing."""
         self._read = await self._threads.read(self.thread, self.told)
         if self._read.head_branch == self.base:  # work never goes onto the default branch
             return Subject(self._read.title)
@@ -123,8 +122,7 @@ class GitHubDialogue:
     async def turns(
         self, seen: Collection[str], heard_to: datetime | None = None, *, may_act: Callable[[Turn], bool]
     ) -> Sequence[Turn]:
-        """Return the turns whose keys were not seen, oldest first. Uses one query and one role look-up for each
-        author."""
+        """Return the unseen turns, oldest first. Uses one query for the thread and one role look-up for each author."""
         self._read = await self._threads.back_to(await self._threads.read(self.thread), seen, heard_to)
         roles = self._roles()
         found = await TurnReader(self.listener, roles, self.readings, may_act).turns(self._read, seen)
