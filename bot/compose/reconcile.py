@@ -193,9 +193,9 @@ class _Reading:
             if keys:
                 at = repository.address
                 self.tally.found += 1
-                await self._taken(ThreadAddress(self.installation, repository.id, at.owner, at.name, number), keys)
+                await self._take_one(ThreadAddress(self.installation, repository.id, at.owner, at.name, number), keys)
 
-    async def _taken(self, address: ThreadAddress, keys: frozenset[str]) -> None:
+    async def _take_one(self, address: ThreadAddress, keys: frozenset[str]) -> None:
         try:
             await self.take(address, keys)
         except (PlangateError, OSError) as error:

@@ -57,11 +57,11 @@ def without_invisible_runs(text: str) -> tuple[str, tuple[str, ...]]:
     """
     hidden: list[str] = []
 
-    def kept(run: str) -> str:
+    def keep(run: str) -> str:
         hidden.append(_as_numbers(run))
         return hidden[-1] if len(run) == 1 else ""
 
-    return _replace_invisible_runs(text, kept), tuple(hidden)
+    return _replace_invisible_runs(text, keep), tuple(hidden)
 
 
 def is_blank(text: str) -> bool:

@@ -49,13 +49,13 @@ class AppJwt:
         clock skew."""
         import jwt
 
-        def signed() -> str:
+        def sign() -> str:
             return jwt.encode(claims, _signing_key(self.private_key()), algorithm="RS256")
 
         now = self.clock.now()
         claims = {"iat": int((now - _BACK).timestamp()), "exp": int((now + _JWT_LIFE).timestamp()), "iss": self.app}
         try:
-            return await asyncio.to_thread(signed)
+            return await asyncio.to_thread(sign)
         except (ValueError, TypeError, AttributeError, jwt.PyJWTError):  # AttributeError: a public key
             mend = "set PLANGATE_PRIVATE_KEY to the PEM file that GitHub gave"
             raise Misconfigured("the App's private key cannot be read", mend=mend) from None

@@ -36,14 +36,14 @@ def read_plan(tool_input: Json) -> SubmittedPlan:
 
     markdown = normalize_text(inert_markdown(normalize_text(tool_input["plan"])))
 
-    def listed(key: str) -> tuple[str, ...]:
+    def strings_of(key: str) -> tuple[str, ...]:
         lines = (" ".join(text.split()) for text in tool_input.get(key) or ())
         return tuple(dict.fromkeys(disarm_text(line) for line in lines if line))
 
-    commands = tuple(map(mark_lookalikes, listed("commands")))
-    dependencies = tuple(map(mark_beyond_ascii, listed("dependencies")))
-    scope = listed("scope") or named_paths(markdown)
-    contract = Contract(scope, commands, listed("hosts"), dependencies)
+    commands = tuple(map(mark_lookalikes, strings_of("commands")))
+    dependencies = tuple(map(mark_beyond_ascii, strings_of("dependencies")))
+    scope = strings_of("scope") or named_paths(markdown)
+    contract = Contract(scope, commands, strings_of("hosts"), dependencies)
     _check_length(markdown, contract)
     for host in contract.hosts:
         pattern(host)

@@ -105,13 +105,13 @@ def formulas(text: str, instead: Callable[[str], str] = lambda _: "(formula)") -
     """Return a text with a replacement for each formula that may hide something, and those formulas."""
     aside: list[str] = []
 
-    def drawn(found: re.Match[str]) -> str:
+    def draw(found: re.Match[str]) -> str:
         if found["code"] or _all_drawn(found.group().strip("$").strip("`")):
             return found.group()
         aside.append(found.group())
         return instead(found.group())
 
-    return (_FORMULA.sub(drawn, text) if "$" in text else text), aside
+    return (_FORMULA.sub(draw, text) if "$" in text else text), aside
 
 
 def in_sight(code: str) -> str:

@@ -122,7 +122,7 @@ class _Neutralizer:
 
     def holds(self, text: str) -> bool:
         """Return whether the text, as GitHub reads it, has nothing active and no invisible word (PR5)."""
-        tokens = _parsed(text)
+        tokens = _parse(text)
         parts = [part for token in tokens for part in (token, *(token.children or []))]
         return all(map(self._harmless, parts)) and not _words(unescape(text)) - _words(" ".join(map(_shows, parts)))
 
@@ -168,7 +168,7 @@ class _Neutralizer:
             return False
 
 
-def _parsed(text: str) -> list["Token"]:
+def _parse(text: str) -> list["Token"]:
     from bot.core.markdown.gfm import parse
 
     return parse(text)
@@ -177,7 +177,7 @@ def _parsed(text: str) -> list["Token"]:
 def _outside_code(text: str, change: Callable[[str], str]) -> str:
     """Apply `change` to a text outside its code blocks."""
     lines, made, at = text.split("\n"), list[str](), 0
-    for token in _parsed(text):
+    for token in _parse(text):
         if token.type in {"fence", "code_block"} and token.map:
             start, end = token.map
             made += [*([change("\n".join(lines[at:start]))] if start > at else []), *_block(token, lines[start:end])]
@@ -267,7 +267,7 @@ def _cap_length(text: str) -> str:
 
 def _close_code_block(text: str) -> str:
     """Close a code block that is still open at the end of a text, so that it does not swallow what follows."""
-    last = next((token for token in reversed(_parsed(text)) if token.level == 0), None)
+    last = next((token for token in reversed(_parse(text)) if token.level == 0), None)
     if last is None or last.type != "fence" or last.map is None:
         return text
     start, end = last.map

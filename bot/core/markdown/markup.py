@@ -217,22 +217,22 @@ class Markup(HTMLParser):
 
         As in the next three methods, counts what was scanned for one without an end.
         """
-        return self._counted(i, super().parse_starttag(i))
+        return self._count_steps(i, super().parse_starttag(i))
 
     def parse_endtag(self, i: int) -> int:
         """Read the end of an element."""
-        return self._counted(i, super().parse_endtag(i))
+        return self._count_steps(i, super().parse_endtag(i))
 
     def parse_html_declaration(self, i: int) -> int:
         """Read a declaration or comment. Browsers treat a section as a comment that ends with the first ``>``."""
         is_section = self.rawdata.startswith("<![", i)
-        return self._counted(i, self.parse_bogus_comment(i) if is_section else super().parse_html_declaration(i))
+        return self._count_steps(i, self.parse_bogus_comment(i) if is_section else super().parse_html_declaration(i))
 
     def parse_pi(self, i: int) -> int:
         """Read a processing instruction."""
-        return self._counted(i, super().parse_pi(i))
+        return self._count_steps(i, super().parse_pi(i))
 
-    def _counted(self, start: int, end: int) -> int:
+    def _count_steps(self, start: int, end: int) -> int:
         if end < 0:
             self._steps.scan(len(self.rawdata) - start)
         return end

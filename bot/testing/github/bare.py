@@ -108,7 +108,7 @@ class Bare:
             return None
         try:
             # The object that an id names never changes; a name may move.
-            find = _found_once if _BY_ID.match(revision) else _found
+            find = _immutable_object_id if _BY_ID.match(revision) else _object_id
             return find(self, revision, kind)
         except GitRefusedError:
             return None
@@ -158,7 +158,7 @@ class GitRefusedError(Exception):
     """Git exited with an error; the message holds git's error output."""
 
 
-def _found(bare: Bare, revision: str, kind: str) -> str:
+def _object_id(bare: Bare, revision: str, kind: str) -> str:
     """Return the id of the object of that kind that a revision names. Raises GitRefusedError if there is none."""
     if ":" not in revision:
         return bare.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{{kind}}}")
@@ -167,7 +167,7 @@ def _found(bare: Bare, revision: str, kind: str) -> str:
     return bare.text("rev-parse", "--verify", "--quiet", f"{found}^{{{kind}}}")
 
 
-_found_once = lru_cache(maxsize=4096)(_found)
+_immutable_object_id = lru_cache(maxsize=4096)(_object_id)
 
 
 def _change(path: str, content: str | bytes | None) -> bytes:

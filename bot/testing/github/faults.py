@@ -204,13 +204,13 @@ class _Answer:
     async def pass_on(self, send: Send) -> None:
         """Let the application answer, and record the status and size."""
 
-        async def watched(message: Message) -> None:
+        async def watch(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.logged.status = message["status"]
             self.logged.sent += len(message.get("body", b""))
             await send(message)
 
-        await self.app(self.scope, self._receive, watched)
+        await self.app(self.scope, self._receive, watch)
 
     async def collect(self) -> None:
         """Let the application handle the request, and keep its answer instead of sending it."""

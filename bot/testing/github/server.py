@@ -96,11 +96,11 @@ class SimulatedGitHub:
         async def missing(_request: Request, _: Exception) -> Response:
             return JSONResponse(ApiError(404, "Not Found").body(), 404)
 
-        async def broken(_request: Request, error: Exception) -> Response:
+        async def fail(_request: Request, error: Exception) -> Response:
             self._errors.append(error)
             return JSONResponse(ApiError(500, f"the simulated GitHub raised {error!r}").body(), 500)
 
-        return Starlette(routes=served, exception_handlers={404: missing, 405: missing, Exception: broken})
+        return Starlette(routes=served, exception_handlers={404: missing, 405: missing, Exception: fail})
 
 
 class _Later:

@@ -32,16 +32,16 @@ def application(model: ScriptedModel) -> Starlette:
     async def exchange(request: Request) -> Response:
         return model.exchange(await request.body(), dict(request.headers))
 
-    async def listed(request: Request) -> Response:
-        return _refused(model, request) or Plain(model_list(model.models, _betas(request)))
+    async def list_models(request: Request) -> Response:
+        return _refusal(model, request) or Plain(model_list(model.models, _betas(request)))
 
     async def one(request: Request) -> Response:
-        return _refused(model, request) or _one(model, request)
+        return _refusal(model, request) or _one(model, request)
 
     async def unknown(request: Request, _: Exception) -> StarletteResponse:
         return Refusal(ApiError(404, f"Not found: {request.url.path}"))  # type: ignore[return-value]
 
-    async def broken(_: Request, error: Exception) -> StarletteResponse:
+    async def fail(_: Request, error: Exception) -> StarletteResponse:
         model.broke(error)
         return Refusal(ApiError(500, f"the simulated server raised {error!r}"))  # type: ignore[return-value]
 
@@ -49,11 +49,11 @@ def application(model: ScriptedModel) -> Starlette:
         Route("/v1/messages", create, methods=["POST"]),
         Route("/v1/messages/count_tokens", count, methods=["POST"]),
         Route("/v1/oauth/token", exchange, methods=["POST"]),
-        Route("/v1/models", listed),
+        Route("/v1/models", list_models),
         Route("/v1/models/{id}", one),
     ]
     return Starlette(
-        routes=routes, exception_handlers={404: unknown, ClientDisconnect: _ignore_disconnect, Exception: broken}
+        routes=routes, exception_handlers={404: unknown, ClientDisconnect: _ignore_disconnect, Exception: fail}
     )
 
 
@@ -73,7 +73,7 @@ async def _ignore_disconnect(_: Request, error: Exception) -> StarletteResponse:
     return Refusal(ApiError(400, f"the request broke off: {error!r}"))  # type: ignore[return-value]
 
 
-def _refused(model: ScriptedModel, request: Request) -> Refusal | None:
+def _refusal(model: ScriptedModel, request: Request) -> Refusal | None:
     headers = dict(request.headers)
     checked = model.authenticate(b"{}", headers)
     error = checked if isinstance(checked, ApiError) else unknown_part(headers, {}, model.lacks)

@@ -133,7 +133,7 @@ def _root(nodes: Nodes, cost: Cost, budget: Budget) -> dict[str, Any]:
     from bot.testing.github.site import stamp
 
     def repository(_: Any, owner: str, name: str, **__: Any) -> Node:
-        home = nodes.named(f"{owner}/{name}")
+        home = nodes.repository_by_name(f"{owner}/{name}")
         if home is None:
             raise ApiError(404, f"Could not resolve to a Repository with the name '{owner}/{name}'.")
         return nodes.repository(home)

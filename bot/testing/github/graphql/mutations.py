@@ -89,7 +89,7 @@ def _minimize_comment(nodes: Nodes, given: Node, reason: str | None) -> Node:
 
 def _commit(nodes: Nodes, given: Node) -> Node:
     branch, message = given["branch"], given["message"]
-    home = nodes.named(branch.get("repositoryNameWithOwner") or "")
+    home = nodes.repository_by_name(branch.get("repositoryNameWithOwner") or "")
     if home is None:
         raise ApiError(404, "Could not resolve to a Repository.")
     _allow(nodes, home, ("contents",), Role.WRITE)

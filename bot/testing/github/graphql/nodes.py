@@ -60,13 +60,13 @@ class Nodes:
         match kind:
             case "Issue" | "PullRequest":
                 found = next((each for each in self.world.issues.values() if each.id == number), None)
-                return self._seen(found, self.issue)
+                return self._visible_node(found, self.issue)
             case "IssueComment":
-                return self._seen(self.world.comments.get(number), self.comment)
+                return self._visible_node(self.world.comments.get(number), self.comment)
             case "PullRequestReview":
-                return self._seen(self.world.reviews.get(number), self.review)
+                return self._visible_node(self.world.reviews.get(number), self.review)
             case "PullRequestReviewComment":
-                return self._seen(self.world.review_comments.get(number), self.line_comment)
+                return self._visible_node(self.world.review_comments.get(number), self.line_comment)
             case "Repository":
                 home = self.world.repositories.get(number)
                 return self.repository(home) if home and visible(self.world, self.caller, home) else None
@@ -75,7 +75,7 @@ class Nodes:
             case _:
                 return None
 
-    def named(self, full_name: str) -> Repository | None:
+    def repository_by_name(self, full_name: str) -> Repository | None:
         """Return the repository of that name if it exists and the caller may see it, else None."""
         try:
             home = self.world.repository(full_name, renamed=True)
@@ -115,8 +115,8 @@ class Nodes:
             "defaultBranchRef": lambda _: self.ref(home, f"refs/heads/{home.default_branch}"),
             "ref": lambda _, **name: self.ref(home, _qualified_ref(bare, name["qualifiedName"])),
             "object": lambda _, expression=None, oid=None: self.git_object(home, oid or expression or ""),
-            "issues": threads(self._listed(home, pull=False), self.issue),
-            "pullRequests": threads(self._listed(home, pull=True), self.issue),
+            "issues": threads(self._list_issues(home, pull=False), self.issue),
+            "pullRequests": threads(self._list_issues(home, pull=True), self.issue),
             "issue": lambda _, number: self._thread(home, number, pull=False),
             "pullRequest": lambda _, number: self._thread(home, number, pull=True),
             "issueOrPullRequest": lambda _, number: self._thread(home, number, pull=None),
@@ -326,15 +326,15 @@ class Nodes:
         self._need(home, "issues", "pull_requests")
         return self.issue(found)
 
-    def _listed(self, home: Repository, *, pull: bool) -> Callable[[], list[Issue]]:
-        def listed() -> list[Issue]:
+    def _list_issues(self, home: Repository, *, pull: bool) -> Callable[[], list[Issue]]:
+        def list_all() -> list[Issue]:
             self._need(home, "pull_requests" if pull else "issues")
             mine = [each for each in self.world.issues.values() if each.repository == home.id]
             return [each for each in mine if (each.pull is not None) is pull]
 
-        return listed
+        return list_all
 
-    def _seen(self, found: Any, write: Callable[[Any], Node]) -> Node | None:
+    def _visible_node(self, found: Any, write: Callable[[Any], Node]) -> Node | None:
         home = self.world.repositories.get(found.repository if found else 0)
         if home is None or not visible(self.world, self.caller, home):
             return None

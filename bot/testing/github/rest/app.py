@@ -54,10 +54,10 @@ def routes(site: Site, webhooks: Webhooks, limits: Limits) -> list[Route]:
     rows = [*endpoints(webhooks), Endpoint("GET", "/rate_limit", _rate_limit(limits))]
     paths = list(dict.fromkeys(row.path for row in rows))
     by_path = {path: {row.method: row for row in rows if row.path == path} for path in paths}
-    return [Route(path, _served(site, methods, limits), methods=list(methods)) for path, methods in by_path.items()]
+    return [Route(path, _endpoint(site, methods, limits), methods=list(methods)) for path, methods in by_path.items()]
 
 
-def _served(site: Site, rows: Mapping[str, Endpoint], limits: Limits) -> Any:
+def _endpoint(site: Site, rows: Mapping[str, Endpoint], limits: Limits) -> Any:
     from starlette.concurrency import run_in_threadpool
 
     async def serve(request: Request) -> Response:
@@ -80,7 +80,7 @@ def _serve(site: Site, row: Endpoint, limits: Limits, asked: tuple[Request, byte
             call = Call(
                 site, caller, request.path_params, dict(request.query_params), dict(request.headers), _body(raw)
             )
-            answer = _paged(request, _run(call, row, limits))
+            answer = _paginate(request, _run(call, row, limits))
         except ApiError as error:
             answer = RestAnswer(error.body(), error.status)
         except NotThereError:
@@ -112,7 +112,7 @@ def _body(raw: bytes) -> Mapping[str, Any]:
     return body
 
 
-def _paged(request: Request, answer: RestAnswer) -> RestAnswer:
+def _paginate(request: Request, answer: RestAnswer) -> RestAnswer:
     if not isinstance(answer.body, list):
         return answer
     size = min(LARGEST_PAGE, max(1, _number(request, "per_page", PAGE)))

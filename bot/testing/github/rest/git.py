@@ -107,7 +107,7 @@ def create_tree(call: Call) -> RestAnswer:
     for entry in entries:
         kept[entry["path"]] = _new_entry(bare, entry)
     lines = "".join(f"{line}\0" for line in kept.values() if line)
-    return RestAnswer(_tree(call, _written(bare, lines), ()), 201)
+    return RestAnswer(_tree(call, _write_tree(bare, lines), ()), 201)
 
 
 def get_blob(call: Call) -> RestAnswer:
@@ -182,7 +182,7 @@ def _new_entry(bare: Bare, entry: dict[str, Any]) -> str:
     return f"{entry.get('mode', '100644')} blob {item}\t{entry['path']}"
 
 
-def _written(bare: Bare, lines: str) -> str:
+def _write_tree(bare: Bare, lines: str) -> str:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

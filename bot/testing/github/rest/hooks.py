@@ -19,7 +19,7 @@ KEPT = timedelta(days=3)
 def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     """Return the endpoints for the deliveries of these webhooks."""
 
-    def listed(call: Call) -> RestAnswer:
+    def list_deliveries(call: Call) -> RestAnswer:
         wanted = call.query.get("status")
         found = [each for each in reversed(_mine(call, webhooks)) if wanted in {None, _outcome(each)}]
         return RestAnswer([_item(each) for each in found], by_cursor=True)
@@ -32,7 +32,7 @@ def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
         return RestAnswer({}, 202)
 
     return (
-        Endpoint("GET", "/app/hook/deliveries", listed, by="app"),
+        Endpoint("GET", "/app/hook/deliveries", list_deliveries, by="app"),
         Endpoint("GET", "/app/hook/deliveries/{delivery_id:int}", one, by="app"),
         Endpoint("POST", "/app/hook/deliveries/{delivery_id:int}/attempts", redeliver, by="app"),
     )
