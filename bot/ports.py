@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
 from bot.core.bounds import UNBOUND, Bounds
+from bot.core.entry import Entry
 from bot.core.exchange import (
     Abilities,
     AnswerCompleted,
@@ -33,6 +34,7 @@ __all__ = [
     "AnswerCompleted",
     "AnswerStarted",
     "Delta",
+    "Entry",
     "ModelEvent",
     "ModelRequest",
     "Notice",
@@ -182,16 +184,6 @@ class Workspace(Protocol):
 
 
 # --- memory ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of a thread's journal; `n` counts from 1."""
-
-    n: int
-    at: datetime
-    kind: str
-    body: Json = field(default_factory=dict)
 
 
 class Journal(Protocol):

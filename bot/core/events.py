@@ -1,0 +1,145 @@
+"""The journal's typed entries, and the one codec between them and JSON.
+
+`decode_event` reads the body of a stored entry, and `encode_event` writes one. A key that this version does not know is
+kept in `unknown`, and an entry of an unknown kind is an `Unknown`: nothing that a newer version wrote is lost.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, fields
+from datetime import datetime
+from typing import Any, Final, TypeAlias, get_args
+
+from bot.core import plan as plans
+from bot.core import question
+from bot.core.actor import Actor
+from bot.core.entry import Entry, JournaledTurn, ModeChange
+from bot.core.errors import Broken
+from bot.core.moves import MoveEvent
+from bot.core.names import CommitId
+from bot.core.notes import Note, Unknown
+from bot.core.plan import Hidden, PlanDocument
+from bot.core.question import Asking, Grant
+from bot.core.transcript import Json
+from bot.core.work import PushedWork
+
+JournalEvent: TypeAlias = MoveEvent | Note
+"""Everything that a journal can hold; `kind` tells which it is."""
+
+_CLASSES: Final = {cls.kind: cls for cls in get_args(JournalEvent) if cls is not Unknown}
+_TURN_KEYS: Final = ("turn", "actor", "login", "text", "turn_at", "foreign", "strangers", "hands", "hidden", "waits")
+
+
+def _key_defaults(cls: type[Any]) -> dict[str, Any]:
+    """Return the keys of a kind, in the order in which they are written, each with its default."""
+    defaults = {each.name: each.default for each in fields(cls) if each.name not in {"kind", "unknown"}}
+    declared = (name for each in cls.__mro__ for name in getattr(each, "__annotations__", ()))
+    return {name: defaults[name] for name in declared if name in defaults}
+
+
+_LAYOUTS: Final = {cls: _key_defaults(cls) for cls in get_args(JournalEvent)}
+
+
+def decode_event(kind: str, body: Json) -> JournalEvent:
+    """Return the entry that a stored body is.
+
+    Raises Broken where a key is missing that every version wrote, Refused for a plan of another format.
+    """
+    cls = _CLASSES.get(kind, Unknown)
+    layout, rest = _LAYOUTS[cls], dict(body)
+    given: dict[str, Any] = {"kind": kind} if cls is Unknown else {}
+    if "said" in layout and "turn_at" in body:
+        given["said"] = _decode_turn(body)
+        rest = {key: value for key, value in rest.items() if key not in _TURN_KEYS}
+    given |= {name: _read(name, rest.pop(name)) for name in layout if name in rest and name != "said"}
+    if missing := [name for name, default in layout.items() if default is MISSING and name not in given]:
+        raise Broken(f"a journal entry that is {kind} lacks {', '.join(missing)}")
+    event: JournalEvent = cls(**given, unknown=rest)
+    return event
+
+
+def encode_event(event: JournalEvent) -> Json:
+    """Return the body that is stored of an entry; its keys are always in the same order."""
+    body: Json = {}
+    for name, default in _LAYOUTS[type(event)].items():
+        value = getattr(event, name)
+        if isinstance(value, JournaledTurn):
+            body |= _encode_turn(value)
+        elif default is MISSING or value != default:
+            body[name] = _write(value)
+    return body | event.unknown
+
+
+def decode_entries(entries: Iterable[Entry]) -> Iterator[tuple[datetime, JournalEvent]]:
+    """Return what a stored journal tells, and when each of it was journaled."""
+    return ((entry.at, decode_event(entry.kind, entry.body)) for entry in entries)
+
+
+def _read(key: str, value: Any) -> Any:
+    """Return the value of a key."""
+    match key:
+        case "plan":
+            return plans.from_json(value)
+        case "asking":
+            return question.from_json(value)
+        case "approved_at" | "question_at":
+            return datetime.fromisoformat(value)
+        case "beside":
+            return Hidden.from_json(value)
+        case "grant":
+            return Grant(value)
+        case "made":
+            return PushedWork(value["branch"], CommitId(value["commit"]), tuple(value["paths"]))
+        case "mode_change":
+            return ModeChange(value["from"], value["to"], tuple(value["by"]))
+        case _:
+            return tuple(value) if isinstance(value, list) else value
+
+
+def _write(value: Any) -> Any:
+    """Return a value as JSON holds it."""
+    match value:
+        case PlanDocument():
+            return plans.to_json(value)
+        case Asking():
+            return question.to_json(value)
+        case datetime():
+            return value.isoformat()
+        case Hidden():
+            return value.to_json()
+        case PushedWork():
+            return {"branch": value.branch, "commit": value.commit, "paths": list(value.paths)}
+        case ModeChange():
+            return {"from": value.before, "to": value.after, "by": list(value.by)}
+        case tuple():
+            return list(value)
+        case _:
+            return value
+
+
+def _decode_turn(body: Json) -> JournaledTurn:
+    return JournaledTurn(
+        body["turn"],
+        Actor(body["actor"], body["login"]),
+        body["text"],
+        datetime.fromisoformat(body["turn_at"]),
+        foreign=body.get("foreign", False),
+        strangers=body.get("strangers", False),
+        hands=tuple(body.get("hands", ())),
+        hidden=Hidden.from_json(body["hidden"]) if "hidden" in body else Hidden(),
+        waits=body.get("waits"),
+    )
+
+
+def _encode_turn(turn: JournaledTurn) -> Json:
+    return {
+        "turn": turn.key,
+        "actor": turn.actor.id,
+        "login": turn.actor.login,
+        "text": turn.text,
+        "turn_at": turn.at.isoformat(),
+        **({"foreign": True} if turn.foreign else {}),
+        **({"strangers": True} if turn.strangers else {}),
+        **({"hands": list(turn.hands)} if turn.hands else {}),
+        **({"hidden": turn.hidden.to_json()} if turn.hidden.count else {}),
+        **({"waits": turn.waits} if turn.waits is not None else {}),
+    }

@@ -1,0 +1,278 @@
+"""The journal's entries that move a thread: one dataclass for each move of the gate (`core.gate.Move`).
+
+A field has the name of its key in JSON. One without a default is always written; one with a default is left out while
+it has that value (`core.events`).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, TypeAlias
+
+from bot.core.entry import EntryFacts, JournaledTurn
+from bot.core.gate import Move
+from bot.core.names import CommitId
+from bot.core.plan import Hidden, PlanDocument
+from bot.core.question import Asking, Grant
+from bot.core.transcript import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requested(EntryFacts):
+    """Somebody asked for work, which begins on a commit."""
+
+    kind: ClassVar[Move] = Move.REQUESTED
+    said: JournaledTurn
+    beside: Hidden | None = None
+    """What nobody sees in the rest of the thread; None where that was not looked at."""
+    base: CommitId
+    title: str | None = None
+    """The thread's title at that moment; None in entries of a version that did not journal it."""
+    onto: str = ""
+    """The branch of the pull request that the work adds to; "" for a branch of its own."""
+    forgotten: int = 0
+    """The bot's last comment that a journal which was set back does not know of; 0 for none (A4b)."""
+    apart: int = 0
+    """What tells the branches of such a journal from those that it does not know of; 0 for nothing (A4b)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted(EntryFacts):
+    """Somebody said more while the bot worked."""
+
+    kind: ClassVar[Move] = Move.NOTED
+    said: JournaledTurn
+    beside: Hidden | None = None
+    kept: bool | None = None
+    """Whether it is kept for afterwards, because approved work was under way; else it adds to the request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned(EntryFacts):
+    """A session handed in a plan."""
+
+    kind: ClassVar[Move] = Move.PLANNED
+    plan: PlanDocument
+    cost_usd: float | None = None
+    session: str = ""
+    estimate: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered(EntryFacts):
+    """A session answered instead of planning."""
+
+    kind: ClassVar[Move] = Move.ANSWERED
+    answer: str | None = None
+    owes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(EntryFacts):
+    """A session waits for an answer of people."""
+
+    kind: ClassVar[Move] = Move.ASKED
+    asking: Asking
+    session: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering(EntryFacts):
+    """What people answered to the pending call of a session."""
+
+    call: str
+    session: str
+    by: tuple[str, ...] = ()
+    login: str = ""
+    reply: str | None = None
+    turn: str = ""
+    """The key of the comment that is the answer; "" where boxes were ticked."""
+    grant: Grant | None = None
+    tool: str | None = None
+    subject: str | None = None
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replied(Answering):
+    """People answered a planner."""
+
+    kind: ClassVar[Move] = Move.REPLIED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instructed(Answering):
+    """People answered a session of approved work."""
+
+    kind: ClassVar[Move] = Move.INSTRUCTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed(EntryFacts):
+    """The plan is shown in a comment."""
+
+    kind: ClassVar[Move] = Move.PROPOSED
+    shown: str | None = None
+    """The id of the comment."""
+    shown_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approved(EntryFacts):
+    """People approved the plan."""
+
+    kind: ClassVar[Move] = Move.APPROVED
+    reasons: str | None = None
+    by: tuple[str, ...]
+    approved_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanEnd(EntryFacts):
+    """Why a plan came to nothing."""
+
+    reasons: str | None = None
+    by: tuple[str, ...] | None = None
+    detail: str | None = None
+    apart: int = 0
+    """The pull request that approved work would have made once more (A4b); 0 for none."""
+    owes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected(PlanEnd):
+    """An approver rejected the plan."""
+
+    kind: ClassVar[Move] = Move.REJECTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drifted(PlanEnd):
+    """Others changed what the plan is about."""
+
+    kind: ClassVar[Move] = Move.DRIFTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired(PlanEnd):
+    """Nobody decided, or answered, in time."""
+
+    kind: ClassVar[Move] = Move.EXPIRED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed(EntryFacts):
+    """Approved work was done, and checked."""
+
+    kind: ClassVar[Move] = Move.EXECUTED
+    title: str | None = None
+    """The title of its pull request; None or "" where it was given none."""
+    summary: str
+    model: str | None = None
+    agents: tuple[Json, ...] | None = None
+    """Its sub-agents, as rows of `core.comment.AgentRow`."""
+    commands: tuple[Json, ...] | None = None
+    """What agents ran by themselves: agent, command, exit_code."""
+    checks: tuple[Json, ...]
+    """What the checks showed: command, exit_code, seconds, output."""
+    tree: str = ""
+    """The git tree that they ran on; "" where there were none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgrew(EntryFacts):
+    """The work changed more than its plan names: an amendment is proposed."""
+
+    kind: ClassVar[Move] = Move.OUTGREW
+    plan: PlanDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawn(EntryFacts):
+    """The approval of work that is under way no longer stands."""
+
+    kind: ClassVar[Move] = Move.WITHDRAWN
+    reasons: str | None = None
+    owes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published(EntryFacts):
+    """A pull request shows the work."""
+
+    kind: ClassVar[Move] = Move.PUBLISHED
+    branch: str
+    commit: CommitId
+    paths: tuple[str, ...] | None = None
+    pull_request: str
+    pull_number: int
+    owes: str = ""
+    reviews: tuple[str, ...] = ()
+    """The keys of the review comments that the work dealt with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered(EntryFacts):
+    """A local branch holds the work."""
+
+    kind: ClassVar[Move] = Move.DELIVERED
+    branch: str
+    commit: CommitId
+    paths: tuple[str, ...] | None = None
+    owes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed(EntryFacts):
+    """The round's pull request was closed."""
+
+    kind: ClassVar[Move] = Move.CLOSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped(EntryFacts):
+    """Somebody stopped the work, or closed the thread."""
+
+    kind: ClassVar[Move] = Move.STOPPED
+    said: JournaledTurn | None = None
+    by: tuple[str, ...] = ()
+    owes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed(EntryFacts):
+    """The work failed."""
+
+    kind: ClassVar[Move] = Move.FAILED
+    detail: str | None = None
+    owes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limited(EntryFacts):
+    """The work reached a limit."""
+
+    kind: ClassVar[Move] = Move.LIMITED
+    detail: str | None = None
+    owes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried(EntryFacts):
+    """The same request is planned again."""
+
+    kind: ClassVar[Move] = Move.RETRIED
+    said: JournaledTurn | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed(EntryFacts):
+    """Approved work goes on."""
+
+    kind: ClassVar[Move] = Move.RESUMED
+    said: JournaledTurn | None = None
+
+
+RequestMove: TypeAlias = Requested | Noted | Stopped | Retried | Resumed | Closed
+PlanMove: TypeAlias = Planned | Outgrew | Proposed | Approved | Rejected | Drifted | Expired | Withdrawn
+WorkMove: TypeAlias = Answered | Asked | Replied | Instructed | Executed | Published | Delivered | Failed | Limited
+MoveEvent: TypeAlias = RequestMove | PlanMove | WorkMove

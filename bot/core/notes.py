@@ -1,0 +1,158 @@
+"""The journal's entries beside the gate's moves: each notes something that no later look can find out elsewhere.
+
+A field has the name of its key in JSON, as in `core.moves`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, TypeAlias
+
+from bot.core.entry import EntryFacts, JournaledTurn
+from bot.core.names import Digest
+from bot.core.transcript import Json
+from bot.core.work import PushedWork
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard(EntryFacts):
+    """A turn that is no move: a command, or words of somebody who may not ask."""
+
+    kind: ClassVar[str] = "heard"
+    said: JournaledTurn
+    refused: str = ""
+    """The day (UTC) on which its author was refused; "" where it was not."""
+    quota: str = ""
+    """The day (UTC) on which it was beyond its author's quota; "" where it was not."""
+    budget_usd: float | None = None
+    """What it raises the budget to."""
+    mode: str = ""
+    """The mode that it chooses for approved work."""
+    forgotten: int = 0
+    apart: int = 0
+    owes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told(EntryFacts):
+    """What an entry owed was posted."""
+
+    kind: ClassVar[str] = "told"
+    answers: int
+    """The number of that entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown(EntryFacts):
+    """The question of an ask is shown in a comment."""
+
+    kind: ClassVar[str] = "shown"
+    ask: int
+    question: str
+    question_url: str | None = None
+    question_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded(EntryFacts):
+    """The comments of a plan that lost its force were folded."""
+
+    kind: ClassVar[str] = "folded"
+    folded: int
+    """How many."""
+    shown: str = ""
+    """The last of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noticed(EntryFacts):
+    """Somebody approved what cannot be approved, and is owed an answer."""
+
+    kind: ClassVar[str] = "noticed"
+    owes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkReached(EntryFacts):
+    """What a session reached of the network, and what it was refused; such entries add up."""
+
+    kind: ClassVar[str] = "network"
+    session: str = ""
+    reached: tuple[Json, ...] = ()
+    """Rows: host, port, allowed, reason, times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(EntryFacts):
+    """The set-up commands ran."""
+
+    kind: ClassVar[str] = "prepared"
+    commands: tuple[Json, ...] | None = None
+    """What they showed: command, exit_code, seconds, output."""
+    left: dict[str, str]
+    """The files that they left and git does not ignore: path -> blob id, or ``gone``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken(EntryFacts):
+    """A job took over what another had begun."""
+
+    kind: ClassVar[str] = "taken"
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent(EntryFacts):
+    """What a session that goes on, or was stopped, has cost since that was journaled last."""
+
+    kind: ClassVar[str] = "spent"
+    session: str = ""
+    cost_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained(EntryFacts):
+    """The thread says why its plan waits."""
+
+    kind: ClassVar[str] = "explained"
+    reasons: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued(EntryFacts):
+    """The thread says that the session of an ask waits for a free slot; of ask 0, that the wait is over."""
+
+    kind: ClassVar[str] = "queued"
+    queued: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushing(EntryFacts):
+    """A commit of approved work is about to be pushed to the branch of a pull request (E3)."""
+
+    kind: ClassVar[str] = "pushing"
+    digest: Digest
+    made: PushedWork
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown(EntryFacts):
+    """An entry of a kind that this version does not know."""
+
+    kind: str
+
+
+Note: TypeAlias = (
+    Heard
+    | Told
+    | Shown
+    | Folded
+    | Noticed
+    | NetworkReached
+    | Prepared
+    | Taken
+    | Spent
+    | Explained
+    | Queued
+    | Pushing
+    | Unknown
+)

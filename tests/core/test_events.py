@@ -1,0 +1,68 @@
+"""The journal's codec: what is read and written again is the same, key by key."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.core.actor import Actor, ActorKind
+from bot.core.entry import JournaledTurn
+from bot.core.errors import Broken
+from bot.core.events import decode_event, encode_event
+from bot.core.notes import Heard, Unknown
+from bot.core.plan import Hidden
+from bot.core.turn import Turn
+from tests.core.journal_histories import histories
+
+
+@pytest.mark.req("PR6")
+def test_every_body_comes_back_as_it_was() -> None:
+    """Bodies of all kinds, written again, have the same keys and values; an entry, read again, is equal."""
+    kinds = set()
+    for story in histories(60, 60):
+        for entry in story:
+            event = decode_event(entry.kind, entry.body)
+            body = json.loads(json.dumps(encode_event(event)))
+            assert body == entry.body
+            assert decode_event(entry.kind, body) == event
+            kinds.add(entry.kind)
+    assert len(kinds) == 36
+
+
+def test_the_keys_have_their_order() -> None:
+    """A kind's own keys come first, as they are declared, then those that every kind can carry."""
+    asking = {"matter": "permission", "call": "c", "questions": []}
+    body = {"run": "r", "ask": 2, "cost_usd": 0.5, "session": "work-1", "asking": asking}
+    assert list(encode_event(decode_event("asked", body))) == ["asking", "session", "cost_usd", "ask", "run"]
+
+
+def test_keys_of_a_newer_version_survive() -> None:
+    """What this version does not know is kept, and written again."""
+    body = {"detail": "x", "owes": "y", "colour": {"of": ["the", "door"]}}
+    event = decode_event("failed", body)
+    assert event.unknown == {"colour": {"of": ["the", "door"]}}
+    assert encode_event(event) == body
+
+
+def test_a_kind_of_a_newer_version_survives() -> None:
+    """An entry of an unknown kind still tells its cost; everything else is kept."""
+    event = decode_event("painted", {"cost_usd": 0.5, "colour": "red"})
+    assert (event, event.kind) == (Unknown(kind="painted", cost_usd=0.5, unknown={"colour": "red"}), "painted")
+    assert encode_event(event) == {"cost_usd": 0.5, "colour": "red"}
+
+
+def test_what_is_kept_of_a_turn() -> None:
+    """Who said what and when, and what was removed from it; what was looked up about its author is not."""
+    at = datetime(2026, 11, 20, tzinfo=UTC)
+    turn = Turn("t1", Actor(7, "ada", ActorKind.BOT), "Fix it.", at, foreign=True, hands=(3,), hidden=("<!-- a -->",))
+    kept = JournaledTurn.of(turn)
+    assert kept.hidden == Hidden(1, ("<!-- a -->",))
+    event = decode_event("heard", encode_event(Heard(said=kept)))
+    assert event == Heard(said=kept)
+    assert kept.actor == Actor(7, "ada")
+
+
+def test_an_entry_without_a_needed_key_is_refused() -> None:
+    """The error names the kind and the keys."""
+    with pytest.raises(Broken, match="a journal entry that is approved lacks by, approved_at"):
+        decode_event("approved", {})
