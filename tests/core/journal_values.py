@@ -1,0 +1,52 @@
+"""What a thread's state says of the past, as JSON: to be compared with values that were recorded."""
+
+from bot.core.events import encode_event
+from bot.core.thread_state import ThreadState
+from bot.core.transcript import Json
+
+
+def state_values(state: ThreadState) -> Json:
+    """Return the values of a state that has a request."""
+    asking = encode_event(state.asked)["asking"]["call"] if state.asked else None
+    return {
+        "stage": state.stage,
+        "written": state.written,
+        "base": state.base,
+        "onto": state.onto,
+        "turn": state.turn.key,
+        "sessions": [state.planning_session, state.work_session],
+        "plan": state.newest_plan and state.newest_plan.plan,
+        "replaced": state.replaced and state.replaced.plan,
+        "refused": list(state.rejected_by),
+        "lost": list(state.lost),
+        "void": state.has_void_plan,
+        "plans": state.plans,
+        "pushing": state.pushing and state.pushing.commit,
+        "published": state.published and state.published.pull_number,
+        "begun": list(state.begun),
+        "executed": state.executed,
+        "steers": state.steers,
+        "asking": asking,
+        "question": state.question and state.question.question,
+        "granted": sorted(map(list, state.granted)),
+        "mode": state.mode,
+        "asked_for": [each.said.key for each in state.asked_for],
+        "wishes": [each.said.key for each in state.wishes],
+        "requesters": sorted(state.requesters),
+        "hidden": state.hidden.to_json(),
+        "kept": [each.said.key for each in state.kept],
+        "debts": [debt.n for debt in state.debts],
+        "seen": sorted(state.seen),
+        "asked_at": state.asked_at.isoformat(),
+        "heard_to": state.heard_to and state.heard_to.isoformat(),
+        "explained": state.explained,
+        "waits_for_session": state.waits_for_session,
+        "takes_kept": state.takes_kept,
+        "finished": state.is_finished,
+        "cost_usd": state.cost_usd,
+        "run": state.run,
+        "shown": state.plan_comment,
+        "detail": state.detail,
+        "pull_request": state.pull_request_url,
+        "chosen_mode": state.chosen_mode,
+    }

@@ -1,0 +1,118 @@
+"""A thread's state is the fold of its journal: recorded histories lead to the values that they always led to."""
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.core.actor import Actor
+from bot.core.entry import Entry, JournaledTurn
+from bot.core.errors import Broken, IllegalEvent
+from bot.core.events import encode_event
+from bot.core.gate import Stage
+from bot.core.moves import Approved, Failed
+from bot.core.notes import Heard
+from bot.core.plan import to_json
+from bot.core.thread_fold import apply_pending, fold_entries
+from bot.core.thread_state import LEFT_BEHIND, ThreadState
+from bot.core.transcript import Json
+from tests.core.journal_histories import BEGAN, PLAN, histories
+from tests.core.journal_values import state_values
+
+RECORDED = [json.loads(line) for line in Path(__file__).with_name("journal_values.jsonl").read_text().splitlines()]
+
+
+def entries(story: object) -> tuple[Entry, ...]:
+    """Return the entries of a recorded journal."""
+    assert isinstance(story, list)
+    return tuple(Entry(n, datetime.fromisoformat(at), kind, body) for n, (at, kind, body) in enumerate(story, start=1))
+
+
+@pytest.mark.req("PR5", "PR6")
+@pytest.mark.parametrize("number", range(len(RECORDED)))
+def test_recorded_journals_lead_to_the_recorded_values(number: int) -> None:
+    """At each recorded length every value is what it was when the journal was recorded."""
+    story = entries(RECORDED[number]["entries"])
+    for length, values in RECORDED[number]["values"].items():
+        assert json.loads(json.dumps(state_values(fold_entries(story[: int(length)])))) == values
+
+
+def test_what_no_verb_reads_back_is_harmless() -> None:
+    """Whatever the gate allows can be folded, entry by entry; the position counts each."""
+    for story in histories(60, 60):
+        assert fold_entries(story).position == len(story)
+
+
+def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
+    """Nothing happened yet: no plan, nobody to ask, not finished."""
+    empty = fold_entries(())
+    assert (empty.stage, empty.position, empty.is_finished, empty.heard_to) == (Stage.LISTENING, 0, False, None)
+    with pytest.raises(Broken, match="no entry that is requested"):
+        _ = empty.planning_session
+    with pytest.raises(Broken, match="no entry that is planned"):
+        _ = empty.plan
+    with pytest.raises(Broken, match="no entry that is approved"):
+        _ = empty.current_approval
+    with pytest.raises(Broken, match="no entry that is executed"):
+        _ = empty.finished_work
+    with pytest.raises(Broken, match="no entry that is asked"):
+        _ = empty.asking
+
+
+def test_a_move_that_the_gate_does_not_have_is_refused() -> None:
+    """A journal that holds one is not folded."""
+    with pytest.raises(IllegalEvent):
+        fold_entries([Entry(1, BEGAN, "approved", {"by": [], "approved_at": BEGAN.isoformat(), "ask": 0})])
+
+
+def heard(minutes: int = 0, **facts: object) -> Heard:
+    """Return a command that somebody gave."""
+    said = JournaledTurn(f"t{minutes}", Actor(7, "ada"), "help", BEGAN + timedelta(minutes=minutes))
+    return Heard(said=said, **facts)  # type: ignore[arg-type]
+
+
+def test_what_is_pending_counts_and_is_not_written() -> None:
+    """An entry that the journal does not have yet is part of the state; how many are written does not change."""
+    state = apply_pending(ThreadState(), heard(owes="Help."), BEGAN)
+    assert (state.position, state.written, [debt.n for debt in state.debts]) == (1, 0, [1])
+
+
+def test_a_reply_is_left_behind_after_a_while() -> None:
+    """A reply is posted by whoever heard; only one that is owed for long is posted by a look."""
+    state = apply_pending(ThreadState(), heard(owes="Help."), BEGAN)
+    assert not state.owed(BEGAN + LEFT_BEHIND)
+    assert [debt.n for debt in state.owed(BEGAN + LEFT_BEHIND * 2)] == [1]
+
+
+def test_a_reply_is_found_by_session_and_call() -> None:
+    """Each reply answers one call of one session; any other call has none."""
+    answered = next(state for state in map(fold_entries, histories(60, 60)) if state.replies)
+    newest = answered.replies[0]
+    assert answered.reply(newest.session, newest.call) is newest
+    assert answered.reply("plan-0", newest.call) is None
+
+
+def test_a_call_is_allowed_for_the_plan_in_force() -> None:
+    """A permission for the plan holds for the very call that was asked about, and for that plan alone."""
+    moves: list[tuple[str, Json]] = [
+        ("requested", {**encode_event(heard()), "base": "a" * 40}),
+        ("planned", {"plan": to_json(PLAN), "digest": PLAN.digest, "ask": 1}),
+        ("proposed", {"digest": PLAN.digest, "ask": 2}),
+        ("approved", {"by": ["ada"], "approved_at": BEGAN.isoformat(), "digest": PLAN.digest, "ask": 3}),
+        ("asked", {"asking": {"matter": "permission", "call": "c", "questions": []}, "session": "work-1", "ask": 4}),
+        (
+            "instructed",
+            {"call": "c", "session": "work-1", "grant": "plan", "tool": "Bash", "subject": "make", "ask": 5}
+            | {"digest": PLAN.digest},
+        ),
+    ]
+    story = [Entry(n, BEGAN, kind, body) for n, (kind, body) in enumerate(moves, start=1)]
+    assert fold_entries(story).granted == {("Bash", "make")}
+    again = [Entry(7, BEGAN, "stopped", {}), Entry(8, BEGAN, "requested", moves[0][1])]
+    assert not fold_entries([*story, *again]).granted
+
+
+def test_an_event_is_of_one_kind() -> None:
+    """The kind is the class's own: no instance says otherwise."""
+    assert (Failed(detail="x").kind, Approved.kind) == ("failed", "approved")
