@@ -13,7 +13,7 @@ from bot.core import plan as plans
 from bot.core import question
 from bot.core.actor import Actor
 from bot.core.entry import Entry, JournaledTurn, ModeChange
-from bot.core.errors import Broken
+from bot.core.errors import Broken, Refused
 from bot.core.moves import MoveEvent
 from bot.core.names import CommitId
 from bot.core.notes import Note, Unknown
@@ -40,21 +40,14 @@ _LAYOUTS: Final = {cls: _key_defaults(cls) for cls in get_args(JournalEvent)}
 
 
 def decode_event(kind: str, body: Json) -> JournalEvent:
-    """Return the entry that a stored body is.
+    """Return the entry that a stored body is; an `Unknown` where its kind or the format of its plan is a newer one.
 
-    Raises Broken where a key is missing that every version wrote, Refused for a plan of another format.
+    Raises Broken where a key is missing that every version wrote.
     """
-    cls = _CLASSES.get(kind, Unknown)
-    layout, rest = _LAYOUTS[cls], dict(body)
-    given: dict[str, Any] = {"kind": kind} if cls is Unknown else {}
-    if "said" in layout and "turn_at" in body:
-        given["said"] = _decode_turn(body)
-        rest = {key: value for key, value in rest.items() if key not in _TURN_KEYS}
-    given |= {name: _read(name, rest.pop(name)) for name in layout if name in rest and name != "said"}
-    if missing := [name for name, default in layout.items() if default is MISSING and name not in given]:
-        raise Broken(f"a journal entry that is {kind} lacks {', '.join(missing)}")
-    event: JournalEvent = cls(**given, unknown=rest)
-    return event
+    try:
+        return _decode(_CLASSES.get(kind, Unknown), kind, body)
+    except Refused:  # a plan of another format: its entry still tells what it cost
+        return _decode(Unknown, kind, body)
 
 
 def encode_event(event: JournalEvent) -> Json:
@@ -72,6 +65,19 @@ def encode_event(event: JournalEvent) -> Json:
 def decode_entries(entries: Iterable[Entry]) -> Iterator[tuple[datetime, JournalEvent]]:
     """Return what a stored journal tells, and when each of it was journaled."""
     return ((entry.at, decode_event(entry.kind, entry.body)) for entry in entries)
+
+
+def _decode(cls: type[Any], kind: str, body: Json) -> JournalEvent:
+    layout, rest = _LAYOUTS[cls], dict(body)
+    given: dict[str, Any] = {"kind": kind} if cls is Unknown else {}
+    if "said" in layout and "turn_at" in body:
+        given["said"] = _decode_turn(body)
+        rest = {key: value for key, value in rest.items() if key not in _TURN_KEYS}
+    given |= {name: _read(name, rest.pop(name)) for name in layout if name in rest and name != "said"}
+    if missing := [name for name, default in layout.items() if default is MISSING and name not in given]:
+        raise Broken(f"a journal entry that is {kind} lacks {', '.join(missing)}")
+    event: JournalEvent = cls(**given, unknown=rest)
+    return event
 
 
 def _read(key: str, value: Any) -> Any:

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Final, TypeVar, assert_never
 
 from bot.core.entry import Entry, JournaledTurn
+from bot.core.errors import Refused
 from bot.core.events import JournalEvent, decode_entries
-from bot.core.gate import PLAN_MAY_BE_SHOWN, Event, step
+from bot.core.gate import PLAN_MAY_BE_SHOWN, Event, Move, step
 from bot.core.moves import (
     Answered,
     Approved,
@@ -59,6 +60,7 @@ from bot.core.thread_state import Debt, Decision, RequestResult, ThreadState, Vo
 ISSUE: Final = "issue"
 """The key of the turn that an issue's own words are."""
 
+_MOVES: Final = frozenset(Move)
 _K = TypeVar("_K")
 
 
@@ -71,7 +73,15 @@ def fold_entries(entries: Iterable[Entry]) -> ThreadState:
 
 
 def apply(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadState:
-    """Return the state after a further entry, journaled at that time; raises IllegalEvent where the gate refuses it."""
+    """Return the state after a further entry, journaled at that time.
+
+    Raises IllegalEvent where the gate refuses it, and Refused for a move in a format that this version cannot read.
+    """
+    if isinstance(event, Unknown) and event.kind in _MOVES:
+        raise Refused(
+            f"the journal has an entry that is {event.kind}, in a format that this version cannot read",
+            mend="use the version that wrote it, or a newer one",
+        )
     state = _add_facts(state, event, at)
     if isinstance(event, MoveEvent):
         return _apply_move(state, event, at)

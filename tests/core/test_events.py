@@ -7,10 +7,12 @@ import pytest
 
 from bot.core.actor import Actor, ActorKind
 from bot.core.entry import JournaledTurn
-from bot.core.errors import Broken
+from bot.core.errors import Broken, Refused
 from bot.core.events import decode_event, encode_event
 from bot.core.notes import Heard, Unknown
 from bot.core.plan import Hidden
+from bot.core.thread_fold import apply
+from bot.core.thread_state import ThreadState
 from bot.core.turn import Turn
 from tests.core.journal_histories import histories
 
@@ -49,6 +51,16 @@ def test_a_kind_of_a_newer_version_survives() -> None:
     event = decode_event("painted", {"cost_usd": 0.5, "colour": "red"})
     assert (event, event.kind) == (Unknown(kind="painted", cost_usd=0.5, unknown={"colour": "red"}), "painted")
     assert encode_event(event) == {"cost_usd": 0.5, "colour": "red"}
+
+
+def test_a_plan_of_a_newer_format_still_tells_its_cost() -> None:
+    """The entry can be summed and written again, but a journal that moves by it is refused with what to do."""
+    body = {"plan": {"v": 2}, "cost_usd": 0.5, "session": "plan-1", "ask": 1}
+    event = decode_event("planned", body)
+    assert (event.kind, event.cost_usd, event.session) == ("planned", 0.5, "plan-1")
+    assert encode_event(event) == body
+    with pytest.raises(Refused, match="an entry that is planned, in a format that this version cannot read"):
+        apply(ThreadState(), event, datetime(2026, 11, 20, tzinfo=UTC))
 
 
 def test_what_is_kept_of_a_turn() -> None:
