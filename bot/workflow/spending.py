@@ -7,7 +7,7 @@ every few seconds: the less is left, the closer they look, and each goes over th
 """
 
 import asyncio
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,11 +16,14 @@ from typing import Final
 
 from bot.core import comment
 from bot.core.errors import Transient
+from bot.core.events import decode_entries, encode_event
 from bot.core.gate import Move, Stage
+from bot.core.moves import Executed
 from bot.core.names import SessionId
+from bot.core.notes import Spent
 from bot.ports import Entry
 from bot.workflow.ledger import note
-from bot.workflow.record import SPENT, Record
+from bot.workflow.record import Record
 from bot.workflow.thread_context import EffectResult, ThreadContext
 
 SHARE: Final = 0.1
@@ -71,15 +74,15 @@ async def estimate_cost(context: ThreadContext, record: Record, planning_usd: fl
 def _executions(entries: Sequence[Entry]) -> list[float]:
     """List what each execution cost that a thread's journal has from begin to end."""
     costs = _costs(entries)
-    done = {entry.body["session"] for entry in entries if entry.kind == Move.EXECUTED and "session" in entry.body}
+    done = {event.session for _, event in decode_entries(entries) if isinstance(event, Executed) and event.session}
     return [costs[session] for session in done]
 
 
-def _costs(entries: Sequence[Entry]) -> Counter[str]:
+def _costs(entries: Sequence[Entry]) -> defaultdict[str, float]:
     """Sum what a journal tells of each session's cost."""
-    costs = Counter[str]()
-    for entry in entries:
-        costs[entry.body.get("session", "")] += entry.body.get("cost_usd") or 0
+    costs = defaultdict[str, float](float)
+    for _, event in decode_entries(entries):
+        costs[event.session] += event.cost_usd or 0.0
     return costs
 
 
@@ -119,7 +122,7 @@ class _Day:
         self._read_at, midnight = clock.monotonic(), clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
         threads = await self.context.journal.since(midnight)
         entries = (entry for journal in threads.values() for entry in journal if entry.at >= midnight)
-        self._journaled = sum(float(entry.body.get("cost_usd") or 0) for entry in entries)
+        self._journaled = sum(event.cost_usd or 0.0 for _, event in decode_entries(entries))
         self._own_told(threads.get(self.context.location.thread, ()))
 
     @property
@@ -147,14 +150,16 @@ class _Day:
         """Journal what this session has cost, where that weighs in what is left."""
         if self._weighs():
             cost = round(self._own, 6)
-            self.record = await note(self.context, self.record, SPENT, {"session": self.session, "cost_usd": cost})
+            self.record = await note(
+                self.context, self.record, Spent.kind, encode_event(Spent(session=self.session, cost_usd=cost))
+            )
             self._journaled += cost
             self._own_told(self.record.entries)
 
     def _own_told(self, entries: Sequence[Entry]) -> None:
         """Take in what the thread's own journal tells of this session: also an entry whose answer was lost."""
-        mine = (entry for entry in entries[self._from :] if entry.kind == SPENT)
-        told = max(self._told, sum(float(entry.body["cost_usd"]) for entry in mine))
+        events = (event for _, event in decode_entries(entries[self._from :]))
+        told = max(self._told, sum(event.cost_usd for event in events if isinstance(event, Spent)))
         self.context.resources.ledger.carried += told - self._told
         self._told = told
 
