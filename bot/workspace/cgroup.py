@@ -1,13 +1,16 @@
-"""Groups of the kernel's for one sandbox, where this user may make some: they bound tasks and memory, for root as well.
+"""Kernel control groups for one sandbox, where this user may create them: they limit tasks and memory, for root as
+well.
 
 Rules
-- RLIMIT_NPROC does not bind real root (setrlimit(2)), and a watch over processes can be outrun by what forks, or by
-  what takes memory between two looks: here the kernel counts. Where no group can be had nothing fails, and the watch in
-  the toolhost is what is left.
-- Version 2 is used for what it counts, version 1 for the rest. A group of a program that was killed is removed by the
-  next.
-- The watch, which says why, comes first. Memory here is so much more that tasks alone do not fill it: the kernel would
-  end the largest process, which among many small ones is the toolhost.
+- RLIMIT_NPROC does not limit real root (setrlimit(2)), and a process that forks or allocates between two samples can
+  outrun the toolhost's watch. In a group the kernel counts. If no group can be created, nothing fails, and only the
+  toolhost's watch remains.
+- Version 2 is used for the controllers it has, version 1 for the rest. The next program removes the groups that a
+  killed program left.
+- The toolhost's watch must act first, because it reports the reason. The memory limit here is high enough that tasks
+  alone do not reach it: otherwise the kernel would kill the largest process, which among many small ones is the
+  toolhost.
+
 https://docs.kernel.org/admin-guide/cgroup-v2.html
 """
 
@@ -19,22 +22,23 @@ from pathlib import Path
 from typing import Final
 
 MOST_TASKS: Final = 512 + 64 * (os.cpu_count() or 1)
-"""Builds start more where there are more processors; each holds at least 0.3 MB, half of it the kernel's."""
+"""Builds start more tasks on machines with more processors. Each task takes at least 0.3 MB, half of it in the kernel.
+"""
 _BEYOND_MB: Final = 512
 _HIERARCHIES: Final = (
     ("", {"pids": "pids.max", "memory": "memory.max", "swap": "memory.swap.max"}),
     ("pids", {"pids": "pids.max"}),
     ("memory", {"memory": "memory.limit_in_bytes"}),
 )
-"""The controllers that name a hierarchy in /proc/self/cgroup, and what it bounds, in which file."""
+"""Controllers that name a hierarchy in /proc/self/cgroup -> what the hierarchy limits, and in which file."""
 _TOP = Path("/sys/fs/cgroup")
 _NAME = "plangate"
 _numbers = itertools.count(1)
 
 
 def enclose(pids: Iterable[int], *, memory_mb: int = 0, top: Path = _TOP) -> tuple[Path, ...]:
-    """Move processes, and so all that they start from now on, into bounded groups, as far as any can be had."""
-    # What is swapped out counts neither in a bound of memory nor for the watch: so nothing is.
+    """Move processes, and everything they start from now on, into limited groups, as far as groups can be created."""
+    # Swapped-out memory counts neither toward the memory limit nor in the toolhost's watch, so swapping is off.
     memory = {"memory": str((memory_mb + _BEYOND_MB) << 20), "swap": "0"} if memory_mb else {}
     missing = {"pids": str(MOST_TASKS)} | memory
     family = tuple(pids)
@@ -51,14 +55,14 @@ def enclose(pids: Iterable[int], *, memory_mb: int = 0, top: Path = _TOP) -> tup
 
 
 def remove(groups: Iterable[Path]) -> None:
-    """Remove groups whose processes have ended; one that is still in use is left to the next sweep."""
+    """Remove groups whose processes have ended. The next sweep removes a group that is still in use."""
     for group in groups:
         with suppress(OSError):
             group.rmdir()
 
 
 def _make_group(place: Path, bounds: dict[str, str], pids: tuple[int, ...]) -> tuple[Path | None, frozenset[str]]:
-    """Make a group with those bounds that the place knows, and move processes into it; None where it knows none."""
+    """Make a group with those limits that the place supports, and move processes into it; None if it supports none."""
     if not bounds:
         return None, frozenset()
     _sweep(place)
@@ -78,7 +82,7 @@ def _make_group(place: Path, bounds: dict[str, str], pids: tuple[int, ...]) -> t
 
 
 def _places(top: Path, controllers: str) -> Iterator[Path]:
-    """Give the folders of a hierarchy that a group could be made in: this process's own, then the top one."""
+    """Yield the folders of a hierarchy in which a group could be made: this process's own, then the top one."""
     try:
         rows = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     except OSError:
@@ -89,7 +93,7 @@ def _places(top: Path, controllers: str) -> Iterator[Path]:
 
 
 def _sweep(place: Path) -> None:
-    """Remove the groups of programs that are no more."""
+    """Remove the groups of programs that have ended."""
     for left in place.glob(f"{_NAME}-*-*"):
         if not Path("/proc", left.name.split("-")[1]).exists():
             remove([left])

@@ -1,13 +1,14 @@
 """Checkouts: a work tree with a git directory of its own for each session (security.md G2; agent.md S4).
 
-Layout of one, in the folder of checkouts: ``<name>/tree`` (what a sandbox sees), ``<name>/base`` (the commit), and for
-a fork ``<name>/origin``, the tree as it was when the fork was made, with ``<name>/lasting`` where somebody may go on in
-it; ``<name>.lock`` beside it.
+A checkout named ``<name>`` has these parts in the folder of checkouts: ``<name>/tree`` (what a sandbox sees),
+``<name>/base`` (the commit), and the lock file ``<name>.lock``. A fork also has ``<name>/origin``, the tree as it was
+when the fork was made, and ``<name>/lasting`` if a later process may continue in it.
 
 Rules
-- A checkout is made under another name and renamed when it is whole: a half-made one is never taken for whole.
-- git runs in a tree only before a sandbox has seen it; whatever comes later runs inside of one.
-- One process at a time works with a name; the lock dies with it.
+- A checkout is made under another name and renamed when it is complete, so nobody mistakes a half-made one for a
+  complete one.
+- git runs directly in a tree only before a sandbox has seen the tree; after that it runs inside a sandbox.
+- One process at a time works with a name; the lock is released when the process dies.
 """
 
 import asyncio
@@ -31,13 +32,13 @@ from bot.workspace.mirror import Mirror
 from bot.workspace.sandbox import Mount, Profile
 
 LASTING_SECONDS: Final = 6 * 3600.0
-"""For how long a lasting fork stays that nobody goes on in."""
+"""How long an unused lasting fork is kept."""
 _SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _SCRATCH = "tmp"
 _UNREADABLE = ("Permission denied", "File name too long")
 _COPY = ("cp", "-a", "--reflink=auto", "--no-target-directory")
 
-# A sandbox shows another owner than the index was made with, so that only size and time tell whether a file changed.
+# A sandbox shows a different owner than the one in the index, so only size and time may tell whether a file changed.
 _CONFIG = """[core]
 	repositoryformatversion = 0
 	filemode = true
@@ -50,7 +51,7 @@ _CONFIG = """[core]
 
 @dataclass(frozen=True, slots=True)
 class Checkouts:
-    """All checkouts of one mirror; `shown_as` is where their trees are shown to the model."""
+    """All checkouts of one mirror. `shown_as` is the path at which the model sees their trees."""
 
     folder: Path
     mirror: Mirror
@@ -61,9 +62,9 @@ class Checkouts:
     async def get(
         self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
     ) -> Checkout:
-        """Give the checkout of that name as it was left, or made (`anew`: in any case) from `base` and what was kept.
+        """Return the checkout of that name as it was left, or make it from `base` and the kept work.
 
-        Raises Conflict when it is taken.
+        With `anew` it is always made again. Raises Conflict if another process holds the checkout.
         """
         place = self._take(name)
         if anew or not (place / "base").exists():
@@ -77,9 +78,9 @@ class Checkouts:
         return self._describe_existing(place)
 
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
-        """Copy a checkout as it stands, twice: to work in, and to know what it began with; or find one of that name.
+        """Copy a checkout twice, as a tree to work in and as a record of its start; or return the fork of that name.
 
-        Raises Refused for one that cannot be read.
+        Raises Refused for a checkout that cannot be read.
         """
         place = self._take(name)
         if found := (place / "base").exists():
@@ -87,7 +88,7 @@ class Checkouts:
         else:
             making = await self._begin(place)
             mounts = (Mount(checkout.path, checkout.path), Mount(str(making), str(making), writable=True))
-            for copy in ("origin", "tree"):  # a half-made one is known for a fork as well
+            for copy in ("origin", "tree"):  # if only one copy is made, the folder is still recognized as a fork
                 await self._run_sandboxed(mounts, [*_COPY, "--", checkout.path, str(making / copy)])
             if lasting:
                 (making / "lasting").touch()
@@ -96,14 +97,14 @@ class Checkouts:
         return replace(self._describe_existing(place), found=found)
 
     async def sweep(self) -> None:
-        """Remove forks that a killed process left, and checkouts that nobody used for a long time.
+        """Remove forks that a killed process left, and checkouts that have been unused for a long time.
 
-        A lasting fork stays for some hours, in which whoever takes the session over may go on in it.
+        A lasting fork is kept for some hours, so that a process that takes over the session can continue in it.
         """
         await litter.sweep(self.folder, _is_litter, self._remove)
 
     async def discard(self, checkout: Checkout) -> None:
-        """Remove a checkout and everything in it; one that is gone already is no error."""
+        """Remove a checkout and everything in it. Does nothing if it is already gone."""
         place = self.place(checkout)
         if place.exists():
             await self._remove(place)
@@ -111,57 +112,57 @@ class Checkouts:
             lock.drop()
 
     def release(self) -> None:
-        """Let other processes work with the checkouts of this one; they stay as they are."""
+        """Release the locks of all checkouts, so that other processes can use them; the checkouts stay as they are."""
         for lock in self._locks.values():
             lock.release()
         self._locks.clear()
 
     def place(self, checkout: Checkout) -> Path:
-        """Give the folder of a checkout; raises Broken for a path that this program did not make."""
+        """Return the folder of a checkout; raises Broken for a path that this program did not make."""
         place = Path(checkout.path).parent
         if place.parent != self.folder or _SAFE_NAME.fullmatch(place.name) is None:
             raise Broken("this is no checkout of this workspace", where=checkout.path)
         return place
 
     async def scratch(self, checkout: Checkout) -> Path:
-        """Make an empty folder on the disk for one sandbox alone; what killed processes left of theirs is removed."""
+        """Make an empty folder on disk for a single sandbox, and remove the ones that killed processes left."""
         place = self.place(checkout)
         for left in _orphaned_folders(place):
             await self.clear(left)
         return Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}-{os.getpid()}-", dir=place))
 
     async def clear(self, scratch: Path) -> None:
-        """Remove such a folder; one that is gone is no error, and one that cannot be removed goes with its checkout."""
+        """Remove a scratch folder. One that is gone is no error; one that cannot be removed goes with its checkout."""
         with suppress(PlangateError):
             await self._remove(scratch)
 
     async def open_up(self, fork: Checkout) -> None:
-        """Let all in a fork be read by its owner, whatever the modes that its work left."""
+        """Make everything in a fork readable by its owner, whatever modes the work left."""
         mounts = (Mount(fork.path, fork.path, writable=True),)
         await self._run_sandboxed(mounts, ["chmod", "-R", "u+rX", "--", fork.path])
 
     def origin(self, fork: Checkout) -> Path:
-        """Give the tree that a fork began with; raises Refused for a checkout that is no fork."""
+        """Return the tree that a fork started from; raises Refused for a checkout that is not a fork."""
         origin = self.place(fork) / "origin"
         if not origin.is_dir():
             raise Refused("this checkout is no fork", where=fork.path, mend="merge forks only")
         return origin
 
     def _take(self, name: str) -> Path:
-        """Take the lock of a name and give its folder."""
+        """Take the lock of a name and return its folder."""
         safe = safe_name(name)
         lock = self._locks.setdefault(safe, Lock(self.folder / f"{safe}.lock"))
         lock.take()
         return self.folder / safe
 
     def _describe_existing(self, place: Path) -> Checkout:
-        """Describe a checkout that is whole."""
+        """Return the description of a complete checkout."""
         tree = str(place / "tree")
         base = CommitId((place / "base").read_text())
         return Checkout(path=tree, shown_as=tree if self.unsafe else self.shown_as, base=base)
 
     async def _begin(self, place: Path) -> Path:
-        """Give an empty folder to make a checkout in; what an earlier try left there is removed."""
+        """Return an empty folder to make a checkout in, after removing what an earlier attempt left."""
         making = place.with_name(f"{place.name}{litter.MAKING}")
         for left in (making, place):
             if left.exists():
@@ -170,13 +171,13 @@ class Checkouts:
         return making
 
     async def _populate(self, tree: Path, base: CommitId) -> None:
-        """Fill a tree from the mirror: its own git directory, objects borrowed, no branch, no hooks, no modules."""
+        """Fill a tree from the mirror: its own git directory, borrowed objects, and no branch, hooks, or submodules."""
         shutil.rmtree(tree, ignore_errors=True)
         start_repository(tree, self.mirror, head=base)
         await run.git(tree, "read-tree", "-u", "--reset", "--no-recurse-submodules", base)
 
     async def _remove(self, place: Path) -> None:
-        """Remove a folder, whatever the modes in it are and however deep it is."""
+        """Remove a folder, whatever modes are set in it and however deep it is."""
         try:
             await _remove(place)
         except Transient:
@@ -185,9 +186,9 @@ class Checkouts:
             await _remove(place)
 
     async def _run_sandboxed(self, mounts: tuple[Mount, ...], command: list[str]) -> None:
-        """Run one command on checkouts in a sandbox of its own; raises Transient when it fails.
+        """Run one command on checkouts in a sandbox of its own; raises Transient if it fails.
 
-        Refused where the work itself is the reason: nobody can copy it a second time either.
+        Raises Refused if the work itself is the reason: a second attempt to copy it would fail as well.
         """
         profile = Profile(directory=mounts[0].target, mounts=mounts)
         answer = await run.run_sandboxed(profile, command, unsafe=self.unsafe)
@@ -200,20 +201,20 @@ class Checkouts:
 
 
 def _orphaned_folders(place: Path) -> list[Path]:
-    """List the folders for sandboxes that a process left which is no more."""
+    """List the sandbox folders whose process no longer exists."""
     found = place.glob(f"{_SCRATCH}-*")
     return [left for left in found if not Path("/proc", left.name.split("-")[1]).exists()]
 
 
 def _is_litter(place: Path) -> bool:
-    """Tell whether nobody will go on in a checkout that nobody holds."""
+    """Return whether nobody will continue in a checkout that no process holds."""
     if not (place / "origin").is_dir():
         return litter.is_unused(place / "base")
     return not (place / "lasting").exists() or litter.is_unused(place / "base", seconds=LASTING_SECONDS)
 
 
 async def _restore(tree: Path, base: CommitId, kept: bytes) -> None:
-    """Lay kept work (Publisher.keep) over a tree that no sandbox has seen; the index stays at the base."""
+    """Restore kept work (Publisher.keep) in a tree that no sandbox has seen; the index stays at the base."""
     if not kept:
         return
     work, _, pack = kept.partition(b"\n")
@@ -223,7 +224,7 @@ async def _restore(tree: Path, base: CommitId, kept: bytes) -> None:
 
 
 def start_repository(tree: Path, mirror: Mirror, *, head: CommitId) -> None:
-    """Make an empty repository that borrows a mirror's objects and stands on a commit (gitrepository-layout(5))."""
+    """Make an empty repository that borrows a mirror's objects, with HEAD at a commit (gitrepository-layout(5))."""
     git_dir = tree / ".git"
     (git_dir / "refs" / "heads").mkdir(parents=True)
     (git_dir / "objects" / "info").mkdir(parents=True)
@@ -235,14 +236,14 @@ def start_repository(tree: Path, mirror: Mirror, *, head: CommitId) -> None:
 
 
 def safe_name(name: str) -> str:
-    """Give a file name for any name of a checkout: itself when it is plain, else a digest of it."""
+    """Return a file name for any checkout name: the name itself if it is plain, else a digest of it."""
     if _SAFE_NAME.fullmatch(name):
         return name
     return f"x-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 async def _remove(place: Path) -> None:
-    """Remove a folder, however deep a command has made it: Python's own way ends at a thousand levels."""
+    """Remove a folder, however deep a command has made it: Python's own removal fails at a thousand levels."""
     answer = await run.execute(["rm", "-rf", "--", str(place)], Path("/"), environment={"PATH": os.defpath})
     if answer.code != 0:
         raise run.git_error("clean-up", place, answer)

@@ -1,11 +1,11 @@
-"""Writes the commit that is published, and signs it where the operator has a key for that.
+"""Writes the commit that is published, and signs it if the operator has configured a key.
 
 Rules
-- Every part follows from the order and the committer, so that the same order gives the same commit (E3). That is why
-  only keys are taken whose signatures are always the same: Ed25519 and RSA.
-- GitPython is used here alone, in a clone of this program's making, without an argument that others shape.
-- A signature is the one that git itself makes with ``gpg.format=ssh`` (git-config(1)): ``ssh-keygen -Y sign`` over the
-  commit, in the namespace ``git``. ssh-keygen alone reads the key, beside the trusted clone; no sandbox is shown it.
+- Every part of a commit is derived from the order and the committer, so the same order gives the same commit (E3).
+  Therefore only keys with deterministic signatures are accepted: Ed25519 and RSA.
+- Only this module uses GitPython, in a clone that this program made, and passes it no argument that others control.
+- The signature is the one that git makes with ``gpg.format=ssh`` (git-config(1)): ``ssh-keygen -Y sign`` over the
+  commit, in the namespace ``git``. Only ssh-keygen reads the key, next to the trusted clone; no sandbox sees it.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _NO_PASSPHRASE: Final = ("-P", "")
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """Author and committer of what is published, and the SSH key that signs it; None for no signature."""
+    """Author and committer of published commits, and the SSH key that signs them, or None for no signature."""
 
     name: str = "Plangate"
     address: str = "plangate@users.noreply.github.com"
@@ -35,13 +35,13 @@ class Committer:
 
 
 async def commit_tree(clone: Path, tree: str, base: CommitId, order: CommitOrder, *, committer: Committer) -> CommitId:
-    """Write the commit of a tree into a trusted clone; raises Misconfigured where it cannot be signed."""
+    """Write the commit of a tree into a trusted clone; raises Misconfigured if it cannot be signed."""
     commit = await asyncio.to_thread(_write_unsigned, clone, tree, base, order, committer=committer)
     return commit if committer.key is None else await _write_signed(clone, commit, committer.key)
 
 
 async def check_key(key: Path) -> None:
-    """Raise Misconfigured for a key that cannot sign: unreadable, with a passphrase, or of another kind."""
+    """Raise Misconfigured for a key that cannot sign: unreadable, with a passphrase, or of an unsupported kind."""
     public = await _keygen("-y", *_NO_PASSPHRASE, "-f", str(key))
     if not public.startswith(_DETERMINISTIC):
         kind = public.split(b" ")[0].decode(errors="replace")[:40]
@@ -72,7 +72,7 @@ def _write_unsigned(clone: Path, tree: str, base: CommitId, order: CommitOrder, 
 
 
 async def _write_signed(clone: Path, commit: CommitId, key: Path) -> CommitId:
-    """Write a commit once more with a signature over it, at the end of its headers (git-commit-tree, gpgsig)."""
+    """Write a commit again with its signature as the last header (git-commit-tree, gpgsig)."""
     await check_key(key)
     content = (await run.git(clone, "cat-file", "commit", commit)).out
     signature = await _keygen("-Y", "sign", "-n", "git", "-f", str(key), stdin=content)
@@ -83,7 +83,7 @@ async def _write_signed(clone: Path, commit: CommitId, key: Path) -> CommitId:
 
 
 async def _keygen(*arguments: str, stdin: bytes = b"") -> bytes:
-    """Run ssh-keygen, which asks nobody for a passphrase; raises Misconfigured with what it says."""
+    """Run ssh-keygen without a passphrase prompt; raises Misconfigured with its error message."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LANG": "C.UTF-8"}
     try:
         answer = await run.execute(["ssh-keygen", *arguments], Path("/"), environment=environment, stdin=stdin)

@@ -1,7 +1,8 @@
-"""Carrying a tree that an attacker wrote into a fresh clone, as data (security.md G1, PUBLISHER).
+"""Copies a tree that an attacker wrote into a fresh clone, as data (security.md G1, PUBLISHER).
 
-The fresh clone has a git directory of this program's making and borrows the mirror's objects. Only what differs from
-the base is copied into it, folder by folder from the top; git there decides what is ignored and how text is stored.
+The fresh clone has a git directory that this program made and borrows the mirror's objects. Only what differs from the
+base is copied into it, folder by folder from the top. git in the clone decides which files are ignored and how text is
+stored.
 """
 
 import asyncio
@@ -20,39 +21,39 @@ _RULES = frozenset({".gitignore", ".gitattributes"})
 _SHOWN = 20
 EXPORT_SECONDS = 300.0
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
-"""How a pointer begins: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md"""
+"""How a Git LFS pointer begins: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md"""
 GONE = "gone"
-"""What leftovers say of a file that set-up commands removed."""
+"""The value in leftovers for a file that set-up commands removed."""
 
-# What git says of files that it does not store, whoever tries again.
+# What git prints for files that it can never store.
 _NOT_TAKEN = ("Ignoring path", "failed to encode")
 
 
 @dataclass(slots=True)
 class Export:
-    """One export: from a tree that nothing writes any more, into a fresh clone whose index holds the base."""
+    """One export, from a tree that nothing writes anymore, into a fresh clone whose index holds the base."""
 
     tree: UntrustedTree
     clone: Path
     leftovers: Mapping[str, str] = field(default_factory=dict)
     """What set-up commands left, as in a CommitOrder."""
     base: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Path -> mode and id of the base commit."""
+    """Path -> mode and id in the base commit."""
     seconds: float = EXPORT_SECONDS
-    """How long all of it may take: patterns of `.gitignore` can be written so that matching never ends."""
+    """Limit for the whole export: patterns in `.gitignore` can be written so that matching never ends."""
     _folders: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
     _changed: list[str] = field(default_factory=list)
     _links: dict[str, str] = field(default_factory=dict)
     _faults: dict[str, str] = field(default_factory=dict)
     _pointers: dict[str, str] = field(default_factory=dict)
-    """Changed paths that hold a pointer of Git LFS -> its blob id."""
+    """Changed paths that hold a Git LFS pointer -> its blob id."""
     _large: dict[str, Content] = field(default_factory=dict)
     _bytes: int = 0
     _entries: int = 0
 
     async def run(self) -> None:
-        """Bring the clone's index to what the tree holds; raises Refused and names what may not be published."""
+        """Update the clone's index to the tree's content; raises Refused with the paths that may not be published."""
         try:
             async with asyncio.timeout(self.seconds):
                 await self._run()
@@ -70,15 +71,15 @@ class Export:
         await self._weigh()
         self._judge()
         await self._refuse_lfs()
-        # What is gone goes first: a folder may stand where a file was.
+        # Deletions go first: a folder may now be where a file was.
         await self._update(self._deleted_paths(), "--force-remove")
         await self._update(self._changed, "--add", "--replace")
         await self._refuse_lfs()
 
     async def _refuse_lfs(self) -> None:
-        """Raise Refused for changed files that the index's attributes give to Git LFS: they would be plain blobs.
+        """Raise Refused for changed files whose attributes select Git LFS: they would be committed as plain blobs.
 
-        A pointer that the base holds has its object on the server; it may be moved.
+        A pointer that the base contains has its object on the server, so such a file may be moved.
         """
         held = {oid for _, oid in self.base.values()} if self._pointers else set()
         paths = [path for path in self._changed if path not in self._links and self._pointers.get(path) not in held]
@@ -94,7 +95,7 @@ class Export:
             )
 
     async def _update(self, paths: list[str], *options: str) -> None:
-        """Bring some paths of the clone's index up to its work tree."""
+        """Update some paths of the clone's index from its work tree."""
         if not paths:
             return
         stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
@@ -106,7 +107,7 @@ class Export:
             raise run.git_error("update-index", self.clone, answer)
 
     async def _read_base(self) -> None:
-        """Learn what the base holds."""
+        """Read the paths of the base."""
         out = os.fsdecode((await run.git(self.clone, "ls-files", "--stage", "-z")).out)
         for record in out.split("\0")[:-1]:
             about, _, path = record.partition("\t")
@@ -116,7 +117,7 @@ class Export:
                 self._folders.add(path)
 
     async def _level(self, folders: list[str]) -> list[str]:
-        """Take in all folders of one depth, and give the folders below them that count."""
+        """Process all folders of one depth, and return the folders below them that are not ignored."""
         listed = await asyncio.to_thread(lambda: [entry for folder in folders for entry in self.tree.folder(folder)])
         self._entries += len(listed)
         if self._entries > ENTRY_LIMIT:
@@ -128,23 +129,23 @@ class Export:
         return [entry.path for entry in kept if entry.what == "folder"]
 
     def _is_new(self, entry: Listed) -> bool:
-        """Tell whether the base has nothing of that name."""
+        """Return whether the base has no entry of that name."""
         return entry.path not in (self._folders if entry.what == "folder" else self.base)
 
     def _has_fault(self, entry: Listed) -> bool:
-        """Tell whether an entry may not be published, and remember why."""
+        """Return whether an entry may not be published, and record the reason."""
         why = fault(entry.path, is_new=self._is_new(entry))
         if entry.what == "special":
             why = "it is a socket, a pipe or a device"
         if self.base.get(entry.path, ("", ""))[0] == EntryKind.MODULE:
-            # What is in a submodule is no part of this repository; git keeps the commit that the base names.
+            # A submodule's content is not part of this repository; git keeps the commit that the base names.
             return True
         if why:
             self._faults[entry.path] = why
         return bool(why)
 
     async def _ignored_entries(self, entries: list[Listed]) -> set[str]:
-        """Ask git in the clone which of these new entries the tree's own .gitignore leaves out."""
+        """Return those of the new entries that the tree's own .gitignore excludes, as git in the clone decides."""
         asked = [entry for entry in entries if not fault(entry.path, is_new=False)]
         if not asked:
             return set()
@@ -158,23 +159,23 @@ class Export:
         return {os.fsdecode(path)[2:] for path in answer.out.split(b"\0") if path}
 
     def _lay_rules(self, entries: list[Listed]) -> None:
-        """Lay the files by which git judges into the clone, so that it can judge the names beside them."""
+        """Copy .gitignore and .gitattributes files into the clone, so that git can judge the names next to them."""
         rules = [entry for entry in entries if entry.what == "file" and os.path.basename(entry.path) in _RULES]
         for path, content in self._contents(rules):
             self._write(self.clone / path, content)
 
     def _take(self, entries: list[Listed]) -> None:
-        """Take in files and links: copy what differs from the base."""
+        """Copy the files and links that differ from the base."""
         for path, content in self._contents([entry for entry in entries if entry.what in {"file", "link"}]):
             self._take_one(path, content)
 
     def _contents(self, entries: list[Listed]) -> Iterator[tuple[str, Content]]:
-        """Read files and links; those of one folder stand together."""
+        """Yield the content of files and links, one folder at a time."""
         for _, group in groupby(entries, key=lambda entry: os.path.dirname(entry.path)):
             yield from self.tree.content(list(group))
 
     def _take_one(self, path: str, content: Content) -> None:
-        """Take in one file or link; what set-up commands left and nothing changed since counts as the base's."""
+        """Process one file or link. An unchanged leftover of set-up commands counts as the base's own file."""
         if content.oid and content.oid == self.leftovers.get(path):
             self._seen |= {path} & self.base.keys()
             return
@@ -196,7 +197,7 @@ class Export:
 
     @staticmethod
     def _write(target: Path, content: Content) -> None:
-        """Write a file or link into the clone, where every folder is of this program's making."""
+        """Write a file or link into the clone, where this program made every folder."""
         target.parent.mkdir(parents=True, exist_ok=True)
         if content.data is None:
             return
@@ -207,24 +208,24 @@ class Export:
         target.chmod(0o755 if content.kind is EntryKind.PROGRAM else 0o644)
 
     async def _weigh(self) -> None:
-        """Find large files that are not what the base, or a set-up command, has put at their place."""
+        """Record large files that neither the base nor a set-up command put at their path."""
         for path, content in self._large.items():
             if not (await self._is_of_base(path, content) or await self._is_left_over(path, content)):
                 self._faults[path] = "it is larger than 50 MB"
 
     async def _is_of_base(self, path: str, content: Content) -> bool:
-        """Check a large file against the base; it is read only where their sizes are the same."""
+        """Return whether a large file is the base's; it is read only if the sizes are equal."""
         kind, oid = self.base.get(path, ("", ""))
         same = kind == content.kind and content.size == int((await run.git(self.clone, "cat-file", "-s", oid)).out)
         return same and await asyncio.to_thread(self.tree.holds, path, oid, content.size)
 
     async def _is_left_over(self, path: str, content: Content) -> bool:
-        """Check a large file against what set-up commands left."""
+        """Return whether set-up commands left this large file."""
         oid, size = self.leftovers.get(path, ""), content.size
         return bool(oid) and size <= TREE_LIMIT and await asyncio.to_thread(self.tree.holds, path, oid, size)
 
     def _judge(self) -> None:
-        """Refuse what was found, all of it at once."""
+        """Raise Refused with all faults at once."""
         for path in self._changed:
             if path in self._links and escapes(path, self._links):
                 self._faults[path] = "it is a link that leads out of the repository"
@@ -238,7 +239,7 @@ class Export:
             )
 
     def _judge_spellings(self, new: set[str]) -> None:
-        """Find new names that are the same as another one where case or form does not count."""
+        """Record new names that equal another name when case and Unicode form are ignored."""
         spelled: dict[str, str] = {}
         for path in sorted(self._seen if new else ()):
             other = spelled.setdefault(normalized_path(path), path)
@@ -246,11 +247,11 @@ class Export:
                 self._faults[path] = f"{other} is the same name on other systems"
 
     def _deleted_paths(self) -> list[str]:
-        """List what the base has and the tree has no more; a submodule's commit stays."""
+        """List the paths that the base has and the tree lacks; a submodule's commit stays."""
         kept = self._seen | {path for path, was in self.leftovers.items() if was == GONE}
         return [path for path, (mode, _) in self.base.items() if path not in kept and mode != EntryKind.MODULE]
 
 
 def printable(path: str) -> str:
-    """Give a path as one line of valid text."""
+    """Return a path as one line of valid text."""
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in path)

@@ -1,8 +1,8 @@
-"""What in a repository on this machine would keep git busy for ever: pipes and devices, and trees without end.
+"""Things in a local repository that would keep git busy forever: pipes, devices, and trees of unlimited size.
 
-Git opens what it expects to be a file without asking what it is (git 2.39, measured): of a pipe named ``.gitignore`` it
-waits for a writer, of a device it reads without end. A few kilobytes of tree objects that name one another can stand
-for billions of paths, and ``git status`` walks all of them.
+git opens the files it expects without checking their type (git 2.39, measured): it waits for a writer on a pipe named
+``.gitignore``, and reads a device without end. A few kilobytes of tree objects that refer to one another can stand for
+billions of paths, and ``git status`` walks all of them.
 """
 
 import os
@@ -16,31 +16,31 @@ from bot.core.errors import Misconfigured
 ENTRY_LIMIT: Final = 1_000_000
 """Files and folders of one commit."""
 LOOKED_AT: Final = 1_000_000
-"""Names that a search for pipes looks at before it gives up."""
+"""Names that a search for pipes examines before it gives up."""
 _LISTING_LIMIT: Final = 256 << 20
-"""Bytes of all their paths."""
+"""Total bytes of their paths."""
 COUNT: Final = (
     *("sh", "-c"),
     "git ls-tree -r -t --name-only HEAD 2>/dev/null | "
     f"head -n {ENTRY_LIMIT + 1} | head -c {_LISTING_LIMIT + 1} | wc -lc",
 )
-"""Counts the files and folders of HEAD, and the bytes of their paths; git ends where there are too many."""
+"""Counts the files and folders of HEAD and the bytes of their paths; git is stopped when there are too many."""
 
 _READ_BY_GIT: Final = frozenset({".gitignore", ".gitattributes", ".gitmodules"})
 
 
 def check_git_directory(*folders: Path) -> None:
-    """Raise Misconfigured for a pipe or device anywhere in these folders of git's own."""
+    """Raise Misconfigured for a pipe or device anywhere in these git directories."""
     _check(path for folder in folders for path in _blocking(folder))
 
 
 def check_work_tree(top: Path) -> None:
-    """Raise Misconfigured for a pipe or device that git reads in a work tree: its rules, or a repository inside."""
+    """Raise Misconfigured for a pipe or device that git reads in a work tree: a rules file, or a nested repository."""
     _check(path for path in _blocking(top) if path.name in _READ_BY_GIT or ".git" in path.parts)
 
 
 def is_too_large(counted: bytes) -> bool:
-    """Return whether what COUNT printed is beyond a limit."""
+    """Return whether the output of COUNT is above a limit."""
     entries, size = (int(number) for number in counted.split())
     return entries > ENTRY_LIMIT or size > _LISTING_LIMIT
 
@@ -51,7 +51,7 @@ def _check(found: Iterator[Path]) -> None:
 
 
 def _blocking(top: Path) -> Iterator[Path]:
-    """Yield the pipes and devices below a folder, among the first LOOKED_AT names; what cannot be read holds none."""
+    """Yield the pipes and devices among the first LOOKED_AT names below a folder; unreadable folders are skipped."""
     left, folders = LOOKED_AT, [str(top)]
     while folders and left > 0:
         try:
@@ -67,6 +67,6 @@ def _blocking(top: Path) -> Iterator[Path]:
 
 
 def _blocks(entry: "os.DirEntry[str]") -> bool:
-    """Check for a pipe or device; opening a socket fails at once."""
+    """Return whether an entry is a pipe or device. A socket does not count, because opening one fails at once."""
     mode = entry.stat(follow_symlinks=False).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)

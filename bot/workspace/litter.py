@@ -1,9 +1,9 @@
-"""Litter: folders that nobody will use again, since their process was killed or their thread is long over.
+"""Litter: folders that nobody will use again, because their process was killed or their thread ended long ago.
 
 Rules
-- Whoever works in a folder holds the lock of its name, so what can be locked is nobody's.
-- A folder whose name is given once is litter when it is nobody's; a thread's own checkout stays for whoever goes on,
-  until nobody did for a long time.
+- A process that works in a folder holds the lock of its name, so a folder whose lock is free is not in use.
+- A folder with a unique name is litter as soon as it is not in use. A thread's own checkout stays for the next
+  session until it has been unused for a long time.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ from bot.core.errors import Conflict, PlangateError
 from bot.workspace.locks import Lock
 
 MAKING: Final = "~making"
-"""The end of a folder's name while it is made; its lock is that of the name before it."""
+"""The suffix of a folder's name while it is being made; its lock is that of the name without the suffix."""
 KEPT_SECONDS: Final = 30 * 24 * 3600.0
 CROWDED_SECONDS: Final = 24 * 3600.0
-"""For how long what nobody uses is kept, and for how long where the disk is almost full."""
+"""How long unused folders are kept, normally and when the disk is almost full."""
 _CROWDED: Final = 0.05
 AT_ONCE: Final = 10
-"""How many folders one sweep removes, so that no work waits long for it; the next one goes on."""
+"""How many folders one sweep removes, so that no work waits long for it; the next sweep removes more."""
 
 
 def is_unused(stamp: Path, *, seconds: float = KEPT_SECONDS) -> bool:
-    """Tell whether a file, or the folder that it should be in, was not touched for that long, or as the disk allows."""
+    """Return whether a file (or its folder, if it is missing) was untouched for that long, or less on a full disk."""
     try:
         touched = (stamp if stamp.exists() else stamp.parent).stat().st_mtime
         disk = shutil.disk_usage(stamp.parent)
@@ -37,13 +37,14 @@ def is_unused(stamp: Path, *, seconds: float = KEPT_SECONDS) -> bool:
 
 
 def _abandoned_locks(folder: Path) -> list[Path]:
-    """List the places of locks that lock nothing: whoever held one was killed before or after it had a folder."""
+    """List the paths of locks without a folder: their holder was killed before it made, or after it removed, the
+    folder."""
     names = {place.name for place in folder.glob("*/")}
     return [folder / lock.stem for lock in folder.glob("*.lock") if not {lock.stem, f"{lock.stem}{MAKING}"} & names]
 
 
 async def sweep(folder: Path, litter: Callable[[Path], bool], remove: Callable[[Path], Awaitable[None]]) -> None:
-    """Remove folders that are litter and that no living process holds; what cannot be removed stays."""
+    """Remove folders that are litter and that no living process holds; a folder that cannot be removed stays."""
     found = await asyncio.to_thread(
         lambda: [*_abandoned_locks(folder), *(place for place in folder.glob("*/") if litter(place))]
     )

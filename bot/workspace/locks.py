@@ -1,4 +1,4 @@
-"""Locks between processes: each dies with the process that holds it."""
+"""Locks between processes; each is released when the process that holds it dies."""
 
 import fcntl
 import os
@@ -10,14 +10,14 @@ from bot.core.errors import Conflict
 
 
 class Lock:
-    """A file that one process at a time holds (flock(2)); its holder may remove it, and the name can be taken again."""
+    """A file that one process at a time holds (flock(2)). Its holder may remove it, and the name can be reused."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor = -1
 
     def take(self) -> None:
-        """Take the lock, or keep it; raises Conflict at once when another holder has it."""
+        """Take the lock, or keep it if it is held; raises Conflict at once if another process holds it."""
         if self._descriptor >= 0:
             return
         try:
@@ -26,20 +26,20 @@ class Lock:
             raise Conflict("another process works here", where=self._path.stem, mend="wait for it to end") from error
 
     def release(self) -> None:
-        """Let go of the lock; one that is not held stays so."""
+        """Release the lock if it is held."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def drop(self) -> None:
-        """Let go of the lock and remove its file; one that is not held stays."""
+        """Release the lock and remove its file, if it is held."""
         if self._descriptor >= 0:
             self._path.unlink(missing_ok=True)
         self.release()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Hold the lock for a while, after whoever has it; blocks the thread."""
+        """Hold the lock for the duration of the context, after waiting for its holder; blocks the thread."""
         descriptor = self._open_locked(fcntl.LOCK_EX)
         try:
             yield
@@ -47,7 +47,8 @@ class Lock:
             os.close(descriptor)
 
     def _open_locked(self, how: int) -> int:
-        """Open and lock the file, and no other than the one of that name: its last holder may have removed it."""
+        """Open and lock the file that currently has this name; the previous holder may have removed the one that was
+        opened."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,8 +1,8 @@
-"""The mirror: one bare repository for each repository worked on, written by this program alone (security.md, G2).
+"""The mirror: one bare repository for each repository worked on, written by this program only (security.md, G2).
 
-Checkouts borrow its objects read-only, and the publisher clones from it. It keeps each commit that was asked for under
-``refs/plangate/commits/<commit>``, one file for each, whose time tells when the commit was last used: `upkeep` drops
-what is long unused. A mirror that turns out to be damaged is thrown away and fetched again.
+Checkouts borrow its objects read-only, and the publisher clones from it. It keeps each requested commit under
+``refs/plangate/commits/<commit>``, one file per commit, whose modification time is the commit's last use; `upkeep`
+drops commits that have long been unused. A damaged mirror is deleted and fetched again.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from bot.workspace.source import Source
 _MISSING = ("not our ref", "upload-pack: not", "couldn't find remote ref")
 
 READ_LIMIT = 1 << 20
-"""Bytes of a file that `read` gives."""
+"""The largest file, in bytes, that `read` returns."""
 
-# git-config(1), fetch.fsck.*: faults that old histories are full of and that do no harm. All else stays an error,
-# above all names that mean .git, bad .gitmodules, and trees with doubled or unsorted entries.
+# git-config(1), fetch.fsck.*: faults that are common in old histories and do no harm. All others stay errors, above all
+# names that mean .git, bad .gitmodules, and trees with duplicate or unsorted entries.
 _HARMLESS = tuple(
     "zeroPaddedFilemode missingSpaceBeforeDate zeroPaddedDate badTimezone badDateOverflow badDate missingEmail "
     "badEmail badName missingNameBeforeEmail missingSpaceBeforeEmail missingTaggerEntry badTagName nulInCommit "
@@ -40,20 +40,20 @@ _FILE_KINDS = frozenset({b"blob"})
 
 
 def mirrors(data: Path) -> Path:
-    """Give the folder of mirrors in a data directory."""
+    """Return the folder of mirrors in a data directory."""
     return data / "mirrors"
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """The mirror of a repository; `ensure` makes it and brings it up to a commit."""
+    """The mirror of a repository; `ensure` makes it and fetches a commit."""
 
     path: Path
     source: Source
 
     @classmethod
     def of(cls, source: Source, folder: Path) -> "Mirror":
-        """Name the mirror of a repository in the folder of mirrors."""
+        """Return the mirror of a repository in the folder of mirrors."""
         key = hashlib.sha256(source.identity.encode()).hexdigest()[:16]
         return cls(folder / f"{key}.git", source)
 
@@ -64,11 +64,11 @@ class Mirror:
 
     @property
     def partial(self) -> bool:
-        """Whether contents of the past are missing here (partial.py)."""
+        """Whether the contents of past commits are missing here (partial.py)."""
         return partial.is_partial(self.path)
 
     async def ensure(self, commit: CommitId) -> None:
-        """Have a commit and all its history; quick when it is there. Raises Refused for what is dangerous to fetch."""
+        """Fetch a commit with all its history unless it is present; raises Refused if it is dangerous to fetch."""
         if not is_commit(commit):
             raise Refused("this is no commit id", where=commit[:80], mend="name the full commit id")
         if await self._has(commit):
@@ -78,7 +78,7 @@ class Mirror:
                 await self._take_in(commit)
 
     async def head(self, branch: str) -> CommitId:
-        """Fetch a branch with its history and give its head; raises Misconfigured when there is no such branch."""
+        """Fetch a branch with its history and return its head; raises Misconfigured if the branch does not exist."""
         asked = f"refs/heads/{branch}"
         if "\0" in branch or (await run.git(Path("/"), "check-ref-format", asked, check=False)).code != 0:
             raise Refused("this is no branch name", where=branch[:80], mend="name a branch")
@@ -86,7 +86,7 @@ class Mirror:
             return await self._take_in(asked)
 
     async def with_repair(self, commit: CommitId, work: Callable[[], Awaitable[None]]) -> None:
-        """Do some work on a commit that is here; where the mirror turns out to be damaged, once more on a new one."""
+        """Do some work on a present commit; if the mirror turns out to be damaged, repeat the work on a new mirror."""
         try:
             await work()
         except Transient as error:
@@ -98,12 +98,14 @@ class Mirror:
             await work()
 
     async def tidy(self) -> None:
-        """Keep the folder of mirrors small: at most once a day, when nobody fetches, and nothing that is used."""
+        """Keep the folder of mirrors small. Runs at most once a day, while nobody fetches; removes nothing in use."""
         with suppress(Conflict):
             await upkeep.tidy(self.path)
 
     async def read(self, commit: CommitId, path: str, *, limit: int = READ_LIMIT) -> bytes | None:
-        """Give a file of a commit, links followed within the repository; None when there is none or it is too long."""
+        """Return a file of a commit, following links inside the repository; None if it is missing or larger than
+        `limit`.
+        """
         if "\n" in path:
             return None
         asked = f"{commit}:{path}\n".encode()
@@ -114,18 +116,18 @@ class Mirror:
         return (await run.git(self.path, "cat-file", "blob", oid.decode())).out
 
     async def changed_paths(self, old: CommitId, new: CommitId) -> tuple[str, ...]:
-        """List the paths that differ between two commits, sorted."""
+        """Return the paths that differ between two commits, sorted."""
         out = (await run.git(self.path, "diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)).out
         return _paths(out)
 
     async def paths(self, commit: CommitId, below: str = "") -> tuple[str, ...]:
-        """List the paths of a commit, sorted; those below a folder where one is given (``folder/``)."""
+        """Return the paths of a commit, sorted; with `below` (``folder/``), only those in that folder."""
         only = ("--", below) if below else ()
         return _paths((await run.git(self.path, "ls-tree", "-r", "-z", "--name-only", commit, *only)).out)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
-        """Keep others from fetching meanwhile; the mirror is there."""
+        """Make the mirror if needed, and keep other processes from fetching for the duration of the context."""
         holding = Lock(self.path.with_suffix(".lock")).waiting()
         await asyncio.to_thread(holding.__enter__)
         try:
@@ -136,11 +138,11 @@ class Mirror:
             holding.__exit__(None, None, None)
 
     async def _has(self, commit: CommitId) -> bool:
-        """Tell whether a commit was fetched whole, and mark it as used: its ref is written last."""
+        """Return whether a commit was fetched completely, and mark it as used. Its ref is written last."""
         return await asyncio.to_thread(upkeep.used, self.path, _ref(commit), commit)
 
     async def _take_in(self, asked: str) -> CommitId:
-        """Fetch a commit or branch with its history, and keep what it is; raises Refused for what no disk can hold."""
+        """Fetch a commit or branch with its history, and keep its commit; raises Refused if it is too large."""
         answer = await self._fetch(asked)
         if answer.code != 0 and upkeep.is_damage(answer.error):
             await self._start_over()
@@ -155,12 +157,12 @@ class Mirror:
         return commit
 
     async def _start_over(self) -> None:
-        """Begin an empty mirror in place of a damaged one; what borrows from it has its commits fetched when used."""
+        """Replace a damaged mirror by an empty one. Checkouts that borrow from it get their commits fetched on use."""
         await asyncio.to_thread(upkeep.throw_away, self.path)
         await self._make()
 
     async def _make(self) -> None:
-        """Make the bare repository; one that was half made is made again."""
+        """Make the bare repository; a half-made one is made again."""
         if self.path.exists():
             return
         making = self.path.with_suffix(".making")
@@ -176,10 +178,11 @@ class Mirror:
         return await self._ask("--update-shallow", "--", self._fetch_source, f"+{what}:{_HEAD}")
 
     async def _complete(self, commit: CommitId) -> None:
-        """Have all contents of a commit here, where the mirror is a partial one."""
+        """Fetch all missing contents of a commit, if the mirror is partial."""
         if not (self.partial and (lacking := await partial.lacking(self.path, commit))):
             return
-        # What is here has none of it: there is nothing to agree on first (git-config(1), fetch.negotiationAlgorithm).
+        # No object here contains any of it, so there is nothing to negotiate (git-config(1),
+        # fetch.negotiationAlgorithm).
         alone = ("-c", "fetch.negotiationAlgorithm=noop")
         answer = await self._ask("--filter=blob:none", "--stdin", self._fetch_source, before=alone, stdin=lacking)
         if answer.code != 0:
@@ -187,11 +190,11 @@ class Mirror:
 
     @property
     def _fetch_source(self) -> str:
-        """What git is told to fetch from."""
+        """The remote that git fetches from."""
         return partial.REMOTE if self.partial else self.source.location
 
     async def _ask(self, *arguments: str, before: tuple[str, ...] = (), stdin: bytes = b"") -> run.ProcessResult:
-        """Run one fetch, some seconds later again where it failed in passing."""
+        """Run one fetch, and retry after a pause if it failed temporarily."""
         for pause in transport.PAUSES:
             answer = await self._ask_once(*arguments, before=before, stdin=stdin)
             if answer.code == 0 or not transport.is_passing(answer.error):
@@ -200,7 +203,7 @@ class Mirror:
         return await self._ask_once(*arguments, before=before, stdin=stdin)
 
     async def _ask_once(self, *arguments: str, before: tuple[str, ...], stdin: bytes) -> run.ProcessResult:
-        """Run one fetch; what reads a person's own repository runs in a sandbox."""
+        """Run one fetch. The program that reads a person's own repository runs in a sandbox."""
         source = self.source
         through = (f"--upload-pack={source.upload_pack}",) if source.upload_pack else ()
         address = {f"remote.{partial.REMOTE}.url": source.location} if self.partial else {}
@@ -215,17 +218,17 @@ class Mirror:
 
 
 def _ref(commit: CommitId) -> str:
-    """Name the ref that keeps a commit."""
+    """Return the name of the ref that keeps a commit."""
     return f"refs/plangate/commits/{commit}"
 
 
 def _paths(out: bytes) -> tuple[str, ...]:
-    """Read a list of paths that NULs end; bytes that are no UTF-8 become escapes."""
+    """Parse a list of NUL-terminated paths; bytes that are not UTF-8 become escapes."""
     return tuple(sorted(path.decode(errors="backslashreplace") for path in out.split(b"\0") if path))
 
 
 def _fetch_error(source: Source, what: str, answer: run.ProcessResult) -> PlangateError:
-    """Give the error for a fetch that failed, with the cure for what is known to happen."""
+    """Return the error for a failed fetch, with the cure if the cause is known."""
     said = " ".join(answer.error.split())[-400:]
     if "fsck error" in answer.error:
         return Refused(f"the history holds a dangerous object: {said}", where=source.location, mend="remove it")

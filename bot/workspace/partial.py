@@ -1,10 +1,10 @@
-"""Partial mirrors: of a large repository the whole history is fetched, but contents of the commits alone that are used.
+"""Partial mirrors: for a large repository, the whole history is fetched, but only the contents of commits in use.
 
 Rules (security.md, G2)
-- The contents of a commit are fetched at once, by the process that holds the mirror's lock, before the commit counts as
-  being there; no git ever fetches one by itself, neither on this side (GIT_NO_LAZY_FETCH) nor in a sandbox, where a
-  command that needs contents of the past is told so.
-- A mirror is whole or partial from its beginning; a server that knows no filters sends everything all the same.
+- The process that holds the mirror's lock fetches the contents of a commit all at once, before the commit counts as
+  present. No git process fetches contents on its own, neither here (GIT_NO_LAZY_FETCH) nor in a sandbox, where a
+  command that needs contents of the past gets an error.
+- A mirror is complete or partial from its creation. A server that does not support filters sends everything anyway.
 """
 
 from pathlib import Path
@@ -14,20 +14,20 @@ from bot.core.names import CommitId
 from bot.workspace import run
 
 REMOTE: Final = "promised"
-"""The name under which a partial mirror, and what borrows from it, keeps in mind that contents are missing."""
+"""The remote by which a partial mirror, and checkouts that borrow from it, record that contents are missing."""
 
-# git-config(1), remote.<name>.promisor: what is missing was promised, and is no damage.
+# git-config(1), remote.<name>.promisor: missing objects were promised and are not damage.
 PROMISE: Final = f'[remote "{REMOTE}"]\n\tpromisor = true\n\tpartialclonefilter = blob:none\n'
 
 
 def make(mirror: Path) -> None:
-    """Have an empty mirror be a partial one."""
+    """Make an empty mirror a partial one."""
     with (mirror / "config").open("a") as config:
         config.write(PROMISE)
 
 
 def is_partial(mirror: Path) -> bool:
-    """Tell whether a mirror lacks contents that nobody asked for."""
+    """Return whether a mirror lacks contents that were never requested."""
     try:
         return PROMISE in (mirror / "config").read_text()
     except FileNotFoundError:
@@ -35,7 +35,7 @@ def is_partial(mirror: Path) -> bool:
 
 
 async def lacking(mirror: Path, commit: CommitId) -> bytes:
-    """List what a partial mirror lacks of a commit's contents, one id a line."""
+    """Return the ids of a commit's contents that a partial mirror lacks, one per line."""
     named = f"{commit}^{{tree}}"
     listed = (await run.git(mirror, "rev-list", "--objects", "--missing=print", "--no-object-names", named)).out
     return b"".join(line[1:] + b"\n" for line in listed.splitlines() if line.startswith(b"?"))

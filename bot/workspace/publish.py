@@ -1,13 +1,13 @@
-"""The publisher: from a checkout to a branch of the repository that is worked on (security.md, PUBLISHER; G1, G3, G4).
+"""The publisher: copies a checkout's work to a branch of the repository (security.md, PUBLISHER; G1, G3, G4).
 
 Rules
-- It works in a fresh clone and never runs git in the checkout; a person's work tree, index and HEAD stay untouched.
-- Nothing outside of the approved plan's scope is committed, and no secret (X3); of an amendment exactly its own tree.
-- Where the work was verified, exactly the tree that was verified is committed (G3a).
-- Author, date, branch and message are the harness's (commit.py).
-- It pushes, by one compare-and-swap: what was looked through and hashed here is, bit for bit, what lands. A commit that
-  the server is asked to make could only be compared once it stands on the branch, and cannot hold every file mode.
-- The same order gives the same commit; a branch that holds something else is a Conflict, never overwritten.
+- It works in a fresh clone and never runs git in the checkout. A person's work tree, index and HEAD stay untouched.
+- It commits nothing outside the approved plan's scope and no secret (X3); for an amendment, exactly its own tree.
+- If the work was verified, it commits exactly the verified tree (G3a).
+- The harness sets author, date, branch and message (commit.py).
+- It pushes with one compare-and-swap: what was screened and hashed here lands bit for bit. A commit that the server
+  creates could only be compared after it is on the branch, and cannot hold every file mode.
+- The same order gives the same commit. A branch that holds something else is a Conflict and is never overwritten.
 """
 
 import asyncio
@@ -38,24 +38,25 @@ from bot.workspace.screening import Change, Screen, changes_of
 from bot.workspace.tree import UntrustedTree
 
 KEPT_LIMIT: Final = 32 << 20
-"""Bytes of work that are kept in a thread's ref, which only ever grows."""
+"""The most work, in bytes, that is kept in a thread's ref, which only grows."""
 
 _log: Final = logging.getLogger(__name__)
 _BRANCH = re.compile(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)|@\{))[A-Za-z0-9][A-Za-z0-9._/-]{0,200}(?<![./])")
 _PERSON = re.compile(r"[^<>\x00-\x1f\x7f]+ <[^<>\s\x00-\x1f\x7f]+>")
 _SHOWN = 20
 
-# git-config(1), push.negotiate: where the base's branch has moved on the server, git would else send the whole history,
-# of which a partial mirror lacks the contents. It starts the far side's program itself: not for a person's repository.
+# git-config(1), push.negotiate: if the base's branch has moved on the server, git would otherwise send the whole
+# history, whose contents a partial mirror lacks. It starts the remote program itself, so a person's repository does not
+# use it.
 _NEGOTIATED = {"push.negotiate": "true"}
 
-# What git says when somebody else's push came first: before ours, or while it was under way.
+# What git prints if another push came first: before ours, or while ours was under way.
 _OVERTAKEN = ("stale info", "fetch first", "non-fast-forward", "but expected", "reference already exists")
 
 
 @dataclass(frozen=True, slots=True)
 class Publishing:
-    """What is set for everything that is published."""
+    """Settings that apply to everything that is published."""
 
     screen: Screen = field(default_factory=Screen)
     committer: Committer = Committer()
@@ -63,7 +64,7 @@ class Publishing:
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Publishes to the repository that a mirror is of."""
+    """Publishes to the repository that a mirror belongs to."""
 
     folder: Path
     """Where fresh clones are made; each is removed afterwards."""
@@ -73,9 +74,9 @@ class Publisher:
     async def publish(
         self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder, *, before: BeforePush | None = None
     ) -> PushedWork:
-        """Publish a checkout that nothing writes any more; raises Refused or Conflict, and then nothing was pushed.
+        """Publish a checkout that nothing writes anymore; raises Refused or Conflict, and then nothing was pushed.
 
-        `before` is told what is about to be pushed; where it raises, nothing is.
+        `before` is called with the work that is about to be pushed; if it raises, nothing is pushed.
         """
         _check(plan, checkout, order)
         await self.mirror.ensure(checkout.base)
@@ -91,9 +92,9 @@ class Publisher:
         return made
 
     async def keep(self, checkout: Checkout) -> bytes:
-        """Give what would be published, whatever its scope: the id of its tree, and a pack of what the base lacks.
+        """Return what would be published, whatever its scope: the id of its tree, and a pack of what the base lacks.
 
-        b"" where nothing changed, where it may not be published, and where it is larger than KEPT_LIMIT.
+        Returns b"" if nothing changed, if the work may not be published, and if it is larger than KEPT_LIMIT.
         """
         async with self.place() as place:
             clone = place / "clone"
@@ -110,7 +111,7 @@ class Publisher:
         return b"%b\n%b" % (tree, pack) if len(pack) <= KEPT_LIMIT else b""
 
     async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:
-        """List the paths that would be published, whatever their scope; raises Refused where none may be."""
+        """Return the paths that would be published, whatever their scope; raises Refused if none may be published."""
         async with self.place() as place:
             clone = place / "clone"
             await self._copy_tree(clone, checkout, {})
@@ -128,7 +129,7 @@ class Publisher:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[Path]:
-        """Give a private folder that is held while it is used, and gone afterwards."""
+        """Make a private folder for the duration of the context, and hold its lock."""
         place = self.folder / secrets.token_hex(8)
         lock = Lock(place.with_suffix(".lock"))
         lock.take()
@@ -159,16 +160,16 @@ class Publisher:
         return changes, tree
 
     async def _copy_tree(self, clone: Path, checkout: Checkout, leftovers: Mapping[str, str]) -> None:
-        """Copy a tree into a fresh clone and its index, without what set-up commands left."""
+        """Copy a tree into a fresh clone and its index, without leftovers of set-up commands."""
         start_repository(clone, self.mirror, head=checkout.base)
         await run.git(clone, "read-tree", checkout.base)
         await Export(UntrustedTree(checkout.path), clone, leftovers).run()
 
     async def _push(self, clone: Path, commit: CommitId, order: CommitOrder) -> None:
-        """Move the branch, if it is where the order expects it, or make it; one at this commit already stays.
+        """Move the branch if it is where the order expects it, or make it; a branch already at this commit stays.
 
-        Where a connection breaks git may send a push again by itself, and is told that its own first one was faster:
-        so whoever was faster is looked at once more (E1).
+        If a connection breaks, git may repeat a push by itself, and then report that its own first push came earlier.
+        Therefore a push that was overtaken is tried once more (E1).
         """
         answer = await self._push_commit(clone, commit, order)
         if answer.code != 0 and _overtaken(answer):
@@ -195,12 +196,12 @@ async def _tree(clone: Path) -> str:
 
 
 async def _remove(place: Path) -> None:
-    """Remove a folder of this program's making."""
+    """Remove a folder that this program made."""
     await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 
 
 def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
-    """Refuse an order that the harness should not have given."""
+    """Raise Refused for an order that the harness should not have given."""
     if plan.document.base != checkout.base:
         raise Refused(
             "the checkout was made from another commit than the plan", where=checkout.base, mend="start the work again"
@@ -216,7 +217,7 @@ def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
 
 
 def _check_scope(paths: tuple[str, ...], contract: Contract, tree: str) -> None:
-    """Raise OutOfScope for paths that the plan does not name, Refused for those that no plan can name."""
+    """Raise OutOfScope for paths that the plan does not name, Refused for paths that no plan can name."""
     outside = tuple(path for path in paths if not contract.reaches(path))
     odd = [printable(path) for path in outside if printable(path) != path or not contract.can_name(path)]
     if odd:
@@ -230,12 +231,12 @@ def _git_message(answer: run.ProcessResult) -> str:
 
 
 def _overtaken(answer: run.ProcessResult) -> bool:
-    """Tell whether git says that the branch is not where it was expected."""
+    """Return whether git reports that the branch is not where it was expected."""
     return any(sign in _git_message(answer) for sign in _OVERTAKEN)
 
 
 def _push_error(location: str, order: CommitOrder, answer: run.ProcessResult) -> PlangateError:
-    """Give the error for a push that failed, with the cure for what is known to happen."""
+    """Return the error for a failed push, with the cure if the cause is known."""
     said = _git_message(answer)
     if _overtaken(answer):
         if order.expected:

@@ -1,10 +1,10 @@
-"""A repository on a server, spoken to over HTTPS with a token (security.md, G2).
+"""A repository on a server, reached over HTTPS with a token (security.md, G2).
 
 Rules
-- The token is asked for before each command and handed to that one git process through its environment: it is never
+- The token is requested before each command and passed to that one git process through its environment: it is never
   on disk, in an argument or in a URL.
-- It is sent to this repository's URL alone, and no redirect is followed.
-- Plain HTTP is for this machine alone: a server that is simulated.
+- It is sent only to this repository's URL, and no redirect is followed.
+- Plain HTTP is allowed only for this machine: a simulated server.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost"})
 
 _RULES = "let this bot bypass that rule, or change the rule"
 
-# What git and GitHub's servers say, what it means, and its cure.
+# What git and GitHub's servers print, what it means, and its cure.
 _REFUSALS = (
     ("error: 301", "the repository has moved", "use its new address"),
     ("error: 302", "the repository has moved", "use its new address"),
@@ -43,14 +43,14 @@ _REFUSALS = (
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How this machine reaches servers, where its operator says so; empty for git's own way."""
+    """How this machine reaches servers, as its operator configured it; empty for git's defaults."""
 
     proxy: str = ""
     authorities: str = ""
-    """A file of the certificates that are trusted."""
+    """A file with the trusted certificates."""
 
     def settings(self) -> dict[str, str]:
-        """Give git's settings (git-config(1), http.proxy, http.sslCAInfo)."""
+        """Return git's settings (git-config(1), http.proxy, http.sslCAInfo)."""
         known = {"http.proxy": self.proxy, "http.sslCAInfo": self.authorities}
         return {key: value for key, value in known.items() if value}
 
@@ -61,15 +61,15 @@ class RemoteRepository:
 
     url: str
     credentials: Callable[[], str]
-    """Gives a token that may read and push; asked before each command, from any thread."""
+    """Returns a token that may read and push. Called before each command, from any thread."""
     unsafe: bool = False
     partial: bool = False
-    """Whether it is too large to be fetched with all contents of its past."""
+    """Whether the repository is too large to be fetched with the contents of all its past commits."""
     route: Route = Route()
     known_as: str = ""
-    """What names it where its URL may change; "" where it cannot."""
+    """A name for the repository that survives a change of its URL; "" if the URL cannot change."""
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Waits so many seconds before something is asked again."""
+    """Waits for a number of seconds before a retry."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -84,7 +84,7 @@ class RemoteRepository:
 
     @property
     def identity(self) -> str:
-        """The same after it was renamed, where that is known."""
+        """The repository's name for good: stays the same after a rename if `known_as` is set."""
         return self.known_as or self.url
 
     @property
@@ -94,16 +94,16 @@ class RemoteRepository:
 
     @property
     def upload_pack(self) -> None:
-        """The server runs its own."""
+        """None: the server runs its own program."""
         return None
 
     @property
     def receive_pack(self) -> None:
-        """The server runs its own."""
+        """None: the server runs its own program."""
         return None
 
     def settings(self) -> Mapping[str, str]:
-        """Give git's settings for one command, the token among them; raises Misconfigured for one that is no token."""
+        """Return git's settings for one command, including the token; raises Misconfigured for a malformed token."""
         # A token of any kind is the password of the user x-access-token:
         # https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-as-a-github-app-installation
         token = self.credentials()
@@ -118,15 +118,15 @@ class RemoteRepository:
         }
 
     def environment(self) -> dict[str, str]:
-        """Give the same as variables, for a git process whose environment sets nothing of the kind."""
+        """Return the settings as variables, for a git process whose environment sets no other configuration."""
         return {"GIT_ALLOW_PROTOCOL": urlsplit(self.url).scheme, **run.git_config_variables(self.settings())}
 
 
 def refusal(location: str, said: str) -> PlangateError | None:
-    """Give the error for what a server said, with its cure; None for what may pass when it is tried again."""
+    """Return the error for a server's message, with its cure; None if a retry may succeed."""
     short = " ".join(said.split())[-600:]
     if "could not read Username" in said or "Authentication failed" in said:
-        # Transient: a token that was just made is not yet known everywhere.
+        # Transient: a new token is not yet known on all servers.
         return Transient("the server does not take the token", where=location, mend="check that it is valid")
     if words := transport.rule_violation(said):
         if transport.is_secret_found(words):

@@ -1,7 +1,7 @@
-"""A person's local repository: where it is, what it is at, and how to talk to it.
+"""A person's local repository: its location, its state, and how git reaches it.
 
-Its configuration, hooks and attributes are not ours: every git that runs in it is confined to a sandbox without
-network and keys, where its hooks are switched off as well (security.md, G1).
+Its configuration, hooks and attributes are not ours: every git process that runs in it is confined to a sandbox without
+network or keys, and with its hooks switched off (security.md, G1).
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from bot.workspace import hazards, run, sandbox
 from bot.workspace.sandbox import Mount, Profile
 
 _SETTINGS = {
-    "safe.directory": "*",  # whoever owns it: it is in a sandbox
+    "safe.directory": "*",  # whoever owns it: git runs in a sandbox
     "uploadpack.allowAnySHA1InWant": "true",
     "uploadpack.allowFilter": "true",
     "core.alternateRefsCommand": "true",
@@ -25,16 +25,16 @@ _SETTINGS = {
     "receive.fsckObjects": "false",
 }
 LOOK_SECONDS: Final = 120.0
-"""How long git may take to tell what a repository is at."""
+"""How long git may take to report the state of a repository."""
 _PROMPT_SECONDS: Final = 1.0
-"""After this time the reason is looked for."""
+"""After this time the repository is searched for the reason of the delay."""
 _POINTER_LIMIT = 4096
 _SHA1_LENGTH: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryLocation:
-    """Where a repository is; found without running git."""
+    """Where a repository is, found without running git."""
 
     top: Path
     """The work tree, or the repository itself when it is bare."""
@@ -52,19 +52,19 @@ class RepositoryLocation:
 
 @dataclass(frozen=True, slots=True)
 class LocalRepository:
-    """A local repository as it was when it was opened."""
+    """A local repository, in the state in which it was opened."""
 
     place: RepositoryLocation
     head: CommitId
     branch: str
-    """The name of the branch that is checked out; empty for none."""
+    """The name of the checked-out branch; empty for none."""
     uncommitted: int
-    """How many files differ from HEAD; they are left alone."""
+    """How many files differ from HEAD. They are left alone."""
     unsafe: bool = False
 
     @classmethod
     async def open(cls, folder: Path, *, unsafe: bool = False) -> "LocalRepository":
-        """Open the repository that a folder is in; raises Misconfigured with the cure when that cannot be."""
+        """Open the repository that a folder is in; raises Misconfigured with the cure if that fails."""
         place = find(folder)
         head, branch, uncommitted = await _look(place, unsafe=unsafe)
         _check(place, head)
@@ -72,7 +72,7 @@ class LocalRepository:
 
     @property
     def location(self) -> str:
-        """The path that names this repository: the same in all of its work trees."""
+        """The path that identifies this repository, the same in all of its work trees."""
         return str(self.place.common_dir)
 
     @property
@@ -87,11 +87,11 @@ class LocalRepository:
 
     @property
     def partial(self) -> bool:
-        """Whether it lacks contents of its past itself (git-clone(1), --filter)."""
+        """Whether the repository itself lacks contents of its past (git-clone(1), --filter)."""
         return any((self.place.common_dir / "objects" / "pack").glob("*.promisor"))
 
     def need_writable(self) -> None:
-        """Raise Misconfigured where nothing could be pushed to it: in a sandbox root has no right to others' files."""
+        """Raise Misconfigured if a push to it would fail: in a sandbox, root has no right to other users' files."""
         objects = self.place.common_dir / "objects"
         found = objects.stat()
         others = os.geteuid() == 0 and found.st_uid != 0 and not found.st_mode & 0o002 and not self.unsafe
@@ -101,12 +101,12 @@ class LocalRepository:
 
     @property
     def upload_pack(self) -> str:
-        """The command line, for git's ``--upload-pack``, that reads from this repository in a sandbox."""
+        """The command line for git's ``--upload-pack`` that reads from this repository in a sandbox."""
         return self._command("upload-pack", writable=False)
 
     @property
     def receive_pack(self) -> str:
-        """The command line, for git's ``--receive-pack``, that writes to this repository in a sandbox."""
+        """The command line for git's ``--receive-pack`` that writes to this repository in a sandbox."""
         return self._command("receive-pack", writable=True)
 
     @property
@@ -115,18 +115,18 @@ class LocalRepository:
         return asyncio.sleep
 
     def settings(self) -> Mapping[str, str]:
-        """Let git talk to a repository by its path, which takes no credentials."""
+        """Return the settings that let git reach a repository by its path, which needs no credentials."""
         return {"protocol.file.allow": "always"}
 
     def _command(self, program: str, *, writable: bool) -> str:
-        """Give the command line of a git program that serves this repository."""
+        """Return the command line of a git program that serves this repository."""
         if self.unsafe:
             return f"git {program}"
         return sandbox.shell_command(_profile(self.place, writable=writable, tree=False), ["git", program])
 
 
 def find(folder: Path) -> RepositoryLocation:
-    """Find the repository that a folder is in, as git would, by looking at files alone; raises Misconfigured."""
+    """Find the repository that a folder is in, as git would, by reading files only; raises Misconfigured."""
     start = Path(os.path.realpath(folder))
     for candidate in (start, *start.parents):
         pointed = _git_dir(candidate)
@@ -144,7 +144,7 @@ def find(folder: Path) -> RepositoryLocation:
 
 
 def _git_dir(candidate: Path) -> Path | None:
-    """Give the git directory of a folder, if it has or is one."""
+    """Return the git directory that a folder has or is, or None."""
     inner = candidate / ".git"
     if inner.is_dir():
         return inner.resolve()
@@ -155,7 +155,7 @@ def _git_dir(candidate: Path) -> Path | None:
 
 
 def _follow(origin: Path, pointer: Path, prefix: str) -> Path | None:
-    """Follow a file that holds the path of a folder (gitrepository-layout(5): gitfile, commondir)."""
+    """Return the folder that a pointer file names, or None (gitrepository-layout(5): gitfile, commondir)."""
     try:
         text = _text(pointer).decode()
     except (OSError, UnicodeDecodeError):
@@ -165,7 +165,7 @@ def _follow(origin: Path, pointer: Path, prefix: str) -> Path | None:
 
 
 def _alternate_folders(objects: Path) -> tuple[Path, ...]:
-    """List the object folders that a repository borrows from; only what looks like one (gitrepository-layout(5))."""
+    """Return the object folders that a repository borrows from (gitrepository-layout(5)); others are skipped."""
     try:
         lines = _text(objects / "info" / "alternates").decode(errors="replace").splitlines()
     except OSError:
@@ -175,14 +175,14 @@ def _alternate_folders(objects: Path) -> tuple[Path, ...]:
 
 
 def _text(path: Path) -> bytes:
-    """Read the beginning of a file; a pipe is empty rather than waited for."""
+    """Read the beginning of a file; a pipe reads as empty instead of blocking."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:
         return file.read(_POINTER_LIMIT) or b""
 
 
 def _profile(place: RepositoryLocation, *, writable: bool, tree: bool) -> Profile:
-    """Give the sandbox for a git in this repository: its folders at their own paths, and nothing else."""
+    """Return the sandbox profile for git in this repository: its folders at their own paths, and nothing else."""
     folders = dict.fromkeys(([place.top] if tree else []) + [place.common_dir, place.git_dir])
     mounts = [Mount(str(folder), str(folder), writable) for folder in folders]
     borrowed = [Mount(str(folder), str(folder)) for folder in place.objects]
@@ -194,7 +194,7 @@ def _profile(place: RepositoryLocation, *, writable: bool, tree: bool) -> Profil
 
 
 async def _look(place: RepositoryLocation, *, unsafe: bool) -> tuple[str, str, int]:
-    """Ask git for the commit, the branch and the number of files that differ."""
+    """Return the commit, the branch and the number of differing files, as git reports them."""
     await asyncio.to_thread(hazards.check_git_directory, *{place.git_dir, place.common_dir})
     if place.bare:
         names = ["for-each-ref", "--format=%(HEAD) %(objectname) %(refname:short)", "refs/heads"]
@@ -204,7 +204,7 @@ async def _look(place: RepositoryLocation, *, unsafe: bool) -> tuple[str, str, i
     answer = await _ask(place, status, unsafe=unsafe, check=False)
     if answer.code == 0:
         return _status(answer.out)
-    # A filter of the repository did not run, such as one whose program the sandbox lacks: look without contents.
+    # A filter of the repository failed, such as one whose program the sandbox lacks: look without contents.
     head = (
         (await _ask(place, ["rev-parse", "HEAD", "--symbolic-full-name", "HEAD"], unsafe=unsafe)).out.decode().split()
     )
@@ -213,7 +213,7 @@ async def _look(place: RepositoryLocation, *, unsafe: bool) -> tuple[str, str, i
 
 
 async def _check_size(place: RepositoryLocation, *, unsafe: bool) -> None:
-    """Raise Refused for a HEAD of so many files and folders that no git command should walk it."""
+    """Raise Refused if HEAD has so many files and folders that no git command should walk it."""
     counting = await run.run_sandboxed(_profile(place, writable=False, tree=True), hazards.COUNT, unsafe=unsafe)
     if counting.code == 0 and hazards.is_too_large(counting.out):
         what = f"the repository is too large: HEAD holds more than {hazards.ENTRY_LIMIT:,} files and folders"
@@ -223,9 +223,10 @@ async def _check_size(place: RepositoryLocation, *, unsafe: bool) -> None:
 async def _ask(
     place: RepositoryLocation, arguments: list[str], *, unsafe: bool, check: bool = True
 ) -> run.ProcessResult:
-    """Run git in the repository, in a sandbox; raises Misconfigured when it fails and `check` is set.
+    """Run git in the repository, in a sandbox; raises Misconfigured if it fails and `check` is set.
 
-    It does so too where git does not answer: a slow one is looked after, one that waits for a pipe is ended.
+    Also raises Misconfigured if git takes too long. After a second, the work tree is searched for a pipe that git may
+    be waiting for.
     """
     profile = _profile(place, writable=False, tree=True)
     asking = asyncio.ensure_future(run.run_sandboxed(profile, ["git", *arguments], unsafe=unsafe))
@@ -246,7 +247,7 @@ async def _ask(
 
 
 def _status(out: bytes) -> tuple[str, str, int]:
-    """Read ``git status --porcelain=v2 --branch -z`` (git-status(1))."""
+    """Parse ``git status --porcelain=v2 --branch -z`` (git-status(1))."""
     records = [record for record in out.decode(errors="replace").split("\0") if record]
     heads = dict(record[2:].split(" ", 1) for record in records if record.startswith("# branch."))
     branch = heads.get("branch.head", "")
@@ -255,7 +256,7 @@ def _status(out: bytes) -> tuple[str, str, int]:
 
 
 def _bare(out: bytes) -> tuple[str, str, int]:
-    """Read the list of branches of a bare repository: the one that HEAD names is marked with a star."""
+    """Parse the branch list of a bare repository, in which a star marks the branch of HEAD."""
     for line in out.decode(errors="replace").splitlines():
         if line.startswith("* "):
             _, head, branch = line.split(" ", 2)
@@ -264,7 +265,7 @@ def _bare(out: bytes) -> tuple[str, str, int]:
 
 
 def _check(place: RepositoryLocation, head: str) -> None:
-    """Refuse a HEAD that cannot be worked from."""
+    """Raise Misconfigured for a HEAD from which no work can start."""
     if not is_commit(head):
         raise Misconfigured(
             "the repository has no commit yet", where=str(place.top), mend="commit something: git add -A && git commit"
@@ -278,7 +279,7 @@ def _check(place: RepositoryLocation, head: str) -> None:
 
 
 def _unreadable(place: RepositoryLocation, said: str) -> PlangateError:
-    """Give the error for a repository that git does not read."""
+    """Return the error for a repository that git cannot read."""
     short = " ".join(said.split())[-400:]
     if "ermission denied" in said:
         return Misconfigured(

@@ -1,10 +1,10 @@
-"""Running programs: git with an environment of its own, and single commands in a sandbox.
+"""Runs programs: git with an environment of its own, and single commands in a sandbox.
 
 Rules
-- Everything is bounded: time, and the bytes that are kept of an answer.
-- git reads no configuration but its repository's and what is set here; nobody is asked for a password.
-- `git` is privileged: it runs only where nothing but this program has written (G1), in mirrors, fresh clones and
-  checkouts that are being made. Everything else is `confined`.
+- Everything is limited: the time, and how many bytes of output are kept.
+- git reads only its repository's configuration and the settings made here, and never asks for a password.
+- `git` is privileged: it runs only in folders that this program alone has written (G1): mirrors, fresh clones, and
+  checkouts that are being made. Everything else is confined to a sandbox.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from bot.workspace import sandbox, seccomp
 from bot.workspace.sandbox import Profile
 
 OUTPUT_LIMIT: Final = 64 << 20
-"""Bytes of an answer: the file list of a repository of some hundred thousand files."""
+"""Bytes of output: enough for the file list of a repository with several hundred thousand files."""
 
 TIMEOUT: Final = 600.0
-"""Seconds: the first fetch of a large repository."""
+"""Seconds: enough for the first fetch of a large repository."""
 _END_SECONDS: Final = 1.0
 
-# git-config(1), GIT_CONFIG_COUNT: what is set this way outranks the configuration of the repository.
+# git-config(1), GIT_CONFIG_COUNT: settings made this way take precedence over the repository's configuration.
 _SETTINGS = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
@@ -39,7 +39,7 @@ _SETTINGS = {
     "maintenance.auto": "false",
     "receive.autogc": "false",
     "protocol.version": "2",
-    "protocol.allow": "never",  # but what the source of a fetch or push names
+    "protocol.allow": "never",  # except what the source of a fetch or push allows
     "advice.detachedHead": "false",
     "init.defaultBranch": "main",
 }
@@ -49,7 +49,7 @@ _JOIN_SESSION_KEYRING = 1
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """What a program said, and how it ended."""
+    """A program's output and exit code."""
 
     code: int
     out: bytes
@@ -57,7 +57,7 @@ class ProcessResult:
 
 
 def git_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Give git's share of an environment: no configuration but the repository's own, outranked by what is set here."""
+    """Return git's environment variables: only the repository's own configuration, overridden by the settings here."""
     return {
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
@@ -73,7 +73,7 @@ def git_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]
 
 
 def git_config_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """Give settings as the variables that git reads them from (git-config(1), GIT_CONFIG_COUNT)."""
+    """Return settings as the variables from which git reads them (git-config(1), GIT_CONFIG_COUNT)."""
     variables = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings.items()):
         variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
@@ -83,7 +83,7 @@ def git_config_variables(settings: Mapping[str, str]) -> dict[str, str]:
 async def git(
     where: Path, *arguments: str, stdin: bytes = b"", settings: Mapping[str, str] | None = None, check: bool = True
 ) -> ProcessResult:
-    """Run privileged git in a folder that only this program writes; raises Transient when it fails, if `check`."""
+    """Run privileged git in a folder that only this program writes; raises Transient if it fails and `check` is set."""
     places = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LANG": "C.UTF-8"}
     answer = await execute(["git", *arguments], where, stdin=stdin, environment=places | git_environment(settings))
     if check and answer.code != 0:
@@ -92,15 +92,15 @@ async def git(
 
 
 def git_error(what: str, where: Path | str, answer: ProcessResult) -> Transient:
-    """Give the error for a git that failed: its own words, shortened."""
+    """Return the error for a failed git command, with git's own message, shortened."""
     said = " ".join(answer.error.split())[-600:] or f"exit code {answer.code}"
     return Transient(f"git {what} failed: {said}", where=str(where), mend="mend what the message names, then try again")
 
 
 async def run_sandboxed(profile: Profile, command: Sequence[str], *, unsafe: bool = False) -> ProcessResult:
-    """Run one command in a sandbox of its own; raises NoSandbox where none can be had.
+    """Run one command in a sandbox of its own; raises NoSandbox if no sandbox can be made.
 
-    `unsafe` runs it bare, which asks for mounts at their own paths.
+    With `unsafe` the command runs without a sandbox, so the mounts must be at their own paths.
     """
     if unsafe:
         return await execute(command, Path(profile.directory), environment=sandbox.environment(profile))
@@ -120,9 +120,9 @@ async def execute(
     stdin: bytes = b"",
     descriptors: Sequence[int] = (),
 ) -> ProcessResult:
-    """Run a program to its end and give what it said; cancelling, running out of time or of bounds kills its group.
+    """Run a program to its end and return its output. On cancellation, timeout or too much output, its group is killed.
 
-    `descriptors` are what it inherits besides its standard ones.
+    `descriptors` are inherited by the program in addition to the standard ones.
     """
     process = await start_process(
         asyncio.create_subprocess_exec(
@@ -149,9 +149,9 @@ async def execute(
 
 
 async def start_process(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
-    """Give a program that is being started as the first of its session; cancelling kills it once it is there.
+    """Return a started program that leads its own session; a cancelled start kills it as soon as it exists.
 
-    A cancellation never reaches asyncio's own start: there it can wait for ever for pipes that nobody closes.
+    The cancellation never reaches asyncio's own start, which could then wait forever for pipes that nobody closes.
     """
     task = asyncio.ensure_future(starting)
     try:
@@ -167,7 +167,7 @@ async def start_process(starting: Coroutine[Any, Any, asyncio.subprocess.Process
 
 
 def _kill_unwanted(task: "asyncio.Task[asyncio.subprocess.Process]") -> None:
-    """Kill a program that was started for nobody."""
+    """Kill a program whose caller was cancelled."""
     if not task.cancelled() and task.exception() is None:
         process = task.result()
         if process.stdin is not None:
@@ -177,7 +177,7 @@ def _kill_unwanted(task: "asyncio.Task[asyncio.subprocess.Process]") -> None:
 
 
 async def wait_for_killed(process: asyncio.subprocess.Process) -> None:
-    """Wait for a killed program: asyncio sees its end only when what it has written is read (cpython 119710)."""
+    """Wait for a killed program, reading its output: asyncio reports the end only after that (cpython 119710)."""
     left = [stream for stream in (process.stdout, process.stderr) if stream is not None]
     reading = [asyncio.ensure_future(_forget(stream)) for stream in left]
     await process.wait()
@@ -192,7 +192,7 @@ async def _forget(stream: asyncio.StreamReader) -> None:
 
 
 async def _converse(process: asyncio.subprocess.Process, stdin: bytes) -> ProcessResult:
-    """Feed a program and read both of its outputs at a time, each within bounds."""
+    """Write a program's input and read both of its outputs at the same time, each with a limit."""
     feeding = asyncio.ensure_future(_feed(process.stdin, stdin))
     reading = [asyncio.ensure_future(_read_bounded(stream)) for stream in (process.stdout, process.stderr)]
     try:
@@ -206,7 +206,7 @@ async def _converse(process: asyncio.subprocess.Process, stdin: bytes) -> Proces
 
 
 async def _feed(stream: asyncio.StreamWriter | None, stdin: bytes) -> None:
-    """Write a program's input; one that does not want all of it is no error."""
+    """Write a program's input; a program that does not read all of it is no error."""
     if stream is None:
         return
     with suppress(BrokenPipeError, ConnectionResetError):
@@ -228,9 +228,9 @@ async def _read_bounded(stream: asyncio.StreamReader | None) -> bytes:
 
 
 def leave_keyring() -> None:
-    """Give this thread and what it starts a session keyring of its own: bubblewrap would hand ours on (TOOLHOST).
+    """Join a new session keyring with this thread and what it starts: bubblewrap would pass ours on (TOOLHOST).
 
-    keyctl(2), KEYCTL_JOIN_SESSION_KEYRING; where the kernel has no keyrings there is nothing to leave.
+    keyctl(2), KEYCTL_JOIN_SESSION_KEYRING. A kernel without keyrings has none to leave.
     """
     number = _KEYCTL.get(os.uname().machine)
     if number is not None:

@@ -1,10 +1,10 @@
-"""The sandbox: which namespaces, mounts and environment a program of the repository gets (security.md, TOOLHOST; D1).
+"""The sandbox: the namespaces, mounts and environment of a program of the repository (security.md, TOOLHOST; D1).
 
 Rules
-- Nothing of the machine is visible but a read-only runtime, a private /tmp, and the mounts that a profile names.
-- The environment is an allow-list; no key is in it, no file descriptor but the standard ones passes.
-- Everything in a sandbox dies with its first process, and that one with the process that started it.
-- A filter of system calls (seccomp.py) stands behind the namespaces; whoever starts bubblewrap hands it over.
+- Of the machine, only a read-only runtime, a private /tmp, and the mounts that a profile names are visible.
+- The environment is an allow-list and contains no key; no file descriptor except the standard ones is passed on.
+- Everything in a sandbox dies with its first process, which dies with the process that started it.
+- A filter of system calls (seccomp.py) is a second barrier; the process that starts bubblewrap passes it.
 """
 
 import os
@@ -22,10 +22,10 @@ from bot.core.errors import NoSandbox
 from bot.workspace import seccomp
 
 FALLBACK: Final = "/workspace"
-"""Where a checkout is shown when its repository's own path cannot be."""
+"""Where a checkout appears if its repository's own path cannot be used."""
 
 PACKAGE: Final = "/opt/plangate"
-"""Where the program's own package and the mirror are shown."""
+"""Where the program's own package and the mirror appear."""
 
 HOME: Final = "/tmp/home"  # noqa: S108 - /tmp is the sandbox's own
 _ETC = Path(__file__).parent / "etc"
@@ -41,7 +41,7 @@ _SHM_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file or folder of the machine, and where the sandbox shows it."""
+    """A file or folder of the machine, and its path in the sandbox."""
 
     source: str
     target: str
@@ -50,25 +50,25 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one sandbox may see and do; no network reaches into any (egress/connected.py mounts a way out)."""
+    """What one sandbox may see and do. It has no network of its own (egress/connected.py mounts a way out)."""
 
     directory: str
     """The working directory, as shown inside."""
     mounts: tuple[Mount, ...] = ()
-    """In this order: a later mount lies over an earlier one."""
+    """In this order: a later mount covers an earlier one."""
     tmp_mb: int = 1024
-    """The size of /tmp where it lies in memory."""
+    """The size of /tmp if it is in memory."""
     tmp: str = ""
-    """A folder of the machine that is shown as /tmp; "" for memory."""
+    """A folder of the machine that appears as /tmp; "" for memory."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def argv(profile: Profile, *, init: bool = True, filters: Sequence[int] = ()) -> list[str]:
-    """Give the bubblewrap command line of a profile, up to the program to run; raises NoSandbox without bubblewrap.
+    """Return a profile's bubblewrap command line, up to the program to run; raises NoSandbox without bubblewrap.
 
     With `init`, bubblewrap stays as process 1 and reaps orphans, with the program's standard pipes open: anything in
-    the sandbox can write to them through /proc/1/fd. Without, the program is process 1; it must reap, and hide itself.
-    `filters` are descriptors that bubblewrap is to inherit (seccomp.opened).
+    the sandbox can write to them through /proc/1/fd. Without it, the program is process 1; it must reap, and hide
+    itself. `filters` are descriptors that bubblewrap inherits (seccomp.open_filter).
     """
     binds = [
         part
@@ -78,13 +78,13 @@ def argv(profile: Profile, *, init: bool = True, filters: Sequence[int] = ()) ->
     variables = [part for name, value in environment(profile).items() for part in ("--setenv", name, value)]
     in_memory = ("--size", str(profile.tmp_mb << 20), "--tmpfs")
     return [
-        # Where bubblewrap is process 1, its own environment could be read in /proc/1.
+        # If bubblewrap is process 1, its own environment could be read in /proc/1.
         *("env", "-i", _bubblewrap(), *(() if init else ("--as-pid-1",))),
         *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"),
         *(part for filter_ in filters for part in ("--seccomp", str(filter_))),
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox"),
         *_runtime(),
-        # Real root owns /proc/sys in any user namespace, so that writing is refused by the mount.
+        # Real root owns /proc/sys in any user namespace, so the mount must refuse writes.
         *("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
         *("--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"),  # noqa: S108 - /dev/shm is the sandbox's own
         *(("--bind", profile.tmp) if profile.tmp else in_memory),
@@ -97,7 +97,7 @@ def argv(profile: Profile, *, init: bool = True, filters: Sequence[int] = ()) ->
 
 
 def environment(profile: Profile) -> dict[str, str]:
-    """Give the whole environment of a sandboxed program: an allow-list of harmless values, and the profile's own."""
+    """Return the whole environment of a sandboxed program: an allow-list of harmless values, and the profile's own."""
     places = dict.fromkeys([f"{sys.base_prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin"])
     return {
         "PATH": ":".join(places),
@@ -122,21 +122,21 @@ def environment(profile: Profile) -> dict[str, str]:
 
 
 def shell_command(profile: Profile, program: Sequence[str]) -> str:
-    """Give a shell's command line that runs a program in a sandbox, for as long as this process runs."""
+    """Return a shell command line that runs a program in a sandbox; valid while this process runs."""
     place = seccomp.path()
     command = shlex.join([*argv(profile, filters=(9,) if place else ()), *program])
     return f"{command} 9<{place}" if place else command
 
 
 def python() -> str:
-    """Give the interpreter that a sandbox has: the one under any virtual environment."""
+    """Return the interpreter that a sandbox has: the one below any virtual environment."""
     return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 
 
 def shown_path(path: str, hidden: tuple[str, ...] = ()) -> str:
-    """Give where a checkout of the repository at `path` is shown: there, or at FALLBACK if that would hide the runtime.
+    """Return where a checkout of the repository at `path` appears: there, or at FALLBACK if that hides the runtime.
 
-    `hidden` names further paths that are mounted, such as configured ones.
+    `hidden` names further mounted paths, such as configured ones.
     """
     plain = PurePosixPath(os.path.normpath(path))
     if not plain.is_absolute() or any(plain.is_relative_to(taken) for taken in (*_FORBIDDEN, PACKAGE, HOME)):
@@ -147,7 +147,7 @@ def shown_path(path: str, hidden: tuple[str, ...] = ()) -> str:
 
 
 def probe() -> None:
-    """Return when a sandbox works on this machine; raise NoSandbox, which says why not and how to mend it."""
+    """Raise NoSandbox, with the reason and the cure, unless a sandbox works on this machine."""
     profile = Profile(directory="/tmp")  # noqa: S108 - /tmp is the sandbox's own
     try:
         with seccomp.open_filter() as filters:
@@ -161,7 +161,7 @@ def probe() -> None:
 
 
 def cure(said: str) -> str:
-    """Say how to mend what bubblewrap complained about."""
+    """Return the cure for a message of bubblewrap."""
     if "Unknown option" in said or "unknown option" in said:
         return "install bubblewrap 0.8 or newer"
     if "ermission denied" in said and Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").exists():
@@ -178,7 +178,7 @@ def cure(said: str) -> str:
 
 @lru_cache(maxsize=1)
 def _bubblewrap() -> str:
-    """Find bubblewrap."""
+    """Return the path of bubblewrap; raises NoSandbox if it is missing."""
     found = shutil.which("bwrap")
     if found is None:
         raise NoSandbox("bubblewrap is missing", where="bwrap on PATH", mend="apt-get install bubblewrap")
@@ -187,7 +187,7 @@ def _bubblewrap() -> str:
 
 @lru_cache(maxsize=1)
 def _runtime() -> tuple[str, ...]:
-    """Give the mounts of the read-only runtime: programs, libraries, a minimal /etc, Python and this package."""
+    """Return the mounts of the read-only runtime: programs, libraries, a minimal /etc, Python and this package."""
     links = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
     parts = ["--ro-bind", "/usr", "/usr"]
     for place in links:

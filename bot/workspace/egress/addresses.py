@@ -1,6 +1,7 @@
-"""Which addresses are the public internet: an own table, because `ipaddress.is_global` lets too much through (N1).
+"""Which addresses belong to the public internet: a table of our own, because `ipaddress.is_global` allows too much
+(N1).
 
-An address is written as the resolver writes it: plain IPv4 or IPv6, no zone. Everything else is no address here.
+An address is written as the resolver writes it: plain IPv4 or IPv6, without a zone. Anything else is not an address.
 """
 
 import ipaddress
@@ -11,18 +12,18 @@ _CLOSED_4: Final = tuple(
     map(
         ipaddress.IPv4Network,
         (
-            "0.0.0.0/8",  # this network; Linux takes 0.0.0.0 for itself
+            "0.0.0.0/8",  # this network; Linux treats 0.0.0.0 as itself
             "10.0.0.0/8",
-            "100.64.0.0/10",  # carrier-grade NAT; metadata of one cloud lives here
+            "100.64.0.0/10",  # carrier-grade NAT; the metadata service of one cloud is here
             "127.0.0.0/8",
-            "168.63.129.16/32",  # Azure's host, seen from its machines
-            "169.254.0.0/16",  # link-local; metadata of most clouds
+            "168.63.129.16/32",  # Azure's host, as seen from its machines
+            "169.254.0.0/16",  # link-local; the metadata service of most clouds is here
             "172.16.0.0/12",
             "192.0.0.0/24",  # protocol assignments
             "192.0.2.0/24",  # documentation
             "192.31.196.0/24",  # AS112
-            "192.52.193.0/24",  # automatic multicast tunnelling
-            "192.88.99.0/24",  # relays of 6to4
+            "192.52.193.0/24",  # automatic multicast tunneling
+            "192.88.99.0/24",  # 6to4 relays
             "192.168.0.0/16",
             "192.175.48.0/24",  # AS112
             "198.18.0.0/15",  # benchmarking
@@ -33,9 +34,9 @@ _CLOSED_4: Final = tuple(
         ),
     )
 )
-# https://www.iana.org/assignments/iana-ipv6-special-registry. Only 2000::/3 is given out at all: loopback, mapped and
-# compatible IPv4, NAT64 (64:ff9b::/96 and 64:ff9b:1::/48), discard, ULA, link-local, site-local and multicast lie
-# outside of it.
+# https://www.iana.org/assignments/iana-ipv6-special-registry. Only 2000::/3 is allocated at all: loopback, mapped and
+# compatible IPv4, NAT64 (64:ff9b::/96 and 64:ff9b:1::/48), discard, ULA, link-local, site-local and multicast are
+# outside it.
 _OPEN_6: Final = ipaddress.IPv6Network("2000::/3")
 _CLOSED_6: Final = tuple(
     map(
@@ -43,19 +44,19 @@ _CLOSED_6: Final = tuple(
         (
             "2001::/23",  # protocol assignments: Teredo, benchmarking, ORCHID
             "2001:db8::/32",  # documentation
-            "2002::/16",  # 6to4: holds an IPv4 address
+            "2002::/16",  # 6to4: contains an IPv4 address
             "2620:4f:8000::/48",  # AS112
-            "3ffe::/16",  # the 6bone, given back
+            "3ffe::/16",  # the 6bone, returned
             "3fff::/20",  # documentation
         ),
     )
 )
 _ISATAP: Final = (0x00005EFE, 0x02005EFE)
-"""The upper half of an interface identifier that holds an IPv4 address (RFC 5214, 6.1)."""
+"""The upper half of an interface identifier that contains an IPv4 address (RFC 5214, 6.1)."""
 
 
 def is_public(text: str) -> bool:
-    """Tell whether an address is one that a program may connect to; whatever is no plain address is not."""
+    """Return whether a text is an address that a program may connect to; False for anything but a plain address."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

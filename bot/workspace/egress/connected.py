@@ -1,6 +1,7 @@
-"""A sandbox with a way out: the proxy's socket is mounted, and its toolhost listens on the sandbox's loopback (N1a).
+"""A sandbox with network access: the proxy's socket is mounted, and its toolhost listens on the sandbox's loopback
+(N1a).
 
-Rules: the proxy is there before the sandbox and ends with it; with no host open there is neither socket nor variable.
+Rules: the proxy starts before the sandbox and ends with it. If no host is open, there is neither socket nor variable.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,7 +22,7 @@ _ADDRESS: Final = "http://127.0.0.1:3128"  # bot/toolhost/tunnel.py listens ther
 
 
 def proxy_environment() -> dict[str, str]:
-    """Give the environment that leads a sandbox's programs to the proxy."""
+    """Return the environment variables that direct a sandbox's programs to the proxy."""
     here = "localhost,127.0.0.1,::1"
     return {"HTTPS_PROXY": _ADDRESS, "https_proxy": _ADDRESS, "NO_PROXY": here, "no_proxy": here}
 
@@ -29,7 +30,7 @@ def proxy_environment() -> dict[str, str]:
 async def start_connected_toolhost(
     network: Network, passage: EgressRoute, start: Callable[[tuple[Mount, ...]], Awaitable[Toolhost]]
 ) -> "ConnectedToolhost":
-    """Start a proxy, and a toolhost that has its socket mounted."""
+    """Start a proxy, and a toolhost with the proxy's socket mounted."""
     from bot.workspace.egress.proxy import Proxy  # late: most work has no way out
 
     proxy = await Proxy.start(network, passage)
@@ -41,7 +42,7 @@ async def start_connected_toolhost(
 
 
 class ConnectedToolhost:
-    """A toolhost whose sandbox has a way out, which ends with it."""
+    """A toolhost whose sandbox can reach the network through a proxy; closing the toolhost ends the proxy."""
 
     def __init__(self, host: Toolhost, proxy: "Proxy") -> None:
         self._host, self._proxy = host, proxy
@@ -53,7 +54,7 @@ class ConnectedToolhost:
         return await self._host.call(operation, arguments, progress=progress, timeout=timeout)
 
     async def close(self) -> None:
-        """End the sandbox, then its way out."""
+        """End the sandbox, then the proxy."""
         try:
             await self._host.close()
         finally:

@@ -1,9 +1,9 @@
-"""Fetches one page for the model: https, a listed name, a checked address, redirects on the same host alone (N1, T4).
+"""Fetches one page for the model: https, a listed name, a checked address, redirects on the same host only (N1, T4).
 
 Rules
-- 10 seconds and 5 MiB in all; what is longer is cut, what is slower is given up.
-- The answer must be text as it comes over the wire: a compressed one is refused, so that nothing can unfold in here.
-- A redirect to another host is told, not followed: the permission rules have to see that host first.
+- Limits are 10 seconds and 5 MiB in total: a longer body is cut, a slower fetch is abandoned.
+- The answer must be uncompressed text on the wire. A compressed answer is refused, so that nothing can expand here.
+- A redirect to another host is reported, not followed: the permission rules must check that host first.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True)
 class _Response:
-    """What a server said."""
+    """What a server answered."""
 
     status: int
     headers: dict[str, str]
@@ -39,13 +39,13 @@ class _Response:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the body is compressed, although nobody asked for that."""
+        """Whether the body is compressed, although the request did not ask for that."""
         return self.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}
 
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """Reads pages of the listed hosts; the list is the configuration's."""
+    """Reads pages of the listed hosts; the list comes from the configuration."""
 
     hosts: tuple[str, ...]
     passage: EgressRoute = EgressRoute()
@@ -53,7 +53,7 @@ class Fetcher:
     seconds: float = field(default=SECONDS)
 
     async def fetch(self, url: str, listener: Callable[[NetworkDecision], None]) -> Page:
-        """Fetch one page as text; raises Refused for what may not or cannot be read, Transient when nobody answers."""
+        """Fetch one page as text; raises Refused if it may not or cannot be read, Transient if no server answers."""
         try:
             target = read(url)
         except Refused as refused:
@@ -68,7 +68,7 @@ class Fetcher:
             raise Transient(f"the connection failed: {type(error).__name__}", where=target.host) from error
 
     async def _follow_redirects(self, target: Target, listener: Callable[[NetworkDecision], None]) -> Page:
-        """Ask for a page, and for where it has moved to on the same host."""
+        """Request a page, and follow its redirects on the same host."""
         for _ in range(_HOPS + 1):
             answer = await self._request(target, listener)
             location = answer.headers.get("location")
@@ -81,7 +81,7 @@ class Fetcher:
         raise Refused("the page keeps moving", where=str(target), mend="use another page")
 
     async def _request(self, target: Target, listener: Callable[[NetworkDecision], None]) -> _Response:
-        """Ask one server for one page, on the address that was checked, under the name that was asked for."""
+        """Request one page from one server, at the address that was checked, under the name that was asked for."""
         reader, writer = await self.passage.reach(target.host, target.port, self.hosts, listener)
         try:
             await writer.start_tls(self.tls(), server_hostname=target.host)
@@ -91,7 +91,7 @@ class Fetcher:
 
 
 async def _exchange(target: Target, streams: Streams) -> _Response:
-    """Say one request and hear the answer, as far as it may go."""
+    """Send one request and read the answer, up to the limits."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
     port = "" if target.port == 443 else f":{target.port}"
     headers = [
@@ -108,7 +108,7 @@ async def _exchange(target: Target, streams: Streams) -> _Response:
 
 
 async def _read_response(connection: h11.Connection, reader: asyncio.StreamReader) -> _Response:
-    """Read an answer; no more than LONGEST of its body."""
+    """Read an answer, with at most LONGEST bytes of its body."""
     status, headers, body = 0, dict[str, str](), bytearray()
     while True:
         match event := connection.next_event():
@@ -130,7 +130,7 @@ async def _read_response(connection: h11.Connection, reader: asyncio.StreamReade
 
 
 def _page(target: Target, answer: _Response) -> Page:
-    """Make text of an answer; raises Refused where it is none."""
+    """Convert an answer to text; raises Refused if it is not text."""
     if not 200 <= answer.status < 300:
         raise Refused(f"the server answered {answer.status}", where=str(target), mend="use another page")
     if answer.is_compressed:

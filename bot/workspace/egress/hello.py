@@ -1,4 +1,4 @@
-"""Reads the name that a TLS client asks for out of its first message (RFC 8446, 4.1.2; RFC 6066, 3)."""
+"""Reads the host name that a TLS client asks for from its first message (RFC 8446, 4.1.2; RFC 6066, 3)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 from bot.core.errors import Refused
 
 LONGEST: Final = 1 << 16
-"""Bytes of a first message; the longest in use, with post-quantum keys, are below 4 KiB."""
+"""Bytes of a first message. The longest in use, with post-quantum keys, are below 4 KiB."""
 MOST_RECORDS: Final = 16
-"""Pieces of a first message, which is read again with each byte that comes; clients send one, a few send two."""
+"""Records of a first message, which is parsed again with each piece that arrives. Clients send one, a few send two."""
 _HANDSHAKE: Final = 22
 _CLIENT_HELLO: Final = 1
 _SERVER_NAME: Final = 0
@@ -16,7 +16,7 @@ _ENCRYPTED_HELLO: Final = 0xFE0D
 
 
 class _Short(Exception):
-    """The bytes end before what they announce."""
+    """The data ends before the length that it announces."""
 
 
 class _Bytes:
@@ -26,30 +26,31 @@ class _Bytes:
         self.data, self.at = data, 0
 
     def take(self, count: int) -> bytes:
-        """Give the next bytes; raises _Short when there are fewer."""
+        """Return the next bytes; raises _Short if there are fewer."""
         if self.at + count > len(self.data):
             raise _Short
         self.at += count
         return self.data[self.at - count : self.at]
 
     def number(self, size: int) -> int:
-        """Give the next number, of that many bytes."""
+        """Return the next number, which takes `size` bytes."""
         return int.from_bytes(self.take(size))
 
     def vector(self, size: int) -> "_Bytes":
-        """Give the next bytes that have their count, a number of `size` bytes, before them."""
+        """Return the next bytes that are preceded by their count, a number of `size` bytes."""
         return _Bytes(self.take(self.number(size)))
 
     @property
     def over(self) -> bool:
-        """Whether all has been read."""
+        """Whether everything has been read."""
         return self.at == len(self.data)
 
 
 def server_name(data: bytes) -> str | None:
-    """Give the name in a ClientHello; None while it is not whole; raises Refused for what is none, or has no name.
+    """Return the name in a ClientHello, or None while the message is incomplete.
 
-    One that hides its name (ECH) is refused as well: what cannot be read cannot be compared.
+    Raises Refused for data that is not a ClientHello or does not name a host. A hidden name (ECH) is refused as well,
+    because a name that cannot be read cannot be compared.
     """
     try:
         message = _message(data)
@@ -67,7 +68,7 @@ def server_name(data: bytes) -> str | None:
 
 
 def _message(data: bytes) -> _Bytes:
-    """Put the first handshake message together from its records."""
+    """Assemble the first handshake message from its records."""
     records, body, count = _Bytes(data), b"", 0
     while len(body) < 4 or len(body) < 4 + int.from_bytes(body[1:4]):
         if (count := count + 1) > MOST_RECORDS:
@@ -85,7 +86,7 @@ def _message(data: bytes) -> _Bytes:
 
 
 def _names(message: _Bytes) -> Iterator[str]:
-    """List the host names of a ClientHello."""
+    """Yield the host names of a ClientHello."""
     message.take(2 + 32)  # version, random
     message.vector(1), message.vector(2), message.vector(1)  # session, cipher suites, compression
     extensions = message.vector(2)

@@ -1,4 +1,4 @@
-"""Makes text of a page's bytes: text passes, HTML becomes Markdown, everything else is refused (T4)."""
+"""Converts a page's bytes to text: text passes, HTML becomes Markdown, everything else is refused (T4)."""
 
 import re
 from typing import Final
@@ -6,16 +6,16 @@ from typing import Final
 from bot.core.errors import Refused
 
 LONGEST: Final = 100_000
-"""Characters of a page that are handed on."""
+"""Characters of a page that are passed on."""
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/toml"})
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0e\U000e0100-\U000e01ef]")
-"""Signs without a shape of their own, in which text can be hidden; every other one of these is not printable."""
+"""Variation selectors, in which text can be hidden; all others of these are not printable."""
 _CHARSETS: Final = frozenset({"utf-8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "windows-1252", "utf-16"})
 
 
 def readable(body: bytes, content_type: str) -> tuple[str, bool]:
-    """Give a page as text, and whether it was cut; raises Refused for what is no text."""
+    """Return a page as text, and whether it was cut; raises Refused if it is not text."""
     kind, _, parameters = content_type.partition(";")
     kind = kind.strip().lower()
     if not (kind.startswith("text/") or kind in _HTML | _TEXT or kind.endswith(("+json", "+xml"))):
@@ -29,7 +29,7 @@ def readable(body: bytes, content_type: str) -> tuple[str, bool]:
 
 
 def _charset(parameters: str) -> str:
-    """Give the charset that a content type names; UTF-8 where it names none that is known here."""
+    """Return the charset that a content type names, or UTF-8 if it names none that is supported."""
     for parameter in parameters.split(";"):
         name, _, value = parameter.partition("=")
         wanted = value.strip().strip("\"'").lower()
@@ -39,11 +39,11 @@ def _charset(parameters: str) -> str:
 
 
 def _markdown(html: str) -> str:
-    """Convert HTML; what a page hides from people is left out."""
+    """Convert HTML, without the parts that a page hides from people."""
     import html_to_markdown
 
     options = html_to_markdown.ConversionOptions(extract_metadata=False, skip_images=True)
     try:
         return html_to_markdown.convert(html, options).content or ""
-    except Exception as error:  # the library's errors have no root but this one
+    except Exception as error:  # the library's errors have no other common base class
         raise Refused("the page cannot be read", mend="use another page") from error

@@ -1,9 +1,9 @@
-"""The way out: a name is looked up once, every address of the answer is checked, and a checked address is dialled (N1).
+"""Outgoing connections: look up a name once, check every address of the answer, and connect to a checked address (N1).
 
 Rules
-- A name that no list covers is never looked up: a question to a name server can carry data out as well.
-- One address that is not public shuts the whole answer out: who answers with such a one is not to be trusted.
-- What is dialled is the address that was checked; nothing looks the name up again.
+- A name that no list covers is never looked up: a query to a name server can carry data out as well.
+- One address that is not public rejects the whole answer: a server that returns such an address is not trusted.
+- The connection goes to the address that was checked; nothing looks the name up again.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ _MOST: Final = 64
 _PORTS: Final = frozenset({443})
 _LOG: Final = logging.getLogger(__name__)
 _LOOKUPS: Final = ThreadPoolExecutor(4, "lookup")
-"""Threads of their own: names that are slow to look up hold up other names, and nothing else of the process."""
+"""A separate thread pool: slow lookups delay other lookups, and nothing else in the process."""
 
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Gives the addresses of a name."""
+"""Returns the addresses of a name."""
 Dial: TypeAlias = Callable[[str, int], Awaitable[Streams]]
 """Connects to an address."""
 
@@ -50,18 +50,18 @@ async def dial(address: str, port: int) -> Streams:
 
 @dataclass(frozen=True, slots=True)
 class EgressRoute:
-    """Where connections go out; resolver and connector are seams."""
+    """How connections leave this machine; tests replace the resolver and the connector."""
 
     resolve: Resolve = resolve
     dial: Dial = dial
     never: tuple[str, ...] = ()
-    """Names that stay shut whatever lists them, beside those that always do (N2)."""
+    """Names that stay closed even if a list contains them, in addition to those that are always closed (N2)."""
     ports: frozenset[int] = field(default=_PORTS)
 
     async def reach(
         self, host: str, port: int, hosts: Sequence[str], listener: Callable[[NetworkDecision], None]
     ) -> Streams:
-        """Connect to a name that the list covers; tells each decision; raises Refused, or Transient."""
+        """Connect to a name that the list covers and report each decision; raises Refused or Transient."""
         try:
             addresses = await self._resolve_checked(host, port, hosts)
         except Refused as refused:
@@ -77,7 +77,7 @@ class EgressRoute:
         raise Transient("nobody answers there", where=host, mend="try again later")
 
     async def _resolve_checked(self, host: str, port: int, hosts: Sequence[str]) -> Sequence[str]:
-        """Look a name up, once, and check every address of the answer; raises Refused."""
+        """Look up a name once and check every address of the answer; raises Refused."""
         self._admit(host, port, hosts)
         try:
             async with asyncio.timeout(LOOKUP_SECONDS):
@@ -89,7 +89,7 @@ class EgressRoute:
         return addresses
 
     def _admit(self, host: str, port: int, hosts: Sequence[str]) -> None:
-        """Return when name and port may be reached; raises Refused with the reason."""
+        """Raise Refused with the reason unless name and port may be reached."""
         if not is_name(host):
             raise Refused(
                 "not the plain name of a host", where=printable_host(host), mend="write a name such as pypi.org"
@@ -103,11 +103,11 @@ class EgressRoute:
 
 
 def report_decision(what: NetworkDecision, listener: Callable[[NetworkDecision], None]) -> None:
-    """Tell a decision to whoever listens, and to the log."""
+    """Report a decision to the listener and to the log."""
     _LOG.info("egress %s:%d %s %s", what.host, what.port, "allowed" if what.allowed else "refused", what.reason)
     listener(what)
 
 
 def printable_host(host: str) -> str:
-    """Give a name as it may stand in a journal: escaped and cut where it is no plain name."""
+    """Return a name in a form that is safe for a journal: escaped and cut if it is not a plain host name."""
     return host if is_name(host) else ascii(host)[1:-1][:100]

@@ -1,9 +1,9 @@
-"""The way out of a sandbox: an HTTP proxy on a unix socket that knows CONNECT and nothing else (N1a, TOOLHOST).
+"""A sandbox's way to the network: an HTTP proxy on a unix socket that supports only CONNECT (N1a, TOOLHOST).
 
 Rules
-- A tunnel leads to a listed name on port 443, and carries TLS whose greeting names that very host.
-- Everything is bounded: connections at once, seconds, bytes in all, and what is read before a decision.
-- Whatever is refused is answered with the reason, so that who runs the command learns it.
+- A tunnel leads to a listed name on port 443 and carries TLS whose greeting names exactly that host.
+- Everything is limited: concurrent connections, seconds, total bytes, and how much is read before a decision.
+- A refused request is answered with the reason, so that the command's author learns it.
 """
 
 import asyncio
@@ -27,25 +27,25 @@ _PIECE: Final = 1 << 16
 _LONGEST_HEAD: Final = 8 << 10
 _CLOSING_SECONDS: Final = 5.0
 _ALERT: Final = b"\x15\x03\x03\x00\x02\x02\x70"
-"""TLS for: that name is not served here (RFC 8446, 6: fatal, unrecognized_name)."""
+"""The TLS alert for a name that is not served here (RFC 8446, 6: fatal, unrecognized_name)."""
 _BROKEN: Final = (OSError, EOFError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyLimits:
-    """What one sandbox may use of the network."""
+    """Limits on one sandbox's use of the network."""
 
     at_once: int = 64
     megabytes: int = 2048
-    """In all, both ways."""
+    """Total, in both directions."""
     seconds: float = 600.0
-    """Of one connection."""
+    """Per connection."""
     greeting_seconds: float = 10.0
-    """Until a connection has said where it wants to go, and again until its TLS has greeted."""
+    """Until a connection has said where it wants to go, and again until its TLS greeting is complete."""
 
 
 class Proxy:
-    """A running proxy; `start` makes it, `close` ends it and all its connections."""
+    """A running proxy. `start` makes it; `close` ends it and all its connections."""
 
     def __init__(self, folder: Path, network: Network, passage: EgressRoute, bounds: ProxyLimits) -> None:
         self.path = folder / "egress"
@@ -57,7 +57,7 @@ class Proxy:
     @classmethod
     async def start(cls, network: Network, passage: EgressRoute, bounds: ProxyLimits | None = None) -> "Proxy":
         """Listen on a socket in a folder that nobody else can open."""
-        # Not in the data folder: the path of a socket has at most 107 bytes (unix(7)).
+        # Not in the data folder: a socket's path has at most 107 bytes (unix(7)).
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plangate-"))
         proxy = cls(folder, network, passage, bounds or ProxyLimits())
         try:
@@ -70,7 +70,7 @@ class Proxy:
         return proxy
 
     async def close(self) -> None:
-        """End every connection and take the socket away; closing again does nothing."""
+        """End every connection and remove the socket; closing again does nothing."""
         if self._server is not None:
             self._server.close()
         for task in self._running:
@@ -79,7 +79,7 @@ class Proxy:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection to its end, whatever it is."""
+        """Serve one connection to its end; every failure ends only this connection."""
         task = asyncio.current_task()
         if task is None or len(self._running) >= self._bounds.at_once:
             writer.transport.abort()
@@ -88,14 +88,14 @@ class Proxy:
         try:
             async with asyncio.timeout(self._bounds.seconds):
                 await self._connect_or_refuse((reader, writer))
-        except (*_BROKEN, asyncio.CancelledError):  # `close` cancels: nobody else waits for this task
+        except (*_BROKEN, asyncio.CancelledError):  # only `close` cancels this task, and it ignores the result
             pass
         finally:
             self._running.discard(task)
             await _close_connection(writer)
 
     async def _connect_or_refuse(self, inside: Streams) -> None:
-        """Hear where a connection wants to go, and join it to there or say why not."""
+        """Read where a connection wants to go, and connect it or answer with the reason for refusing."""
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_LONGEST_HEAD)
         try:
             async with asyncio.timeout(self._bounds.greeting_seconds):
@@ -120,7 +120,7 @@ class Proxy:
             await _close_connection(outside[1])
 
     async def _forward_greeting(self, inside: Streams, greeting: bytes, target: Target) -> bytes:
-        """Read a TLS greeting and give it on if it names the host that was asked for; raises EOFError."""
+        """Return a TLS greeting that names the requested host; raises EOFError for any other."""
         try:
             async with asyncio.timeout(self._bounds.greeting_seconds):
                 while (name := server_name(greeting)) is None:
@@ -137,7 +137,7 @@ class Proxy:
         return greeting
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry bytes one way until they end, or what may be carried in all is used up."""
+        """Copy bytes in one direction until they end; raises EOFError when the proxy's byte limit is used up."""
         while piece := await reader.read(_PIECE):
             self._left -= len(piece)
             if self._left < 0:
@@ -149,7 +149,7 @@ class Proxy:
 
 
 async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader) -> Target:
-    """Read one request and give what it wants to be connected to; raises Refused, EOFError or RemoteProtocolError."""
+    """Read one request and return the target of its CONNECT; raises Refused, EOFError or RemoteProtocolError."""
     while (event := connection.next_event()) is h11.NEED_DATA:
         if not (piece := await reader.read(_LONGEST_HEAD)):
             raise EOFError
@@ -163,7 +163,7 @@ async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader
 
 
 async def _send_response(connection: h11.Connection, inside: Streams, status: int, said: str) -> None:
-    """Send the answer to a request; a refusal's reason stands in the status line too, where programs show it."""
+    """Send the answer to a request. The status line repeats a refusal's reason, because programs show that line."""
     writer = inside[1]
     text = said.encode("ascii", "backslashreplace") + b"\n"
     headers = [] if status == 200 else [("Content-Length", str(len(text))), ("Connection", "close")]
@@ -178,7 +178,7 @@ async def _send_response(connection: h11.Connection, inside: Streams, status: in
 
 
 async def _close_connection(writer: asyncio.StreamWriter) -> None:
-    """Close a connection; one that does not take what is left within a moment is cut."""
+    """Close a connection; abort one that does not accept the remaining data within a few seconds."""
     writer.close()
     try:
         async with asyncio.timeout(_CLOSING_SECONDS):
@@ -190,7 +190,7 @@ async def _close_connection(writer: asyncio.StreamWriter) -> None:
 
 
 async def _first(*ways: Coroutine[None, None, None]) -> None:
-    """Run both directions until both have ended, or one has broken; then neither is left."""
+    """Run both directions until both have ended or one has failed, then cancel what is left."""
     tasks = [asyncio.ensure_future(way) for way in ways]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

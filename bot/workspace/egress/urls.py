@@ -1,7 +1,7 @@
-"""The one reading of a URL: https, a name in its one spelling, a path and a query; anything else is refused (N1).
+"""The one parser of URLs: https, a host name in canonical form, a path and a query; anything else is refused (N1).
 
-Nothing is repaired: parsers disagree about what is not canonical, and that is how one host is checked and another one
-asked.
+Nothing is repaired: parsers disagree about URLs that are not canonical, so one host could be checked and another one
+contacted.
 """
 
 import re
@@ -14,7 +14,7 @@ from bot.core.hosts import is_name
 
 HTTPS: Final = 443
 LONGEST: Final = 2048
-# RFC 3986: what may stand in a path and a query. No backslash, no space, no control character, nothing beyond ASCII.
+# RFC 3986: what a path and a query may contain. No backslash, space, control character, or anything beyond ASCII.
 _SAFE: Final = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*"
 _URL: Final = re.compile(
     rf"https://(?P<host>[a-z0-9.-]+)(?::(?P<port>[1-9]\d{{0,4}}))?"
@@ -26,7 +26,7 @@ _AUTHORITY: Final = re.compile(r"(?P<host>[a-z0-9.-]+):(?P<port>[1-9]\d{0,4})", 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL that was read: where to connect, and what to ask for."""
+    """A parsed URL: where to connect, and what to request."""
 
     host: str
     port: int
@@ -38,7 +38,7 @@ class Target:
 
 
 def read(url: str) -> Target:
-    """Read a URL; raises Refused for one that is not canonical."""
+    """Parse a URL; raises Refused if it is not canonical."""
     found = _URL.fullmatch(url) if len(url) <= LONGEST else None
     if found is None:
         raise _refusal(url)
@@ -49,14 +49,14 @@ def read(url: str) -> Target:
 
 
 def beyond(target: Target, location: str) -> Target:
-    """Read where a redirect leads, seen from the page that sent it; raises Refused."""
+    """Return the target of a redirect, resolved against the page that sent it; raises Refused."""
     if not location.isascii() or not location.isprintable() or len(location) > LONGEST:
         raise _refusal(location)
     return read(urljoin(str(target), location))
 
 
 def authority(text: str) -> Target:
-    """Read what CONNECT asks for, ``host:port``; raises Refused."""
+    """Parse the target of a CONNECT, ``host:port``; raises Refused."""
     found = _AUTHORITY.fullmatch(text)
     if found is None or not is_name(found["host"]) or int(found["port"]) > 65535:
         raise _refusal(text)
