@@ -1,7 +1,7 @@
-"""Looks through what a commit would add for secrets, and stops it (X3): a commit is never changed silently.
+"""Searches a commit's additions for secrets, and stops the commit (X3); a commit is never changed silently.
 
-Judged is what the work adds: changed files as git will store them, new names, links, the message and the branch. What
-the base holds already in a file that the work changed is not judged, nor is any file that it left alone.
+Only what the work adds is judged: changed files as git will store them, new names, links, the message and the branch.
+Secrets that the base already contains, and files that the work left alone, are not judged.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from bot.workspace.export import printable
 from bot.workspace.tree import EntryKind
 
 AT_ONCE: Final = 1 << 20
-"""Characters that are looked at in one piece."""
+"""Characters that are searched in one piece."""
 OVERLAP: Final = 1 << 14
-"""What pieces have in common: more than any key is long."""
+"""Overlap of two pieces: longer than any key."""
 READ_AT_ONCE: Final = 8 << 20
 SHOWN: Final = 50
 _BINARY: Final = 8_000
-"""Bytes in which git looks for a zero to tell binary from text."""
+"""Bytes in which git looks for a zero byte to tell binary from text."""
 
 Place = tuple[str, int, str]
 """Path, line, kind."""
@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Knows what may not be published; `examples` are globs of files whose unknown secrets are none."""
+    """Knows which secrets may not be published. In files that match the globs `examples`, only known secrets count."""
 
     redactor: Redactor = field(default_factory=Redactor)
     examples: tuple[str, ...] = ()
@@ -68,13 +68,13 @@ class Screen:
             raise SecretAdded(tuple(places))
 
     def _in_words(self, order: CommitOrder, changes: Sequence[Change]) -> list[Place]:
-        """Look at what is not the content of a file."""
+        """Return the secrets in everything that is not a file's content."""
         words = [("the commit message", order.message), ("the branch", order.branch)]
         words += [("a file's name", change.path) for change in changes if not change.before]
         return [(what, 1, span.kind) for what, text in words for span in self.redactor.find_secrets(text)]
 
     def _in_file(self, path: str, data: bytes) -> list[tuple[Place, str]]:
-        """List the places of a file that hold a secret, each with what stands there."""
+        """Return the places of a file that hold a secret, each with the text found there."""
         text = _text(data)
         known_alone = _is_binary(data) or any(is_path_covered(path, glob) for glob in self.examples)
         look = self.redactor.find_known_secrets if known_alone else self.redactor.find_secrets
@@ -86,7 +86,7 @@ class Screen:
 
 
 def _pieces(text: str, look: Look) -> Iterator[Span]:
-    """Look at a text piece by piece, so that no file takes more room than a few pieces; none is yielded twice."""
+    """Search a text piece by piece, so that a file takes only a few pieces of memory; each span is yielded once."""
     seen = -1
     for start in range(0, max(1, len(text)), AT_ONCE - OVERLAP):
         for span in look(text[start : start + AT_ONCE]):
@@ -96,7 +96,7 @@ def _pieces(text: str, look: Look) -> Iterator[Span]:
 
 
 async def changes_of(clone: Path, base: CommitId) -> list[Change]:
-    """List what a clone's index changes of the base: git-diff-index(1), raw output format."""
+    """Return the changes of a clone's index relative to the base: git-diff-index(1), raw output format."""
     names = ("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", base, "--")
     records = (await run.git(clone, *names)).out.split(b"\0")
     made = []
@@ -126,7 +126,7 @@ async def _contents(
 
 
 def _groups(sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Yield numbers of neighbours whose sizes sum up to no more than is read at once; what is larger stands alone."""
+    """Yield groups of consecutive indexes whose sizes add up to at most READ_AT_ONCE; a larger item stands alone."""
     group, total = list[int](), 0
     for number, size in enumerate(sizes):
         if group and total + size > READ_AT_ONCE:
@@ -143,5 +143,5 @@ def _is_binary(data: bytes) -> bool:
 
 
 def _text(data: bytes) -> str:
-    """Give a file as text; of a binary file its signs, so that text in 16 bits is found as well."""
+    """Return a file as text; zero bytes of a binary file are dropped, so that 16-bit text is searched as well."""
     return data.replace(b"\0", b"").decode("latin-1") if _is_binary(data) else data.decode(errors="replace")

@@ -1,9 +1,9 @@
-"""The second wall of a sandbox: which system calls no program inside may make, as a filter that bubblewrap sets.
+"""The second barrier of a sandbox: a filter, set by bubblewrap, of system calls that no program inside may make.
 
 Rules
-- The namespaces hold without it; it takes away what holes in kernels are reached through, and programs do without.
-- A program is told "not permitted", or "no such call" where it then takes another way (clone3, io_uring).
-- The filter is data for the machine that it runs on; on a machine that is not in the table there is none.
+- The namespaces are secure without it. It removes system calls that exploits need and ordinary programs do not.
+- A program gets "not permitted", or "no such call" where it then falls back to another way (clone3, io_uring).
+- The filter is built for the machine that it runs on. A machine that is not in the table has no filter.
 """
 
 import errno
@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-# seccomp(2), linux/audit.h: what a system call's record says of the machine.
+# seccomp(2), linux/audit.h: the architecture value in a system call's record.
 ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000
 
@@ -43,7 +43,7 @@ DENIED: Final = {
 }  # fmt: skip
 
 UNKNOWN: Final = {
-    "clone3": (435, 435),  # its flags lie in memory, where no filter can look
+    "clone3": (435, 435),  # its flags are in memory, where no filter can look
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
@@ -64,9 +64,9 @@ LOOKED_AT: Final = {
 
 _NEW_NAMESPACES = 0x7E020000  # clone(2): CLONE_NEW*, all of them
 _TERMINAL_TRICKS = (0x5412, 0x541C, 0x5423)  # ioctl_tty(2): TIOCSTI, TIOCLINUX, TIOCSETD
-_PERSONALITIES = (0, 0xFFFFFFFF, 0x0040000)  # personality(2): Linux, the question, Linux without random addresses
+_PERSONALITIES = (0, 0xFFFFFFFF, 0x0040000)  # personality(2): Linux, the query, Linux without random addresses
 _FAMILIES = (1, 2, 10)  # socket(2): AF_UNIX, AF_INET, AF_INET6
-_NETLINK = 16  # its protocol 0 lists network devices, which getifaddrs(3) and so node asks for
+_NETLINK = 16  # its protocol 0 lists network devices, which getifaddrs(3) and therefore node need
 
 # linux/filter.h and linux/seccomp.h
 _LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
@@ -78,7 +78,7 @@ Step = tuple[int, int, int, int]
 
 
 def steps(machine: str) -> tuple[Step, ...]:
-    """Give the filter's program for a machine of the table; raises KeyError for another."""
+    """Return the filter's program for a machine in the table; raises KeyError for any other."""
     row = list(ARCHITECTURES).index(machine)
     refused = _answer(errno.ENOSYS)
     program = [_load(_ARCHITECTURE), (_EQUAL, 1, 0, ARCHITECTURES[machine]), refused, _load(_NUMBER)]
@@ -93,13 +93,13 @@ def steps(machine: str) -> tuple[Step, ...]:
 
 
 def encode_filter(program: tuple[Step, ...]) -> bytes:
-    """Give a program as the kernel reads it: struct sock_filter of linux/filter.h."""
+    """Return a program in the kernel's format: struct sock_filter of linux/filter.h."""
     return b"".join(struct.pack("=HBBI", *step) for step in program)
 
 
 @contextmanager
 def open_filter() -> Iterator[tuple[int, ...]]:
-    """Open the filter for one bubblewrap, which reads it to its end; no descriptor where there is no filter."""
+    """Open the filter for one bubblewrap, which reads it to its end; yields no descriptor if there is no filter."""
     place = path()
     descriptors = (os.open(place, os.O_RDONLY | os.O_CLOEXEC),) if place else ()
     try:
@@ -111,7 +111,7 @@ def open_filter() -> Iterator[tuple[int, ...]]:
 
 @lru_cache(maxsize=1)
 def path() -> str:
-    """Give a path where the filter can be read as long as this process runs; "" where there is no filter."""
+    """Return a path where the filter can be read while this process runs; "" if there is no filter."""
     machine = os.uname().machine
     if machine not in ARCHITECTURES or not Path("/proc/sys/kernel/seccomp").exists():
         return ""
@@ -121,7 +121,7 @@ def path() -> str:
 
 
 def _bodies() -> dict[str, list[Step]]:
-    """Give what decides by arguments, each with an answer at its end; the kernel reads no more than these halves."""
+    """Return the rules that check arguments, each ending with an answer; the kernel reads only these halves."""
     families = [(_EQUAL, 0, 1, family) for family in _FAMILIES]
     socket: list[Step] = [_load(_ARGUMENTS)]
     for family in families:
@@ -140,7 +140,7 @@ def _bodies() -> dict[str, list[Step]]:
     personality: list[Step] = [_load(_ARGUMENTS)]
     for known in _PERSONALITIES:
         personality += [(_EQUAL, 0, 1, known), _allow()]
-    # Whoever keeps watch in a sandbox has its programs' user: nobody may slow down or limit another than himself.
+    # The watch in a sandbox runs as the same user as its programs, so a process may slow down or limit only itself.
     self_alone = [_load(_ARGUMENTS), (_EQUAL, 0, 1, 0), _allow(), _answer(errno.EPERM)]
     own_group = [
         *(_load(_ARGUMENTS + 8), (_EQUAL, 1, 0, 0), _answer(errno.EPERM)),
@@ -167,10 +167,10 @@ def _load(offset: int) -> Step:
 
 
 def _answer(error: int) -> Step:
-    """End with an error."""
+    """End the filter with an error."""
     return (_RETURN, 0, 0, _ERROR | error)
 
 
 def _allow() -> Step:
-    """End with leave."""
+    """End the filter with permission."""
     return (_RETURN, 0, 0, _ALLOW)

@@ -9,38 +9,38 @@ class Source(Protocol):
 
     @property
     def location(self) -> str:
-        """The path or URL that git is told; no credential is in it (G2)."""
+        """The path or URL that git gets; it contains no credential (G2)."""
 
     @property
     def identity(self) -> str:
-        """What names this repository for good: what is kept of it is found by that."""
+        """A permanent name of this repository, under which its stored data is found."""
 
     @property
     def folder(self) -> str:
-        """Where people would expect a checkout of it."""
+        """The path at which people would expect a checkout of it."""
 
     @property
     def unsafe(self) -> bool:
-        """Whether the person gave up on sandboxes."""
+        """Whether the user has switched sandboxes off."""
 
     @property
     def partial(self) -> bool:
-        """Whether only those contents are to be fetched that are used: it is large, or lacks some itself."""
+        """Whether to fetch only the contents in use, because the repository is large or itself lacks some."""
 
     @property
     def upload_pack(self) -> str | None:
-        """The command line for git's ``--upload-pack``; None where a server runs it."""
+        """The command line for git's ``--upload-pack``; None if a server runs it."""
 
     @property
     def receive_pack(self) -> str | None:
-        """The command line for git's ``--receive-pack``; None where a server runs it."""
+        """The command line for git's ``--receive-pack``; None if a server runs it."""
 
     @property
     def wait(self) -> Callable[[float], Awaitable[None]]:
-        """Waits so many seconds, before something is asked again."""
+        """Waits for a number of seconds before a retry."""
 
     def settings(self) -> Mapping[str, str]:
-        """Give git's settings for one command that talks to it: the protocol, and what tells the server who we are.
+        """Return git's settings for one command that contacts it: the protocol and the credentials.
 
-        Asked before each command, since tokens expire; it may block. The values are secret.
+        Called before each command, since tokens expire; it may block. The values are secret.
         """

@@ -1,8 +1,8 @@
-"""The client of a toolhost: one sandboxed process, spoken to in JSON lines over a pipe (agent.md T3a).
+"""The client of a toolhost: one sandboxed process, addressed in JSON lines over a pipe (agent.md T3a).
 
 Rules
-- What comes out of a sandbox is data of the attacker: every answer is checked and bounded before it is passed on.
-- A call that is cancelled ends what it started; a toolhost that does not obey is killed with all it holds.
+- An attacker controls what comes out of a sandbox: every answer is checked and limited before it is passed on.
+- Cancelling a call ends everything that it started. A toolhost that does not obey is killed with all its processes.
 - A dead toolhost answers every call with an error; it raises nothing.
 """
 
@@ -21,7 +21,7 @@ from bot.ports import ToolOutput
 from bot.workspace import cgroup, run, sandbox
 
 LINE_LIMIT: Final = 32 << 20
-"""Bytes of one answer: an image of 5 MB in base64 is the longest that a toolhost means to send."""
+"""Bytes of one answer. The longest that a toolhost means to send is an image of 5 MB in base64."""
 
 TEXT_LIMIT: Final = 1_000_000
 _START_SECONDS = 20.0
@@ -34,7 +34,7 @@ Progress = Callable[[str], None]
 
 
 def program(python: str, place: str) -> list[str]:
-    """Give the command that starts the toolhost from the package in `place`: isolated, without site packages."""
+    """Return the command that starts the toolhost from the package in `place`: isolated, without site packages."""
     return [python, "-I", "-S", "-c", _PROGRAM.format(place=place)]
 
 
@@ -61,10 +61,10 @@ class SandboxedToolhost:
         descriptors: Sequence[int] = (),
         after: Callable[[], Awaitable[None]] | None = None,
     ) -> "SandboxedToolhost":
-        """Start a toolhost and wait until it is ready; raises NoSandbox when it does not come up.
+        """Start a toolhost and wait until it is ready; raises NoSandbox if it does not start.
 
-        `descriptors` are what the command inherits besides its standard ones: the filter, where it is a sandbox.
-        `after` is awaited when it was closed.
+        The command inherits `descriptors` in addition to the standard ones: the filter, if it is a sandbox. `after` is
+        awaited once the toolhost has been closed.
         """
         process = await run.start_process(
             asyncio.create_subprocess_exec(
@@ -94,7 +94,7 @@ class SandboxedToolhost:
     async def call(
         self, operation: str, arguments: Json, *, progress: Progress | None = None, timeout: float = 660.0
     ) -> ToolOutput:
-        """Run one operation; cancelling it, or running out of time, ends everything that it started."""
+        """Run one operation. Cancellation or a timeout ends everything that it started."""
         if self._is_gone:
             return _dead()
         self._last += 1
@@ -117,7 +117,7 @@ class SandboxedToolhost:
             self._progress.pop(number, None)
 
     async def close(self) -> None:
-        """End the process and everything in its sandbox within 2 seconds, then clear up; closing again is no error."""
+        """End the process and everything in its sandbox within 2 seconds, then clean up; closing again is no error."""
         self._closed = True
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -133,7 +133,7 @@ class SandboxedToolhost:
 
     @property
     def _is_gone(self) -> bool:
-        """Whether nobody is there to answer."""
+        """Whether the toolhost can no longer answer."""
         return (
             self._closed
             or self._process.returncode is not None
@@ -158,13 +158,13 @@ class SandboxedToolhost:
         raise NoSandbox("the sandbox did not start", where=said[:500], mend=mend)
 
     async def _complaint(self) -> str:
-        """Kill a toolhost that did not come up, and give what was said on its standard error."""
+        """Kill a toolhost that did not start, and return what it wrote to its standard error."""
         await self._kill()
         errors = self._process.stderr
         return (await errors.read(4096)).decode(errors="replace").strip() if errors is not None else ""
 
     async def _send(self, message: Json) -> None:
-        """Write one line; a closed pipe shows as a dead toolhost to whoever waits for the answer."""
+        """Write one line. A closed pipe is not an error here: the call that waits learns that the toolhost is dead."""
         stream = self._process.stdin
         with suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
             if stream is not None:
@@ -180,17 +180,17 @@ class SandboxedToolhost:
             return b""
 
     async def _listen(self) -> None:
-        """Hand each answer to whoever waits for it, until the pipe ends."""
+        """Pass each answer to the call that waits for it, until the pipe ends."""
         errors = asyncio.ensure_future(_drain(self._process.stderr))
         while line := await self._line():
             self._take(_decode_line(line))
-        # Its end is seen only when what it has written is read.
+        # asyncio reports the end of the process only after its output has been read.
         await asyncio.gather(self._kill(), _drain(self._process.stdout))
         errors.cancel()
         self._bury()
 
     def _take(self, message: Json) -> None:
-        """Take one message; one that nobody waits for is dropped."""
+        """Process one message, and drop a message for which no call waits."""
         number = message.get("id")
         if not isinstance(number, int):
             return
@@ -204,7 +204,7 @@ class SandboxedToolhost:
         waiting.set_result(_output(message))
 
     async def _stop(self, number: int, answer: "asyncio.Future[ToolOutput]") -> bool:
-        """End one call: by asking, and if that does not help by ending the toolhost. Tell whether it answered."""
+        """Cancel one call, and kill the toolhost if it does not obey. Return whether the call was answered."""
         await self._send({"cancel": number})
         done, _ = await asyncio.wait([answer], timeout=_OBEY_SECONDS)
         if not done:
@@ -212,7 +212,7 @@ class SandboxedToolhost:
         return bool(done)
 
     async def _kill(self) -> None:
-        """Kill the sandbox: its first process takes all others along, and only then bubblewrap ends."""
+        """Kill the sandbox. Its first process takes all others along, and bubblewrap ends after it."""
         if self._process.returncode is not None:
             return
         for pid in _children(self._process.pid):
@@ -226,7 +226,7 @@ class SandboxedToolhost:
         await self._process.wait()
 
     def _bury(self) -> None:
-        """Answer everybody who still waits, and leave no groups behind."""
+        """Answer every waiting call with an error, and remove the control groups."""
         cgroup.remove(self._groups)
         self._groups = ()
         for waiting in self._answers.values():
@@ -235,7 +235,7 @@ class SandboxedToolhost:
 
 
 def _children(pid: int) -> tuple[int, ...]:
-    """List the children of a process (proc(5): /proc/pid/task/tid/children)."""
+    """Return the children of a process (proc(5): /proc/pid/task/tid/children)."""
     try:
         return tuple(int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
     except OSError:
@@ -243,14 +243,14 @@ def _children(pid: int) -> tuple[int, ...]:
 
 
 def _family(pid: int) -> tuple[int, ...]:
-    """List a process and everything below it."""
+    """Return a process and all of its descendants."""
     return (pid, *(below for child in _children(pid) for below in _family(child)))
 
 
 def _favour(pid: int) -> None:
-    """Let who keeps watch in a sandbox run before what it watches, where this user may say so (sched(7), autogroup).
+    """Prioritize the sandbox's watch over what it watches, if this user may set it (sched(7), autogroup).
 
-    Each session of processes gets an equal share of the processors, and a command can begin thousands of them.
+    Each session of processes gets an equal share of the processors, and a command can start thousands of sessions.
     """
     for each in _family(pid):
         with suppress(OSError):
@@ -258,18 +258,18 @@ def _favour(pid: int) -> None:
 
 
 async def _drain(stream: asyncio.StreamReader | None) -> None:
-    """Read a stream to its end and forget it, so that nobody blocks on writing to it."""
+    """Read a stream to its end and discard it, so that its writer never blocks."""
     while stream is not None and await stream.read(1 << 16):
         pass
 
 
 def _dead() -> ToolOutput:
-    """Say that the toolhost is gone."""
+    """Return the answer of a toolhost that has ended."""
     return ToolOutput("The sandbox of this session has ended; nothing was run.", is_error=True)
 
 
 def _decode_line(line: bytes) -> dict[str, Any]:
-    """Read one line as a JSON object; anything else is an empty one."""
+    """Parse one line as a JSON object; anything else becomes an empty object."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -278,7 +278,7 @@ def _decode_line(line: bytes) -> dict[str, Any]:
 
 
 def _output(message: Json) -> ToolOutput:
-    """Check an answer piece by piece; what does not fit is left out."""
+    """Validate an answer field by field; invalid fields are dropped."""
     text, blocks, stamps, details = (message.get(name) for name in ("text", "blocks", "stamps", "details"))
     if not isinstance(text, str):
         return ToolOutput("The sandbox gave an answer that could not be read.", is_error=True)
@@ -292,7 +292,7 @@ def _output(message: Json) -> ToolOutput:
 
 
 def _is_image(block: object) -> bool:
-    """Tell whether a content block is an image, and nothing but one (facts: Messages API, image blocks)."""
+    """Return whether a content block is an image and nothing else (facts: Messages API, image blocks)."""
     match block:
         case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": str(), **source}, **rest}:
             return kind in _IMAGES and not source and not rest

@@ -1,9 +1,9 @@
-"""Reading a tree that an attacker wrote (security.md, PUBLISHER).
+"""Reads a tree that an attacker wrote (security.md, PUBLISHER).
 
 Rules
-- Every file is opened by name in a folder that was opened before it, without following links, without blocking.
-- What a thing is, is asked of the open file; what it holds is read within bounds.
-- A name that git, Windows or macOS would read as another one is refused, unless the base commit has it already.
+- Every file is opened by name in a folder that is already open, without following links and without blocking.
+- The type of an entry is read from the open file; its content is read up to a limit.
+- A name that git, Windows or macOS would read as another name is refused, unless the base commit already has it.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ from bot.core.errors import Refused
 
 FILE_LIMIT: Final = 50_000_000
 TREE_LIMIT: Final = 1_000_000_000
-"""Bytes of one file, and of all files that are carried over."""
+"""Bytes of one file, and of all files that are copied."""
 ENTRY_LIMIT: Final = 1_000_000
 """Names in all folders that are not ignored."""
 PATH_LIMIT: Final = 1024
-"""Bytes of a new path: other systems take even less."""
+"""Bytes of a new path; other systems allow even less."""
 
 _PIECE = 1 << 20
 _READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -36,7 +36,7 @@ _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
 
 
 class EntryKind(StrEnum):
-    """What an entry of a tree is."""
+    """The kind of a tree's entry, by its git mode."""
 
     FILE = "100644"
     PROGRAM = "100755"
@@ -51,12 +51,12 @@ class Listed:
 
     path: str
     what: str
-    """folder, file, link or special."""
+    """One of folder, file, link, special."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file or link holds, and under which id git knows it; beyond FILE_LIMIT there is its size alone."""
+    """The content of a file or link and its git id; for a file beyond FILE_LIMIT, only its size."""
 
     kind: EntryKind
     size: int
@@ -65,20 +65,20 @@ class Content:
 
 
 class UntrustedTree:
-    """A folder that is read without ever leaving it."""
+    """A folder whose files are read without ever leaving it."""
 
     def __init__(self, root: str) -> None:
         self._root = root
 
     def folder(self, path: str) -> list[Listed]:
-        """List one folder, sorted by name, of at most one name beyond ENTRY_LIMIT; .git at the top is left out."""
+        """Return the entries of one folder, sorted by name, at most ENTRY_LIMIT + 1; the top-level .git is left out."""
         with self._open_folder(path) as descriptor, os.scandir(descriptor) as entries:
             found = islice(entries, ENTRY_LIMIT + 1)
             names = [(entry.name, _what(entry)) for entry in found if path or entry.name != ".git"]
         return [Listed(f"{path}/{name}" if path else name, what) for name, what in sorted(names)]
 
     def content(self, paths: list[Listed]) -> Iterator[tuple[str, Content]]:
-        """Give what files and links of one folder hold; raises Refused for what changed its nature."""
+        """Yield the content of files and links in one folder; raises Refused for an entry that changed its kind."""
         if not paths:
             return
         with self._open_folder(os.path.dirname(paths[0].path)) as descriptor:
@@ -92,7 +92,7 @@ class UntrustedTree:
                     yield listed.path, _file(name, descriptor, listed.path)
 
     def holds(self, path: str, oid: str, size: int) -> bool:
-        """Tell whether a large file is still the blob of that id and size; no more than its size is read."""
+        """Return whether a large file is still the blob of that id and size; reads no more than its size."""
         with self._open_folder(os.path.dirname(path)) as folder:
             descriptor = os.open(os.path.basename(path), _READ_ONLY, dir_fd=folder)
             with open(descriptor, "rb") as file:
@@ -104,7 +104,7 @@ class UntrustedTree:
 
     @contextmanager
     def _open_folder(self, path: str) -> Iterator[int]:
-        """Open a folder, one step at a time; raises Refused for what in it cannot be read."""
+        """Open a folder, one path component at a time; raises Refused if anything in it cannot be read."""
         descriptor = os.open(self._root, _READ_ONLY | os.O_DIRECTORY)
         try:
             for name in path.split("/") if path else ():
@@ -122,7 +122,7 @@ class UntrustedTree:
 
 
 def fault(path: str, *, is_new: bool) -> str:
-    """Say why the last name of a path may not be published; empty when it may."""
+    """Return why the last name of a path may not be published; empty if it may."""
     name = os.path.basename(path)
     if means_git(name):
         return "its name means .git, to git or to a file system"
@@ -140,7 +140,7 @@ def fault(path: str, *, is_new: bool) -> str:
 
 
 def means_git(name: str) -> bool:
-    """Tell whether a name is .git in some spelling: case, compatibility forms, HFS+ ignorables, NTFS short names."""
+    """Return whether a name is .git in any spelling: case, compatibility forms, HFS+ ignorables, NTFS short names."""
     if name.isascii() and "git" not in name.lower():
         return False
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
@@ -149,7 +149,7 @@ def means_git(name: str) -> bool:
 
 
 def escapes(path: str, links: dict[str, str]) -> bool:
-    """Tell whether following a link leads out of the tree, or into .git; `links` holds every link and its target."""
+    """Return whether a link leads out of the tree or into .git; `links` holds every link and its target."""
     steps = path.split("/")
     place: list[str] = []
     followed = 0
@@ -177,7 +177,7 @@ def escapes(path: str, links: dict[str, str]) -> bool:
 
 
 def _file(name: str, folder: int, path: str) -> Content:
-    """Read a regular file; of one beyond FILE_LIMIT only its size: a file of a terabyte need not take room anywhere."""
+    """Read a regular file. Of a file beyond FILE_LIMIT only the size is read, so a terabyte takes no memory."""
     descriptor = os.open(name, _READ_ONLY, dir_fd=folder)
     try:
         about = os.fstat(descriptor)
@@ -193,7 +193,7 @@ def _file(name: str, folder: int, path: str) -> Content:
 
 
 def _read(descriptor: int) -> bytes:
-    """Read a file to its end, or to FILE_LIMIT where it grows meanwhile."""
+    """Read a file to its end, or to FILE_LIMIT if it grows meanwhile."""
     pieces: list[bytes] = []
     left = FILE_LIMIT
     while left and (piece := os.read(descriptor, min(left, _PIECE))):
@@ -203,12 +203,12 @@ def _read(descriptor: int) -> bytes:
 
 
 def _hash(size: int, data: bytes) -> "hashlib._Hash":
-    """Begin the id of a blob (gitformat-pack(5): sha1 over type, size and content)."""
+    """Start the hash of a blob's id (gitformat-pack(5): sha1 over type, size and content)."""
     return hashlib.sha1(b"blob %d\0" % size + data, usedforsecurity=False)
 
 
 def _what(entry: "os.DirEntry[str]") -> str:
-    """Say what a name in a folder is."""
+    """Return the kind of a folder's entry."""
     if entry.is_symlink():
         return "link"
     if entry.is_dir(follow_symlinks=False):
@@ -217,7 +217,7 @@ def _what(entry: "os.DirEntry[str]") -> str:
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name is valid UTF-8."""
+    """Return whether a name is valid UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -1,8 +1,8 @@
-"""Upkeep of mirrors: what a commit weighs, what a killed process left, what damage looks like, what is long unused.
+"""Maintenance of mirrors: the size of a commit, leftovers of killed processes, signs of damage, and unused data.
 
 Rules
-- Whoever changes a mirror holds its lock, so that what a dead process left in it can be removed.
-- Objects are dropped only when no ref has needed them for two weeks: readers in other processes go on undisturbed.
+- A process that changes a mirror holds its lock, so leftovers of a dead process can be removed.
+- Objects are deleted only when no ref has needed them for two weeks, so that readers in other processes continue.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from bot.workspace.locks import Lock
 COMMIT_LIMIT: Final = 10_000_000_000
 """Bytes of all files of one commit."""
 PATH_LIMIT: Final = 3000
-"""Bytes of a path: Linux takes 4096, of which the folder of checkouts needs some."""
+"""Bytes of a path. Linux allows 4096, and the folder of checkouts needs some of them."""
 NAME_LIMIT: Final = 255
 """Bytes of one name (limits.h, NAME_MAX)."""
 PACKS: Final = 20
-"""With fewer packs than these a mirror is not packed again."""
+"""A mirror with no more packs than this is not repacked."""
 MIRROR_SECONDS: Final = 90 * 24 * 3600.0
 _DAY: Final = 24 * 3600.0
 
-# What git says of a repository that lacks what it should have, or has it broken.
+# What git prints about a repository with missing or broken contents.
 _DAMAGE = tuple(
     sign.strip()
     for sign in """
@@ -46,12 +46,12 @@ _COLLECT = {"gc.packRefs": "false", "gc.writeCommitGraph": "true", "pack.threads
 
 
 def is_damage(said: str) -> bool:
-    """Tell whether git complains of its own repository, rather than of the machine or of what it was sent."""
+    """Return whether git complains about its own repository, and not about the machine or about data it received."""
     return any(sign in said for sign in _DAMAGE) and not any(sign in said for sign in _NO_DAMAGE)
 
 
 def used(mirror: Path, ref: str, commit: CommitId) -> bool:
-    """Tell whether a mirror keeps a commit, and mark both as used; a ref that a full disk left empty keeps nothing."""
+    """Return whether a mirror keeps a commit, and mark both as used. A ref left empty by a full disk keeps none."""
     try:
         if (mirror / ref).read_text().strip() != commit:
             return False
@@ -63,14 +63,14 @@ def used(mirror: Path, ref: str, commit: CommitId) -> bool:
 
 
 def unlock(mirror: Path) -> None:
-    """Remove the lock files of a git that was killed; nobody else changes the mirror now."""
+    """Remove the lock files of a killed git process. The caller holds the mirror's lock."""
     folders = (mirror, mirror / "refs" / "plangate", mirror / "refs" / "plangate" / "commits")
     for left in (path for folder in folders for path in folder.glob("*.lock")):
         left.unlink(missing_ok=True)
 
 
 def throw_away(mirror: Path) -> None:
-    """Remove a mirror; one that is half gone does not bear its name any more."""
+    """Remove a mirror. It is renamed first, so a half-removed mirror never has its name."""
     gone = mirror.with_suffix(".gone")
     shutil.rmtree(gone, ignore_errors=True)
     with suppress(FileNotFoundError):
@@ -79,9 +79,9 @@ def throw_away(mirror: Path) -> None:
 
 
 async def weigh(mirror: Path, commit: CommitId) -> None:
-    """Raise Refused for a commit whose files no disk should hold: a few kilobytes of trees can name a million files.
+    """Raise Refused for a commit that is too large: a few kilobytes of trees can name a million files.
 
-    Folders are listed as well (``-t``), so that the listing of those that hold no file is bounded too.
+    Folders are listed as well (``-t``), so that the limit also covers folders without files.
     """
     try:
         out = (await run.git(mirror, "ls-tree", "-r", "-t", "-l", "-z", commit)).out
@@ -101,7 +101,7 @@ async def weigh(mirror: Path, commit: CommitId) -> None:
 
 
 async def tidy(mirror: Path) -> None:
-    """Drop what is long unused, of one mirror and of its neighbours; raises Conflict while somebody changes it."""
+    """Remove long-unused data of a mirror and of its neighbors; raises Conflict while another process changes it."""
     stamp = mirror.with_suffix(".tidied")
     if not await asyncio.to_thread(_due, mirror, stamp):
         return
@@ -118,7 +118,7 @@ async def tidy(mirror: Path) -> None:
 
 
 def _due(mirror: Path, stamp: Path) -> bool:
-    """Tell whether there is a mirror, and the last time is a day ago."""
+    """Return whether the mirror exists and was last cleaned up more than a day ago."""
     if not mirror.exists():
         return False
     try:
@@ -128,14 +128,14 @@ def _due(mirror: Path, stamp: Path) -> bool:
 
 
 def _forget_commits(mirror: Path) -> None:
-    """Drop the refs of commits that nobody used for a long time; a checkout of one fetches it again."""
+    """Delete the refs of commits that have long been unused; a checkout of one fetches it again."""
     for ref in (mirror / "refs" / "plangate" / "commits").glob("*"):
         if litter.is_unused(ref):
             ref.unlink(missing_ok=True)
 
 
 def _forget_mirrors(folder: Path) -> None:
-    """Remove the mirrors of repositories that nobody worked on for a long time."""
+    """Remove the mirrors of repositories that have long been unused."""
     for mirror in folder.glob("*.git"):
         if litter.is_unused(mirror, seconds=MIRROR_SECONDS):
             lock = Lock(mirror.with_suffix(".lock"))
@@ -147,7 +147,7 @@ def _forget_mirrors(folder: Path) -> None:
 
 
 def _too_large(why: str, commit: CommitId) -> PlangateError:
-    """Give the error for a commit that is not worked on."""
+    """Return the error for a commit that is too large to work on."""
     return Refused(
         f"a commit of this repository is too large: {why}", where=commit, mend="take it out of the repository"
     )

@@ -1,4 +1,4 @@
-"""The Workspace port on a git repository, here or on a server: mirror, checkouts, sandboxes and publisher, joined."""
+"""The Workspace port on a git repository, local or on a server: combines mirror, checkouts, sandboxes and publisher."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ _ONLY_LOOKING = {
     "GIT_CONFIG_KEY_1": "core.fsmonitor",
     "GIT_CONFIG_VALUE_1": "false",
 }
-"""What git is told beside a checkout that nobody may write to."""
+"""git's settings in the sandbox of a read-only checkout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class SandboxLimits:
 
     memory_mb: int = 4096
     seconds: float = 600.0
-    """Of one command."""
+    """Per command."""
     tmp_mb: int | None = None
-    """The size of its /tmp in memory; None: it lies on the disk beside the checkout."""
+    """The size of its /tmp in memory; with None, /tmp is on disk next to the checkout."""
     disk_mb: int = 10_240
-    """What a session may write to the machine's disk."""
+    """How much a session may write to the machine's disk."""
     files: int = 1_000_000
     """How many files it may make or change there."""
     mounts: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class GitWorkspace:
         *,
         passage: EgressRoute | None = None,
     ) -> "GitWorkspace":
-        """Join the parts; everything that is kept lies in the folder `data`."""
+        """Assemble the workspace; everything that is kept is in the folder `data`."""
         run.leave_keyring()
         folder, bounds = data.resolve(), limits or SandboxLimits()
         mirror = Mirror.of(source, mirrors(folder))
@@ -85,32 +85,33 @@ class GitWorkspace:
     async def checkout(
         self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
     ) -> Checkout:
-        """Give the checkout of that name as it was left, or made (`anew`: in any case) from `base` and what was kept.
+        """Return the checkout of that name as it was left, or make it from `base` and the kept work.
 
-        Raises Conflict when it is taken. Whatever killed processes left is removed before.
+        With `anew` it is always made again. Raises Conflict if another process holds it. First removes what killed
+        processes left.
         """
         await self.checkouts.sweep()
         await self.publisher.sweep()
         return await self.checkouts.get(name, base, kept, anew=anew)
 
     async def keep(self, checkout: Checkout) -> bytes:
-        """Give what changed in a checkout, to make it again where this disk is gone; b"" where nothing can be kept."""
+        """Return the changes of a checkout, to restore it if this disk is lost; b"" if nothing can be kept."""
         self.checkouts.place(checkout)
         return await self.publisher.keep(checkout)
 
     async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:
-        """List the paths that changed in a checkout since its base; raises Refused for what may not be published."""
+        """Return the paths that changed in a checkout since its base; raises Refused if they may not be published."""
         self.checkouts.place(checkout)
         return await self.publisher.changed_paths(checkout)
 
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
-        """Copy a checkout as it stands now into one of its own, inside a sandbox; or find a lasting one (S4)."""
+        """Copy a checkout in its current state, inside a sandbox, or return the lasting fork of that name (S4)."""
         return await self.checkouts.fork(checkout, name, lasting=lasting)
 
     async def freeze(self, checkout: Checkout, name: str, leftovers: Mapping[str, str]) -> FrozenWork:
-        """End every sandbox of a checkout, then copy it; raises Refused for what cannot be copied or published (G3a).
+        """End every sandbox of a checkout, then copy it; raises Refused if it cannot be copied or published (G3a).
 
-        What is verified is the copy: whatever runs there changes nothing of what is published.
+        The copy is what is verified: nothing that runs there changes what is published.
         """
         await self._close(checkout)
         copy = await self.checkouts.fork(checkout, name)
@@ -135,7 +136,7 @@ class GitWorkspace:
         )
 
     async def _run_merge(self, fork: Checkout, into: Checkout) -> ToolOutput:
-        """Run the merge in a sandbox of its own; what was merged already is merged once more, to the same."""
+        """Run the merge in a sandbox of its own; merging again what was already merged gives the same result."""
         origin = str(self.checkouts.origin(fork))
         mounts = (Mount(origin, origin), Mount(fork.path, fork.path))
         host = await self._start(into, Access.WRITE, mounts)
@@ -147,9 +148,9 @@ class GitWorkspace:
     async def open(
         self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: Bounds = UNBOUND
     ) -> Toolhost:
-        """Start a toolhost on a checkout, within bounds; raises NoSandbox where none can be had (D1).
+        """Start a toolhost on a checkout, within limits; raises NoSandbox if no sandbox can be made (D1).
 
-        It reaches the network's hosts, and nothing at all where there are none, or where it may only read.
+        It reaches the network's hosts, or no host at all if there are none or if it is read-only.
         """
         start = partial(self._start, checkout, access, bounds=bounds)
         if not network.hosts or access is not Access.WRITE or self.source.unsafe:
@@ -173,7 +174,7 @@ class GitWorkspace:
         await self.checkouts.discard(checkout)
 
     async def close(self) -> None:
-        """End all sandboxes and let other processes go on with the checkouts; a later call begins anew."""
+        """End all sandboxes and release the checkouts for other processes; a later call starts again."""
         for hosts in tuple(self._open.values()):
             for host in hosts:
                 await host.close()
@@ -189,7 +190,7 @@ class GitWorkspace:
     async def _start(
         self, checkout: Checkout, access: Access, beside: tuple[Mount, ...], bounds: Bounds = UNBOUND
     ) -> SandboxedToolhost:
-        """Start a toolhost that sees one checkout, the mirror, and what is mounted beside."""
+        """Start a toolhost that sees one checkout, the mirror, and the mounts in `beside`."""
         self.checkouts.place(checkout)
         tree = Mount(checkout.path, checkout.shown_as, access is Access.WRITE)
         shared = tuple(Mount(path, path) for path in (str(self.mirror.path), *self.limits.mounts))
@@ -229,6 +230,6 @@ class GitWorkspace:
 
 
 def _memory_mb(every: int, bounds: Bounds) -> int:
-    """Give what one sandbox may use of what every sandbox may."""
+    """Return one sandbox's share of the memory that a sandbox may use."""
     share = int(every * bounds.memory_share)
     return share if bounds.memory_mb is None else min(share, bounds.memory_mb)

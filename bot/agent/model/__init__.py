@@ -1,1 +1,1 @@
-"""The model behind the Model port: the only room that imports anthropic."""
+"""The model behind the Model port: the only package that imports anthropic."""

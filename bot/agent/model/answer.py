@@ -1,7 +1,7 @@
-"""Puts one streamed answer together, byte for byte as the API meant it (L3, L9, M7).
+"""Assembles one streamed answer, byte for byte as the API meant it (L3, L9, M7).
 
-Works on the raw server-sent events, so that unknown block types, unknown fields and key order survive.
-Source: https://platform.claude.com/docs/en/build-with-claude/streaming
+Works on the raw server-sent events, so that unknown block types, unknown fields and key order survive. Source:
+https://platform.claude.com/docs/en/build-with-claude/streaming
 """
 
 import json
@@ -26,18 +26,18 @@ _DELTA_KEYS = {
 
 
 LONGEST_WHY = 300
-"""Characters of what the service says of a refusal."""
+"""Characters of the service's explanation of a refusal."""
 CUTS = frozenset({"max_tokens", "refusal", "model_context_window_exceeded"})
-"""Stop reasons that may come in the middle of a tool call; its block is closed all the same."""
+"""Stop reasons that may arrive in the middle of a tool call, whose block is closed nevertheless."""
 
 
 class Malformed(Transient):
-    """The answer broke the protocol or stopped before message_stop: nothing of it may be used."""
+    """The answer broke the protocol or stopped before message_stop: no part of it may be used."""
 
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Raise Malformed for whatever turns out not to be there, or to be something else, while an answer is read."""
+    """Raise Malformed if a part of an answer is missing or of the wrong type while it is read."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -51,30 +51,30 @@ class StreamedAnswer:
     blocks: list[Json] = field(default_factory=list)
     stop_reason: str | None = None
     why: str = ""
-    """What the service says of a refusal."""
+    """The service's explanation of a refusal."""
     usage: Json = field(default_factory=dict)
     complete: bool = False
     _length: int = 0
     """Bytes of thinking, text and inputs so far."""
     _fault: Malformed | None = None
-    """What is wrong with the input of a call, unless the answer turns out to be cut there."""
+    """What is wrong with a call's input; ignored if the answer turns out to be cut there."""
     _json: dict[int, list[str]] = field(default_factory=dict)
 
     def feed(self, event: Json) -> AnswerStarted | Delta | None:
-        """Take one event; give what may be shown of it. Raises Malformed for what no answer is made of."""
+        """Process one event and return the part of it that may be shown; raises Malformed for an invalid event."""
         with reading():
             return self._feed_block(event)
 
     def usage_so_far(self) -> Json:
-        """Give the usage so far; how much an answer has the service tells at its end, until then it is guessed."""
+        """Return the usage so far. The service reports the output tokens at the end; until then they are estimated."""
         if self.stop_reason is not None or not self.usage:
             return self.usage
         return {**self.usage, "output_tokens": self._length // BYTES_PER_TOKEN}
 
     def message(self) -> Json:
-        """Give the whole message; raises Malformed unless message_stop was seen and every block is whole.
+        """Return the whole message; raises Malformed unless message_stop was seen and every block is complete.
 
-        The input of a call that a stop reason of CUTS explains is empty: no tool of such an answer runs.
+        If a stop reason in CUTS explains an unfinished call, its input is empty: no tool of such an answer runs.
         """
         if not self.complete or self.stop_reason is None:
             raise Malformed("the model's answer ended in the middle")
@@ -133,7 +133,7 @@ class StreamedAnswer:
             return
         try:
             value = json.loads(text)
-            json.dumps(value, allow_nan=False)  # Python reads NaN and 1e999; nobody else does, and it is sent back
+            json.dumps(value, allow_nan=False)  # Python reads NaN and 1e999, other parsers do not; it is sent back
         except ValueError:
             self._fault = Malformed("a tool call's input is not JSON")
             return
@@ -144,7 +144,7 @@ class StreamedAnswer:
 
 
 def parse_object(text: str | bytes) -> Json:
-    """Read a JSON object that can be written again; raises Malformed for anything else, NaN included."""
+    """Parse a JSON object that can be serialized again; raises Malformed for anything else, including NaN."""
     try:
         value = json.loads(text, parse_constant=_refusal_text)
     except (ValueError, RecursionError) as error:
@@ -159,7 +159,7 @@ def _refusal_text(constant: str) -> None:
 
 
 def whole(blocks: Any) -> Json:
-    """Give the assistant message of these blocks; raises Malformed where they could not be acted upon or sent back."""
+    """Return the assistant message of these blocks; raises Malformed if they cannot be acted on or sent back."""
     calls: list[str] = []
     with reading():
         for block in blocks:
@@ -180,7 +180,7 @@ def whole(blocks: Any) -> Json:
 
 
 def refusal(details: Any) -> str:
-    """Give in one line what the service says of why the model refused, as far as it does; nothing of it is trusted."""
+    """Return the service's explanation of a refusal in one line, as far as there is one; none of it is trusted."""
     told = [details.get(name) for name in ("category", "explanation")] if isinstance(details, dict) else []
     return shorten_line(
         with_visible_codepoints(": ".join(text for text in told if isinstance(text, str) and text)), LONGEST_WHY
@@ -188,9 +188,9 @@ def refusal(details: Any) -> str:
 
 
 def usage_of(raw: Json) -> Usage:
-    """Read a response's usage; fields that are missing or null count as 0.
+    """Return a response's usage; missing or null fields count as 0.
 
-    Where the service summarised, the counts at the top leave that out: the bill is the sum over the iterations.
+    If the service summarized, the top-level counts leave that out, so the iterations are added up.
     """
     iterations = raw.get("iterations") or []
     if any(each.get("type") == "compaction" for each in iterations):

@@ -1,4 +1,4 @@
-"""The body of one call, joined from the bytes that its messages have already (M3): its cost is that of what is new."""
+"""The body of one call, joined from the stored bytes of its messages (M3): only new messages cost encoding time."""
 
 from collections.abc import Mapping
 from itertools import chain, repeat
@@ -9,7 +9,7 @@ from bot.ports import ModelRequest
 
 
 def body(fields: Mapping[str, Any], request: ModelRequest) -> bytes:
-    """Give the JSON of a call's fields; a message that stands among them as it was stored is not encoded again."""
+    """Return the JSON of a call's fields; a message that is among them as it was stored is not encoded again."""
     kept, texts = chain(request.messages, repeat(None)), chain(request.stored, repeat(b""))
     aligned = zip(fields["messages"], kept, texts, strict=False)
     parts = [text if text and message is stored else encode_json(message) for message, stored, text in aligned]
@@ -18,4 +18,4 @@ def body(fields: Mapping[str, Any], request: ModelRequest) -> bytes:
         return b'{"messages":[],' + rest[1:]
     parts[0] = b'{"messages":[' + parts[0]
     parts[-1] += b"]," + rest[1:]
-    return b",".join(parts)  # the one copy of it all
+    return b",".join(parts)  # the only copy of the whole body

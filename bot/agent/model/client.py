@@ -1,8 +1,8 @@
 """AnthropicModel: the Model port over the anthropic library, with our own retries (M7-M9, L4).
 
-The library is made with max_retries=0: it would honour any Retry-After without a cap, and never retries a stream that
-breaks in the middle. An answer counts only after message_stop; a broken one is dropped whole and asked for again, first
-once without streaming.
+The library runs with max_retries=0: it would honor any Retry-After without a cap, and never retries a stream that
+breaks in the middle. An answer counts only after message_stop. A broken one is dropped whole and requested again, the
+first time without streaming.
 """
 
 import asyncio
@@ -32,31 +32,31 @@ _log: Final = logging.getLogger(__name__)
 NON_STREAMING_CAP: Final = 21_333
 """Above this the library refuses a request that does not stream."""
 TELLING: Final = 5.0
-"""Seconds that the server may take to tell about a model before it is asked for an answer all the same."""
+"""Seconds that the server may take to describe a model; after that the request is sent without the description."""
 CLOSING: Final = 0.5
-"""Seconds that the end of a stream may take after message_stop: read to it, its connection serves the next request."""
+"""Seconds to wait for a stream's end after message_stop; its connection is reused only if it was read to the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait and how often to try; seconds."""
+    """How long to wait and how often to try; times in seconds."""
 
     tries: int = 8
     overloads: int = 3
     """Overloaded answers in a row before the fallback model takes over (L4)."""
     silence: float = 90.0
-    """No event for so long abandons a stream (pings count); before the first one it takes twice as long."""
+    """A stream without an event for this long is abandoned (pings count); the first event may take twice as long."""
     murmur: float = 30.0
-    """No byte for so long is told."""
+    """Silence of this length is reported to the user."""
     quiet: float = 300.0
-    """Nothing but pings for so long abandons a stream too."""
+    """A stream with only pings for this long is abandoned too."""
     total: float = 1800.0
     longest_wait: float = LONGEST_WAIT
 
 
 @dataclass(slots=True)
 class AnthropicModel:
-    """Talks to any server of the Messages API; one instance serves many sessions."""
+    """Client of any server of the Messages API; one instance serves many sessions."""
 
     clock: Clock
     api_key: str
@@ -65,13 +65,13 @@ class AnthropicModel:
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     patience: Patience = Patience()
     identity: WorkloadIdentity | None = None
-    """Whom to be where there is no key."""
+    """The workload identity to use if there is no key."""
     specs: dict[str, ModelSpec] = field(default_factory=dict)
-    """What the service told about models; it outranks the table that this program brings (M12)."""
+    """What the service reported about models; takes precedence over the built-in table (M12)."""
     connection: Connection | None = None
-    """Where requests go; None for Anthropic's API, or a server like it, at `base_url`."""
+    """Where requests go; None for Anthropic's API, or a compatible server, at `base_url`."""
     missing: list[Feature] = field(default_factory=list)
-    """The features that the endpoint has refused: no request uses them any more."""
+    """The features that the endpoint has refused; no later request uses them."""
     _telling: asyncio.Lock = field(default_factory=asyncio.Lock)
     _connection: Connection = field(init=False)
 
@@ -80,7 +80,7 @@ class AnthropicModel:
         self._connection = self.connection or made
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield one answer as it comes; see the port. A Notice voids what was shown of the answer before it."""
+        """Yield one answer as it arrives; see the port. A Notice voids what was shown of the answer before it."""
         tries = _Tries(request, await self._load_spec(request.model), streaming=request.role != "light")
         while True:
             answer, call = StreamedAnswer(), self._call(tries)
@@ -90,7 +90,7 @@ class AnthropicModel:
                     async for event in events:
                         yield event
                 return
-            except Exception as error:  # noqa: BLE001 - classified; what is not a failed call is raised again
+            except Exception as error:  # noqa: BLE001 - classified; an error that is not a failed call is raised again
                 failure = _classify(error)
             void = self._void(answer, tries.spec)
             notice = self._adapt(tries, call, failure) or await self._again(tries, failure)
@@ -103,7 +103,7 @@ class AnthropicModel:
                 await self.clock.sleep(tries.wait)
 
     async def check_model(self, name: str) -> str:
-        """Ask the server for a model by alias or id and give its id; raises Transient or Refused with the cure."""
+        """Look up a model by alias or id on the server and return its id; raises Transient or Refused with the cure."""
         asked, betas = self.spec(name).id, () if self._lacks(COMPACTION) else (COMPACTION,)
         try:
             told = await self._connection.model(asked, betas)
@@ -118,14 +118,14 @@ class AnthropicModel:
         return found
 
     def spec(self, name: str) -> ModelSpec:
-        """Return the spec of an alias or an id, as the service or else the table tells it, without what is missing."""
+        """Return the spec of an alias or an id, from the service or else from the table, without missing features."""
         found = resolve(name)
         return without_features(self.specs.get(found.id, found), self.missing)
 
     async def _load_spec(self, name: str) -> ModelSpec:
-        """Give the spec of a model, as the service tells it where it does; it is asked once (M12).
+        """Return the spec of a model, as the service reports it if it does; the service is asked once (M12).
 
-        Whoever comes meanwhile waits: a session that began by the table would change its tools at its second request.
+        Concurrent callers wait: a session that started with the table would change its tools at its second request.
         """
         async with self._telling:
             spec = self.spec(name)
@@ -141,23 +141,23 @@ class AnthropicModel:
         await self._connection.close()
 
     def warm(self) -> None:
-        """Import the library and make the client now; meant for a thread, beside other preparations."""
+        """Import the library and make the client now; call it in a thread, alongside other preparations."""
         self._connection.open()
 
     def abilities(self, model: str) -> Abilities:
-        """Tell what the model of that name can hold."""
+        """Return the limits, abilities and prices of a model."""
         spec = self.spec(model)
         dear = spec.prices and (spec.prices.above or spec.prices)
         prices = (max(dear.input, dear.write) / 1e6, dear.output / 1e6) if dear else (0.0, 0.0)
         return Abilities(spec.window, spec.summarizes, spec.thinking == "adaptive", *prices, spec.id)
 
     def _other(self, spec: ModelSpec, fallback: str) -> ModelSpec | None:
-        """Give the model to go on with where this one does not answer; None where there is no other."""
+        """Return the model to continue with if this one does not answer; None if there is no other."""
         other = self.spec(fallback) if fallback else spec
         return other if other.id != spec.id else None
 
     def _wait(self, failure: Failure, failures: int) -> float:
-        """Seconds until the next try: what the server asks for (capped), else longer each time."""
+        """Return the seconds until the next try: what the server asks for (capped), else longer each time."""
         if failure.retry_after is not None:
             return min(failure.retry_after, self.patience.longest_wait)
         from tenacity import AsyncRetrying, RetryCallState, wait_exponential_jitter
@@ -167,7 +167,7 @@ class AnthropicModel:
         return wait_exponential_jitter(multiplier=0.5, max=self.patience.longest_wait / 2, jitter=0.5)(state)
 
     def _call(self, tries: "_Tries") -> Call:
-        """Return what goes out for a request, streaming or not."""
+        """Return the call to send for a request, streaming or not."""
         cap = self.output_cap if tries.streaming else min(self.output_cap or NON_STREAMING_CAP, NON_STREAMING_CAP)
         sent = parameters(tries.request, tries.spec, cap=cap, extra=self.extra_body)
         betas = sent.pop("extra_headers", {}).get("anthropic-beta", "")
@@ -177,7 +177,7 @@ class AnthropicModel:
         return Call(sent, tuple(betas.split(",")) if betas else (), tries.request)
 
     def _adapt(self, tries: "_Tries", call: Call, failure: Failure) -> Notice | None:
-        """Make a refused call one that does without what it was refused for; None where it cannot."""
+        """Change a refused call so that it does without what was refused; None if that is not possible."""
         tries.wait = None
         if failure.unbound and (replay := _next_replay(call.request.replay, tries.spec)) is not None:
             tries.request = replace(tries.request, replay=replay)
@@ -190,7 +190,7 @@ class AnthropicModel:
         return Notice("feature", f"{failure.text}; going on without {', '.join(feature.name for feature in lost)}")
 
     async def _again(self, tries: "_Tries", failure: Failure) -> Notice | None:
-        """Decide how a failed call is made again: by another model, or after a wait; None where it is final."""
+        """Decide how a failed call is repeated: with another model, or after a wait; None if the failure is final."""
         tries.failures += 1
         tries.overloads = tries.overloads + 1 if failure.overloaded else 0
         over = tries.failures >= self.patience.tries
@@ -208,7 +208,7 @@ class AnthropicModel:
         return Notice("retry", f"{failure.text}; trying again ({tries.failures} of {self.patience.tries - 1})")
 
     def _refuse(self, failure: Failure, features: tuple[Feature, ...]) -> tuple[Feature, ...]:
-        """Take features away from all later requests; returns those that were not taken away before."""
+        """Remove features from all later requests; return those that had not been removed before."""
         lost = tuple(feature for feature in features if feature not in self.missing)
         self.missing += lost
         for feature in lost:
@@ -220,7 +220,7 @@ class AnthropicModel:
         return any(feature.beta == beta for feature in self.missing)
 
     async def _attempt(self, call: Call, spec: ModelSpec, answer: StreamedAnswer) -> AsyncIterator[ModelEvent]:
-        """Make one call; what comes of it gathers in `answer`."""
+        """Make one call, and collect its result in `answer`."""
         if not call.fields.get("stream"):
             yield await self._plain(call, spec, answer)
             return
@@ -239,7 +239,7 @@ class AnthropicModel:
         yield self._completion(answer, answer.message(), answer.usage, spec)
 
     async def _events(self, call: Call) -> AsyncIterator[Json]:
-        """Yield the raw events of one stream, and tell of a long silence (M7)."""
+        """Yield the raw events of one stream, and report a long silence (M7)."""
         silent = f"the model has sent nothing for {self.patience.murmur:.0f} s; still waiting"
         with report_silence(self.patience.murmur, partial(call.request.heartbeat, silent)) as sound:
             async with forward(self._connection.events(call, self.patience.silence, sound)) as events:
@@ -258,7 +258,7 @@ class AnthropicModel:
         return self._completion(answer, message, answer.usage, spec)
 
     def _void(self, answer: StreamedAnswer, spec: ModelSpec) -> AnswerCompleted | None:
-        """Give what came of an answer that broke off; None where the service had not told what it costs."""
+        """Return what was received of an answer that broke off; None if the service had not reported its usage."""
         with suppress(Malformed):
             message = {"role": "assistant", "content": answer.blocks}
             return self._completion(answer, message, answer.usage_so_far(), spec) if answer.usage else None
@@ -274,7 +274,7 @@ class AnthropicModel:
 
 @dataclass(slots=True)
 class _Tries:
-    """How far one request has come: what goes out next, to which model, and how often it failed."""
+    """Progress of one request: what is sent next, to which model, and how often it failed."""
 
     request: ModelRequest
     spec: ModelSpec
@@ -283,7 +283,7 @@ class _Tries:
     overloads: int = 0
     """Overloaded answers in a row."""
     wait: float | None = None
-    """Seconds until the next call, as the clock is asked to wait; None: none."""
+    """Seconds that the clock waits before the next call; None for no wait."""
 
 
 _REPLAYED: Final = {
@@ -293,7 +293,7 @@ _REPLAYED: Final = {
 
 
 def _next_replay(replay: Replay, spec: ModelSpec) -> Replay | None:
-    """Return how a history is sent whose thinking was refused; None where nothing is left to leave out."""
+    """Return how to send a history whose thinking was refused; None if nothing more can be left out."""
     match replay:
         case Replay.WHOLE if spec.drops:
             return Replay.MATCHING
@@ -304,7 +304,7 @@ def _next_replay(replay: Replay, spec: ModelSpec) -> Replay | None:
 
 
 def _classify(error: Exception) -> Failure:
-    """Say what an exception of a call means; raises it again when it is not about the call."""
+    """Return the meaning of an exception of a call; raises it again if it is not about the call."""
     import httpx2
     from anthropic import APIConnectionError, APIStatusError, WorkloadIdentityError
 

@@ -1,4 +1,4 @@
-"""What a project chooses of its models: who answers where the first does not, and how hard they think (L4, M6)."""
+"""A project's choices about its models: the fallback model, and how hard the models think (L4, M6)."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ class ConfiguredModel:
     effort: str = ""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield one answer as it comes, as the client does; nothing of the request is changed but what is chosen."""
+        """Yield one answer as it arrives, as the client does; only the configured fields of the request are changed."""
         return self.client.stream(replace(request, fallback=self.fallback, effort=self.effort))
 
     def abilities(self, model: str) -> Abilities:
-        """Tell what the model of that name can hold."""
+        """Return the limits, abilities and prices of a model."""
         return self.client.abilities(model)

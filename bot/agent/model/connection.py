@@ -1,9 +1,9 @@
-"""Connection: the one path by which requests reach a server through the vendor's library (M7, M9).
+"""Connection: the only path by which requests reach a server through the vendor's library (M7, M9).
 
-Anthropic's own client, and those of the library that keep its paths (AnthropicAWS, Mantle, Foundry, Google Cloud),
-send the bytes that they are handed: request N is a prefix of request N+1, and messages go out as they were stored (M3).
-The clients of Bedrock's InvokeModel and of Vertex rewrite the body, so they are handed a dictionary and serialize it;
-what a message says stays the same. Measured with anthropic 2.12.
+Anthropic's own client, and the library's clients that keep its paths (AnthropicAWS, Mantle, Foundry, Google Cloud),
+send the bytes that they are given: request N is a prefix of request N+1, and messages go out as they were stored (M3).
+The clients of Bedrock's InvokeModel and of Vertex rewrite the body, so they get a dictionary and serialize it; the
+content of a message stays the same. Measured with anthropic 2.12.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 PATH: Final = "/v1/messages"
 MODELS: Final = "/v1/models"
 WHOLE_ANSWER: Final = 600.0
-"""Seconds that an answer may take that does not stream."""
+"""Seconds that a non-streaming answer may take."""
 FIRST_BYTE: Final = 2
-"""The first byte may take so many times longer than any other: a long prompt that is not cached is read before it."""
+"""How many times longer the first byte may take than any other: the server first reads a long, uncached prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request as it goes out: the fields of its body, its betas, and the request that knows its stored bytes."""
+    """One outgoing request: the fields of its body, its betas, and the request with its stored bytes."""
 
     fields: Mapping[str, Any]
     betas: tuple[str, ...]
@@ -54,7 +54,7 @@ class Call:
 
 @dataclass(slots=True)
 class Connection:
-    """Sends calls through one client of the library, which is imported and made when it is first needed."""
+    """Sends calls through one client of the library, which is imported and made on first use."""
 
     connect: "Callable[[], Client]"
     rewrites: bool = False
@@ -63,7 +63,7 @@ class Connection:
     _making: Lock = field(default_factory=Lock)
 
     async def whole(self, call: Call) -> bytes:
-        """Make a call that does not stream; returns the body of the answer."""
+        """Make a call that does not stream, and return the body of the answer."""
         import httpx2
 
         client = await self._ready()
@@ -74,9 +74,9 @@ class Connection:
         return response.content
 
     async def events(self, call: Call, silence: float, hear: Callable[[], None]) -> AsyncIterator[Json]:
-        """Yield the raw events of a stream, without pings; raises ErrorEvent for one that says what went wrong.
+        """Yield the raw events of a stream, without pings; raises ErrorEvent for an error event.
 
-        Raises TimeoutError after `silence` seconds without an event; `hear` is called at each, and pings count.
+        Raises TimeoutError after `silence` seconds without an event. Calls `hear` at each event, including pings.
         """
         client = await self._ready()
         from anthropic import AsyncStream
@@ -96,7 +96,7 @@ class Connection:
                 yield event
 
     async def model(self, ident: str, betas: tuple[str, ...]) -> Json:
-        """Return what the server tells about a model. https://platform.claude.com/docs/en/api/beta/models/retrieve"""
+        """Return the server's description of a model. https://platform.claude.com/docs/en/api/beta/models/retrieve"""
         import httpx2
 
         client = await self._ready()
@@ -123,7 +123,7 @@ class Connection:
         return {"body": dict(call.fields)} if self.rewrites else {"content": body(call.fields, call.request)}
 
     async def _pieces(self, stream: "AsyncStream[object]") -> AsyncIterator[Json | None]:
-        """Yield each event, None for a ping; a client that rewrites has a framing of its own, and hides pings."""
+        """Yield each event, None for a ping. A client that rewrites bodies has its own framing, and hides pings."""
         if self.rewrites:
             async for event in stream:
                 yield event if isinstance(event, dict) else None
@@ -156,7 +156,7 @@ def direct(api_key: str, base_url: str | None, identity: WorkloadIdentity | None
 
 
 def timeout(silence: float) -> "Timeout":
-    """Return the limits of a client in seconds, for a stream that may be silent for so long once it has begun."""
+    """Return a client's timeouts for a stream that may be silent for `silence` seconds once it has begun."""
     import httpx2
 
     return httpx2.Timeout(600, connect=10, read=FIRST_BYTE * silence, pool=60)

@@ -1,6 +1,6 @@
-"""What of a request is about its context: summaries on demand, clearing of old results, and old thinking (C2, C3).
+"""The context fields of a request: summaries on demand, clearing of old results, and old thinking (C2, C3).
 
-Both are betas: a request names them only where it uses them, so that servers which do not know them are not asked.
+Summaries and clearing are betas: a request names them only if it uses them, so that servers without them still work.
 https://platform.claude.com/docs/en/build-with-claude/compaction and .../context-editing
 """
 
@@ -18,12 +18,12 @@ CLEARING: Final = "context-management-2025-06-27"
 CLEARED_FROM: Final = 0.5
 """The share of the window above which old results are cleared."""
 CLEARED_AT_LEAST: Final = 0.1
-"""The share of the window that clearing must free: what follows it is written to the cache anew."""
+"""The share of the window that clearing must free, because everything after it is written to the cache again."""
 KEPT_CALLS: Final = 10
 
 
 def context_fields(request: ModelRequest, spec: ModelSpec) -> tuple[Json, tuple[str, ...]]:
-    """Give the body's fields and the betas of a request that concern its context."""
+    """Return the body's fields and the betas of a request that concern its context."""
     betas = [COMPACTION] if request.summarize or _signed_summary(request.messages) else []
     if request.summarize:
         return {"compaction": {"type": "summarize", "instructions": request.summarize}}, tuple(betas)
@@ -35,8 +35,8 @@ def context_fields(request: ModelRequest, spec: ModelSpec) -> tuple[Json, tuple[
 def readable_messages(request: ModelRequest, spec: ModelSpec) -> Sequence[Json]:
     """Return a request's history as the model can read it; messages that need no change are the same objects.
 
-    A model that makes no signed summaries gets another model's summary in words. Thinking stays, since the service
-    passes over what a model cannot read, unless the request leaves all of it out.
+    A model without signed summaries gets another model's summary as text. Thinking stays, since the service ignores
+    what a model cannot read, unless the request leaves all of it out.
     """
     messages = request.messages
     if not spec.summarizes and (block := _signed_summary(messages)) is not None:
@@ -47,20 +47,20 @@ def readable_messages(request: ModelRequest, spec: ModelSpec) -> Sequence[Json]:
 
 
 def _without_thinking(message: Json) -> Json:
-    """Return a message without thinking blocks; the same object where it has none."""
+    """Return a message without thinking blocks; the same object if it has none."""
     content = message["content"]
     kept = content if isinstance(content, str) else [block for block in content if block.get("type") not in THINKING]
     return message if len(kept) == len(content) else {**message, "content": kept}
 
 
 def _signed_summary(messages: Sequence[Json]) -> Json | None:
-    """Give the signed summary that a history begins with, where it does."""
+    """Return the signed summary at the start of a history, or None."""
     first = messages[0]["content"] if messages else []
     return first[0] if isinstance(first, list) and first and first[0].get("type") == "compaction" else None
 
 
 def _clearing(window: int) -> dict[str, Any]:
-    """Clear the results of old calls, but for the last ones and the todo list."""
+    """Return the edit that clears the results of old calls, except the last ones and the todo list."""
     return {
         "type": "clear_tool_uses_20250919",
         "trigger": {"type": "input_tokens", "value": int(CLEARED_FROM * window)},

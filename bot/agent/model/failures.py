@@ -1,7 +1,7 @@
-"""Tells what a failed model call means: try again, give the model up, or stop (M9, L4).
+"""Classifies a failed model call: try again, give up on the model, or stop (M9, L4).
 
-The library's classes are not enough: an error event after a 200 arrives as a plain APIStatusError with status 200
-whose `type` says what it is, and a stall or a cut connection arrives as the transport's own error
+The library's classes are not enough: an error event after a 200 arrives as a plain APIStatusError with status 200,
+whose `type` holds the actual error, and a stall or a cut connection arrives as the transport's own error
 (https://platform.claude.com/docs/en/api/errors; measured with anthropic 2.12).
 """
 
@@ -12,21 +12,22 @@ from bot.core.errors import PlangateError, Refused, TooLong, Transient
 from bot.core.lines import shorten_line
 
 LONGEST_WAIT = 60.0
-"""Seconds that a call waits for the next try at most, whatever the server asks for."""
+"""The longest wait, in seconds, before the next try, whatever the server asks for."""
 RAMP_LIMIT = "ramp_limit_exceeded"
-"""The error code of a 429 where usage grew faster than the account allows: worth a wait only as long as the server
-names, in the class RampLimitExceededError of the library."""
+"""The error code of a 429 if usage grew faster than the account allows. Worth a wait only for as long as the server
+names, in the library's class RampLimitExceededError.
+"""
 _RAMP_CURE = "wait before asking again, work on fewer threads at once, or ask Anthropic for a higher ramp limit"
 _NO_RETRY = "the server says that trying again does not help"
 LONGEST = 500
-"""Characters of an error that people are shown: what stands between here and the model answers with whole pages."""
+"""Characters of an error that users see: proxies between here and the model answer with whole pages."""
 RETRYABLE_STATUS = frozenset({408, 409, 429})
 _OVERFULL = re.compile(
     r"too long|prompt exceeds max length|input.*exceeds the maximum number of tokens"
     r"|(?=.*(exceed|longer|greater|maximum)).*(context[ _](window|length|size|limit)|prompt length|model token limit)",
     re.IGNORECASE | re.DOTALL,
 )
-"""How servers of the Messages API say that a request does not fit into the model's context: Anthropic's, and others."""
+"""How servers of the Messages API, Anthropic's and others, report that a request exceeds the context."""
 _UNBOUND = re.compile(r"invalid `?signature`? in `?thinking`? block", re.IGNORECASE)
 _OVERLOADED = frozenset({"overloaded_error"})
 _RETRYABLE_TYPES = frozenset({"overloaded_error", "api_error", "timeout_error", "rate_limit_error"})
@@ -41,7 +42,7 @@ _CURES = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failed call, as the retry rules see it."""
+    """One failed call, in the terms of the retry rules."""
 
     text: str
     retryable: bool
@@ -50,24 +51,24 @@ class Failure:
     """Seconds that the server asked for."""
     status: int = 0
     mend: str = ""
-    """The cure, where the status alone does not tell it."""
+    """The cure, if the status alone does not determine it."""
 
     @property
     def unavailable(self) -> bool:
-        """Whether the model is not there (any more) for this account: another one may be (L4)."""
+        """Whether this account does not have the model (anymore); another model may be available (L4)."""
         return self.status == 404 and "model" in self.text
 
     @property
     def broke_off(self) -> bool:
-        """Whether it came of the stream, or of an event in it: a plain request may do at once (M8).
+        """Whether the stream or an event in it caused the failure: a plain request may work at once (M8).
 
-        A model that is overloaded is given time either way.
+        An overloaded model is given time in either case.
         """
         return self.status in {0, 200} and not self.overloaded
 
     @property
     def too_long(self) -> bool:
-        """Whether the request is refused because it does not fit into the model's context.
+        """Whether the request was refused because it does not fit into the model's context.
 
         https://platform.claude.com/docs/en/build-with-claude/context-windows
         """
@@ -75,14 +76,14 @@ class Failure:
 
     @property
     def unbound(self) -> bool:
-        """Whether the request is refused because thinking in its history is not what the service once signed.
+        """Whether the request was refused because thinking in its history differs from what the service signed.
 
         https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/fix-bound-to-a-different-conversation
         """
         return self.status in {400, 422} and bool(_UNBOUND.search(self.text))
 
     def as_error(self) -> PlangateError:
-        """Give the error that ends the session."""
+        """Return the error that ends the session."""
         if self.retryable:
             return Transient(self.text, where="the model", mend="try again later")
         kind = TooLong if self.too_long else Refused
@@ -99,9 +100,9 @@ class ErrorEvent(Exception):
 
 
 def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -> Failure:
-    """Classify an answer with an error in it: by its type where the status is 200, else by its status.
+    """Classify an answer that holds an error: by its type if the status is 200, else by its status.
 
-    The header `x-should-retry` outranks the status, as in the library (anthropic/_base_client.py).
+    The header `x-should-retry` takes precedence over the status, as in the library (anthropic/_base_client.py).
     """
     after, ramp = _seconds(headers), RAMP_LIMIT in text
     text = shorten_line(text, LONGEST)

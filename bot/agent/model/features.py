@@ -1,8 +1,8 @@
 """Features that a request can do without: what a compatible server or a proxy refuses is not sent again (M6, M12).
 
-Rules: a 400 or 422 takes a feature away when it names a beta or `context_management`, or says that it does not know a
-field which the feature uses. Each feature is taken away once for an endpoint, so that a request is repeated a few times
-at most. What the operator adds to each request (PLANGATE_EXTRA_BODY) is never taken away.
+Rules: a 400 or 422 removes a feature if it names a beta or `context_management`, or reports an unknown field that the
+feature uses. Each feature is removed once per endpoint, so a request is repeated only a few times. What the operator
+adds to each request (PLANGATE_EXTRA_BODY) is never removed.
 """
 
 import re
@@ -21,14 +21,14 @@ _UNKNOWN: Final = re.compile(
     r"|\b(unknown|unrecognized|unexpected|unsupported|invalid)\b.{0,20}\b(field|key|keyword|name|argument|parameter|property)",
     re.IGNORECASE | re.DOTALL,
 )
-"""How servers say that they do not know a field: pydantic, and the JSON decoders of Go, Rust and Google."""
+"""How servers report an unknown field: pydantic, and the JSON decoders of Go, Rust and Google."""
 _SOME_BETA: Final = re.compile(r"anthropic-beta|\bbeta (flag|header|feature)", re.IGNORECASE)
 """How a server refuses a beta without its name: Bedrock says "invalid beta flag"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Something that a request can do without; `terms` is how its fields and betas are called in errors."""
+    """Something that a request can do without; `terms` are the names of its fields and betas in errors."""
 
     name: str
     terms: tuple[str, ...]
@@ -51,11 +51,11 @@ FEATURES: Final = (
     _feature("output_config", "output_config", efforts=(), structured=False),
     _feature("thinking", "thinking", thinking="none"),
 )
-"""In the order in which they are looked for: a field before the object that holds it."""
+"""In the order in which they are searched: a field before the object that contains it."""
 
 
 def refused_features(failure: Failure, fields: Mapping[str, Any], betas: Collection[str]) -> tuple[Feature, ...]:
-    """Return the features of a request that its refusal is about; none where it is about something else."""
+    """Return the features of a request that its refusal is about; none if it is about something else."""
     if failure.status not in {400, 422} or failure.too_long or failure.unbound:
         return ()
     named = tuple(feature for feature in FEATURES if feature.beta in betas and feature.beta in failure.text)
@@ -79,7 +79,7 @@ def without_features(spec: ModelSpec, missing: Sequence[Feature]) -> ModelSpec:
 
 
 def _used_terms(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what errors may call the fields that a request uses."""
+    """Yield the names that errors may use for a request's fields."""
     yield from fields
     yield from (f"output_config.{name}" for name in fields.get("output_config", ()))
     yield from fields.get("thinking", ())
@@ -88,6 +88,6 @@ def _used_terms(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _names(text: str, term: str) -> bool:
-    """Return whether an error names a field of the body, of a tool, or of `thinking`; not one of a message."""
+    """Return whether an error names a field of the body, of a tool, or of `thinking`, but not of a message."""
     above = r"(?<![\w.])(?:body\.)?(?:tools\.\d+\.(?:\w+\.)?|thinking\.(?:\w+\.)?)?"
     return re.search(rf"{above}{re.escape(term)}(?!\w)", text) is not None

@@ -1,7 +1,7 @@
-"""Workload identity: a job or a service proves who it is and gets a token for the model, without any API key.
+"""Workload identity: a job or a service proves its identity and gets a token for the model, without any API key.
 
-GitHub's proof lasts minutes and Anthropic's token ten, so a fresh proof is fetched for every token; the library asks
-for one before the last is over (anthropic.WorkloadIdentityCredentials, measured with anthropic 2.12).
+GitHub's proof lasts minutes and Anthropic's token ten, so a fresh proof is fetched for every token. The library
+requests one before the previous token expires (anthropic.WorkloadIdentityCredentials, measured with anthropic 2.12).
 """
 
 from collections.abc import Callable
@@ -24,19 +24,19 @@ _CURE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WorkloadIdentity:
-    """Whom to be for the model, and where the proof that it may comes from; the secret is a function."""
+    """The identity to use for the model, and the source of its proof; the secret is a function."""
 
     rule_id: str
     organization_id: str
     service_account_id: str
     request_url: str
-    """The job's ACTIONS_ID_TOKEN_REQUEST_URL; where it is empty, what `request_token` gives is the proof itself."""
+    """The job's ACTIONS_ID_TOKEN_REQUEST_URL; if empty, `request_token` returns the proof itself."""
     request_token: Callable[[], str] = field(repr=False)
     workspace_id: str = ""
     """The workspace to act in; required where the federation rule enables more than one."""
 
     def credentials(self) -> "WorkloadIdentityCredentials":
-        """Give the library's credentials; they exchange with the server that the client talks to."""
+        """Return the library's credentials, which exchange tokens with the client's server."""
         from anthropic import WorkloadIdentityCredentials
 
         return WorkloadIdentityCredentials(
@@ -48,7 +48,7 @@ class WorkloadIdentity:
         )
 
     def proof(self) -> str:
-        """Give a proof that is meant for Anthropic alone, from GitHub or as it lies here now; blocks.
+        """Return a proof that is meant only for Anthropic, from GitHub or as it is stored locally; blocks.
 
         Raises WorkloadIdentityError. https://docs.github.com/en/actions/reference/security/oidc
         """
@@ -75,7 +75,7 @@ class WorkloadIdentity:
 
 
 def identity_failure(error: "WorkloadIdentityError") -> Failure:
-    """Say what a failed exchange means: without an answer it may work the next time, else by the answer's status."""
+    """Classify a failed exchange: without an answer it can be retried, else the answer's status decides."""
     if error.status_code is None:
         return Failure(str(error), retryable=True)
     found = status_failure(error.status_code, "", str(error), {})

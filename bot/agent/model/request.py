@@ -1,6 +1,6 @@
-"""From a ModelRequest to the parameters of one call: pure functions of the model's spec (M4, M6).
+"""Builds the parameters of one call from a ModelRequest: pure functions of the model's spec (M4, M6).
 
-What a model refuses is never sent to it. Cache marks are set on an outgoing copy; stored messages are never touched.
+Nothing that a model refuses is sent to it. Cache marks are set on an outgoing copy; stored messages never change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,15 +24,15 @@ _THINKING_BUDGET: Final = 8_000
 INTERLEAVED: Final = "interleaved-thinking-2025-05-14"
 BINDING: Final = "thinking-binding-controls-2026-08-01"
 _LEAST_THINKING: Final = 1_024
-"""The smallest budget that the API takes."""
+"""The smallest budget that the API accepts."""
 
 
 def parameters(
     request: ModelRequest, spec: ModelSpec, *, cap: int | None = None, extra: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Build the parameters of one Messages call; equal inputs give equal bytes.
+    """Return the parameters of one Messages call; equal inputs give equal bytes.
 
-    `cap` bounds max_tokens (the operator's, or that of a non-streaming request); `extra` is added as extra_body.
+    `cap` limits max_tokens (the operator's, or that of a non-streaming request); `extra` is added as extra_body.
     """
     if request.role == "light":
         return _light(request, spec, cap=cap, extra=extra)
@@ -64,7 +64,7 @@ def parameters(
 
 
 def _light(request: ModelRequest, spec: ModelSpec, *, cap: int | None, extra: Mapping[str, Any] | None) -> Json:
-    """Build a light call: a plain text as system, no cache marks, no thinking where it may be switched off (M11)."""
+    """Return a light call: plain text as system, no cache marks, no thinking if it may be switched off (M11)."""
     limit = min(MOST_TOKENS["light"], spec.max_output, cap or spec.max_output)
     built: Json = {"model": spec.id, "max_tokens": limit, "messages": list(request.messages)}
     built["system"] = "\n\n".join(block["text"] for block in request.system)
@@ -80,24 +80,26 @@ def _light(request: ModelRequest, spec: ModelSpec, *, cap: int | None, extra: Ma
 
 
 def _tools(tools: Sequence[Json], spec: ModelSpec) -> list[Json]:
-    """Give the tools; to a model that takes no strict ones, none is strict."""
+    """Return the tools, without strict mode for a model that does not support it."""
     if spec.structured:
         return list(tools)
     return [{key: value for key, value in tool.items() if key != "strict"} for tool in tools]
 
 
 def _effort(request: ModelRequest, spec: ModelSpec) -> str:
-    """Choose the effort: the project's, else that of the role; where the model does not take it, the next lower one
-    that it takes, or its lowest."""
+    """Return the effort: the project's, else that of the role. If the model does not accept it, the next lower one that
+    it accepts, or its lowest.
+    """
     wanted = request.effort if request.effort and request.role in _CHOOSING else _EFFORT[request.role]
     within = [level for level in spec.efforts if EFFORTS.index(level) <= EFFORTS.index(wanted)]
     return within[-1] if within else spec.efforts[0]
 
 
 def with_cache_marks(messages: Sequence[Json]) -> list[Json]:
-    """Mark the environment block and the last two user turns, so that the previous request's tail is a read point (M4).
+    """Mark the environment block and the last two user turns, so the previous request's tail can be read from cache
+    (M4).
 
-    With the mark at the end of `system` that makes the four breakpoints the API allows.
+    With the mark at the end of `system`, these are the four breakpoints that the API allows.
     """
     turns = [index for index, message in enumerate(messages) if message["role"] == "user"]
     out = list(messages)
@@ -109,12 +111,12 @@ def with_cache_marks(messages: Sequence[Json]) -> list[Json]:
 
 
 def with_last_mark(blocks: Sequence[Json]) -> list[Json]:
-    """Mark the last of some text blocks."""
+    """Return text blocks with a cache mark on the last one."""
     return [*blocks[:-1], {**blocks[-1], "cache_control": MARK}] if blocks else []
 
 
 def _with_mark(message: Json, position: int) -> Json:
-    """Copy a message with a mark on one block; a block that cannot carry one leaves the message as it is."""
+    """Return a copy of a message with a mark on one block; the message itself if that block cannot carry one."""
     blocks = list(_blocks(message))
     if not blocks or blocks[position].get("type") in _UNMARKABLE:
         return message
@@ -128,10 +130,10 @@ def _blocks(message: Json) -> list[Json]:
 
 
 def _thinking(spec: ModelSpec, request: ModelRequest, max_tokens: int) -> Json | None:
-    """Choose the thinking form: summaries are asked for, since text between tool calls comes as thinking now.
+    """Return the form of thinking. Summaries are requested, since text between tool calls now arrives as thinking.
 
-    A model with a budget wants each turn that calls tools to begin with its thinking: where that is left out it does
-    not think. https://platform.claude.com/docs/en/build-with-claude/extended-thinking
+    A model with a budget requires each turn that calls tools to begin with its thinking; if that is left out, thinking
+    is off. https://platform.claude.com/docs/en/build-with-claude/extended-thinking
     """
     budget = _LEAST_THINKING if request.role == "restricted" else _THINKING_BUDGET
     match spec.thinking:
@@ -147,7 +149,7 @@ def _thinking(spec: ModelSpec, request: ModelRequest, max_tokens: int) -> Json |
 
 
 def _thinking_betas(spec: ModelSpec, thinking: Json | None) -> tuple[str, ...]:
-    """Name the betas that a form of thinking needs."""
+    """Return the betas that a form of thinking needs."""
     if thinking is None:
         return ()
     if thinking["type"] == "enabled" and spec.interleaves:

@@ -1,4 +1,4 @@
-"""Says when the wire has been silent for long, while somebody still waits for it (M7)."""
+"""Reports a long silence on the wire while a caller still waits for it (M7)."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def report_silence(seconds: float, say: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Call `say` once for every silence of that length; what is given is to be called at every sound."""
+    """Call `say` once for every silence of that length; the context yields a function to call at every sound."""
     loop = asyncio.get_running_loop()
     heard, said = loop.time(), False
     timer: asyncio.TimerHandle

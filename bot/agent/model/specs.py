@@ -1,7 +1,7 @@
-"""The ModelSpec table: what each model is, costs and accepts (M12).
+"""The ModelSpec table: the identity, price and abilities of each model (M12).
 
-Source: the models and pricing pages of the Messages API documentation, as of 2026-11; prices in US dollars for a
-million tokens. An id that is not in the table is sent as it is, with the plainest request and no price. Retired models
+Source: the models and pricing pages of the Messages API documentation, as of 2026-11; prices in US dollars per million
+tokens. An id that is not in the table is sent unchanged, with the plainest request and no price. Retired models
 (claude-mythos-preview, on 2026-06-30) are not in the table.
 """
 
@@ -16,17 +16,18 @@ from bot.ports import Usage
 WINDOW: Final = 1_000_000
 OUTPUT: Final = 128_000
 UNKNOWN_WINDOW: Final = 128_000
-"""That of a model which neither the table nor its server tells of: most that other servers of the API have hold as much
-or more. Too small a guess shortens a history early, too large a one not before it is refused."""
+"""The window of a model that neither the table nor its server describes: most models on other servers of the API have
+at least this much. Too small a guess shortens a history early; too large a guess does so only after a refusal.
+"""
 SEARCH_USD: Final = 0.01
-"""What the service takes for one search of the web, whatever the model."""
+"""The service's price of one web search, whatever the model."""
 EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 """From the lowest to the highest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """US dollars for a million tokens; `above` holds for prompts longer than `threshold` tokens."""
+    """US dollars per million tokens; `above` applies to prompts longer than `threshold` tokens."""
 
     input: float
     output: float
@@ -46,7 +47,7 @@ class ModelSpec:
     max_output: int = OUTPUT
     prices: Prices | None = None
     thinking: str = "adaptive"
-    """The form that a session asks for: adaptive, budget (a number of tokens), or none."""
+    """The form that a session requests: adaptive, budget (a number of tokens), or none."""
     may_disable: bool = False
     """Whether thinking may be switched off (light calls do)."""
     efforts: tuple[str, ...] = EFFORTS
@@ -55,11 +56,11 @@ class ModelSpec:
     summarizes: bool = True
     """Whether it makes a signed summary of a conversation on demand (C3)."""
     clears: bool = True
-    """Whether old tool results can be cleared by the service (C2)."""
+    """Whether the service can clear old tool results (C2)."""
     structured: bool = True
-    """Whether it takes strict tools and a schema for its answer (M5)."""
+    """Whether it accepts strict tools and a schema for its answer (M5)."""
     interleaves: bool = False
-    """Whether it thinks between tool calls only when a beta asks for it; with adaptive thinking it always does."""
+    """Whether it needs a beta to think between tool calls; with adaptive thinking it always does so."""
     drops: bool = False
     """Whether the service can drop thinking whose prefix has changed, instead of refusing the request."""
 
@@ -122,9 +123,9 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def resolve(name: str) -> ModelSpec:
-    """Give the spec of an alias or an id; an unknown id gets the plainest spec, without prices.
+    """Return the spec of an alias or an id; an unknown id gets the plainest spec, without prices.
 
-    An id with a date at its end is that of the same model without one.
+    An id that ends with a date has the spec of the same model without the date.
     """
     model = ALIASES.get(name, name)
     if known := SPECS.get(_DATE.sub("", model)):
@@ -142,7 +143,7 @@ def resolve(name: str) -> ModelSpec:
 
 
 def merge_listing(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
-    """Give a spec as the models endpoint tells it; what that leaves out, and all prices, stay as they are (M12).
+    """Return a spec updated from the models endpoint; omitted values, and all prices, stay unchanged (M12).
 
     https://platform.claude.com/docs/en/api/models-list
     """
@@ -179,7 +180,7 @@ def merge_listing(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
 
 
 def cost_usd(spec: ModelSpec, usage: Usage) -> float | None:
-    """Price one response, in US dollars; None for a model without prices, never a guess (M12)."""
+    """Return the price of one response in US dollars; None for a model without prices, never a guess (M12)."""
     prices = spec.prices
     if prices is None:
         return None
