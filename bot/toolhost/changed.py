@@ -1,4 +1,4 @@
-"""Changed: which of the files that were read are no longer as they were."""
+"""Changed: reports which of the files that were read have changed since."""
 
 import os
 
@@ -11,7 +11,7 @@ _MOST = 500
 
 
 def changed_files(host: Host, call: Call, arguments: Arguments) -> OperationResult:
-    """List the files of ``stamps`` that have another stamp now, with it; "" for one that is gone."""
+    """Return the files of ``stamps`` whose stamp has changed, with the new stamp; "" for a file that is gone."""
     found: dict[str, str] = {}
     for path, stamp in list(arguments["stamps"].items())[:_MOST]:
         if call.cancelled.is_set():
@@ -22,7 +22,7 @@ def changed_files(host: Host, call: Call, arguments: Arguments) -> OperationResu
 
 
 def _stamp(host: Host, path: str) -> str:
-    """Give a file's stamp as it is now, or "" where none can be read."""
+    """Return a file's current stamp, or "" if it cannot be read."""
     try:
         descriptor = open_file(host.root, host.root.place(path))
     except (OSError, Failure):

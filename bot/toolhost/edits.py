@@ -1,4 +1,4 @@
-"""Write, Edit and MultiEdit: a file is replaced whole or not at all, and only when it is as it was when it was read."""
+"""Write, Edit and MultiEdit: replace a file whole or not at all, and only if it has not changed since it was read."""
 
 from bot.toolhost.files import BOM, is_utf8
 from bot.toolhost.operation import Arguments, Call, Host
@@ -53,12 +53,12 @@ def multi_edit(host: Host, _call: Call, arguments: Arguments) -> OperationResult
 
 
 def _name_failed_edit(failure: Failure, n: int, total: int) -> Failure:
-    """Tell which of several edits failed, and that none was made."""
+    """Return the failure with the number of the failed edit and a note that no edit was made."""
     return failure if total == 1 else Failure(f"Edit {n} of {total}: {failure} No edit was made.")
 
 
 def _summary(place: ResolvedPath, content: bytes, changes: list[Change]) -> str:
-    """Tell how much was replaced and show the lines around the first change."""
+    """Return the number of replacements and the lines around the last edit's first change."""
     total = sum(change.times for change in changes)
     what = "1 replacement" if total == 1 else f"{total} replacements"
     around = "The lines around it" if total == 1 else "The lines around the last edit's first replacement"
@@ -66,7 +66,7 @@ def _summary(place: ResolvedPath, content: bytes, changes: list[Change]) -> str:
 
 
 def _snippet(content: bytes, change: Change) -> str:
-    """Show the numbered lines around a change; only they are taken apart, however long the file is."""
+    """Return the numbered lines around a change; only these lines are decoded, however long the file is."""
     changed = content.count(b"\n", 0, change.start)
     first = max(0, changed - _CONTEXT)
     begin = change.start

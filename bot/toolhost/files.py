@@ -1,6 +1,7 @@
 """Read: a slice of a file as numbered lines, or an image.
 
-Rules: never more than a slice is held, whatever the size of the file or of a line; no more is counted than needed.
+Rules: memory holds no more than a slice, whatever the size of the file or of a line; no more lines are counted than
+needed.
 """
 
 import io
@@ -16,7 +17,7 @@ from bot.toolhost.protocol import Failure, OperationResult
 
 BOM = b"\xef\xbb\xbf"
 LARGEST = 64 * 1024 * 1024
-"""Bytes of a file that may be edited, before and after."""
+"""The largest file, in bytes, that may be edited, before and after the edit."""
 LINES = 2000
 LINE_CHARACTERS = 2000
 RESULT_BYTES = 100_000
@@ -26,7 +27,7 @@ _LINE_BYTES = LINE_CHARACTERS * 4 + 4
 
 
 class Slice(NamedTuple):
-    """Some lines of a file, each without its line end; `more` tells that others follow, `crlf` how they end."""
+    """Some lines of a file, without line ends. `more`: other lines follow. `crlf`: lines end with CRLF."""
 
     lines: list[bytes]
     more: bool
@@ -34,7 +35,7 @@ class Slice(NamedTuple):
 
 
 def read(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
-    """Show a slice of a file, an image, or say why not."""
+    """Return a slice of a file or an image; raises Failure with the reason if the file cannot be shown."""
     place = host.root.place(arguments["file_path"])
     if os.path.isdir(place.real):
         raise Failure(f"{place.name} is a folder: use LS to list it.")
@@ -62,7 +63,7 @@ def read(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
 
 
 def _refuse_binary(probe: bytes, place: ResolvedPath, size: int) -> None:
-    """Raise Failure for what cannot be shown as lines, with the command that could."""
+    """Raise Failure for content that cannot be shown as lines, with a command that can show it."""
     if probe.startswith(b"%PDF-"):
         what, instead = "a PDF", "read its text with a command such as pdftotext"
     elif b"\0" not in probe:
@@ -75,7 +76,7 @@ def _refuse_binary(probe: bytes, place: ResolvedPath, size: int) -> None:
 
 
 def slice_of(file: BinaryIO, first: int, limit: int, milestones: dict[int, int]) -> Slice:
-    """Cut `limit` lines from line `first` (counted from 1) out of a file; raises Failure when it is shorter."""
+    """Return `limit` lines of a file from line `first` (counted from 1); raises Failure if the file is shorter."""
     piece = _skip(file, first - 1, milestones)
     lines: list[bytes] = []
     line, total, crlf = b"", 0, False
@@ -96,7 +97,7 @@ def slice_of(file: BinaryIO, first: int, limit: int, milestones: dict[int, int])
 
 
 def _skip(file: BinaryIO, lines: int, milestones: dict[int, int]) -> bytes:
-    """Pass over lines and give what was read of the ones after them; raises Failure when the file has no more."""
+    """Skip lines and return what was read of the following ones; raises Failure if the file has no more lines."""
     place, before, last = nearest(milestones, file, lines)
     while before < lines:
         piece = file.read(_PIECE)
@@ -116,12 +117,12 @@ def _skip(file: BinaryIO, lines: int, milestones: dict[int, int]) -> bytes:
 
 
 def _past_end(lines: int) -> Failure:
-    """Say that a file has no more than so many lines."""
+    """Return the failure for an offset past a file's last line."""
     return Failure(f"The file has only {lines} line{'s' if lines != 1 else ''}: the offset is past its end.")
 
 
 def _number_lines(found: Slice, first: int, *, latin: bool) -> str:
-    """Write a slice, each line after its number and a tab, with notes on what is not to be seen of it."""
+    """Return a slice with each line after its number and a tab, and with notes on what is not visible in it."""
     raw = [_whole_characters(line) for line in found.lines]
     if first == 1:
         raw[0] = raw[0].removeprefix(BOM)
@@ -145,14 +146,14 @@ def _number_lines(found: Slice, first: int, *, latin: bool) -> str:
 
 
 def _cut(text: str) -> str:
-    """Cut a line that is too long to be shown, and say so."""
+    """Return a line, cut with a note if it is too long to be shown."""
     if len(text) <= LINE_CHARACTERS:
         return text
     return f"{text[:LINE_CHARACTERS]} [cut: the line is longer than {LINE_CHARACTERS:,} characters]"
 
 
 def _whole_characters(line: bytes) -> bytes:
-    """Drop a UTF-8 character that was cut in two at the end of a long line."""
+    """Remove an incomplete UTF-8 character at the end of a cut line."""
     if len(line) < _LINE_BYTES:
         return line
     end = len(line) - 1
@@ -162,7 +163,7 @@ def _whole_characters(line: bytes) -> bytes:
 
 
 def is_utf8(content: bytes) -> bool:
-    """Tell whether bytes are UTF-8."""
+    """Return whether bytes are valid UTF-8."""
     try:
         content.decode()
     except UnicodeDecodeError:
@@ -171,7 +172,7 @@ def is_utf8(content: bytes) -> bool:
 
 
 def _picture(place: ResolvedPath, kind: str, content: bytes | None, stamp: dict[str, str]) -> OperationResult:
-    """Answer with an image block."""
+    """Return an image file as an image block."""
     if content is None:
         raise Failure(f"{place.name} is an image of more than {IMAGE_BYTES:,} bytes: too large to be shown.")
     text = f"{place.name}: {kind}, {len(content):,} bytes"

@@ -1,8 +1,7 @@
-"""Images: what kind one is, and whether the model's service will take it.
+"""Images: their type, and whether the model's service will accept them.
 
-Rules: an image that the service refuses would be refused again with every later request of the session, so that one
-that is broken, cut short, or larger than the service takes is told in words instead. Only the first pixels
-of a PNG are unpacked.
+Rules: the service would refuse a bad image again with every later request of the session. Therefore a broken, truncated
+or oversized image is described in words instead. Only the first pixels of a PNG are decompressed.
 """
 
 import base64
@@ -15,7 +14,7 @@ from bot.toolhost.protocol import Failure
 
 IMAGE_BYTES = 5_000_000
 PIXELS = 8000
-"""The longest edge that the Messages API takes."""
+"""The longest edge, in pixels, that the Messages API accepts."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -23,14 +22,14 @@ _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD9)})
 
 
 class Size(NamedTuple):
-    """Pixels."""
+    """Width and height in pixels."""
 
     width: int
     height: int
 
 
 def media_type(beginning: bytes) -> str | None:
-    """Name the media type of an image from its first bytes, whatever its name says; None for anything else."""
+    """Return the media type of an image from its first bytes, whatever its file name; None for anything else."""
     if beginning.startswith(_PNG):
         return "image/png"
     if beginning.startswith(b"\xff\xd8\xff"):
@@ -41,7 +40,7 @@ def media_type(beginning: bytes) -> str | None:
 
 
 def block(content: bytes, kind: str, name: str) -> dict[str, Any]:
-    """Make the image block of a content; raises Failure, which says why not, for one that would not be taken."""
+    """Return the image block of a file's content; raises Failure with the reason if the service would refuse it."""
     if len(content) > IMAGE_BYTES:
         raise Failure(f"{name} is an image of more than {IMAGE_BYTES:,} bytes: too large to be shown.")
     size = _size(content, kind)
@@ -57,7 +56,7 @@ def block(content: bytes, kind: str, name: str) -> dict[str, Any]:
 
 
 def _size(content: bytes, kind: str) -> Size | None:
-    """Read the size of an image; None when it is not whole."""
+    """Return the size of an image; None if the image is incomplete."""
     try:
         return _READERS[kind](content)
     except (struct.error, IndexError, zlib.error):
@@ -65,7 +64,7 @@ def _size(content: bytes, kind: str) -> Size | None:
 
 
 def _png(content: bytes) -> Size | None:
-    """Read a PNG's size: https://www.w3.org/TR/png-3/#5Chunk-layout."""
+    """Return a PNG's size: https://www.w3.org/TR/png-3/#5Chunk-layout."""
     size, pixels, at = None, b"", len(_PNG)
     while (kind := content[at + 4 : at + 8]) != b"IEND":
         (length,) = struct.unpack_from(">I", content, at)
@@ -79,13 +78,13 @@ def _png(content: bytes) -> Size | None:
 
 
 def _gif(content: bytes) -> Size | None:
-    """Read a GIF's size: https://www.w3.org/Graphics/GIF/spec-gif89a.txt."""
+    """Return a GIF's size: https://www.w3.org/Graphics/GIF/spec-gif89a.txt."""
     whole = content.rstrip(b"\0").endswith(b";")
     return Size(*struct.unpack_from("<HH", content, 6)) if whole else None
 
 
 def _jpeg(content: bytes) -> Size | None:
-    """Find the frame header of a JPEG: https://www.w3.org/Graphics/JPEG/itu-t81.pdf, B.1 and B.2."""
+    """Return a JPEG's size from its frame header: https://www.w3.org/Graphics/JPEG/itu-t81.pdf, B.1 and B.2."""
     if b"\xff\xd9" not in content[-1024:]:
         return None
     at = 2
@@ -104,7 +103,7 @@ def _jpeg(content: bytes) -> Size | None:
 
 
 def _webp(content: bytes) -> Size | None:
-    """Read a WebP's size: https://developers.google.com/speed/webp/docs/riff_container."""
+    """Return a WebP's size: https://developers.google.com/speed/webp/docs/riff_container."""
     if struct.unpack_from("<I", content, 4)[0] + 8 > len(content):
         return None
     match content[12:16]:

@@ -1,7 +1,7 @@
-"""JSON as spans of bytes: a value can be replaced, and all that is not touched stays as it was, byte for byte.
+"""JSON as spans of bytes: a value can be replaced while everything else stays the same, byte for byte.
 
-Rules: nothing is decoded but what is asked for, so that a huge value costs no memory; nesting is bounded; one pass in
-linear time. What stands inside of a skipped value is not judged, only its brackets and strings.
+Rules: only requested values are decoded, so a huge value costs no memory; nesting is limited; parsing takes one pass in
+linear time. Inside a skipped value, only brackets and strings are checked.
 """
 
 import json
@@ -23,7 +23,7 @@ _CLOSING = {ord("{"): ord("}"), ord("["): ord("]")}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One member of an object or element of an array: its bytes, with the white space and the key before its value."""
+    """One member of an object or element of an array: its bytes, with the white space and key before its value."""
 
     lead: bytes
     key: bytes
@@ -32,36 +32,36 @@ class Part:
     trail: bytes = b""
 
     def name(self) -> str:
-        """Give the key's name."""
+        """Return the key's name."""
         return str(decode_value(_STRING.match(self.key)[0])) if _STRING.match(self.key) else ""  # type: ignore[index]
 
     def raw(self) -> bytes:
-        """Give the bytes as they were read."""
+        """Return the bytes as they were read."""
         return self.lead + self.key + self.value + self.trail
 
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """An object or array in its parts."""
+    """An object or array, split into its parts."""
 
     opening: bytes
     parts: tuple[Part, ...]
     closing: bytes
-    """The closing bracket, after the white space of one that is empty."""
+    """The closing bracket; in an empty object or array, with the white space before it."""
 
     def raw(self) -> bytes:
-        """Give the bytes: those that were read, where no part was changed."""
+        """Return the bytes; the same that were read if no part was changed."""
         return self.opening + b",".join(part.raw() for part in self.parts) + self.closing
 
     def find(self, name: str) -> Part | None:
-        """Find a member; raises Failure when there are two of this name, since readers differ on which one counts."""
+        """Return a member or None; raises Failure for a duplicate name, since parsers differ on which one counts."""
         found = [part for part in self.parts if part.name() == name]
         if len(found) > 1:
             raise Failure(f"the key {name!r} is there {len(found)} times in one object")
         return found[0] if found else None
 
     def put(self, name: str, value: bytes) -> "Composite":
-        """Give a copy in which a member has another value; one that is new comes last, set as the first one is."""
+        """Return a copy with another value for a member. A new member comes last, in the format of the first one."""
         parts = tuple(replace(part, value=value) if part.name() == name else part for part in self.parts)
         made = replace(self, parts=parts)
         if made.find(name) or not parts:
@@ -70,12 +70,12 @@ class Composite:
         return made.insert(len(parts), Part(parts[0].lead, json.dumps(name).encode() + colon, value))
 
     def insert(self, index: int, part: Part) -> "Composite":
-        """Give a copy with one more part; the white space before the closing bracket stays there."""
+        """Return a copy with one more part; the white space before the closing bracket stays there."""
         parts = [*self.parts[:index], part, *self.parts[index:]]
         return replace(self, parts=self._move_space_behind_last(parts))
 
     def drop(self, index: int) -> "Composite":
-        """Give a copy without a part; the white space before the closing bracket stays there."""
+        """Return a copy without a part; the white space before the closing bracket stays there."""
         parts = [*self.parts[:index], *self.parts[index + 1 :]]
         return (
             replace(self, parts=self._move_space_behind_last(parts))
@@ -84,14 +84,14 @@ class Composite:
         )
 
     def _move_space_behind_last(self, parts: list[Part]) -> tuple[Part, ...]:
-        """Move the white space before the closing bracket behind the part that is now the last."""
+        """Move the white space before the closing bracket to the part that is now the last one."""
         ending = self.parts[-1].trail if self.parts else b""
         inner = [replace(part, trail=b"") if part is self.parts[-1] else part for part in parts[:-1]]
         return (*inner, replace(parts[-1], trail=ending))
 
 
 def parse(content: bytes) -> Part:
-    """Find the one value of a JSON text, with the white space around it; raises Failure when it is none."""
+    """Return the single value of a JSON text, with the white space around it; raises Failure if it has none."""
     start = _space(content, 0)
     end = _end(content, start)
     if _space(content, end) != len(content):
@@ -100,7 +100,7 @@ def parse(content: bytes) -> Part:
 
 
 def split_members(raw: bytes) -> Composite:
-    """Take an object or array apart; raises Failure for what is neither, or broken."""
+    """Split an object or array into its parts; raises Failure for anything else, or broken JSON."""
     if not raw or raw[0] not in _CLOSING:
         raise Failure("not an object or array")
     closing, parts = _CLOSING[raw[0]], list[Part]()
@@ -119,7 +119,7 @@ def split_members(raw: bytes) -> Composite:
 
 
 def decode_value(raw: bytes) -> Any:
-    """Decode one small value; raises Failure when it is broken."""
+    """Decode one small value; raises Failure if it is broken."""
     try:
         return json.loads(raw.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -127,7 +127,7 @@ def decode_value(raw: bytes) -> Any:
 
 
 def _part(raw: bytes, at: int, *, keyed: bool) -> tuple[Part, int]:
-    """Read one part and give where it ended."""
+    """Return the part at a position, and the position where it ends."""
     start = _space(raw, at)
     lead, key, value = raw[at:start], b"", start
     if keyed:
@@ -143,7 +143,7 @@ def _part(raw: bytes, at: int, *, keyed: bool) -> tuple[Part, int]:
 
 
 def _end(raw: bytes, start: int) -> int:
-    """Give where the value that starts here ends."""
+    """Return the end of the value that starts here."""
     first = raw[start : start + 1]
     if first not in {b"{", b"["}:
         found = (_STRING if first == b'"' else _PLAIN).match(raw, start)
@@ -168,11 +168,11 @@ def _end(raw: bytes, start: int) -> int:
 
 
 def _space(raw: bytes, at: int) -> int:
-    """Pass over white space."""
+    """Return the position after white space."""
     found = _SPACE.match(raw, at)
     return found.end() if found else at
 
 
 def _syntax_error(at: int) -> Failure:
-    """Say where a text stops being JSON."""
+    """Return the failure for a position where a text stops being JSON."""
     return Failure(f"not JSON at byte {at:,}")

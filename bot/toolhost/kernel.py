@@ -1,6 +1,6 @@
-"""What only the kernel can give and Python does not wrap: a keyring of its own, orphans, privacy from its children.
+"""Kernel functions that Python does not wrap: a new keyring, adoption of orphans, privacy from child processes.
 
-Rules: every call is a hardening step on top of the sandbox, so that a kernel that lacks one is no error.
+Rules: every call hardens the process beyond the sandbox, so it is no error if a kernel lacks one.
 """
 
 import os
@@ -18,7 +18,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 _LARGEST_FILE = 1 << 30
 _MOST_TASKS = 2 * MOST_PROCESSES
-"""The watch counts processes and is to see too many of them; threads count as well here."""
+"""Higher than the watch's limit, so that the watch sees an excess first; threads count here as well."""
 
 
 def harden() -> None:
@@ -33,12 +33,12 @@ def harden() -> None:
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_FSIZE, _LARGEST_FILE)
-    if os.getuid() != 0:  # it does not bind root; a cgroup does, or else the guard in bot/toolhost/processes.py
+    if os.getuid() != 0:  # root is exempt; a cgroup limits it, or else the guard in bot/toolhost/processes.py
         _lower(resource.RLIMIT_NPROC, _MOST_TASKS)
 
 
 def _lower(limit: int, value: int) -> None:
-    """Lower a limit for this process and all that it starts; one that is already lower stays."""
+    """Lower a limit for this process and everything it starts; a limit that is already lower stays."""
     _, hard = resource.getrlimit(limit)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(limit, (value, value))

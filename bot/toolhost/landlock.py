@@ -1,6 +1,6 @@
-"""Landlock, the wall behind the mounts: where this process and all that it starts may write.
+"""Landlock, a barrier behind the mounts: limits where this process and everything it starts may write.
 
-Rules: on top of the sandbox, so that a kernel without it is no error; what a kernel is too old for is left out.
+Rules: it adds to the sandbox, so a kernel without it is no error; features that a kernel lacks are left out.
 https://docs.kernel.org/userspace-api/landlock.html
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446  # on every machine
 _VERSION = 1
 _PATH_BENEATH = 1
-_LEAST = 2  # older ones refuse every rename from folder to folder
+_LEAST = 2  # older versions refuse every rename from folder to folder
 
 # linux/landlock.h: write, remove a folder, remove a file, make whatever can be made; then move, truncate.
 _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
@@ -21,7 +21,7 @@ _SCOPES = 1 << 0 | 1 << 1  # abstract sockets and signals stay inside
 
 
 def confine(folders: Iterable[str], devices: Iterable[str]) -> bool:
-    """Allow changes below `folders` and writing to `devices` alone, for good; False where the kernel cannot."""
+    """Allow only changes below `folders` and writes to `devices`, permanently; False if the kernel cannot."""
     import ctypes  # late: it is of use only here
 
     call = ctypes.CDLL(None, use_errno=True).syscall

@@ -1,11 +1,11 @@
-"""What a command may use: memory, processes, and the disk that it writes to, over everything that it started.
+"""Limits on a command's use of memory, processes, and disk, including everything that it started.
 
 Rules
-- What is cheap is looked at first, and is too much: resident memory counts shared and file-backed pages again and
-  again, what the machine has less of may be anybody's. Only above a limit is the true share asked for, and where the
-  processes keep it to themselves for too long, what the machine has less of is theirs.
-- What no share shows (memory behind a descriptor, a removed file, the kernel's own) is still gone from the machine:
-  where too little of it is left, and a command began when there was more by its limit, that command is ended.
+- Cheap measurements come first, and they overestimate: resident memory counts shared and file-backed pages several
+  times, and a loss of the machine's free memory may be anybody's. Only above a limit are the true shares read. If the
+  processes block that reading for too long, the machine's loss counts as theirs.
+- Memory in no process's share (behind a descriptor, in a removed file, in the kernel) is still gone from the machine.
+  If too little memory is left, and the machine has lost more than a command's limit since it began, it is ended.
 """
 
 import errno
@@ -31,7 +31,7 @@ _HIDING = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM)
 
 
 class Excess(Enum):
-    """Which limit a command is above."""
+    """The limit that a command exceeds."""
 
     NONE = ""
     MEMORY = "memory"
@@ -41,7 +41,7 @@ class Excess(Enum):
 
 
 class Meter:
-    """Measures one command, from what the machine had when it began."""
+    """Measures one command, relative to the state of the machine when the command began."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -54,7 +54,7 @@ class Meter:
         self._on_it = [host.root.real, *(folder for folder, on_disk in scratch if on_disk)]
 
     def excess(self, child: Child) -> Excess:
-        """Tell whether a command is to be ended for what it uses."""
+        """Return the limit for which a command must be ended."""
         rows = table()
         family = self._host.children.family(child, rows)
         if len(family) > MOST_PROCESSES:
@@ -64,7 +64,7 @@ class Meter:
         return self._on_disk(family)
 
     def _above_memory(self, every: list[Process], family: list[Process]) -> bool:
-        """Tell whether memory is above its limit; of several commands at once, one that uses its share or more is."""
+        """Return whether memory is above its limit; of several commands, one must use at least its share."""
         limit = self._host.config.memory_mb * _MIB
         left = _available()
         taken = self._memory - left
@@ -80,7 +80,7 @@ class Meter:
         return (total + folders > limit and share) or (taken > limit and left < _MEMORY_LEFT)
 
     def _on_disk(self, family: list[Process]) -> Excess:
-        """Tell whether what lies on the disk, or was removed from it and is still open, has grown beyond its limits."""
+        """Return the disk limit that is exceeded by files on disk and by removed files that are still open."""
         config, now = self._host.config, os.statvfs(self._host.root.real)
         bytes_taken = (self._disk.f_bfree - now.f_bfree) * now.f_frsize
         files_taken = self._disk.f_ffree - now.f_ffree
@@ -97,9 +97,10 @@ class Meter:
 
 
 def _bytes_written(folders: Iterable[str], since: float) -> tuple[int, int]:
-    """Sum the bytes and count the files below folders that were changed since a time: ctime cannot be set back.
+    """Return the bytes and number of files below folders that changed since a time: ctime cannot be set back.
 
-    Where something is hidden from us, too deep or without leave, that is without end; what vanishes meanwhile is not.
+    If something is hidden, too deep or not readable, the result is the maximum; files that vanish meanwhile are
+    ignored.
     """
     size = count = 0
     queue = list(folders)
@@ -120,13 +121,13 @@ def _bytes_written(folders: Iterable[str], since: float) -> tuple[int, int]:
 
 
 def _behind_descriptors(family: Iterable[Process]) -> int:
-    """Sum the bytes of files that have no name any more and are still open: memfd_create(2), or removed."""
+    """Return the bytes of open files that have no name anymore: memfd_create(2), or removed."""
     seen = {(found.st_dev, found.st_ino): found.st_blocks * 512 for row in family for found in _nameless(row.pid)}
     return sum(seen.values())
 
 
 def _nameless(pid: int) -> Iterator[os.stat_result]:
-    """Give the open files of a process that have no name."""
+    """Yield the status of a process's open files that have no name."""
     folder = f"/proc/{pid}/fd"
     try:
         for name in os.listdir(folder):
@@ -138,7 +139,7 @@ def _nameless(pid: int) -> Iterator[os.stat_result]:
 
 
 def _in_use(folder: str) -> int:
-    """Give the bytes in use of a file system in memory; 0 where it is another's."""
+    """Return the bytes in use of an in-memory file system; 0 if it belongs to another user."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -147,7 +148,7 @@ def _in_use(folder: str) -> int:
 
 
 def _available() -> int:
-    """Give the bytes of memory that the machine has left (proc(5), MemAvailable); 0 where it does not tell."""
+    """Return the machine's available memory in bytes (proc(5), MemAvailable); 0 if it is not reported."""
     try:
         with open("/proc/meminfo", "rb") as file:
             fields = next((line.split() for line in file if line.startswith(b"MemAvailable:")), [b"", b"0"])
@@ -157,7 +158,7 @@ def _available() -> int:
 
 
 def _memory(row: Process) -> int:
-    """Give the memory that a process alone accounts for, in bytes, without pages that mirror files.
+    """Return the memory in bytes that a process alone accounts for, without pages that mirror files.
 
     https://man7.org/linux/man-pages/man5/proc_pid_smaps.5.html
     """

@@ -1,4 +1,4 @@
-"""LS and Glob: which files there are."""
+"""LS and Glob: list files."""
 
 import heapq
 import os
@@ -12,7 +12,7 @@ from bot.toolhost.ripgrep import Ripgrep
 ENTRIES = 1000
 MATCHES = 100
 _FILES = ("--files", "--null", "--hidden", "--no-ignore", "--no-messages", "--threads=1")
-"""One thread: it walks in half of the processor's time, and what it finds is looked at meanwhile."""
+"""One thread: it needs half the processor time to walk, and its results are processed meanwhile."""
 _NOT_GIT = "--glob=!.git"
 
 
@@ -30,7 +30,7 @@ def ls(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
 
 
 def _entry(entry: "os.DirEntry[str]") -> str:
-    """Write one entry: folders end with a slash, symlinks tell where they lead."""
+    """Return the line of one entry: folders end with a slash, symlinks show their target."""
     if entry.is_symlink():
         return f"{quote_name(entry.name)} -> {quote_name(os.readlink(entry.path))}"
     return quote_name(entry.name) + ("/" if entry.is_dir() else "")
@@ -40,7 +40,7 @@ def glob(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """List the files whose path matches a pattern, the newest first."""
     place, pattern = _anchor(host, folder(host.root, arguments.get("path") or "."), arguments["pattern"])
     options = [*_FILES, f"--glob=/{pattern}", _NOT_GIT]
-    # From where this process stands, the root: the kernel walks less of each path.
+    # Paths relative to this process's folder, the root, are shorter for the kernel to walk.
     above = b"" if place.real == host.root.real else os.fsencode(os.path.relpath(place.real, host.root.real)) + b"/"
     newest: list[tuple[int, bytes]] = []
     total = 0
@@ -57,7 +57,7 @@ def glob(host: Host, call: Call, arguments: Arguments) -> OperationResult:
 
 
 def _newest(before: list[tuple[int, bytes]], paths: list[bytes]) -> list[tuple[int, bytes]]:
-    """Give the newest of files with their ages and some more paths; all but the few that stay are handled in C."""
+    """Return the newest of the previous files and some more paths, with ages; the bulk of the work is done in C."""
     try:
         times = [status.st_mtime_ns for status in map(os.lstat, paths)]
     except OSError:
@@ -68,7 +68,7 @@ def _newest(before: list[tuple[int, bytes]], paths: list[bytes]) -> list[tuple[i
 
 
 def _anchor(host: Host, place: ResolvedPath, pattern: str) -> tuple[ResolvedPath, str]:
-    """Make a pattern relative to the folder that it searches; an absolute one searches the root."""
+    """Return the folder and the pattern relative to it; an absolute pattern searches the root."""
     if not pattern.startswith("/"):
         return place, pattern.removeprefix("./")
     for top in (host.root.shown, host.root.real):
@@ -78,7 +78,7 @@ def _anchor(host: Host, place: ResolvedPath, pattern: str) -> tuple[ResolvedPath
 
 
 def _mtime(path: bytes) -> int:
-    """Give the time of a file's last change in nanoseconds, 0 when it has gone meanwhile."""
+    """Return the time of a file's last change in nanoseconds, 0 if the file is gone."""
     try:
         return os.lstat(path).st_mtime_ns
     except OSError:

@@ -1,4 +1,4 @@
-"""The program: reads requests from the pipe, runs each in a thread of its own, writes the answers.
+"""The program: reads requests from the pipe, runs each in its own thread, and writes the answers.
 
 Rules: nothing that a tool prints can reach the pipe; when the pipe closes, everything that was started is ended.
 """
@@ -41,7 +41,7 @@ _SCRATCH = ("/tmp", "/dev/shm")
 
 
 class Dispatcher:
-    """Where requests become answers."""
+    """Turns requests into answers."""
 
     def __init__(self, host: Host, writer: Writer) -> None:
         self._host = host
@@ -50,7 +50,7 @@ class Dispatcher:
         self._calls: dict[int, Call] = {}
 
     def take(self, line: bytes | Oversized) -> None:
-        """Take one line; whatever it holds, this returns at once and raises nothing."""
+        """Process one line; whatever it holds, this returns at once and raises nothing."""
         match decode_request(line):
             case {"cancel": int(id_)}:
                 if call := self._calls.get(id_):
@@ -68,7 +68,7 @@ class Dispatcher:
                 self._writer.answer(None, OperationResult("This line is not a request.", is_error=True))
 
     def _run(self, call: Call, name: str, arguments: dict[str, Any]) -> None:
-        """Run one operation and write its answer: the outermost shell, where every fault becomes an answer."""
+        """Run one operation and write its answer: the outermost layer, where every error becomes an answer."""
         with self._places:
             answer = self._answer(call, name, arguments)
         self._calls.pop(call.id, None)
@@ -78,7 +78,7 @@ class Dispatcher:
             os._exit(0) if self._host.alone else os.kill(os.getpid(), signal.SIGTERM)
 
     def _answer(self, call: Call, name: str, arguments: dict[str, Any]) -> OperationResult:
-        """Run one operation unless it was cancelled while it waited for its turn."""
+        """Run one operation, unless it was cancelled while it was queued."""
         if call.cancelled.is_set():
             return OperationResult("Cancelled.", is_error=True)
         try:
@@ -87,14 +87,14 @@ class Dispatcher:
             return OperationResult(str(failure), is_error=True)
         except OSError as error:
             return OperationResult(f"{name} failed: {error.strerror or error}", is_error=True)
-        except Exception as error:  # noqa: BLE001 - the outermost shell
+        except Exception as error:  # noqa: BLE001 - the outermost layer
             return OperationResult(f"{name} failed in the toolhost: {type(error).__name__}: {error}", is_error=True)
 
 
 def main() -> None:
     """Serve one checkout until standard input ends."""
     source, target = _private_pipes()
-    # The first process of a sandbox is deaf to its tools as long as it has no handlers (pid_namespaces(7)).
+    # The first process of a sandbox ignores its tools' signals as long as it has no handlers (pid_namespaces(7)).
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     wakers = () if os.getpid() == 1 else (_ended_by_signal(),)
     writer = Writer(target)
@@ -119,8 +119,9 @@ def main() -> None:
 
 
 def _ended_by_signal() -> int:
-    """Let SIGTERM end this program, and give a pipe that tells of it: a signal that comes just before a read begins
-    would not interrupt that (signal.set_wakeup_fd)."""
+    """Let SIGTERM end this program, and return a pipe that reports the signal: one that arrives just before a read
+    begins would not interrupt the read (signal.set_wakeup_fd).
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     told, teller = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(teller)
@@ -128,7 +129,7 @@ def _ended_by_signal() -> int:
 
 
 def _private_pipes() -> tuple[int, int]:
-    """Move the pipe away from where programs look for it: their input, output and errors are /dev/null."""
+    """Move the pipe away from the standard descriptors: input, output and errors of programs are /dev/null."""
     source, target = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -138,7 +139,7 @@ def _private_pipes() -> tuple[int, int]:
 
 
 def _host(line: bytes | Oversized) -> Host:
-    """Make the host that the first line describes; raises ValueError, KeyError, TypeError or OSError."""
+    """Return the host that the first line describes; raises ValueError, KeyError, TypeError or OSError."""
     if isinstance(line, Oversized):
         raise TypeError("the configuration is too long")
     config = Config.parse(line)
@@ -149,5 +150,5 @@ def _host(line: bytes | Oversized) -> Host:
     if config.egress:
         from bot.toolhost import tunnel  # late: most sandboxes have no way out
 
-        tunnel.start(config.egress)  # behind the wall, which holds the threads that are begun after it
+        tunnel.start(config.egress)  # after `confine`, which covers only threads that start later
     return host

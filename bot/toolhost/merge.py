@@ -1,7 +1,7 @@
-"""Merge: brings what changed in a fork of the checkout back into it, three ways, path by path.
+"""Merge: applies the changes of a fork to the checkout with a three-way merge, path by path.
 
-Rules: content and executable bit are merged apart; a path that cannot be merged stays as it is in the checkout and is
-reported with the changes of both sides; nothing is written through a symlink; git's own folder is never touched.
+Rules: content and executable bit are merged separately. A path that cannot be merged stays as it is in the checkout and
+is reported with the changes of both sides. Nothing is written through a symlink; git's own folder is never touched.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _GIT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1", "GIT
 
 
 class Trees(NamedTuple):
-    """The fork as it was, the fork as it is, and the checkout that takes its changes."""
+    """The fork as it was, the fork as it is, and the checkout that receives its changes."""
 
     host: Host
     base: Tree
@@ -27,16 +27,16 @@ class Trees(NamedTuple):
     into: Tree
 
     def sides(self) -> tuple[Tree, Tree, Tree]:
-        """Give the three trees."""
+        """Return the three trees."""
         return self.base, self.theirs, self.into
 
 
 class MergeConflict(Exception):
-    """A path cannot be merged; the text says why."""
+    """A path cannot be merged; the text has the reason."""
 
 
 def merge(host: Host, call: Call, arguments: Arguments) -> OperationResult:
-    """Merge every path that differs between base and theirs; what was taken and what was not stands in the details."""
+    """Merge every path that differs between base and theirs; the details list merged paths and conflicts."""
     if not host.config.writable:
         raise Failure("The checkout is read-only: nothing can be merged into it.")
     trees = Trees(host, *(Tree(arguments[name]) for name in ("base", "theirs", "into")))
@@ -57,14 +57,14 @@ def merge(host: Host, call: Call, arguments: Arguments) -> OperationResult:
 
 
 def _differing(trees: Trees) -> list[str]:
-    """List the paths that the fork changed: deletions first, so that they make room for what takes their place."""
+    """Return the paths that the fork changed: deletions first, to make room for what replaces them."""
     base, theirs = trees.base.paths(), trees.theirs.paths()
     gone = sorted(base - theirs, reverse=True)
     return gone + sorted(path for path in theirs if path not in base or trees.base[path] != trees.theirs[path])
 
 
 def _merge_path(trees: Trees, path: str) -> None:
-    """Merge one path; raises Conflict, with nothing changed, when that cannot be done."""
+    """Merge one path; raises MergeConflict, with nothing changed, if that is impossible."""
     base, theirs, into = (tree[path] for tree in trees.sides())
     match base, theirs, into:
         case _ if into == theirs:
@@ -84,7 +84,7 @@ def _merge_path(trees: Trees, path: str) -> None:
 
 
 def _merged_text(trees: Trees, path: str) -> bytes:
-    """Merge three texts; raises Conflict where they cannot be. https://git-scm.com/docs/git-merge-file"""
+    """Return the merge of three texts; raises MergeConflict if it fails. https://git-scm.com/docs/git-merge-file"""
     files = [tree.full(path) for tree in (trees.into, trees.base, trees.theirs)]
     if any(tree.size(path) > _LARGEST or tree.is_binary(path) for tree in trees.sides()):
         raise MergeConflict("both sides changed it, and it is not text")
@@ -95,7 +95,7 @@ def _merged_text(trees: Trees, path: str) -> bytes:
 
 
 def _report(trees: Trees, path: str, reason: Exception) -> str:
-    """Describe both sides' changes of a path that stays as it is in the checkout, as unified diffs where it is text."""
+    """Return both sides' changes of a path that stays as it is in the checkout, as unified diffs if it is text."""
     text = f"# {reason}\n{_change(trees, path, trees.theirs)}"
     try:
         yours = _change(trees, path, trees.into)
@@ -105,7 +105,7 @@ def _report(trees: Trees, path: str, reason: Exception) -> str:
 
 
 def _change(trees: Trees, path: str, side: Tree) -> str:
-    """Describe what one side made of a path, in half of the room that a conflict has."""
+    """Return one side's change of a path, in half of the space of a conflict."""
     before, after = trees.base[path], side[path]
     text = f"--- {'a/' + path if before else '/dev/null'}\n+++ {'b/' + path if after else '/dev/null'}\n"
     if isinstance(before, File | None) and isinstance(after, File | None):
@@ -118,7 +118,7 @@ def _change(trees: Trees, path: str, side: Tree) -> str:
 
 
 def _diff(trees: Trees, path: str, side: Tree) -> str:
-    """Diff what one side made of a file, without its header."""
+    """Return the diff of one side's change of a file, without its header."""
     sides = ((trees.base, trees.base[path]), (side, side[path]))
     changed = f"{_kind(sides[0][1])} became {_kind(sides[1][1])}\n"
     if any(entry and (tree.size(path) > _LARGEST or tree.is_binary(path)) for tree, entry in sides):
@@ -130,7 +130,7 @@ def _diff(trees: Trees, path: str, side: Tree) -> str:
 
 
 def _git(host: Host, arguments: list[str]) -> tuple[int, bytes]:
-    """Run git on files alone, in no repository; give its exit code and output."""
+    """Run git on files only, in no repository; return its exit code and output."""
     child = host.children.search(["git", *arguments], cwd="/", env=_GIT)
     try:
         output, _ = child.communicate()
@@ -140,5 +140,5 @@ def _git(host: Host, arguments: list[str]) -> tuple[int, bytes]:
 
 
 def _kind(entry: Entry) -> str:
-    """Name what stands at a path."""
+    """Return a description of what is at a path."""
     return entry.describe() if entry else "nothing"

@@ -1,6 +1,6 @@
-"""How many lines lie before every so many bytes of a large file, so that it is counted once.
+"""Line counts at regular byte offsets of a large file, so that its lines are counted only once.
 
-Rules: what was counted belongs to a file as it was, and is forgotten when it has changed; of few files at a time.
+Rules: counts belong to one version of a file and are dropped when it changes; only a few files are kept.
 """
 
 import os
@@ -11,21 +11,21 @@ from typing import BinaryIO
 EVERY = 1 << 22
 _FILES = 8
 _TICK = 0.1
-"""Seconds within which a file may change without showing it."""
+"""Seconds within which a file may change without a new time stamp."""
 
 _Key = tuple[int, int, int, int, int]
 
 
 class Milestones:
-    """What was counted, by file."""
+    """The counts, by file."""
 
     def __init__(self) -> None:
         self._counted: dict[_Key, dict[int, int]] = {}
 
     def of(self, descriptor: int) -> dict[int, int]:
-        """Give the milestones of an open file as it is now, to be used and added to: number -> lines before it.
+        """Return the milestones of an open file's current version, to be used and extended: number -> lines before it.
 
-        They have no gaps; 0 is the beginning. What is added for a file that was changed just now is not kept.
+        They have no gaps; 0 is the beginning. What is added for a file that has just changed is not kept.
         """
         found = os.fstat(descriptor)
         if time.time() - found.st_ctime < _TICK:
@@ -37,9 +37,9 @@ class Milestones:
 
 
 def nearest(milestones: dict[int, int], file: BinaryIO, lines: int) -> tuple[int, int, bytes]:
-    """Set a file to the last milestone that lies before the end of so many lines.
+    """Move a file to the last milestone before the end of the given number of lines.
 
-    Gives where that is, how many lines end before it, and the byte before it.
+    Returns its offset, the number of lines that end before it, and the byte before it.
     """
     at = max(0, bisect_left(range(len(milestones)), lines, key=milestones.__getitem__) - 1)
     file.seek(max(0, at * EVERY - 1))
@@ -47,7 +47,7 @@ def nearest(milestones: dict[int, int], file: BinaryIO, lines: int) -> tuple[int
 
 
 def record_milestone(milestones: dict[int, int], place: int, lines: int) -> None:
-    """Note how many lines lie before a place, where that is the next milestone."""
+    """Record the number of lines before an offset, if the offset is the next milestone."""
     number, beside = divmod(place, EVERY)
     if not beside and number == len(milestones):
         milestones[number] = lines

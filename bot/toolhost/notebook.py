@@ -1,10 +1,10 @@
-"""A notebook: its cells, found by id, and changed so that all else stays byte for byte.
+"""A notebook: its cells, found by id, and edited so that everything else stays byte for byte.
 
 The format: https://nbformat.readthedocs.io/en/latest/format_description.html. Cells have ids from 4.5 on; a cell
-without one, or whose id is not a proper and unique one, is called ``cell-N``, counted from 0.
+without a valid, unique id is called ``cell-N``, counted from 0.
 
-Rules: a code cell whose source is replaced loses its outputs and its count, as they are no longer its own; what is
-written takes the file's own indent, line ends, escapes and form of a source (one text or a list of lines).
+Rules: a code cell whose source is replaced loses its outputs and its execution count, since they no longer belong to
+it. Edits use the file's own indent, line ends, escapes and form of a source (one text or a list of lines).
 """
 
 import json
@@ -28,7 +28,7 @@ _ESCAPED = re.compile(rb"\\u(?!00[01])[0-9a-fA-F]{4}")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a file is written: `newline` is empty where all stands on one line."""
+    """How a file is formatted; `newline` is empty if everything is on one line."""
 
     newline: bytes
     indent: str
@@ -37,7 +37,7 @@ class Style:
     escaped: bool
 
     def write(self, value: Any, margin: bytes) -> bytes:
-        """Write a value as the file would, with `margin` before each further line."""
+        """Return a value in the file's format, with `margin` before each further line."""
         separators = (self.comma if not self.newline else ",", self.colon)
         indent = self.indent if self.newline else None
         text = json.dumps(value, ensure_ascii=self.escaped, indent=indent, separators=separators)
@@ -46,7 +46,7 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """A notebook's bytes, taken apart as far as its cells."""
+    """A notebook's bytes, split down to its cells."""
 
     document: Part
     top: Composite
@@ -56,14 +56,14 @@ class Notebook:
     bom: bytes
 
     def ids(self) -> list[str]:
-        """Name every cell."""
+        """Return the id of every cell."""
         own = [text(cell, "id") for cell in map(open_object, self.cells.parts)]
         count = Counter(own)
         proper = (id_ if id_ and _ID.fullmatch(id_) and count[id_] == 1 else None for id_ in own)
         return [id_ or f"cell-{n}" for n, id_ in enumerate(proper)]
 
     def index(self, id_: str) -> int:
-        """Find a cell; raises Failure when there is none."""
+        """Return the index of a cell; raises Failure if there is none."""
         ids = self.ids()
         if id_ in ids:
             return ids.index(id_)
@@ -74,12 +74,12 @@ class Notebook:
         raise Failure(f"There is no cell {id_[:80]!r}. Cells: {shown or 'none'}.")
 
     def with_cells(self, cells: Composite) -> bytes:
-        """Give the file's bytes with other cells."""
+        """Return the file's bytes with other cells."""
         top = self.top.put("cells", cells.raw())
         return self.bom + replace(self.document, value=top.raw()).raw()
 
     def with_replaced_cell(self, index: int, source: str, kind: str | None) -> bytes:
-        """Give the file with another source, and perhaps kind, of one cell."""
+        """Return the file with another source, and optionally another kind, for one cell."""
         part = self.cells.parts[index]
         cell = open_object(part)
         before = text(cell, "cell_type")
@@ -92,11 +92,11 @@ class Notebook:
         return self.with_cells(replace(self.cells, parts=parts))
 
     def without_cell(self, index: int) -> bytes:
-        """Give the file without one cell."""
+        """Return the file without one cell."""
         return self.with_cells(self.cells.drop(index))
 
     def with_inserted_cell(self, index: int, source: str, kind: str) -> tuple[bytes, str]:
-        """Give the file with a new cell before the one at `index`, and the new cell's name."""
+        """Return the file with a new cell before the one at `index`, and the new cell's id."""
         id_ = os.urandom(4).hex() if self.has_ids else f"cell-{index}"
         cell: dict[str, Any] = {"cell_type": kind}
         cell |= {"execution_count": None} if kind == "code" else {}
@@ -114,14 +114,14 @@ class Notebook:
         return self.with_cells(Composite(b"[", (only,), b"]")), id_
 
     def _source(self, cell: Composite, source: str) -> bytes:
-        """Write a source in the form that the cell has."""
+        """Return a source in the form that the cell uses."""
         old = cell.find("source")
         listed = old.value.startswith(b"[") if old else self._writes_line_lists()
         margin = _margin(old.lead if old else cell.parts[0].lead)
         return self.style.write(_lines(source) if listed else source, margin)
 
     def _writes_line_lists(self) -> bool:
-        """Tell whether the file writes sources as lists of lines, as most do."""
+        """Return whether the file writes sources as lists of lines, as most do."""
         sources = (open_object(part).find("source") for part in self.cells.parts[:1])
         return all(source is None or source.value.startswith(b"[") for source in sources)
 
@@ -133,7 +133,7 @@ class Notebook:
 
 
 def load(content: bytes, name: str) -> Notebook:
-    """Take a notebook apart; raises Failure when it is none."""
+    """Parse a notebook; raises Failure if it is not a valid one."""
     bom = BOM if content.startswith(BOM) else b""
     try:
         document = parse(content.removeprefix(bom))
@@ -156,14 +156,14 @@ def load(content: bytes, name: str) -> Notebook:
 
 
 def open_object(part: Part) -> Composite:
-    """Take a cell or another object apart; raises Failure for what is none."""
+    """Split a cell or another object into its parts; raises Failure for anything else."""
     if not part.value.startswith(b"{"):
         raise Failure("an object was expected")
     return split_members(part.value)
 
 
 def text(owner: Composite, name: str) -> str:
-    """Give a member's text, which may be a list of lines; "" where it has none, a note where it is too long."""
+    """Return a member's text, which may be a list of lines; "" if it is missing, a note if it is too long."""
     found = owner.find(name)
     if found is None:
         return ""
@@ -176,7 +176,7 @@ def text(owner: Composite, name: str) -> str:
 
 
 def _drop_foreign_members(cell: Composite, kind: str) -> Composite:
-    """Drop the members that a cell of another kind may not have."""
+    """Return a cell without the members that its kind may not have."""
     unwanted = {"attachments"} if kind == "code" else {"outputs", "execution_count"}
     for n in reversed(range(len(cell.parts))):
         if cell.parts[n].name() in unwanted:
@@ -185,14 +185,14 @@ def _drop_foreign_members(cell: Composite, kind: str) -> Composite:
 
 
 def _number(top: Composite, name: str) -> int:
-    """Read a small number; -1 where there is none."""
+    """Return a small number; -1 if there is none."""
     found = top.find(name)
     value = decode_value(found.value) if found and len(found.value) < 10 else None
     return value if isinstance(value, int) else -1
 
 
 def _style(content: bytes, top: Composite, lead: bytes) -> Style:
-    """See how a file is written."""
+    """Return the format in which a file is written."""
     broken = _BREAK.search(lead)
     key = top.parts[0].key
     return Style(
@@ -205,11 +205,11 @@ def _style(content: bytes, top: Composite, lead: bytes) -> Style:
 
 
 def _margin(lead: bytes) -> bytes:
-    """Give the white space that begins a line of this depth."""
+    """Return the white space that begins a line at this depth."""
     found = _BREAK.search(lead)
     return found[2] if found else b""
 
 
 def _lines(source: str) -> list[str]:
-    """Cut a source into lines that keep their ends, as nbformat writes it."""
+    """Split a source into lines that keep their ends, as nbformat writes it."""
     return [line for line in re.split(r"(?<=\n)", source) if line]

@@ -1,4 +1,4 @@
-"""NotebookRead and NotebookEdit: a notebook as cells, with what their outputs say and show."""
+"""NotebookRead and NotebookEdit: a notebook as cells, with the text and images of their outputs."""
 
 import base64
 import binascii
@@ -24,7 +24,7 @@ _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def read_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
-    """Show the cells of a notebook, or one of them, with their outputs; images come as blocks."""
+    """Return the cells of a notebook, or one of them, with their outputs; images are blocks."""
     place = host.root.place(arguments["notebook_path"])
     before, notebook = _load(host, place)
     ids = notebook.ids()
@@ -46,7 +46,7 @@ def read_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationRes
 
 
 def edit_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
-    """Replace, insert or delete one cell; all else in the file stays byte for byte."""
+    """Replace, insert or delete one cell; everything else in the file stays byte for byte."""
     place = writable(host, arguments["notebook_path"])
     encode_text(arguments.get("new_source") or "")
     with host.writing:
@@ -70,7 +70,7 @@ def _load(host: Host, place: ResolvedPath) -> tuple[Before, Notebook]:
 
 
 def _apply_edit(notebook: Notebook, arguments: Arguments) -> tuple[bytes, str]:
-    """Make the change that was asked for, and say what it was."""
+    """Return the content with the requested change, and a description of the change."""
     id_, kind, source = (arguments.get(name) for name in ("cell_id", "cell_type", "new_source"))
     mode = arguments.get("edit_mode") or "replace"
     if kind and kind not in KINDS:
@@ -94,7 +94,7 @@ def _apply_edit(notebook: Notebook, arguments: Arguments) -> tuple[bytes, str]:
 
 
 class _View:
-    """What is shown of a notebook; collects the images, within bounds."""
+    """Renders the cells of a notebook, and collects their images up to a limit."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -102,7 +102,7 @@ class _View:
         self._room = IMAGE_BYTES
 
     def cell(self, part: Part, id_: str, *, whole: bool) -> str:
-        """Write one cell with its outputs; a source that is too long is cut unless it is shown alone."""
+        """Return one cell with its outputs; a source that is too long is cut, later if the cell is shown alone."""
         cell = open_object(part)
         source = _cut(text(cell, "source"), RESULT_BYTES // 2 if whole else _SOURCE)
         outputs = cell.find("outputs")
@@ -111,14 +111,14 @@ class _View:
         return "\n".join([f'<cell id="{id_}" type="{kind}">', source, "</cell>", *said])
 
     def _outputs(self, outputs: Part, most: int) -> list[str]:
-        """Write a cell's outputs."""
+        """Return the texts of a cell's outputs."""
         parts = split_members(outputs.value).parts if outputs.value.startswith(b"[") else ()
         said = [_cut(_ANSI.sub("", self._output(open_object(part))), most) for part in parts[:_OUTPUTS]]
         said += [f"({len(parts) - _OUTPUTS} more outputs)"] if len(parts) > _OUTPUTS else []
         return [f"<output>\n{one.rstrip()}\n</output>" for one in said]
 
     def _output(self, output: Composite) -> str:
-        """Say what one output is."""
+        """Return the text of one output."""
         match text(output, "output_type"):
             case "stream":
                 return text(output, "text")
@@ -128,7 +128,7 @@ class _View:
                 return self._display(output)
 
     def _display(self, output: Composite) -> str:
-        """Show the pictures of an output, or else its text, or else name its types."""
+        """Return notes on an output's images, with its text if it has any, or else the names of its types."""
         data = output.find("data")
         shown = open_object(data) if data else Composite(b"{", (), b"}")
         notes = [self._image(shown, kind) for kind in _IMAGES if shown.find(kind)]
@@ -137,7 +137,7 @@ class _View:
         return "\n".join(filter(None, [plain, *notes]))
 
     def _image(self, data: Composite, kind: str) -> str:
-        """Add an image to the blocks, and say so; say why not where it cannot be."""
+        """Add an image to the blocks, and return a note; the note has the reason if the image is left out."""
         found = data.find(kind)
         if found is None or len(self.blocks) >= IMAGES or len(found.value) * 3 // 4 > self._room:
             return f"({kind}: left out, too many or too large)"
@@ -153,13 +153,13 @@ class _View:
 
 
 def _text64(data: Composite, kind: str) -> bytes:
-    """Give an image's base64 without its line breaks."""
+    """Return an image's base64 without its line breaks."""
     found = data.find(kind)
     return re.sub(rb'\\n|[\s"\[\],]', b"", found.value) if found else b""
 
 
 def _cut(written: str, most: int) -> str:
-    """Keep the beginning and the end of a text that is too long."""
+    """Return the beginning and the end of a text that is too long."""
     if len(written) <= most:
         return written
     half = most // 2

@@ -1,4 +1,4 @@
-"""What every operation is handed: the host that it works on, and the call that it answers."""
+"""What every operation receives: the host that it works on, and the call that it answers."""
 
 import os
 import threading
@@ -12,13 +12,13 @@ from bot.toolhost.processes import Children
 from bot.toolhost.protocol import Config, OperationResult, Writer, printable
 
 _TICK = 0.1
-"""Seconds that the stamps of files may be behind the clock."""
+"""Seconds by which the time stamps of files may be behind the clock."""
 
 Arguments: TypeAlias = dict[str, Any]
 
 
 class Host:
-    """One checkout and what is done to it."""
+    """One checkout and the state of its operations."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -31,7 +31,7 @@ class Host:
         """Held from the check of a file's stamp until the file is replaced."""
         self.milestones = Milestones()
         self.cwd = self.root.real
-        """Where the next command starts."""
+        """The folder in which the next command starts."""
 
 
 class Call(NamedTuple):
@@ -42,7 +42,7 @@ class Call(NamedTuple):
     cancelled: threading.Event
 
     def progress(self, text: str) -> None:
-        """Tell how it goes."""
+        """Send a progress message."""
         self.writer.send({"id": self.id, "progress": printable(text)})
 
 

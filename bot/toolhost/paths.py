@@ -1,8 +1,8 @@
-"""Paths inside of the checkout: how the model names them, and where they really lie.
+"""Paths inside the checkout: the names that the model uses, and their real locations.
 
-Rules: a path is absolute inside of the root (as the model is told it) or relative to it; what leads outside, by ``..``
-or by a symlink, is refused; a file that was opened is checked once more to lie where it was found, so that a symlink
-put there in between gains nothing.
+Rules: a path is absolute inside the root (as the model sees it) or relative to it. A path that leads outside, by ``..``
+or by a symlink, is refused. The location of an opened file is checked again, so that a symlink put there in between
+gains nothing.
 """
 
 import os
@@ -13,7 +13,7 @@ from bot.toolhost.protocol import Failure
 
 
 class ResolvedPath(NamedTuple):
-    """A path inside of the root: `name` is relative, as the model knows it; `real` is free of symlinks."""
+    """A path inside the root: `name` is relative, as the model knows it; `real` is free of symlinks."""
 
     name: str
     real: str
@@ -27,7 +27,7 @@ class Root:
         self.real = os.path.realpath(shown)
 
     def place(self, path: str) -> ResolvedPath:
-        """Find where a path leads; it need not exist. Raises Failure when that is outside of the root."""
+        """Return the location of a path, which need not exist; raises Failure if it is outside the root."""
         name = self._relative(path)
         real = os.path.realpath(os.path.join(self.real, name))
         if not self.holds(real):
@@ -35,15 +35,15 @@ class Root:
         return ResolvedPath(name, real)
 
     def holds(self, real: str) -> bool:
-        """Tell whether a real path is the root or lies in it."""
+        """Return whether a real path is the root or inside it."""
         return real == self.real or real.startswith(self.real.rstrip("/") + "/")
 
     def name(self, real: str) -> str:
-        """Name a real path inside of the root as the model knows it."""
+        """Return the name by which the model knows a real path inside the root."""
         return os.path.relpath(real, self.real)
 
     def _relative(self, path: str) -> str:
-        """Bring a path into its shortest form relative to the root."""
+        """Return the shortest form of a path, relative to the root; raises Failure if it is outside."""
         if "\0" in path or not _encodable(path):
             raise Failure("The path holds characters that no file name can have.")
         plain = os.path.normpath(path)
@@ -60,7 +60,7 @@ class Root:
 
 
 def open_file(root: Root, place: ResolvedPath, flags: int = os.O_RDONLY) -> int:
-    """Open a regular file and give its descriptor; raises Failure for anything else, OSError when it is not there."""
+    """Open a regular file and return its descriptor; raises Failure for anything else, OSError if it does not exist."""
     file = os.open(place.real, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -74,7 +74,7 @@ def open_file(root: Root, place: ResolvedPath, flags: int = os.O_RDONLY) -> int:
 
 
 def folder(root: Root, path: str) -> ResolvedPath:
-    """Find a folder; raises Failure with a hint when there is none."""
+    """Return the location of a folder; raises Failure with a hint if there is none."""
     place = root.place(path)
     if os.path.isdir(place.real):
         return place
@@ -84,7 +84,7 @@ def folder(root: Root, path: str) -> ResolvedPath:
 
 
 def missing(root: Root, place: ResolvedPath) -> str:
-    """Say that a path does not exist, and name up to three that are near."""
+    """Return a message that a path does not exist, with up to three similar names."""
     import difflib  # late: needed for mistakes alone
 
     above, wanted = os.path.split(place.real)
@@ -100,17 +100,17 @@ def missing(root: Root, place: ResolvedPath) -> str:
 
 
 def quote_name(name: str) -> str:
-    """Write a file name so that it takes one line, whatever characters it holds."""
+    """Return a file name in a form that takes one line, whatever characters it contains."""
     return name if name.isprintable() else '"' + "".join(map(_escape_character, name)) + '"'
 
 
 def _escape_character(character: str) -> str:
-    """Write one character of a name as it would stand in a string."""
+    """Return one character of a name as it would be written in a string."""
     return character if character.isprintable() else ascii(character)[1:-1]
 
 
 def _encodable(path: str) -> bool:
-    """Tell whether a text can be a path at all."""
+    """Return whether a text can be a path at all."""
     try:
         os.fsencode(path)
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Questions to the kernel that a process can hold up: asked beside, and waited for no longer than they are worth.
+"""Queries to the kernel that a process can block: they run in their own thread, with a time limit.
 
-What lies in the memory of a process (its environment, the share of each page) is read under a lock of its own, which
-it holds while it forks or maps; one that does nothing else, among thousands that do, keeps everybody waiting for ever.
+The kernel reads data in a process's memory (its environment, the share of each page) under that process's lock, which
+the process holds while it forks or maps memory. A process that does nothing else blocks every reader forever.
 """
 
 import threading
@@ -12,14 +12,14 @@ Given = TypeVar("Given")
 
 
 class Patience:
-    """Asks one question at a time; while one is held up, further ones are not even asked."""
+    """Runs one query at a time; while one is blocked, further ones are not started."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._free = threading.Lock()
 
     def ask(self, question: Callable[[], Given]) -> Given | None:
-        """Give the answer, or None where it did not come in time; the question itself raises nothing."""
+        """Return the answer, or None if it did not arrive in time; the question itself raises nothing."""
         if not self._free.acquire(blocking=False):
             return None
         answers: list[Given] = []

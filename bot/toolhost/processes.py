@@ -1,8 +1,8 @@
 """The processes that tools start, and everything that those start in turn.
 
-Rules: whatever a command leaves behind is found and ended, whatever session or parent it has taken: orphans are
-re-parented to this process, which is the subreaper of all of them (kernel.py). An orphan belongs to the command whose
-mark its environment bears, and one that hides its mark to the next command that ends while no other runs.
+Rules: whatever a command leaves behind is found and ended, whatever session or parent it has. Orphans are re-parented
+to this process, which is the subreaper of all of them (kernel.py). An orphan belongs to the command whose mark is in
+its environment. An orphan that hides its mark belongs to the next command that ends while no other runs.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ Child: TypeAlias = "subprocess.Popen[bytes]"
 
 MARK = "PLANGATE_CALL"
 MOST_PROCESSES = 256 + 32 * (os.cpu_count() or 1)
-"""Of all commands; builds start more where there are more processors. What forks without end holds 0.3 MB each."""
+"""Over all commands. Builds start more on machines with more processors; endlessly forked processes use 0.3 MB each."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PIECE = 1 << 20
 _PATIENCE = 5.0
@@ -41,7 +41,7 @@ class Process(NamedTuple):
 
 
 def table() -> dict[int, Process]:
-    """Take one look at the process table."""
+    """Read the process table once."""
     rows = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (row := _row(int(name))):
@@ -50,7 +50,7 @@ def table() -> dict[int, Process]:
 
 
 def _row(pid: int) -> Process | None:
-    """Read one process; None when it has gone. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html"""
+    """Return one process; None if it is gone. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html"""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -60,7 +60,7 @@ def _row(pid: int) -> Process | None:
 
 
 def descendants(rows: Mapping[int, Process], tops: Iterable[int]) -> list[Process]:
-    """List the processes below the given ones, themselves included, that have not ended."""
+    """Return the given processes and all of their descendants, without those that have ended."""
     below: dict[int, list[int]] = {}
     for row in rows.values():
         below.setdefault(row.parent, []).append(row.pid)
@@ -74,13 +74,13 @@ def descendants(rows: Mapping[int, Process], tops: Iterable[int]) -> list[Proces
 
 
 def below_self(rows: Mapping[int, Process] | None = None) -> list[Process]:
-    """List everything below this process."""
+    """Return all descendants of this process."""
     own = os.getpid()
     return [row for row in descendants(table() if rows is None else rows, [own]) if row.pid != own]
 
 
 class Children:
-    """The children of this process: those that tools started, by pid with their marks, and the orphans it adopted."""
+    """The children of this process: those that tools started, by pid with their marks, and adopted orphans."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -88,18 +88,18 @@ class Children:
         self._patience = Patience(_MARKS_SECONDS)
         self._guarding = False
         self.overrun = -math.inf
-        """When the processes of all commands were last ended at one stroke, since they were too many."""
+        """The last time that the processes of all commands were killed at once because there were too many."""
 
     def search(self, command: list[str], *, cwd: str, env: Mapping[str, str]) -> Child:
-        """Start a program that leaves nothing behind; its errors come on a pipe of their own."""
+        """Start a program that leaves nothing behind; its errors have a separate pipe."""
         return self._start(command, "", cwd=cwd, env=env, stderr=subprocess.PIPE)
 
     def command(self, command: list[str], mark: str, *, cwd: str, env: Mapping[str, str], keep: int) -> Child:
-        """Start a program that may leave anything behind; its outputs are one pipe, descriptor `keep` stays open."""
+        """Start a program that may leave anything behind; its outputs share a pipe; descriptor `keep` stays open."""
         return self._start(command, mark, cwd=cwd, env={**env, MARK: mark}, pass_fds=(keep,), stderr=subprocess.STDOUT)
 
     def _start(self, command: list[str], mark: str, **options: Any) -> Child:
-        """Start a program in a session of its own, without input, and remember it at once."""
+        """Start a program in its own session, without input, and record it at once."""
         with self._lock:
             child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, bufsize=0, **options
@@ -113,9 +113,9 @@ class Children:
         return child
 
     def _guard(self) -> None:
-        """End every process at once when there are too many, as long as commands run.
+        """Kill all processes at once when there are too many, as long as commands run.
 
-        It does nothing else: among thousands that want the processor each step of a longer round takes a second.
+        It does nothing else: among thousands of busy processes, each step of a longer round takes a second.
         """
         while True:
             time.sleep(_GUARD_TICK)
@@ -128,10 +128,10 @@ class Children:
                     return
 
     def family(self, child: Child, rows: Mapping[int, Process] | None = None) -> list[Process]:
-        """List what a child and its descendants are now, adopted ones included; orphans that have ended are reaped."""
+        """Return a child and its current descendants, including adopted ones; orphans that have ended are reaped."""
         if rows is not None:
             return self._family(child, rows)
-        # The table is not read at one instant: who forks and ends meanwhile hides its child from one look.
+        # Reading the table takes time: a process that forks and ends meanwhile hides its child from one reading.
         return self._family(child, table()) or self._family(child, table())
 
     def _family(self, child: Child, rows: Mapping[int, Process]) -> list[Process]:
@@ -144,16 +144,16 @@ class Children:
         return descendants(rows, [child.pid, *tops])
 
     def commands(self) -> int:
-        """Tell how many commands are running."""
+        """Return how many commands are running."""
         return sum(1 for mark in self._started.values() if mark)
 
     def terminate(self, child: Child) -> None:
-        """Ask a child's whole family to end."""
+        """Ask a child and all of its descendants to end."""
         for row in self.family(child):
             _signal(row.pid, signal.SIGTERM)
 
     def kill(self, child: Child) -> None:
-        """End whatever is left of a child's family, for certain; of too many processes, all that there are."""
+        """Kill everything left of a child's family; if there are too many processes, kill all of them."""
         if child.returncode is None:
             _kill_group(child.pid)
         with self._lock:
@@ -162,7 +162,7 @@ class Children:
         _kill(lambda: self.family(child))
 
     def forget(self, child: Child) -> None:
-        """Let go of a child; one that still runs is killed."""
+        """Remove a child from the records; one that still runs is killed."""
         child.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(_PATIENCE)
@@ -173,12 +173,12 @@ class Children:
                 pipe.close()
 
     def end_all(self) -> None:
-        """End everything below this process, for certain."""
+        """Kill everything below this process."""
         _kill_all()
         _kill(below_self)
 
     def _adopted_children(self, rows: Mapping[int, Process]) -> list[int]:
-        """List the children that this process did not start; reap those that have ended."""
+        """Return the children that this process did not start; reap those that have ended."""
         mine = [row for row in rows.values() if row.parent == os.getpid() and row.pid not in self._started]
         for row in mine:
             if row.ended:
@@ -188,14 +188,14 @@ class Children:
 
 
 def has_too_many_processes() -> bool:
-    """Tell at once whether there are more processes than commands may have; where others live too, nothing is told."""
+    """Return at once whether commands have too many processes; always False if other processes share the table."""
     return os.getpid() == 1 and sum(name.isdigit() for name in os.listdir("/proc")) > MOST_PROCESSES
 
 
 def _kill_all() -> None:
-    """Kill every process of the sandbox at one instant, which nothing that forks outruns (kill(2), -1).
+    """Kill every process of the sandbox at the same instant, so that no fork escapes (kill(2), -1).
 
-    Only the first process of a sandbox may: for any other the word would mean everything of its user's.
+    Only the first process of a sandbox may do this: for any other, -1 means every process of its user.
     """
     if os.getpid() == 1:
         with contextlib.suppress(ProcessLookupError):
@@ -203,20 +203,20 @@ def _kill_all() -> None:
 
 
 def _widen(pipe: int) -> None:
-    """Let a pipe hold more, so that it takes fewer turns to read; a kernel that refuses loses time alone."""
+    """Enlarge a pipe, so that reading takes fewer turns; if the kernel refuses, that costs only time."""
     with contextlib.suppress(OSError):
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIECE)
 
 
 def read_some(child: Child, seconds: float) -> bytes | None:
-    """Read what a child has written; b"" at the end of its output, None when nothing came within `seconds`."""
+    """Read what a child has written; b"" at the end of its output, None if nothing arrived within `seconds`."""
     pipe = child.stdout.fileno() if child.stdout else -1
     ready, _, _ = select.select([pipe], [], [], seconds)
     return os.read(pipe, _PIECE) if ready else None
 
 
 def _mark(pid: int) -> str | None:
-    """Read the mark in a process's first environment; None when it has none or has gone."""
+    """Return the mark in a process's initial environment; None if it has none or is gone."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             variables = file.read(1 << 20).split(b"\0")
@@ -229,7 +229,7 @@ def _mark(pid: int) -> str | None:
 
 
 def _kill(find: Callable[[], list[Process]]) -> None:
-    """Kill what `find` finds until it finds nothing: what forks while it is being killed included."""
+    """Kill what `find` returns until it returns nothing, including processes that are forked meanwhile."""
     end = time.monotonic() + _PATIENCE
     while (rows := find()) and time.monotonic() < end:
         for row in rows:
@@ -238,12 +238,12 @@ def _kill(find: Callable[[], list[Process]]) -> None:
 
 
 def _signal(pid: int, number: int) -> None:
-    """Signal a process that may have gone."""
+    """Send a signal to a process that may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
 def _kill_group(group: int) -> None:
-    """Kill a process group that may have gone: all of it at one instant, which stops what forks without end."""
+    """Kill a process group that may be gone, all at the same instant, which stops endless forking."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)

@@ -27,7 +27,7 @@ class Failure(Exception):
 
 
 class OperationResult(NamedTuple):
-    """What an operation gave; see the module's docstring for the fields."""
+    """The result of an operation; see the module's docstring for the fields."""
 
     text: str
     is_error: bool = False
@@ -46,16 +46,16 @@ class Config(NamedTuple):
     rg: str
     env: dict[str, str]
     disk_mb: int = 0
-    """What may be written below the root; 0 is without end, here and for the next."""
+    """Megabytes that may be written below the root; 0 means no limit, here and in the next field."""
     files: int = 0
     egress: str = ""
-    """The socket of the way out; "" where there is none."""
+    """The proxy's socket; "" if there is none."""
     file_bytes: int = 0
-    """The largest file that is read; 0 for any."""
+    """The largest file that may be read; 0 for any."""
 
     @classmethod
     def parse(cls, line: bytes) -> "Config":
-        """Read the first line; raises ValueError, KeyError or TypeError when it is not one."""
+        """Parse the first line; raises ValueError, KeyError or TypeError if it is not a configuration."""
         raw = json.loads(line)
         return cls(
             root=str(raw["root"]),
@@ -72,15 +72,15 @@ class Config(NamedTuple):
 
 
 class Oversized(NamedTuple):
-    """A line that was too long and was thrown away; `id` is that of its request where its beginning tells."""
+    """A line that was too long and was discarded; `id` is its request's id, if the line's beginning has one."""
 
     id: int | None
 
 
 def lines(source: int, *wakers: int) -> Iterator[bytes | Oversized]:
-    """Yield the lines of a file descriptor until its end, each without its newline; a torn last line is dropped.
+    """Yield the lines of a file descriptor until its end, each without its newline; an incomplete last line is dropped.
 
-    Whatever can be read from `wakers` lets handlers of signals run before it waits any longer.
+    Data on `wakers` ends the wait for the next line, so that signal handlers can run.
     """
     pieces: list[bytes] = []
     length = 0
@@ -101,7 +101,7 @@ def _piece(source: int, wakers: tuple[int, ...]) -> bytes:
 
 
 def _line(pieces: list[bytes], end: bytes, length: int) -> bytes | Oversized:
-    """Join the pieces of one line, or say that it was too long."""
+    """Return the joined pieces of one line, or Oversized."""
     if length + len(end) <= LONGEST_LINE:
         return b"".join((*pieces, end))
     found = _ID.search(b"".join(pieces[:2]))
@@ -109,7 +109,7 @@ def _line(pieces: list[bytes], end: bytes, length: int) -> bytes | Oversized:
 
 
 def decode_request(line: bytes | Oversized) -> Any:
-    """Decode a line; None when it is no JSON."""
+    """Decode a line; None if it is not JSON."""
     try:
         return line if isinstance(line, Oversized) else json.loads(line)
     except (ValueError, RecursionError):
@@ -117,25 +117,26 @@ def decode_request(line: bytes | Oversized) -> Any:
 
 
 class Writer:
-    """The way out: each message is one line, written whole by whichever thread has it."""
+    """Sends messages: each is one line, written whole, from any thread."""
 
     def __init__(self, target: int) -> None:
         self._target = target
         self._lock = threading.Lock()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write one message; raises OSError when nobody listens any more."""
+        """Write one message; raises OSError if nobody listens anymore."""
         left = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         with self._lock:
             while left:
                 left = left[os.write(self._target, left) :]
 
     def answer(self, request: int | None, answer: OperationResult) -> None:
-        """Write the answer of a request."""
+        """Write the answer to a request."""
         self.send({"id": request} | answer._asdict() | {"text": printable(answer.text)})
 
 
 def printable(text: str) -> str:
-    """Make text that every reader of JSON takes: no halves of characters (bytes of a name that is no UTF-8 come to
-    Python as such), no NUL."""
+    """Return text that every JSON parser accepts: no surrogates (Python's form of a name's bytes that are not UTF-8),
+    and no NUL.
+    """
     return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -12,14 +12,14 @@ from bot.toolhost.files import LARGEST, is_utf8
 from bot.toolhost.protocol import Failure
 
 MOST: Final = 1_000_000
-"""So often one edit may replace a text."""
+"""The most replacements that one edit may make."""
 
 Span: TypeAlias = tuple[int, int]
 Finder: TypeAlias = Callable[[int], Span | None]
 
 
 class Change(NamedTuple):
-    """What a replacement did: how often, where it began in the new bytes, and how many line ends it put there."""
+    """The effect of a replacement: how often, its start in the new bytes, and how many line ends it put there."""
 
     times: int
     start: int
@@ -27,7 +27,7 @@ class Change(NamedTuple):
 
 
 def apply_edit(content: bytes | None, edit: dict[str, Any], name: str) -> tuple[bytes, Change]:
-    """Make one edit of a file's content (None when there is no file); raises Failure when it cannot be made."""
+    """Apply one edit to a file's content (None if there is no file); raises Failure if that is impossible."""
     old, new = edit["old_string"], edit["new_string"]
     if old == new:
         raise Failure("old_string and new_string are the same: nothing would change.")
@@ -47,7 +47,7 @@ def apply_edit(content: bytes | None, edit: dict[str, Any], name: str) -> tuple[
 
 
 def _check_unique(find: Finder, first: Span) -> None:
-    """Raise Failure where the target stands at a second place, be it one that overlaps the first."""
+    """Raise Failure if the target occurs a second time, even if it overlaps the first."""
     if (times := sum(1 for _ in _spans(find))) > 1:
         raise Failure(f"old_string is there {times} times. Add lines around it until it is unique, or set replace_all.")
     if find(first[0] + 1):
@@ -55,7 +55,7 @@ def _check_unique(find: Finder, first: Span) -> None:
 
 
 def _create_file(content: bytes | None, new: str, name: str) -> tuple[bytes, Change]:
-    """Fill a file that does not exist, or is empty."""
+    """Return the content of a new or empty file; raises Failure if the file has content."""
     if content:
         raise Failure(f"{name} exists and is not empty: give the old_string to replace.")
     try:
@@ -66,7 +66,7 @@ def _create_file(content: bytes | None, new: str, name: str) -> tuple[bytes, Cha
 
 
 def _encoding(content: bytes, old: str, new: str) -> str:
-    """Choose the encoding in which both texts can stand in this file: UTF-8, or Latin-1 where the file is not."""
+    """Return the encoding for both texts in this file: UTF-8, or Latin-1 if the file is not UTF-8."""
     try:
         utf8 = old.encode()
         new.encode()
@@ -82,7 +82,7 @@ def _encoding(content: bytes, old: str, new: str) -> str:
 
 
 def _finder(content: bytes, target: bytes) -> Finder:
-    """Make a function that finds the target from a position on; line ends match whichever way the file writes them."""
+    """Return a function that finds the target from a position on, whichever line ends the file uses."""
     if b"\r\n" not in content:
         return lambda start: _span_at(content.find(target, start), len(target))
     lines = target.replace(b"\r\n", b"\n").split(b"\n")
@@ -91,12 +91,12 @@ def _finder(content: bytes, target: bytes) -> Finder:
 
 
 def _span_at(start: int, length: int) -> Span | None:
-    """Make a span of what bytes.find gives."""
+    """Return the span of a result of bytes.find."""
     return (start, start + length) if start >= 0 else None
 
 
 def _spans(find: Finder) -> Iterator[Span]:
-    """Yield the places where the target stands, none overlapping."""
+    """Yield the places of the target, none overlapping."""
     at = 0
     while span := find(at):
         yield span
@@ -104,7 +104,7 @@ def _spans(find: Finder) -> Iterator[Span]:
 
 
 def _replace_spans(content: bytes, find: Finder, replacement: bytes, name: str) -> tuple[bytes, Change]:
-    """Put the replacement wherever the target stands; raises Failure as soon as that makes the file too large."""
+    """Replace the target everywhere; raises Failure as soon as the file becomes too large."""
     made, at, puts, first, lines = bytearray(), 0, 0, 0, 0
     for start, end in _spans(find):
         put = _with_line_ends(replacement, content, start, end)
@@ -120,7 +120,7 @@ def _replace_spans(content: bytes, find: Finder, replacement: bytes, name: str) 
 
 
 def _check(puts: int, size: int, name: str) -> None:
-    """Raise Failure for what takes longer, or more memory, than one call may."""
+    """Raise Failure for an edit that takes more time or memory than one call may."""
     if size > LARGEST:
         raise Failure(f"{name} would grow beyond {LARGEST:,} bytes: change it with a command.")
     if puts > MOST:
@@ -128,7 +128,7 @@ def _check(puts: int, size: int, name: str) -> None:
 
 
 def _with_line_ends(replacement: bytes, content: bytes, start: int, end: int) -> bytes:
-    """End the lines of a replacement as those that it replaces end; within one line, as that one ends."""
+    """Return a replacement with the line ends of the text that it replaces; within one line, with that line's end."""
     lines = replacement.replace(b"\r\n", b"\n")
     if lines.count(b"\n") == 0 or b"\r\n" not in content:
         return replacement
@@ -139,7 +139,7 @@ def _with_line_ends(replacement: bytes, content: bytes, start: int, end: int) ->
 
 
 def _not_found(content: bytes, target: bytes, replacement: bytes) -> Failure:
-    """Say why a text may not have been found."""
+    """Return a failure with the likely reason why a text was not found."""
     if replacement.strip() and _finder(content, replacement)(0):
         return Failure("old_string is not in the file, but new_string is: the edit may already have been made.")
     loose = re.compile(rb"\s+".join(map(re.escape, target.split()[:200])))

@@ -1,4 +1,4 @@
-"""One run of ripgrep: read in bounded pieces, ended when enough was read or the call is cancelled."""
+"""One run of ripgrep: read in limited pieces, ended when enough was read or the call is cancelled."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -16,7 +16,7 @@ _FOUND_NOTHING = 1
 
 
 class Ripgrep:
-    """A context in which ripgrep runs; afterwards `error` is what it complained about, "" when it did not."""
+    """A context in which ripgrep runs; afterwards `error` is its error message, or ""."""
 
     def __init__(self, host: Host, call: Call, options: list[str], *, cwd: str) -> None:
         self._host, self._call = host, call
@@ -39,11 +39,11 @@ class Ripgrep:
         self._host.children.forget(self._child)
 
     def records(self, end: bytes) -> Iterator[bytes]:
-        """Yield what it writes, record by record; one longer than 64 KiB is cut. Raises Failure when cancelled."""
+        """Yield ripgrep's output, record by record; a record over 64 KiB is cut. Raises Failure on cancellation."""
         return chain.from_iterable(self.batches(end))
 
     def batches(self, end: bytes) -> Iterator[list[bytes]]:
-        """Yield the records as they come, many at once: what is done with a hundred thousand is done in few steps."""
+        """Yield the records in batches as they arrive, so that a hundred thousand records take few steps."""
         rest = b""
         while piece := self._read():
             *whole, rest = (rest + piece).split(end)
@@ -64,7 +64,7 @@ class Ripgrep:
         return piece
 
     def _finish(self) -> None:
-        """Note what it complained about, when it ended with an error."""
+        """Store ripgrep's error message if it ended with an error."""
         complaint = self._child.stderr.read(_LONGEST_ERROR) if self._child.stderr else b""
         if self._child.wait() > _FOUND_NOTHING:
             self.error = complaint.decode("utf-8", "replace").strip() or f"ripgrep ended with {self._child.returncode}"

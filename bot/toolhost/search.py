@@ -1,7 +1,7 @@
-"""Grep: lines that match, by ripgrep, whose patterns take linear time (no -P here).
+"""Grep: finds matching lines with ripgrep, whose patterns take linear time (no -P here).
 
-Rules: results are ordered by path, so that equal trees give equal answers; no more is kept than is shown, and ripgrep
-is ended as soon as there is enough.
+Rules: results are ordered by path, so equal trees give equal answers. No more is kept than is shown, and ripgrep is
+ended as soon as there is enough.
 """
 
 import os
@@ -22,7 +22,7 @@ _MODES = {"files_with_matches": "--files-with-matches", "count": "--count", "con
 
 
 class Window(NamedTuple):
-    """Which part of the results is shown; a limit of 0 is none."""
+    """The part of the results to show; a limit of 0 means no limit."""
 
     offset: int
     limit: int
@@ -32,7 +32,7 @@ class Window(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What was kept of the output, and whether there was more."""
+    """The output that was kept, and whether there was more."""
 
     lines: list[str]
     more: bool
@@ -43,7 +43,7 @@ def grep(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     place = host.root.place(arguments.get("path") or ".")
     if not os.path.exists(place.real):
         raise Failure(missing(host.root, place))
-    if not (os.path.isdir(place.real) or os.path.isfile(place.real)):  # whoever opens a pipe waits for ever
+    if not (os.path.isdir(place.real) or os.path.isfile(place.real)):  # opening a pipe would wait forever
         raise Failure(f"{place.name} is not a regular file.")
     mode = arguments.get("output_mode") or "files_with_matches"
     if mode not in _MODES:
@@ -61,7 +61,7 @@ def grep(host: Host, call: Call, arguments: Arguments) -> OperationResult:
 
 
 def _options(host: Host, place: ResolvedPath, mode: str, arguments: Arguments) -> list[str]:
-    """Write the command line of a search."""
+    """Return the command-line options of a search."""
     options = [_MODES[mode], "--hidden", "--no-messages", "--with-filename", "--no-ignore-global"]
     options += ["--null"] if mode == "files_with_matches" else [f"--max-columns={_COLUMNS}", "--max-columns-preview"]
     if mode == "content":
@@ -76,16 +76,16 @@ def _options(host: Host, place: ResolvedPath, mode: str, arguments: Arguments) -
 
 
 def _argument(host: Host, place: ResolvedPath) -> str:
-    """Name the place to be searched so that no name is taken for an option."""
+    """Return the path to search, in a form that is never taken for an option."""
     name = host.root.name(place.real)
     return "./" + (name if name != "." else "")
 
 
 def _run_search(host: Host, call: Call, options: list[str], window: Window) -> tuple[Found, str]:
-    """Search, and give what is shown with what ripgrep complained about.
+    """Run a search and return the results to show, with ripgrep's error message.
 
-    An ordered search runs on one processor, and ends early where much is found. What turns out to be little is found
-    sooner by one that runs on all, and is brought into the same order here; lines with context are not taken apart.
+    An ordered search runs on one processor and ends early if there are many results. A few results are found sooner by
+    a search on all processors, and are sorted here; lines with context cannot be sorted this way.
     """
     if not window.context:
         with Ripgrep(host, call, ["--null", *options], cwd=host.root.real) as rg:
@@ -98,7 +98,7 @@ def _run_search(host: Host, call: Call, options: list[str], window: Window) -> t
 
 
 def _few(rg: Ripgrep, *, names_only: bool) -> list[bytes] | None:
-    """Give all records in the order of their paths; None when there are many, or one that does not tell its path."""
+    """Return all records in the order of their paths; None if there are many, or one lacks its path."""
     records: list[bytes] = []
     for batch in rg.batches(b"\0" if names_only else b"\n"):
         records += batch
@@ -113,7 +113,7 @@ def _few(rg: Ripgrep, *, names_only: bool) -> list[bytes] | None:
 
 
 def _collect(records: Iterable[bytes], window: Window) -> Found:
-    """Keep what is to be shown, and stop reading when that is full."""
+    """Keep the records to show, and stop reading when there are enough."""
     lines: list[str] = []
     size = 0
     for n, record in enumerate(records):

@@ -1,7 +1,7 @@
-"""Bash: one command in a session of its own.
+"""Bash: runs one command in its own session.
 
-Rules: its output is bounded while it is read; nothing that it starts outlives it; the working directory is kept for
-the next command as long as it lies in the checkout.
+Rules: its output is limited while it is read; nothing that it starts outlives it; the working directory is kept for the
+next command as long as it is in the checkout.
 """
 
 import contextlib
@@ -19,16 +19,16 @@ from bot.toolhost.protocol import Failure, OperationResult
 
 DEFAULT_SECONDS = 120.0
 _GRACE = 1.0
-"""Between asking a command to end and killing it: whatever is cancelled is gone within two seconds (S3)."""
+"""Between asking a command to end and killing it: a cancelled command is gone within two seconds (S3)."""
 _TICK = 0.05
 _CHECK = 0.05
 _CHECK_SHARE = 4
-"""A check that takes long is followed by a pause as many times as long."""
+"""After a check, the pause is this many times as long as the check took."""
 _PROGRESS = 1.0
 _SETTLING = 0.2
 _DRAINING = 0.5
 _HIGH = 200
-"""From here on file descriptors are out of the way of those that scripts use."""
+"""File descriptors from this number on do not collide with those that scripts use."""
 
 
 def bash(host: Host, call: Call, arguments: Arguments) -> OperationResult:
@@ -56,7 +56,7 @@ class _Run:
         self._next_progress = self._began + _PROGRESS
 
     def through(self, command: str) -> None:
-        """Run the command to its end, or end it; afterwards nothing of it is left."""
+        """Run the command until it ends or must be ended; afterwards none of its processes are left."""
         reader, writer = _high_pipe()
         with open(reader, "rb", buffering=0) as cwd_pipe:
             try:
@@ -76,7 +76,7 @@ class _Run:
             self._keep_cwd(cwd_pipe.read(1 << 16))
 
     def _start(self, command: str, cwd_fd: int) -> Child:
-        """Start bash; at its end it tells its working directory on `cwd_fd`."""
+        """Start bash, which writes its working directory to `cwd_fd` when it ends."""
         processor_seconds = int(self._seconds * (os.cpu_count() or 1)) + 1
         prelude = (
             f"ulimit -t {processor_seconds} 2>/dev/null; trap '{{ builtin pwd -P >&{cwd_fd}; }} 2>/dev/null' EXIT; "
@@ -103,14 +103,14 @@ class _Run:
             self._verdict = self._judge(child)
 
     def _listen(self, child: Child) -> bool:
-        """Take what the command has written since; False at the end of its output."""
+        """Read what the command has written since; False at the end of its output."""
         piece = read_some(child, _TICK)
         if piece:
             self._output.add(piece)
         return piece != b""
 
     def _judge(self, child: Child) -> str:
-        """Give the reason why the command must end now, or ""; tell how it goes once a second."""
+        """Return the reason why the command must end now, or ""; report progress once a second."""
         now = time.monotonic()
         if self._call.cancelled.is_set():
             return "cancelled"
@@ -128,7 +128,7 @@ class _Run:
         return found.value
 
     def _settle(self, child: Child) -> None:
-        """Let the command's processes end by themselves for a moment; ask them to when its time is over."""
+        """Let the command's processes end by themselves for a moment; after a timeout or cancellation, ask them to."""
         children = self._host.children
         if self._verdict in {"timeout", "cancelled"}:
             children.terminate(child)
@@ -146,14 +146,14 @@ class _Run:
             self._notes.append(f"left {len(left)} background process{'es' if len(left) > 1 else ''}, ended")
 
     def _drain(self, child: Child) -> None:
-        """Take what is still in the pipe; a moment is enough, for nobody writes any more."""
+        """Read what is still in the pipe; a moment is enough, because nothing writes to it anymore."""
         end = time.monotonic() + _DRAINING
         while time.monotonic() < end and self._listen(child):
             pass
         self._output.add(b"", final=True)
 
     def _keep_cwd(self, told: bytes) -> None:
-        """Remember where the command ended for the next one, unless that is outside of the checkout."""
+        """Keep the command's last working directory for the next command, unless it is outside the checkout."""
         if not told:
             return
         ended_in = os.path.realpath(os.fsdecode(told.removesuffix(b"\n")))
@@ -167,7 +167,7 @@ class _Run:
         self._notes.append(f"the working directory is now {self._host.root.name(ended_in)}")
 
     def answer(self) -> OperationResult:
-        """Tell what the command wrote and how it ended."""
+        """Return the command's output and how it ended."""
         failed = bool(self._verdict) or self._code != 0
         text = self._output.text().rstrip("\n")
         ending = self._ending() if failed else ""
@@ -181,7 +181,7 @@ class _Run:
         return OperationResult("\n".join(part for part in parts if part), is_error=failed, details=details)
 
     def _ending(self) -> str:
-        """Say in one line why the command is an error."""
+        """Return, in one line, why the command is an error."""
         match self._verdict:
             case "timeout":
                 most = int(self._host.config.seconds * 1000)
@@ -205,7 +205,7 @@ class _Run:
 
 
 def _high_pipe() -> tuple[int, int]:
-    """Make a pipe that never blocks its reader; its writing end is out of the way of scripts."""
+    """Make a pipe that never blocks its reader; its writing end does not collide with descriptors of scripts."""
     reader, low = os.pipe()
     os.set_blocking(reader, False)
     writer = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _HIGH)

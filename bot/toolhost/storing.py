@@ -1,4 +1,4 @@
-"""Putting a file in place: whole or not at all, where the checkout may be written, and only over what was read."""
+"""Stores a file: whole or not at all, only in a writable checkout, and only over the version that was read."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from bot.toolhost.protocol import Failure
 
 
 class Before(NamedTuple):
-    """A file as it is before an edit: no content when it does not exist."""
+    """A file before an edit; its content is None if it does not exist."""
 
     content: bytes | None
     mode: int
@@ -20,7 +20,7 @@ class Before(NamedTuple):
 
 
 def writable(host: Host, path: str) -> ResolvedPath:
-    """Find the file that may be written; raises Failure when nothing may be."""
+    """Return the location of a file to write; raises Failure if it may not be written."""
     place = host.root.place(path)
     if not host.config.writable:
         raise Failure("The checkout is read-only: nothing can be written in this session.")
@@ -30,7 +30,7 @@ def writable(host: Host, path: str) -> ResolvedPath:
 
 
 def encode_text(text: str) -> bytes:
-    """Encode what the model wrote; raises Failure for halves of characters."""
+    """Encode the model's text as UTF-8; raises Failure for surrogates."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -56,7 +56,7 @@ def current(host: Host, place: ResolvedPath) -> Before:
 
 
 def check_stamp(place: ResolvedPath, before: Before, stamp: str | None) -> None:
-    """Raise Failure unless a file that exists is as it was when it was read."""
+    """Raise Failure if an existing file has changed since it was read, or was not read."""
     if before.content is None or stamp == before.stamp:
         return
     if not stamp:
@@ -65,7 +65,7 @@ def check_stamp(place: ResolvedPath, before: Before, stamp: str | None) -> None:
 
 
 def put(host: Host, place: ResolvedPath, content: bytes, mode: int) -> str:
-    """Put a content in a file's place at one instant and give its stamp; the mode of a file that existed stays."""
+    """Replace a file's content atomically and return its stamp; an existing file keeps its mode."""
     above = os.path.dirname(place.real)
     os.makedirs(above, exist_ok=True)
     parent = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -89,7 +89,7 @@ def put(host: Host, place: ResolvedPath, content: bytes, mode: int) -> str:
 
 
 def _remove(name: str, parent: int) -> None:
-    """Remove a file that may not be there."""
+    """Remove a file that may not exist."""
     try:
         os.unlink(name, dir_fd=parent)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""A folder as a merge sees it: paths and what stands there, as git would record it.
+"""A folder as a merge sees it: paths and their entries, as git would record them.
 
-Rules: a path is relative and never followed through a symlink; folders are not entries, but one that holds something
-is never replaced; git's own folders are not seen; pipes, sockets and devices are not seen.
+Rules: a path is relative and never followed through a symlink. Folders are not entries, but a folder with content is
+never replaced. git's own folders are ignored, and so are pipes, sockets and devices.
 """
 
 import os
@@ -22,7 +22,7 @@ class File(NamedTuple):
     executable: bool
 
     def describe(self) -> str:
-        """Say what this is."""
+        """Return a description of this entry."""
         return f"{'an executable' if self.executable else 'a'} file of {self.content.partition('-')[0]} bytes"
 
 
@@ -32,7 +32,7 @@ class Link(NamedTuple):
     target: str
 
     def describe(self) -> str:
-        """Say what this is."""
+        """Return a description of this entry."""
         return f"a symlink to {self.target}"
 
 
@@ -40,7 +40,7 @@ Entry: TypeAlias = File | Link | None
 
 
 class Tree:
-    """One folder; raises Failure when it is none."""
+    """One folder; raises Failure if the path is not an absolute path of a folder."""
 
     def __init__(self, top: str) -> None:
         self._top = os.path.realpath(top)
@@ -48,15 +48,15 @@ class Tree:
             raise Failure(f"{top} is not the absolute path of a folder.")
 
     def full(self, path: str) -> str:
-        """Give the absolute path."""
+        """Return the absolute path."""
         return os.path.join(self._top, path)
 
     def size(self, path: str) -> int:
-        """Give the size of a file in bytes."""
+        """Return the size of a file in bytes."""
         return os.lstat(self.full(path)).st_size
 
     def paths(self) -> set[str]:
-        """List every file and symlink."""
+        """Return the paths of all files and symlinks."""
         return set(self._walk(""))
 
     def _walk(self, folder: str) -> Iterator[str]:
@@ -72,7 +72,7 @@ class Tree:
                     yield path
 
     def __getitem__(self, path: str) -> Entry:
-        """Tell what stands at a path; None for nothing."""
+        """Return the entry at a path; None for nothing."""
         if not self._reaches(path):
             return None
         try:
@@ -86,12 +86,12 @@ class Tree:
         return File(f"{status.st_size}-{self._digest(path)}", bool(status.st_mode & stat.S_IXUSR))
 
     def is_binary(self, path: str) -> bool:
-        """Tell whether a file is not text, as git decides it."""
+        """Return whether a file is binary, by git's rule."""
         with open(self.full(path), "rb") as file:
             return b"\0" in file.read(_PROBE)
 
     def take(self, path: str, entry: Entry, source: "Tree") -> None:
-        """Make a path what it is in another tree, with the executable bit of `entry`."""
+        """Copy a path from another tree, with the executable bit of `entry`."""
         match entry:
             case None:
                 self._remove(path)
@@ -110,14 +110,14 @@ class Tree:
                 copy.write(piece)
 
     def write(self, path: str, content: bytes, *, executable: bool) -> None:
-        """Put a file of this content at a path."""
+        """Write a file with this content at a path."""
         with _Placing(self, path) as temporary:
             with open(temporary, "xb") as file:
                 file.write(content)
             os.chmod(temporary, 0o755 if executable else 0o644)
 
     def room_for(self, path: str) -> str:
-        """Make the folder that a path needs, and give it; raises OSError when something is in the way."""
+        """Make the folder that a path needs, and return it; raises OSError if something is in the way."""
         full, above = self.full(path), self.full(os.path.dirname(path)).rstrip("/")
         if os.path.realpath(above) != above:
             raise NotADirectoryError("a part of the path is a symlink in the checkout")
@@ -129,7 +129,7 @@ class Tree:
         return above
 
     def _remove(self, path: str) -> None:
-        """Remove a file or symlink, and the folders that it leaves empty."""
+        """Remove a file or symlink, and the folders that become empty."""
         os.unlink(self.full(path))
         above = os.path.dirname(path)
         while above and not os.listdir(self.full(above)):
@@ -137,12 +137,12 @@ class Tree:
             above = os.path.dirname(above)
 
     def _reaches(self, path: str) -> bool:
-        """Tell whether every part of a path but the last is a real folder."""
+        """Return whether every part of a path but the last is a real folder."""
         above = os.path.dirname(path)
         return os.path.realpath(self.full(above)) == self.full(above).rstrip("/") and os.path.isdir(self.full(above))
 
     def _digest(self, path: str) -> str:
-        """Digest a file, whatever its size."""
+        """Return the digest of a file of any size."""
         from _blake2 import blake2b  # hashlib would load OpenSSL for it
 
         digest = blake2b(digest_size=32)
@@ -153,7 +153,7 @@ class Tree:
 
 
 def _is_hollow(folder: str) -> bool:
-    """Tell whether a folder holds nothing but folders."""
+    """Return whether a folder contains nothing but folders."""
     return not any(
         files or any(os.path.islink(os.path.join(place, name)) for name in folders)
         for place, folders, files in os.walk(folder)
@@ -161,13 +161,13 @@ def _is_hollow(folder: str) -> bool:
 
 
 def _remove_empty(folder: str) -> None:
-    """Remove a folder that holds nothing but folders."""
+    """Remove a folder that contains nothing but folders."""
     for place, _, _ in os.walk(folder, topdown=False):
         os.rmdir(place)
 
 
 class _Placing:
-    """A context that gives a temporary name next to a path, and puts what was made there in the path's place."""
+    """A context that yields a temporary name next to a path, and at its end moves the file there to the path."""
 
     def __init__(self, tree: Tree, path: str) -> None:
         self._final = tree.full(path)

@@ -1,7 +1,7 @@
-"""The sandbox's end of the way out: passes connections to a port of its loopback on to the socket that is mounted.
+"""The sandbox's end of the proxy connection: forwards connections from a loopback port to the mounted socket.
 
-Rules: it decides nothing, for whoever is inside could open that socket as well; the policy is at the other end. It
-connects to nothing else, and it is here only where a host is open.
+Rules: it decides nothing, because every program inside could open that socket as well; the other end enforces the
+policy. It connects to nothing else, and runs only if a host is open.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ _PIECE = 1 << 16
 
 
 def start(socket: str) -> None:
-    """Listen on the loopback of this sandbox's own network; on return connections are taken."""
+    """Listen on the loopback of this sandbox's own network; on return, connections are accepted."""
     ready = threading.Event()
     failed: list[OSError] = []
     threading.Thread(target=lambda: asyncio.run(_serve(socket, ready, failed)), daemon=True).start()
@@ -23,7 +23,7 @@ def start(socket: str) -> None:
 
 
 async def _serve(socket: str, ready: threading.Event, failed: list[OSError]) -> None:
-    """Take connections until the process ends."""
+    """Accept connections until the process ends."""
     running: set[asyncio.Task[None] | None] = set()
 
     async def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,7 +50,7 @@ async def _serve(socket: str, ready: threading.Event, failed: list[OSError]) -> 
 
 
 async def _relay_both_ways(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, socket: str) -> None:
-    """Carry both directions between a connection and the socket until both have ended, or one breaks."""
+    """Copy both directions between a connection and the socket until both have ended, or one breaks."""
     there, back = await asyncio.open_unix_connection(socket, limit=_PIECE)
     try:
         await asyncio.gather(_pump(reader, back), _pump(there, writer))
