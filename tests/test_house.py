@@ -212,3 +212,25 @@ def test_every_cited_requirement_resolves() -> None:
     }
     assert cited - set(listed) == set()
     assert len(cited) > 80
+
+
+PARTICIPLES = re.compile(
+    r"_*(made|kept|paid|given|told|drawn|shown|held|sent|said|lost|left|found|known|taken|[a-z]{3,}ed)"
+)
+"""What a bare past participle looks like: `taken`, `renewed`, `paid` say neither what is done nor what it is of."""
+ENDS_LIKE_ONE = {"embed", "exceed", "feed", "need", "proceed", "seed", "speed"}
+
+
+def test_no_function_is_named_by_a_bare_participle() -> None:
+    """Functions that act are verbs, values are nouns; the properties of `record.py` are its facts and go with it."""
+    found = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in SOURCES
+        for node in functions(path)
+        if PARTICIPLES.fullmatch(node.name) and node.name not in ENDS_LIKE_ONE and not _is_property(node)
+    ]
+    assert not found
+
+
+def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(isinstance(mark, ast.Name) and mark.id == "property" for mark in node.decorator_list)

@@ -336,8 +336,8 @@ def _add_heard(state: ThreadState, event: Heard) -> ThreadState:
     who = event.said.actor
     return replace(
         state,
-        refusals=_counted(state.refusals, (event.refused, who.id)) if event.refused else state.refusals,
-        over_quota=_counted(state.over_quota, (event.quota, who.id)) if event.quota else state.over_quota,
+        refusals=_add_one(state.refusals, (event.refused, who.id)) if event.refused else state.refusals,
+        over_quota=_add_one(state.over_quota, (event.quota, who.id)) if event.quota else state.over_quota,
         budget_usd=state.budget_usd if event.budget_usd is None else event.budget_usd,
         chosen_mode=event.mode or state.chosen_mode,
         mode_by=(who.login,) if event.mode else state.mode_by,
@@ -346,7 +346,7 @@ def _add_heard(state: ThreadState, event: Heard) -> ThreadState:
     )
 
 
-def _counted(counts: Mapping[_K, int], key: _K) -> dict[_K, int]:
+def _add_one(counts: Mapping[_K, int], key: _K) -> dict[_K, int]:
     return {**counts, key: counts.get(key, 0) + 1}
 
 

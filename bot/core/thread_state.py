@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias, TypeVar
 
 from bot.core.comment import work_begun_line
-from bot.core.entry import JournaledTurn, PushedWork
+from bot.core.entry import JournaledTurn
 from bot.core.errors import Broken
 from bot.core.events import JournalEvent
 from bot.core.gate import ON_ENTER, TRANSITIONS, WAITS_FOR_PEOPLE, Move, Stage, Thread
@@ -19,6 +19,7 @@ from bot.core.names import CommitId, SessionId
 from bot.core.notes import Heard, Prepared, Shown
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking
+from bot.core.work import PushedWork
 
 LEFT_BEHIND: Final = timedelta(minutes=2)
 """A reply that is owed for longer was left by a process that died."""

@@ -26,7 +26,7 @@ async def _serve(socket: str, ready: threading.Event, failed: list[OSError]) -> 
     """Accept connections until the process ends."""
     running: set[asyncio.Task[None] | None] = set()
 
-    async def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         running.add(task)
         try:
@@ -39,7 +39,7 @@ async def _serve(socket: str, ready: threading.Event, failed: list[OSError]) -> 
             writer.close()
 
     try:
-        server = await asyncio.start_server(taken, "127.0.0.1", PORT, limit=_PIECE)
+        server = await asyncio.start_server(accept, "127.0.0.1", PORT, limit=_PIECE)
     except OSError as error:
         failed.append(error)
         return

@@ -69,7 +69,7 @@ class Connection:
         client = await self._ready()
         options: RequestOptions = {**_options(call.betas), "timeout": WHOLE_ANSWER}
         response: httpx2.Response = await client.post(
-            PATH, cast_to=httpx2.Response, options=options, **self._sent(call)
+            PATH, cast_to=httpx2.Response, options=options, **self._payload(call)
         )
         return response.content
 
@@ -83,7 +83,7 @@ class Connection:
 
         kind = AsyncStream[object]
         stream = await client.post(
-            PATH, cast_to=object, options=_options(call.betas), stream=True, stream_cls=kind, **self._sent(call)
+            PATH, cast_to=object, options=_options(call.betas), stream=True, stream_cls=kind, **self._payload(call)
         )
         pieces = forward_within(self._pieces(stream), math.inf, idle=silence, first=FIRST_BYTE * silence)
         async with stream, forward(pieces):
@@ -119,7 +119,7 @@ class Connection:
     async def _ready(self) -> "Client":
         return await asyncio.to_thread(self.open) if self._client is None else self._client
 
-    def _sent(self, call: Call) -> dict[str, Any]:
+    def _payload(self, call: Call) -> dict[str, Any]:
         return {"body": dict(call.fields)} if self.rewrites else {"content": body(call.fields, call.request)}
 
     async def _pieces(self, stream: "AsyncStream[object]") -> AsyncIterator[Json | None]:
