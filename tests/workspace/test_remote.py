@@ -313,7 +313,7 @@ async def test_pull_requests_cost_nothing(
 ) -> None:
     """Fetching a branch or a commit, and publishing, lists none of the pull requests that the repository had."""
     pulls = Bare(bare.path)
-    pulls.pack_refs({f"refs/pull/{number}/head": bare.head for number in range(30_000)})
+    pulls.pack_refs(dict.fromkeys((f"refs/pull/{number}/head" for number in range(30_000)), bare.head))
     pulls.run("config", "receive.hideRefs", "refs/pull")  # as GitHub does
     await remote.mirror.head("main")
     await publish(remote, repository, write(new="x"))
