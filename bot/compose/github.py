@@ -99,14 +99,14 @@ class GitHubHost:
         at = repository.Address(address.owner, address.name)
         head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
         began = self.clock.now()
-        async with self.desk(address) as context:
+        async with self.thread_context(address) as context:
             record = self._remember(address, await engine.look(replace(context, begin_session=begin_session)))
         self._resting.record_look(address, record, began, head)
         return record
 
     async def listen(self, address: ThreadAddress) -> Record:
         """Only read what people said, while another look at the same thread runs."""
-        async with self.desk(address) as context:
+        async with self.thread_context(address) as context:
             return self._remember(address, await engine.listen(context))
 
     def rests(self, address: ThreadAddress) -> bool:
@@ -200,7 +200,7 @@ class GitHubHost:
         """Return whether somebody may still approve a void plan: until the time when the plan would have expired."""
         return record.void and not record.noticed and self.clock.now() < record.plan.expires
 
-    def desk(self, address: ThreadAddress) -> AbstractAsyncContextManager[ThreadContext]:
+    def thread_context(self, address: ThreadAddress) -> AbstractAsyncContextManager[ThreadContext]:
         """Return the context of one thread, built from live facts."""
         return self._desks.open(address)
 

@@ -36,7 +36,7 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
     async with GitHubHost(settings) as host:
         address = await thread_of(host, match[1], int(match[2]))
         story = Story(out, host.redactor)
-        async with host.desk(address) as context:
+        async with host.thread_context(address) as context:
             final = await engine.look(replace(context, listener=both(story.take, context.listener)))
             return Run(final, context.resources.ledger, story)
 

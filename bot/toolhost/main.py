@@ -105,11 +105,11 @@ def main() -> None:
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         writer.send({"ready": False, "text": f"bad configuration: {type(error).__name__}: {error}"})
         sys.exit(1)
-    desk = Dispatcher(host, writer)
+    dispatcher = Dispatcher(host, writer)
     try:
         writer.send({"ready": True, "pid": os.getpid()})
         for line in incoming:
-            desk.take(line)
+            dispatcher.take(line)
     except BrokenPipeError:
         pass
     finally:

@@ -256,6 +256,6 @@ def test_a_model_that_nobody_knows_does_not_stick(meet: Meet) -> None:
 def test_a_model_without_prices_has_a_cost_that_is_unknown(meet: Meet) -> None:
     """cost_usd is null and a warning is shown: unknown is not nothing."""
     person, _ = meet(lambda request: say("It is."))
-    ended = person.run("--json", "--model", "claude-fable-5-2", prompt="Is it?")
+    ended = person.run("--json", "--model", "claude-mythos-5-2", prompt="Is it?")
     assert (ended.code, ended.result["cost_usd"]) == (0, None)
     assert "cost unknown" in ended.err

@@ -224,10 +224,10 @@ async def test_models(story: Story, model: Model) -> None:
 
     This one has no known prices: who approves reads that no dollars bound the work.
     """
-    configured(story, "language: German\nmodels:\n  fallback: claude-fable-5-2\n  effort: high\n")
+    configured(story, "language: German\nmodels:\n  fallback: claude-mythos-5-2\n  effort: high\n")
     model.down = "claude-opus"
     await story.planned()
-    assert {request.model for request in model.heard[3:]} == {"claude-fable-5-2"}
+    assert {request.model for request in model.heard[3:]} == {"claude-mythos-5-2"}
     assert {request.body["output_config"]["effort"] for request in model.heard} == {"high"}
     assert all("Language for all that people read: German" in request.texts()[0] for request in model.heard)
     assert f"- Estimated cost: {UNPRICED}" in story.plans()[-1].text.body
