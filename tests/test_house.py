@@ -235,3 +235,15 @@ def test_no_function_is_named_by_a_bare_participle() -> None:
 
 def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(isinstance(mark, ast.Name) and mark.id == "property" for mark in node.decorator_list)
+
+
+def test_docstrings_begin_with_what_is_returned_or_done() -> None:
+    """No docstring begins with Give, Tell, or Say."""
+    riddles = re.compile(r"(Give|Tell|Say)s?\b")
+    found = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in SOURCES
+        for node in functions(path)
+        if riddles.match(ast.get_docstring(node) or "")
+    ]
+    assert not found

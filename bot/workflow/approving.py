@@ -38,7 +38,7 @@ async def perform(context: ThreadContext, record: Record) -> EffectResult | None
 
 
 async def move_if_stopped(context: ThreadContext, record: Record) -> EffectResult | None:
-    """Give the move that stops running work: an approver rejected its plan, or the thread was closed (product.md).
+    """Return the move that stops running work if an approver rejected its plan or the thread was closed, else None.
 
     Each counts whatever else became of the plan meanwhile: a branch that drifted must not keep the work going.
     """
@@ -66,7 +66,7 @@ def move_to_withdraw(context: ThreadContext, record: Record, verdict: Verdict) -
 
 
 async def _explain(context: ThreadContext, record: Record, verdict: Verdict) -> None:
-    """Say why the plan waits, again where that changed; by whoever journals first that it is at the thread (E4)."""
+    """Post why the plan waits if the reason changed. Only the job that journals its presence first posts (E4)."""
     if context.settings.same_session:
         await context.dialogue.explain(record.plan, verdict)
     elif verdict.needs_explanation and (said := comment.reasons(verdict)) != record.explained:

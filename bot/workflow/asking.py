@@ -55,7 +55,7 @@ async def perform(context: ThreadContext, record: Record) -> EffectResult | None
 
 
 def waits_for(record: Record, turn: Turn) -> bool:
-    """Tell whether a turn can be the answer to the open question: then it waits until that is settled."""
+    """Return whether a turn may be the answer to the open question and must wait until that is decided."""
     shown = record.question
     if shown is None or not turn.key.startswith("comment-"):
         return False
@@ -89,7 +89,7 @@ def _grant_facts(asking: Asking, grant: Grant) -> Json:
 
 
 def _resume_move(record: Record, facts: Json) -> EffectResult:
-    """Give the move that an answer amounts to: back to planning, or on with approved work."""
+    """Return the move that an answer amounts to: back to planning, or on with approved work."""
     told = {"call": record.asking.call, "session": record.last(Move.ASKED).body["session"], **facts}
     if record.steers:
         return EffectResult(Move.INSTRUCTED, told, record.thread.digest)
@@ -97,7 +97,7 @@ def _resume_move(record: Record, facts: Json) -> EffectResult:
 
 
 def _expires(context: ThreadContext, record: Record) -> datetime:
-    """Give the end of the wait: the time that a plan waits; for approved work no longer than its plan holds."""
+    """Return when the question expires: as a plan does, and for approved work no later than its plan."""
     end = record.last(Move.ASKED).at + timedelta(days=context.settings.expires_days)
     return min(end, record.plan.expires) if record.steers else end
 
@@ -107,7 +107,7 @@ def _who_may_answer(record: Record) -> str:
 
 
 def _rules(context: ThreadContext, record: Record) -> Rules:
-    """Say whose answer counts."""
+    """Return the rules that decide whose answer counts."""
     policy, orders = context.policy, context.settings
 
     def may_steer(who: Author) -> bool:

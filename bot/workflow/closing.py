@@ -15,7 +15,7 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def so_far(context: ThreadContext, record: Record) -> str:
-    """Say what stopped work came to, as its transcript and its checkout tell it; what cannot be read is left out."""
+    """Return what stopped work came to, from its transcript and checkout. What cannot be read is left out."""
     todos, paths = list[tuple[str, str]](), tuple[str, ...]()
     if record.steers and context.pulls is not None:
         with suppress(PlangateError):
@@ -26,6 +26,6 @@ async def so_far(context: ThreadContext, record: Record) -> str:
 
 
 async def book_stopped(context: ThreadContext, record: Record, cost_usd: float) -> None:
-    """Journal what a session cost that was stopped: it gives no answer that could tell it."""
+    """Journal the cost of a stopped session, which returns no answer that could carry it."""
     if cost_usd and (later := await current(context)).thread.stage is Stage.STOPPED:
         await note(context, later, SPENT, {"cost_usd": cost_usd, "session": session_of(context, record)})

@@ -78,7 +78,7 @@ async def _run_and_verify(context: ThreadContext, record: Record) -> EffectResul
 
 
 async def _is_overtaken(context: ThreadContext, record: Record) -> bool:
-    """Tell whether a pull request was closed, or others moved its branch, before work on it: it could not be pushed."""
+    """Return whether the pull request was closed or its branch moved before the work could be pushed."""
     number = pull_number(context, record)
     if context.pulls is None or not number:
         return False

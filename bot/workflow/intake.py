@@ -43,7 +43,7 @@ WITH_IT: Final = timedelta(minutes=1)
 
 
 async def take_in(context: ThreadContext, record: Record) -> Record:
-    """Journal every new turn; at a terminal, where there is none and the thread was interrupted, go on from there.
+    """Journal every new turn. At a terminal without new turns, continue an interrupted thread.
 
     Raises Unreadable where the journal was set back.
     """
@@ -87,19 +87,19 @@ async def take_kept(context: ThreadContext, record: Record) -> Record:
 
 
 def _since(record: Record, waiting: Sequence[Turn]) -> str | None:
-    """Say when the oldest turn was said that waits to be heard, or that none does any more."""
+    """Return when the oldest waiting turn was said, "" if none waits any more, or None if none ever did."""
     oldest = min((turn.at for turn in waiting), default=None)
     return oldest.isoformat() if oldest else "" if record.fact("waits") else None
 
 
 def _may_speak(context: ThreadContext, record: Record, turn: Turn) -> bool:
-    """Tell whether somebody may say this here."""
+    """Return whether the turn's author may say this here."""
     said = _parse_command(context, turn)
     return may_ask(context, turn) or (isinstance(said, Command) and may_command(context, record, turn, said.verb))
 
 
 async def _refusal_facts(context: ThreadContext, record: Record, turn: Turn, left: Sequence[Json]) -> Json:
-    """Give what to journal of a turn whose author may not say it; the first of a day get a sign."""
+    """Return what to journal of a turn whose author may not say it. The first few a day get a sign."""
     day, who = f"{turn.at:%Y-%m-%d}", turn.actor.id
     before = [*(entry.body for entry in record.entries), *left]
     if sum((body.get("refused"), body.get("actor")) == (day, who) for body in before) < SIGNS_A_DAY:
@@ -129,7 +129,7 @@ async def _take(context: ThreadContext, record: Record, turn: Turn) -> Record:
 
 
 def _asked_already(record: Record, mark: Turn) -> bool:
-    """Tell whether a mark came with the issue's own words, and these were accepted: both are one turn."""
+    """Return whether a label or assignment came with the issue's own accepted words, so that both are one turn."""
     bodies = (entry for entry in record.entries if entry.body.get("turn") == "issue")
     accepted = [
         entry
@@ -147,7 +147,7 @@ def _parse_command(context: ThreadContext, turn: Turn) -> Command | UnknownComma
 
 
 def _is_command(said: Command | UnknownCommand | None) -> bool:
-    """Tell whether somebody meant a command; one word that is like none is an answer."""
+    """Return whether somebody meant a command. A single word that resembles none is an answer."""
     return isinstance(said, Command) or (isinstance(said, UnknownCommand) and bool(said.nearest))
 
 
@@ -227,7 +227,7 @@ async def _mode(context: ThreadContext, record: Record, turn: Turn, name: str) -
 
 
 def _is_already_counted(record: Record, turn: Turn) -> bool:
-    """Tell whether a word was part of a decision already: a live look can see a comment before it is taken in."""
+    """Return whether an earlier decision counted this word: a live look can see a comment before intake."""
     if not record.has(Move.APPROVED, Move.REJECTED):
         return False
     decided = record.last(Move.APPROVED, Move.REJECTED)
@@ -235,7 +235,7 @@ def _is_already_counted(record: Record, turn: Turn) -> bool:
 
 
 def _command_reply(verb: Verb, record: Record, *, mention: str, allowed: bool) -> str:
-    """Give the answer to a command that changes nothing here; "" where the gate gives it."""
+    """Return the answer to a command that changes nothing here, or "" if the gate answers it."""
     match verb:
         case Verb.APPROVE | Verb.REJECT:
             return "" if record.stage in PLAN_MAY_BE_SHOWN else reply_text.NO_PLAN_WAITS
@@ -256,7 +256,7 @@ def _command_reply(verb: Verb, record: Record, *, mention: str, allowed: bool) -
 async def _note_turn(
     context: ThreadContext, record: Record, turn: Turn, *, owes: str = "", **facts: str | float
 ) -> Record:
-    """Journal a turn that moves nothing, with the answer that it is owed; what is owed is on record before it is told.
+    """Journal a turn that moves nothing, with the reply that it is owed. The debt is on record before it is told.
 
     One that is owed nothing goes with what comes next, such as the decision that it is.
     """

@@ -30,7 +30,7 @@ BYTES_A_SECOND: Final = 4_096
 
 
 async def checkout(context: ThreadContext, record: Record, *, anew: bool = False) -> Checkout:
-    """Give the checkout of the newest request: as it was left, or else made from its base and the work that was kept.
+    """Return the checkout of the newest request as it was left, or make it from its base and the saved work.
 
     Another request begins with a fresh one, whatever the work on the one before it left behind; and where another disk
     went on with the work, what is left on this one is not what the transcript tells of, nor what was checked (E4).
@@ -47,7 +47,7 @@ async def checkout(context: ThreadContext, record: Record, *, anew: bool = False
 async def toolhost(
     context: ThreadContext, tree: Checkout, access: Access, network: Network = NO_NETWORK
 ) -> AsyncIterator[Toolhost]:
-    """Give a toolhost on a checkout, which ends with its use."""
+    """Yield a toolhost on a checkout and close it afterward."""
     host = await context.workspace.open(tree, access, network=network)
     try:
         yield host

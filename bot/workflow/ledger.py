@@ -25,7 +25,7 @@ async def current(context: ThreadContext) -> Record:
 
 
 async def append(context: ThreadContext, record: Record, done: EffectResult) -> Record:
-    """Journal one move and give the record after it.
+    """Journal one move and return the record after it.
 
     An answer to an effect still counts when other entries came meanwhile (a turn that was noted), as long as its ask is
     open; a plan or an answer to which something was added is not journaled. Raises Conflict when somebody else moved
@@ -73,7 +73,7 @@ async def restart(context: ThreadContext, record: Record, done: EffectResult) ->
 
 
 async def take_over(context: ThreadContext, record: Record) -> Record:
-    """Journal that this job is at the thread, unless the journal says so; raises Conflict when the thread moved.
+    """Journal that this job works on the thread, unless the journal says so. Raises Conflict if the thread moved.
 
     From then on whatever this look posts is fenced off from what others do meanwhile.
     """
@@ -91,13 +91,13 @@ async def fence(context: ThreadContext) -> None:
 
 
 async def has_moved(context: ThreadContext, record: Record) -> bool:
-    """Tell whether somebody moved the thread, or took it over, since a job had this record of it (E4)."""
+    """Return whether another process moved the thread or took it over since this job read the record (E4)."""
     later = await current(context)
     return (later.stage, later.thread.ask, later.run) != (record.stage, record.thread.ask, record.run)
 
 
 async def note(context: ThreadContext, record: Record, kind: str, *bodies: Json) -> Record:
-    """Journal what is no move, wherever the journal is by now and all at once, but for what it says already."""
+    """Append notes at the journal's current end, all at once, except for those that it holds already."""
     return await settle(context, defer(context, record, kind, *bodies))
 
 
@@ -113,7 +113,7 @@ def defer(context: ThreadContext, record: Record, kind: str, *bodies: Json) -> R
 
 
 async def settle(context: ThreadContext, record: Record) -> Record:
-    """Journal what was deferred, wherever the journal is by now, but for what it says already."""
+    """Append the deferred notes at the journal's current end, except for those that it holds already."""
     while record.deferred:
         try:
             return await _write(context, record)
@@ -134,7 +134,7 @@ async def _read_on(context: ThreadContext, record: Record) -> Record:
 
 
 def _mode_change(context: ThreadContext, record: Record, stage: Stage, body: Json) -> Json:
-    """Say which mode a move leads to, where that is another one, and who caused it (P2, P8)."""
+    """Return the mode that a move leads to, if it is another one, and who caused the change (P2, P8)."""
     if stage is Stage.PLANNING or stage in PLAN_MAY_BE_SHOWN:
         mode = Mode.PLAN
     elif stage in AT_WORK:
@@ -150,7 +150,7 @@ def _mode_change(context: ThreadContext, record: Record, stage: Stage, body: Jso
 
 
 def _is_journaled(record: Record, body: Json) -> bool:
-    """Tell whether the journal has this turn, or that this debt was told."""
+    """Return whether the journal already holds this turn, or already says that this debt was told."""
     answers = body.get("answers")
     return body.get("turn") in record.seen or any(answers == entry.body.get("answers", 0) for entry in record.entries)
 

@@ -26,19 +26,19 @@ async def beginning(context: ThreadContext, record: Record) -> tuple[Json, bool]
 
 
 def thread_title(context: ThreadContext, record: Record) -> str:
-    """Give the thread's title, without secrets, as it was when this was asked: an edit makes no second branch."""
+    """Return the redacted title of the thread as it was at the request, so that an edit makes no second branch."""
     return context.redactor.redact(str(record.last(Move.REQUESTED).body.get("title", context.location.title)))
 
 
 def pull_title(context: ThreadContext, record: Record) -> str:
-    """Give the title of what was done, without secrets: as it was named when that ended, else the thread's."""
+    """Return the redacted title of the finished work, or the thread's title if it has none."""
     return context.redactor.redact(str(record.last(Move.EXECUTED).body.get("title", ""))) or thread_title(
         context, record
     )
 
 
 def branch_name(context: ThreadContext, record: Record) -> str:
-    """Name the branch: as it was named before in this round, else by the thread (interfaces.md, Repository)."""
+    """Return the branch of this round: the name that it has, else one made from the thread."""
     place = context.location
     if named := place.branch or record.onto:
         return named
@@ -49,7 +49,7 @@ def branch_name(context: ThreadContext, record: Record) -> str:
 
 
 def pull_number(context: ThreadContext, record: Record) -> int:
-    """Give the number of the pull request that the work adds to; 0 where it gets a branch of its own."""
+    """Return the number of the pull request that the work adds to, or 0 if it gets a branch of its own."""
     if context.location.branch:
         return context.location.thread
     return int(record.published.body["pull_number"]) if record.onto and record.published is not None else 0

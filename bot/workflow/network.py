@@ -18,7 +18,7 @@ from bot.workflow.thread_context import ThreadContext
 
 @asynccontextmanager
 async def journal_network(context: ThreadContext, record: Record, session: SessionId) -> AsyncIterator[NetworkLog]:
-    """Give what counts a session's decisions; all of them are on record afterwards, nothing where it tried nothing."""
+    """Yield a log of the session's network decisions and journal all of them afterward, if there are any."""
     reaching, over = NetworkLog(), asyncio.Event()
     telling = asyncio.ensure_future(_journal_until_done(context, record, session, reaching=reaching, over=over))
     try:
@@ -32,7 +32,7 @@ async def journal_network(context: ThreadContext, record: Record, session: Sessi
 async def _journal_until_done(
     context: ThreadContext, record: Record, session: SessionId, *, reaching: NetworkLog, over: asyncio.Event
 ) -> None:
-    """Journal what is new until the session is over, and then what is left."""
+    """Journal new decisions until the session is over, and then the rest."""
     while not over.is_set():
         await reaching.new.wait()
         reaching.new.clear()

@@ -57,7 +57,7 @@ async def notice_configuration_error(context: ThreadContext, record: Record) -> 
 
 
 async def notice_unreadable_journal(context: ThreadContext) -> None:
-    """Tell, once, who asks on a thread of which no record can be read; nothing of what was decided there counts."""
+    """Post once that the thread's journal cannot be read and that nothing decided there counts."""
     if context.pulls is None:
         return
     turns = await context.dialogue.turns((), may_act=partial(may_ask, context))
@@ -68,7 +68,7 @@ async def notice_unreadable_journal(context: ThreadContext) -> None:
 
 
 async def _answer_approval(context: ThreadContext, record: Record, since: datetime | None, *, owes: str) -> Record:
-    """Say something once, where somebody approved since a moment, or since the plan is shown."""
+    """Post a text once if somebody approved since `since`, or since the plan was shown."""
     if any(entry.kind == NOTICED and entry.body["owes"] == owes for entry in record.entries):
         return record
     live = await context.dialogue.snapshot(record.plan, record.fact("shown"), onto=record.onto, begun=record.begun)

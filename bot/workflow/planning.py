@@ -48,7 +48,7 @@ async def perform(context: ThreadContext, record: Record) -> EffectResult | None
 
 
 async def move_if_stopped(context: ThreadContext, record: Record) -> EffectResult | None:
-    """Give the move that stops planning: the thread was closed after people asked (product.md, Execution)."""
+    """Return the move that stops planning if the thread was closed after the last request, else None."""
     if await context.dialogue.closed_since(record.asked_at):
         return EffectResult(Move.STOPPED, {"owes": reply_text.thread_closed(context.settings.mention)})
     return None
@@ -91,7 +91,7 @@ def document(context: ThreadContext, record: Record, handed_in: SubmittedPlan) -
 
 
 def _task(context: ThreadContext, record: Record) -> str:
-    """Say what is asked: the turn itself, and the plan that it revises."""
+    """Return what is asked: the turn itself, and the plan that it revises."""
     parts = [record.turn.text]
     if record.has(Move.PLANNED) and context.pulls is not None:
         parts.append(f"The last plan for this thread was:\n\n{record.plan.markdown}")
@@ -103,7 +103,7 @@ def _task(context: ThreadContext, record: Record) -> str:
 
 
 def _add(session: Session, said: list[str]) -> None:
-    """Tell a session what people added since it was last told: a plan that it waits with goes back to it."""
+    """Add to a session what people said since it was last told. A plan that it waits with goes back to it."""
     if not said:
         return
     if (call := pending_plan_call(session.history)) is not None:
@@ -122,7 +122,7 @@ def _unsent(session: Session) -> list[str]:
 
 
 def _handed_in(session: Session) -> SubmittedPlan | None:
-    """Give the plan that a suspended session waits with."""
+    """Return the plan that a suspended session waits with."""
     call = pending_plan_call(session.history)
     return read_plan(call["input"]) if call is not None else None
 

@@ -108,11 +108,11 @@ async def _run(context: ThreadContext, record: Record, host: Toolhost, *, tree: 
 
 
 async def _command_output(host: Toolhost, tree: Checkout, command: str) -> str:
-    """Give what a command says in a checkout's folder."""
+    """Return the output of a command in the checkout's folder."""
     return (await host.call("Bash", {"command": f"cd {quote(tree.shown_as)} && {command}"})).text
 
 
 def _first_setup(record: Record) -> Json | None:
-    """Give what the set-up for the newest request came to, the first time; None before it ran."""
+    """Return the result of the first set-up for the newest request, or None before it ran."""
     mine = (entry for entry in record.entries[record.last(Move.REQUESTED).n :] if entry.kind == PREPARED)
     return next((entry.body for entry in mine), None)

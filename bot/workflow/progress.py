@@ -11,7 +11,7 @@ from bot.workflow.thread_context import ThreadContext, working_mode
 
 
 def row_of(agent: AgentChanged) -> AgentRow:
-    """Give a sub-agent as people are shown it."""
+    """Return a sub-agent's row as people see it."""
     used = (agent.tool_calls, agent.tokens, agent.seconds, agent.cost_usd)
     return AgentRow(
         agent.type, agent.description, f"{agent.state}: {agent.why}" if agent.why else str(agent.state), *used

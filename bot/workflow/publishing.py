@@ -78,7 +78,7 @@ async def _handed_in(context: ThreadContext, record: Record, made: PushedWork, v
 
 
 async def _announce(context: ThreadContext, record: Record, made: PushedWork) -> None:
-    """Journal what is about to be pushed to a branch that others push to as well: by its id it is known there (E3).
+    """Journal the commit that is about to be pushed to a shared branch, so that it is recognized there (E3).
 
     Raises Conflict where somebody moved the thread meanwhile.
     """
@@ -88,7 +88,7 @@ async def _announce(context: ThreadContext, record: Record, made: PushedWork) ->
 
 
 async def _earlier_push(context: ThreadContext, record: Record) -> PushedWork | None:
-    """Give the work where the pull request's head is that: it was pushed by a process that could not say so."""
+    """Return the work if the pull request's head is that commit: an earlier process pushed it and died."""
     made, number = record.pushing, pull_number(context, record)
     if context.pulls is None or made is None or not number:
         return None
@@ -96,12 +96,12 @@ async def _earlier_push(context: ThreadContext, record: Record) -> PushedWork | 
 
 
 def _verdict(record: Record) -> Verdict:
-    """Give the verdict under which was pushed, as the journal tells it."""
+    """Return the journaled verdict under which the work was pushed."""
     return Verdict(Outcome.APPROVED, tuple(Actor(0, login) for login in record.last(Move.APPROVED).body["by"]))
 
 
 def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:
-    """Give the amendment of a plan whose work changed more than it names: the next version, to be approved as well.
+    """Return the amendment for work that changed more than its plan names: the next version, to be approved as well.
 
     It is about the work as it stands, its tree and nothing else (product.md, Risk tiers).
     """
@@ -121,7 +121,7 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
 
 
 def _order(context: ThreadContext, record: Record) -> CommitOrder:
-    """Say what to commit, all of it from the journal."""
+    """Return what to commit, made from the journal alone."""
     executed, clean = record.last(Move.EXECUTED), context.redactor.redact
     summary = clean(inert_message(clean(executed.body["summary"])))
     message = pull_text.commit_message(inert_message(pull_title(context, record)), record.plan, summary)

@@ -10,7 +10,7 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def over_quota(context: ThreadContext, record: Record, turn: Turn) -> bool:
-    """Tell whether the turn's author has asked as often before it, on the same day, as one person may."""
+    """Return whether the turn's author has already used up the requests of one person and day."""
     allowed = context.settings.ask_per_day
     if not allowed:
         return False
@@ -19,7 +19,7 @@ async def over_quota(context: ThreadContext, record: Record, turn: Turn) -> bool
 
 
 def _counts(entry: Entry, turn: Turn) -> bool:
-    """Tell whether an entry is another request of that person on that day: also one whose comment is gone by now."""
+    """Return whether an entry is another request by that person on that day, even if its comment is gone."""
     body = entry.body
     if entry.kind not in {Move.REQUESTED, Move.NOTED} or body.get("turn") == turn.key:
         return False

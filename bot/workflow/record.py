@@ -212,7 +212,7 @@ class Record:
         return list(chosen)[-1:] or list(approved.body["by"])
 
     def reply(self, session: str, call: str) -> Json | None:
-        """Give what people answered to a session's pending call; None before they did."""
+        """Return what people answered to a session's pending call, or None."""
         said = (entry.body for entry in reversed(self.entries) if entry.kind in {Move.REPLIED, Move.INSTRUCTED})
         return next((body for body in said if (body["session"], body["call"]) == (session, call)), None)
 
@@ -327,18 +327,18 @@ class Record:
         return self.fact("run")
 
     def fact(self, name: str, default: str = "") -> str:
-        """Give the newest fact of that name that any entry carries."""
+        """Return the newest value of that name that any entry carries."""
         return next((str(entry.body[name]) for entry in reversed(self.entries) if name in entry.body), default)
 
     def last(self, *kinds: str) -> Entry:
-        """Give the newest entry of one of some kinds; raises Broken where there is none."""
+        """Return the newest entry of one of these kinds. Raises Broken if there is none."""
         found = next((entry for entry in reversed(self.entries) if entry.kind in kinds), None)
         if found is None:
             raise Broken(f"the journal has no entry that is {' or '.join(kinds)}")
         return found
 
     def has(self, *moves: Move) -> bool:
-        """Tell whether there is an entry of one of some kinds."""
+        """Return whether there is an entry of one of these kinds."""
         return any(entry.kind in moves for entry in self.entries)
 
 
@@ -363,7 +363,7 @@ def event(entry: Entry) -> Event:
 
 
 def turn_facts(turn: Turn) -> Json:
-    """Give the facts that an entry keeps of a turn."""
+    """Return the facts that an entry keeps of a turn."""
     return {
         "turn": turn.key,
         "actor": turn.actor.id,
@@ -379,12 +379,12 @@ def turn_facts(turn: Turn) -> Json:
 
 
 def addition_text(entry: Entry) -> str:
-    """Give what somebody added to a request, in the words that a planner is told it in."""
+    """Return what somebody added to a request, as the planner reads it."""
     return f"@{entry.body['login']} adds: {entry.body['text']}"
 
 
 def renewed_request(record: Record, turn: Turn) -> Json:
-    """Give the facts of a request for all that was asked for, as made again by a turn that says no more than that."""
+    """Return the facts of a request that repeats everything asked so far, made by a turn that adds no words."""
     request, *additions = record.asked_for
     text = "\n\n".join((request.body["text"], *map(addition_text, additions)))
     foreign, strangers = (any(entry.body.get(flag) for entry in record.asked_for) for flag in ("foreign", "strangers"))

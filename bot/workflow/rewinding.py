@@ -48,7 +48,7 @@ async def _ahead(context: ThreadContext, record: Record) -> int:
 
 
 async def _wait_for_decision(context: ThreadContext, record: Record, turns: Sequence[Turn], number: int) -> Record:
-    """Say what happened, and go on where an approver has decided since."""
+    """Post the notice once, and continue if an approver has decided since."""
     since = await context.dialogue.warn(
         number, reply_text.journal_set_back(thread_ref(context.location.thread), context.settings.mention)
     )

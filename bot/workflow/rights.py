@@ -13,22 +13,22 @@ from bot.workflow.thread_context import ThreadContext
 
 
 def may_ask(context: ThreadContext, turn: Turn) -> bool:
-    """Tell whether somebody may ask for work."""
+    """Return whether the turn's author may ask for work."""
     return context.settings.may_ask(turn.actor, turn.role)
 
 
 def may_approve(context: ThreadContext, turn: Turn) -> bool:
-    """Tell whether somebody may decide about plans; whether a word counts is said by the verdict alone."""
+    """Return whether the turn's author may decide about plans. Whether a word counts is up to the verdict."""
     return context.policy.may_decide(turn.actor, turn.role, listed=turn.listed)
 
 
 def may_act(context: ThreadContext, record: Record, turn: Turn) -> bool:
-    """Tell whether somebody may say anything at all here; asked before a word of theirs is read."""
+    """Return whether an account may say anything at all here. Asked before its text is read."""
     return any(may_command(context, record, turn, verb) for verb in (Verb.REVISE, Verb.APPROVE, Verb.STOP))
 
 
 def may_command(context: ThreadContext, record: Record, turn: Turn, verb: Verb) -> bool:
-    """Tell whether somebody may give a command."""
+    """Return whether the turn's author may give this command."""
     match verb:
         case Verb.APPROVE | Verb.REJECT | Verb.BUDGET | Verb.MODE:
             return may_approve(context, turn)
@@ -39,5 +39,5 @@ def may_command(context: ThreadContext, record: Record, turn: Turn, verb: Verb) 
 
 
 def _requesters(record: Record) -> frozenset[int]:
-    """Give the ids of those who asked for what is, or was last, under way."""
+    """Return the ids of those who asked for what is, or was last, under way."""
     return frozenset(entry.body["actor"] for entry in record.wishes) if record.has(Move.REQUESTED) else frozenset()

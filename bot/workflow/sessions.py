@@ -60,7 +60,7 @@ class SessionStart:
 
 @asynccontextmanager
 async def open_session(context: ThreadContext, record: Record, opening: SessionStart) -> AsyncIterator[Session]:
-    """Give the session of that id on a toolhost with that access; every new request begins in plan mode (P2)."""
+    """Yield the session of that id on a toolhost with that access. Every new request begins in plan mode (P2)."""
     lines = await asyncio.to_thread(context.resources.transcripts.load, opening.ident)
     # Before its first line a session that only reads has left nothing: what lies there is another thread's work.
     tree = await checkout(context, record, anew=not lines and opening.access is Access.READ)
@@ -105,7 +105,7 @@ async def _begin_session(
 
 
 def _planning(commands: frozenset[str]) -> str:
-    """Tell of plan mode, and of the commands that may run in it."""
+    """Return the reminder of plan mode, with the commands that may run in it."""
     listed = "".join(f"\n- {command}" for command in sorted(commands))
     may = f"\nThese commands may run, exactly so, on a copy that is thrown away afterwards:{listed}" if commands else ""
     return prompt_text("plan_mode") + may
@@ -135,7 +135,7 @@ async def run_session(context: ThreadContext, record: Record, session: Session, 
 
 
 def _broken_off(session: Session, error: BaseException) -> Ended:
-    """Say how a session ended that could not say so itself: it was stopped, or something went wrong around it."""
+    """Return how a session ended that could not say so itself: it was stopped, or something around it failed."""
     if isinstance(error, Exception):
         return Ended(session.agent, End.FAILED, type(error).__name__)
     return Ended(session.agent, End.CANCELLED, "")
@@ -183,7 +183,7 @@ def unheard(session: Session, record: Record) -> list[str]:
 
 
 def session_of(context: ThreadContext, record: Record) -> SessionId:
-    """Give the session that the thread's stage works in."""
+    """Return the session that the thread's stage works in."""
     planned = record.stage is Stage.PLANNING or context.settings.same_session
     return record.planning_session if planned else record.work_session
 
@@ -206,7 +206,7 @@ async def _restore(session: Session, crew: SubagentPool, lines: tuple[Line, ...]
 
 
 def _tools(context: ThreadContext, types: Mapping[str, AgentType]) -> Mapping[str, Tool]:
-    """Give the main agent's tools; those of the web are among them where they could reach anything."""
+    """Return the main agent's tools, with the web tools if they could reach anything."""
     task = task_tool((kind.name, kind.purpose, kind.writes) for kind in types.values())
     return by_name((*ALL, *web_tools(context.resources.web, context.resources.gate), task))
 

@@ -38,7 +38,7 @@ def bind_budgets(context: ThreadContext, record: Record) -> None:
 
 
 async def move_if_spent(context: ThreadContext, record: Record, session: SessionId) -> EffectResult | None:
-    """Give the move that ends the work where its thread, or its repository today, has nothing left to spend.
+    """Return the move that ends the work if the thread, or the repository today, has no budget left, else None.
 
     None where both have; then the session is held to what is left of the day, as others spend it too.
     """
@@ -59,7 +59,7 @@ async def move_if_spent(context: ThreadContext, record: Record, session: Session
 
 
 async def estimate_cost(context: ThreadContext, record: Record, planning_usd: float) -> str:
-    """Say roughly what the work of a plan that was just made will cost, as far as the journals of a day tell."""
+    """Return a rough estimate of what the work of a new plan will cost, from the journals of a day."""
     if not context.resources.ledger.is_priced:
         return comment.UNPRICED
     try:
@@ -107,7 +107,7 @@ class _Day:
         self._before, self._from = self._unjournaled_usd(), self.record.position
 
     async def refusal_reason(self) -> str:
-        """Say why no further call may go out; "" where one may. What cannot be read now is taken as it was."""
+        """Return why no further call may go out, or "". What cannot be read now is taken as it was."""
         async with self._alone:
             orders, clock = self.context.settings, self.context.resources.clock
             if self._weighs() or clock.monotonic() - self._read_at >= orders.watch_seconds:
@@ -147,7 +147,7 @@ class _Day:
         return self._own > 0 and self._own >= SHARE * (self.context.settings.day_usd - self._journaled)
 
     async def _journal(self) -> None:
-        """Journal what this session has cost, where that weighs in what is left."""
+        """Journal what this session has cost so far if that matters for the remaining budget."""
         if self._weighs():
             cost = round(self._own, 6)
             self.record = await note(
@@ -169,5 +169,5 @@ def _of_thread(context: ThreadContext, record: Record) -> float:
 
 
 def _raised_budget(record: Record) -> float:
-    """Give what somebody raised the budget to; 0 for nobody."""
+    """Return the budget that somebody raised the thread to, or 0."""
     return float(record.fact("budget_usd", "0"))

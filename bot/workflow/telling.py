@@ -17,19 +17,19 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def tell_replies(context: ThreadContext, record: Record, since: int) -> Record:
-    """Tell the replies to what was taken in after the position `since`, by whoever took it in."""
+    """Post the replies to turns that this process took in after position `since`."""
     return await _tell(context, record, [entry for entry in record.debts if entry.kind == HEARD and entry.n > since])
 
 
 async def tell_outcomes(context: ThreadContext, record: Record) -> Record:
-    """Tell what moves owe, and replies that were left behind; raises Conflict where another look is quicker."""
+    """Post what moves owe, and abandoned replies. Raises Conflict if another look is quicker."""
     if not (debts := record.owed(context.resources.clock.now())):
         return record
     return await _tell(context, await take_over(context, record), debts)
 
 
 async def _tell(context: ThreadContext, record: Record, debts: Iterable[Entry]) -> Record:
-    """Tell debts, oldest first, and note each as told; a crash in between tells nothing twice: it is looked up (E1)."""
+    """Post debts, oldest first, and note each as told. After a crash each is looked up first (E1)."""
     for entry in debts:
         said = await so_far(context, record) if entry.kind == Move.STOPPED else ""
         if reviews := entry.body.get("reviews"):

@@ -76,7 +76,7 @@ class WorkSettings:
     """The run of GitHub Actions that does the work; "" for a face that is no job."""
 
     def may_ask(self, actor: Actor, role: Role | None) -> bool:
-        """Tell whether an account of that role may ask: by role or name, and of other bots those that are listed."""
+        """Return whether an account of that role may ask: by role or name, and for other bots by their listed id."""
         if actor.kind is ActorKind.BOT:
             return actor.id in self.ask_bots
         return (role is not None and role >= self.ask_role) or actor.is_listed_in(self.ask_users)
@@ -118,12 +118,12 @@ class ThreadContext:
     """The thread as this look wrote it last, once it has taken it over; empty before."""
 
     def outcome_text(self, stage: Stage, detail: str) -> str:
-        """Say how a request ended, with what can be said next where it was made."""
+        """Return how a request ended, with what people can say next."""
         return comment.outcome(
             stage, detail=detail, mention="" if self.settings.same_session else self.settings.mention
         )
 
 
 def working_mode(context: ThreadContext, record: Record) -> Mode:
-    """Give the mode that approved work runs in: as somebody chose on the thread, else as configured."""
+    """Return the mode in which approved work runs: chosen on the thread, else as configured."""
     return Mode(record.fact("mode", context.settings.mode))

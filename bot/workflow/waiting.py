@@ -14,7 +14,7 @@ from bot.workflow.thread_context import EffectResult, ThreadContext
 
 
 async def move_to_ask(context: ThreadContext, record: Record, session: Session) -> EffectResult | None:
-    """Give the move to ask people, where the session waits for them and they have not answered.
+    """Return the move to ask people if the session waits for an answer that they have not given, else None.
 
     The transcript is where the journal is before anybody is asked: what people answer must find its call.
     """
@@ -28,8 +28,10 @@ async def move_to_ask(context: ThreadContext, record: Record, session: Session) 
 
 
 async def deliver_reply(context: ThreadContext, record: Record, session: Session, said: Sequence[str] = ()) -> str:
-    """Give a session what people answered, and what they said beside it; gives the id of the call that they permitted,
-    which is to be run ("" for none)."""
+    """Deliver to a session what people answered and what they said beside it.
+
+    Return the id of the call that they permitted and that must now run, or "".
+    """
     reply = _reply(record, session)
     if reply is None:
         release(session)
@@ -43,6 +45,6 @@ async def deliver_reply(context: ThreadContext, record: Record, session: Session
 
 
 def _reply(record: Record, session: Session) -> Json | None:
-    """Give what people answered to the call that the session waits with, whatever the rules say of it by now."""
+    """Return what people answered to the call that the session waits with, whatever the rules say now."""
     found = (record.reply(session.id, call["id"]) for call in pending_calls(session.history))
     return next((reply for reply in found if reply is not None), None)
