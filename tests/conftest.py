@@ -71,7 +71,7 @@ SWITCHES = (
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """The machine's Chromium; skips where it or playwright is not there."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -57,6 +57,9 @@ while True:
     if asked["environment"] is not None:
         os.environ.clear()
         os.environ.update(asked["environment"])
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)
+    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
+    sys.stderr = sys.__stderr__ = open(2, "w", closefd=False, errors="backslashreplace")
     sys.argv[1:] = asked["arguments"]
     exec(asked["code"])
     sys.exit()

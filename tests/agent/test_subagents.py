@@ -288,7 +288,7 @@ async def test_there_are_only_so_many_in_all(room: Open) -> None:
         (Fault.status(400), "400"),
         (stop("refusal"), "refused"),
         (stop("model_context_window_exceeded"), "context window"),
-        (call("LS", path="."), "limit of 50 tool calls"),
+        (several(*(call("LS", path=f"{n}") for n in range(10))), "limit of 50 tool calls"),
     ),
     ids=["refused request", "refusal", "full window", "limit"],
 )

@@ -55,7 +55,7 @@ def test_every_query_is_valid() -> None:
     graphql = pytest.importorskip("graphql")
     path = oracle("schema.graphql")
     assert path is not None
-    schema = graphql.build_schema(path.read_text(), assume_valid=True)
+    schema = graphql.build_schema(path.read_text(), assume_valid=True, no_location=True)
     errors = {name: graphql.validate(schema, graphql.parse(text)) for name, text in queries()}
     assert {name: found for name, found in errors.items() if found} == {}
 

@@ -3,20 +3,26 @@
 import os
 import pty
 import select
-import subprocess
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from bot.testing.model.reply import Fault, Policy, Reply, call
 from bot.testing.model.request import ModelRequest
+from tests import forks
 from tests.stories.conftest import Meet
 from tests.stories.ground import FIX, FIXED, PATIENCE, PLAN, Person, Script, newest, only_the_fix, state
 
 QUESTION = "Approve exactly this plan? [y/N] "
 PROMPTS = {"choice": "A number, or your own words: ", "allowance": "Allow? [y: once, p: for this plan, or why not] "}
 OPTIONS = [{"label": "From 50 on", "description": "as promised"}, {"label": "Above 50", "description": ""}]
+TAKE_TERMINAL = """
+import fcntl, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+"""
+"""As a login does: standard input is the controlling terminal, so that Ctrl-C is a signal."""
 ASKS = call("AskUserQuestion", questions=[{"question": "Where?", "header": "Limit", "options": OPTIONS}])
 TOUCH = call("Bash", command="touch asked.txt")
 
@@ -154,31 +160,23 @@ def at_terminal(person: Person, typed: str, **others: str) -> tuple[int, str]:
     """Run the command on a terminal, type once at each question, and give exit code and all that was on the screen."""
     waiting = {QUESTION: typed} | {PROMPTS[name]: line for name, line in others.items()}
     control, terminal = pty.openpty()
-    with subprocess.Popen(
-        person.command(),
+    program = forks.plangate()
+    process = replace(program, code=TAKE_TERMINAL + program.code).start(
+        *person.command()[1:],
         env=person.environment(),
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
         start_new_session=True,
-        preexec_fn=_take_terminal,  # noqa: PLW1509 - two system calls, before anything else runs
-    ) as process:
-        os.close(terminal)
-        screen, end = "", time.monotonic() + PATIENCE
-        while (some := _read(control, end)) is not None:
-            screen += some
-            for prompt in [prompt for prompt in waiting if prompt in screen]:
-                os.write(control, waiting.pop(prompt).encode())
-        os.close(control)
-    return process.returncode, screen.replace("\r\n", "\n")
-
-
-def _take_terminal() -> None:
-    """Make standard input the controlling terminal, so that Ctrl-C is a signal."""
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    )
+    os.close(terminal)
+    screen, end = "", time.monotonic() + PATIENCE
+    while (some := _read(control, end)) is not None:
+        screen += some
+        for prompt in [prompt for prompt in waiting if prompt in screen]:
+            os.write(control, waiting.pop(prompt).encode())
+    os.close(control)
+    return process.wait(PATIENCE), screen.replace("\r\n", "\n")
 
 
 def _read(control: int, end: float) -> str | None:

@@ -11,10 +11,7 @@ import pytest
 
 from tests.toolhost.client import Client
 
-
-@pytest.fixture
-def whole() -> bool:
-    return True
+whole_program = pytest.mark.parametrize("whole", (True,), ids=["whole"])
 
 
 def alive(pid: int) -> bool:
@@ -25,12 +22,14 @@ def alive(pid: int) -> bool:
         return False
 
 
+@whole_program
 @pytest.mark.req("T3a")
 def test_ready(host: Client) -> None:
     """The first line says that it is ready, and who it is."""
     assert host.ready == {"ready": True, "pid": host.process.pid}
 
 
+@whole_program
 @pytest.mark.parametrize("config", ({"where": Path("/no/such/folder")}, {"memory_mb": "much"}, {"env": 7}))
 def test_bad_configuration(open_host: Callable[..., Client], config: dict[str, Any]) -> None:
     """A configuration that is none is said to be so, and ends the process."""
@@ -103,6 +102,7 @@ def test_unknown_cancel(host: Client) -> None:
     assert host.bash("echo on").text == "on"
 
 
+@whole_program
 @pytest.mark.req("T3a")
 @pytest.mark.parametrize("end", ("eof", "term"))
 def test_everything_ends_with_it(host: Client, root: Path, end: str) -> None:
@@ -119,11 +119,13 @@ def test_everything_ends_with_it(host: Client, root: Path, end: str) -> None:
     assert not any(map(alive, pids))
 
 
+@whole_program
 def test_own_descriptors(host: Client) -> None:
     """A command inherits the pipe neither as its input nor under any other number."""
     assert host.bash("cat; ls /proc/self/fd | wc -l").text in {"4", "5"}
 
 
+@whole_program
 @pytest.mark.req("T3a")
 def test_private_environment(host: Client) -> None:
     """A command sees the configured environment and the mark of its call, nothing of this process's."""

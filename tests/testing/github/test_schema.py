@@ -12,7 +12,7 @@ def test_every_field_is_githubs_own() -> None:
     from graphql import build_schema
 
     assert SCHEMA is not None
-    theirs = build_schema(SCHEMA.read_text(), assume_valid=True).type_map
+    theirs = build_schema(SCHEMA.read_text(), assume_valid=True, no_location=True).type_map
     wrong = [
         f"{name}: {problem}"
         for name, ours in schema().type_map.items()
