@@ -15,25 +15,20 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
+from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
 from bot.agent.events import RequestStarted
-from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.model.client import AnthropicModel
+from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.gate import PermissionGate
-from bot.agent.permissions.modes import Mode
-from bot.agent.prompts import Environment, first_message, system_blocks
+from bot.agent.prompts import Environment, first_message
 from bot.agent.resources import SessionResources
-from bot.agent.session import Session
-from bot.agent.subagents.pool import SubagentCounts, SubagentPool
+from bot.agent.subagents.pool import SubagentCounts
 from bot.agent.subagents.scheduler import merge_generators
-from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.subagents.types import TYPES
-from bot.agent.tools.registry import ALL, by_name, schemas
-from bot.agent.tools.task import task_tool
-from bot.agent.tools.tool import ToolContext
 from bot.clock import SystemClock
-from bot.core.names import AgentId, SessionId
+from bot.core.names import SessionId
 from bot.ports import Access
 from bot.store.memory import MemoryTranscripts
 from bot.testing import sample
@@ -97,13 +92,15 @@ async def measure(given):
         workspace = GitWorkspace.on(source, Path(data) / "data")
         tree = await workspace.checkout("main", source.head)
         world = SessionResources(model, MemoryTranscripts(), clock, PermissionGate(), Ledger())
-        tools = by_name((*ALL, task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())))
         environment = Environment(tree.shown_as, "Linux", "2026-11-21", "shop", source.head[:12], MEMORY, "CLAUDE.md")
-        context = ToolContext(await workspace.open(tree, Access.READ), tree.shown_as, Mode.PLAN)
-        frozen = RequestPrefix("main", "claude-opus-5-5", system_blocks("main"), schemas(tools))
-        session = Session(SessionId("bench"), AgentId("main"), frozen, world, tools, context)
-        post = ParentContext(session, workspace, tree, environment, "claude-sonnet-5-5")
-        context.delegate = SubagentPool(post, SubagentCounts(given.at_once, 2 * given.agents)).delegate
+        host = await workspace.open(tree, Access.READ)
+        crew = SubagentSettings("claude-sonnet-5-5", TYPES, SubagentCounts(given.at_once, 2 * given.agents))
+        session = assemble_session(
+            SessionSettings(SessionId("bench"), "claude-opus-5-5", crew),
+            world,
+            place=Place(workspace, tree, host, environment),
+            reached=NetworkLog(),
+        ).session
         session.begin(first_message(environment, "Look around."))
         await asyncio.to_thread(model.warm)
         marks = [(time.monotonic(), 0.0)]

@@ -231,7 +231,7 @@ async def test_small_questions_tell_of_their_troubles(room: Open, caplog: pytest
     telemetry = Telemetry("7#12", r.clock, counters)
     session = r.session(world=replace(r.world, tell=telemetry.take))
     with caplog.at_level(logging.INFO, "plangate"):
-        assert await pull_request_title(LightCalls(session, "haiku").ask, "a", "b") == ""
+        assert await pull_request_title(LightCalls(session.log, "haiku"), "a", "b") == ""
     assert [record.message for record in caplog.records] == ["retry", "light"]
     assert {record.__dict__["fields"]["agent"] for record in caplog.records} == {"main"}
     assert 'plangate_model_troubles_total{kind="retry"} 1\n' in counters.text()
@@ -247,7 +247,7 @@ async def test_counters_agree_with_the_ledger(room: Open, caplog: pytest.LogCapt
         telemetry = Telemetry("7#12", r.clock, counters, Collector(address))
         session = r.session(tools=LOOKING, world=replace(r.world, tell=telemetry.take))
         await followed(telemetry, session)
-        assert await pull_request_title(LightCalls(session, "haiku").ask, "a", "b")
+        assert await pull_request_title(LightCalls(session.log, "haiku"), "a", "b")
         posted()
     rows = r.world.ledger.rows.values()
     counted = {name: value for (name, labels), value in counters.values.items() if not labels}
@@ -260,7 +260,7 @@ async def test_counters_agree_with_the_ledger(room: Open, caplog: pytest.LogCapt
     assert sum(facts(span)["plangate.cost_usd"] for span in chats) == pytest.approx(r.world.ledger.cost_usd)
     assert {span["parentSpanId"] for span in chats} == {kept.named("invoke_agent main")[0]["spanId"]}
     asides = [record for record in caplog.records if record.message == "aside"]
-    assert len(asides) == asked - session.steps > 1
+    assert len(asides) == asked - session.monitor.steps > 1
     assert chats[-1]["name"] == "chat claude-haiku-5-5"
 
 

@@ -12,54 +12,53 @@ from functools import partial
 from bot.agent.events import Info
 from bot.agent.forwarding import forward
 from bot.agent.limits import Ticket, most_expensive_answer
-from bot.agent.session import Session
+from bot.agent.session_log import SessionLog
 from bot.core.errors import CanaryShown
 from bot.ports import AnswerCompleted, AnswerStarted, Delta, ModelEvent, ModelRequest, Notice
 
 
 async def stream_and_book(
-    session: Session, request: ModelRequest, ticket: Ticket, *, aside: bool
+    log: SessionLog, request: ModelRequest, ticket: Ticket, *, size: int, aside: bool
 ) -> AsyncGenerator[ModelEvent, None]:
     """Relay the events of a call that has a ticket.
 
     There is no AnswerCompleted if the budget ran out between two tries. With `aside`, the answer is booked here as
-    well. An answer that joins the conversation is booked by the caller.
+    well. An answer that joins the conversation is booked by the caller. `size` is that of the prompt, in tokens.
     """
-    clock, so_far = session.resources.clock, None
+    clock, so_far = log.resources.clock, None
     began = clock.monotonic()
-    request = replace(request, heartbeat=partial(_silent, session))
+    request = replace(request, heartbeat=partial(_silent, log))
     try:
-        async with forward(session.resources.model.stream(request)) as events:
+        async with forward(log.resources.model.stream(request)) as events:
             async for event in events:
                 if not isinstance(event, Delta):
                     so_far = event.so_far if isinstance(event, AnswerStarted) else None
                 void = event.void if isinstance(event, Notice) else None
                 made = event if aside and isinstance(event, AnswerCompleted) else void
                 if made is not None:
-                    session.book(made, clock.monotonic() - began)
+                    log.book(made, clock.monotonic() - began)
                     began = clock.monotonic()
                 yield event
-                if isinstance(event, Notice) and not await _again(session, request, event, ticket):
+                if isinstance(event, Notice) and not await _again(log, request, event, ticket=ticket, size=size):
                     return
     finally:
         if so_far is not None and (left := so_far()):
             with suppress(CanaryShown):  # the alarm is triggered, and the session checks it before its next step
-                session.book(left, clock.monotonic() - began)
+                log.book(left, clock.monotonic() - began)
 
 
-async def _again(session: Session, request: ModelRequest, notice: Notice, ticket: Ticket) -> bool:
+async def _again(log: SessionLog, request: ModelRequest, notice: Notice, *, ticket: Ticket, size: int) -> bool:
     """Return whether the try after a notice may go out.
 
     A failed try that cost nothing keeps its place in the budget.
     """
     if notice.model:
-        abilities = session.resources.model.abilities(notice.model)
-        ticket.most_usd = most_expensive_answer(abilities, request.role, session.context_size)
+        abilities = log.resources.model.abilities(notice.model)
+        ticket.most_usd = most_expensive_answer(abilities, request.role, size)
     return (notice.void is None and not notice.model) or await ticket.reserve_next_try()
 
 
-def _silent(session: Session, text: str) -> None:
+def _silent(log: SessionLog, text: str) -> None:
     """Record that the model has been silent for long, and report it."""
-    notice = Notice("silence", text)
-    session.book_notice(notice)
-    session.resources.tell(Info(session.agent, notice.kind, text))
+    log.note("silence", {"text": text})
+    log.resources.tell(Info(log.agent, "silence", text))

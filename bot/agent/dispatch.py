@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from bot.agent.events import AgentChanged, AgentEvent, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
 from bot.agent.forwarding import forward, forward_within
 from bot.agent.history.cutting import IMAGE_BYTES, MOST_IMAGES, images, room_for
-from bot.agent.monitor import Monitor, OverLimit
+from bot.agent.monitor import OverLimit
 from bot.agent.permissions.gate import CallKind, Decision, subject
 from bot.agent.permissions.plan_mode import read_plan
 from bot.agent.permissions.rule_paths import relative_input, within_paths
@@ -115,10 +115,10 @@ def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> Prepa
 def admit(session: Session, prepared: Prepared) -> Prepared:
     """Count a call that is about to run. Returns a RefusedCall instead if the call would exceed a limit (S9)."""
     if not isinstance(prepared, ReadyCall):
-        session.tool_calls += 1
+        session.monitor.tool_calls += 1
         return prepared
     try:
-        Monitor(session).admit(prepared.tool.name, prepared.given)
+        session.monitor.admit(prepared.tool.name, prepared.given.arguments())
     except OverLimit as over:
         return RefusedCall(prepared.call, f"Not run: {over.what}.")
     return prepared
@@ -135,7 +135,7 @@ def repeatable(prepared: Sequence[Prepared]) -> bool:
 
 async def run(session: Session, prepared: Sequence[Prepared], results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
     """Run calls in order, adjacent safe calls concurrently, and fill `results` (call id -> tool_result)."""
-    at_once = min(AT_ONCE, session.limits.concurrent_tools or AT_ONCE)
+    at_once = min(AT_ONCE, session.monitor.limits.concurrent_tools or AT_ONCE)
     for batch in _batches(prepared):
         queueing = sum(isinstance(each, ReadyCall) and each.tool.queues for each in batch)
         runs = [_run_call(session, each, results) for each in batch]
@@ -223,7 +223,7 @@ async def _run_call(session: Session, prepared: Prepared, results: dict[str, Jso
     output = _cap_output(output or ToolOutput("The tool gave no result.", is_error=True))
     output = _with_images(output, [*session.history, {"content": [*results.values()]}])
     session.resources.alarm.listen(output.text)
-    Monitor(session).took(call["name"], output)
+    session.monitor.took(call["name"], output)
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
     refused = isinstance(prepared, RefusedCall)
     yield ToolFinished(session.agent, ident, call["name"], output.text, output.is_error, refused=refused)
@@ -231,7 +231,7 @@ async def _run_call(session: Session, prepared: Prepared, results: dict[str, Jso
 
 async def _run_guarded(session: Session, ready: ReadyCall) -> AsyncIterator[AgentEvent | ToolProgress | ToolOutput]:
     """Run a tool with its timeout. Timeouts and errors become an error output."""
-    seconds = min(ready.tool.timeout(ready.given), session.limits.tool_seconds or math.inf)
+    seconds = min(ready.tool.timeout(ready.given), session.monitor.limits.tool_seconds or math.inf)
     try:
         async with forward(forward_within(ready.tool.call(ready.given, session.context), seconds)) as steps:
             async for step in steps:

@@ -17,8 +17,7 @@ from bot.agent.forwarding import forward
 from bot.agent.history.cutting import tokens
 from bot.agent.limits import Ticket, most_expensive_answer
 from bot.agent.prompts import prompt_text
-from bot.agent.session import Session
-from bot.agent.tools.tool import Asks
+from bot.agent.session_log import SessionLog
 from bot.core.errors import PlangateError
 from bot.core.question import Asking
 from bot.core.transcript import Json, text_of, without_empty_text
@@ -37,7 +36,7 @@ _TOLD_ROOM: Final = 4_000
 class LightCalls:
     """Asks the small model on behalf of one session, which pays for it."""
 
-    session: Session
+    log: SessionLog
     model: str
     """The small model, or "" if light calls are switched off."""
 
@@ -56,20 +55,20 @@ class LightCalls:
 
     async def _answer(self, system: str, messages: Sequence[Json], tools: tuple[Json, ...]) -> AnswerCompleted | None:
         """Make one request and book it. Returns None if it failed or if the budget has no room for it."""
-        world = self.session.resources
+        world = self.log.resources
         if not self.model:
             return None
         told = ({"type": "text", "text": system},)
         request = ModelRequest(self.model, told, tools, messages, role="light", user_id=world.user_id)
         size = tokens([told, tools, messages])
         async with world.ledger.call(most_expensive_answer(world.model.abilities(self.model), "light", size)) as ticket:
-            return await self._send(request, ticket) if ticket else None
+            return await self._send(request, ticket, size) if ticket else None
 
-    async def _send(self, request: ModelRequest, ticket: Ticket) -> AnswerCompleted | None:
+    async def _send(self, request: ModelRequest, ticket: Ticket, size: int) -> AnswerCompleted | None:
         """Send a request that has a ticket. Returns None if it failed."""
         found = None
         try:
-            async with forward(stream_and_book(self.session, request, ticket, aside=True)) as events:
+            async with forward(stream_and_book(self.log, request, ticket, size=size, aside=True)) as events:
                 async for event in events:
                     match event:
                         case AnswerCompleted():
@@ -79,30 +78,30 @@ class LightCalls:
                         case _:
                             pass
         except PlangateError as error:
-            self.session.note("light", {"text": str(error)})
+            self.log.note("light", {"text": str(error)})
             self._tell("light", f"a small question failed: {error}")
         return found
 
     def _tell(self, kind: str, text: str) -> None:
-        self.session.resources.tell(Info(self.session.agent, kind, text))
+        self.log.resources.tell(Info(self.log.agent, kind, text))
 
 
-async def pull_request_title(light: Asks | None, asked: str, done: str) -> str:
+async def pull_request_title(light: LightCalls | None, asked: str, done: str) -> str:
     """Return a one-line pull request title for what was done, or "" if there is no usable answer."""
     return await _line(light, prompt_text("title"), f"Asked for: {asked}\n\nDone: {done[:_TOLD_ROOM]}", TITLE_ROOM)
 
 
-async def explain_permission(light: Asks | None, asking: Asking) -> str:
+async def explain_permission(light: LightCalls | None, asking: Asking) -> str:
     """Return one line that explains what the call would do that people are asked to permit, or "" if there is none."""
     return await _line(light, prompt_text("permission"), f"{asking.tool}: {asking.subject[:_TOLD_ROOM]}", MEANING_ROOM)
 
 
-async def _line(light: Asks | None, system: str, text: str, room: int) -> str:
+async def _line(light: LightCalls | None, system: str, text: str, room: int) -> str:
     """Return one line of at most `room` characters, or "" if the model gave none."""
     blocks = None
     if light is not None:
         with suppress(TimeoutError):
             async with asyncio.timeout(LINE_SECONDS):
-                blocks = await light(system, text, ())
+                blocks = await light.ask(system, text)
     line = text_of({"content": blocks or []})
     return line if "\n" not in line and len(line) <= room else ""

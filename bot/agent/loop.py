@@ -8,7 +8,6 @@ that starts sub-agents is kept: its calls are made again, and the sub-agents res
 
 import asyncio
 import json
-import math
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from bot.agent.history import compaction
 from bot.agent.history.call_ids import unique_call_ids
 from bot.agent.history.reminders import due_reminders
 from bot.agent.limits import Resource, Ticket
-from bot.agent.monitor import Monitor, OverLimit
+from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
 from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
 from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, without_empty_text, without_last_thinking
@@ -93,7 +92,7 @@ async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[Agent
         return
     if not isinstance(last, AnswerCompleted):
         raise Broken("the model port ended without an answer or an error")
-    yield Answered(session.agent, session.steps, last.message, last.usage, last.cost_usd, last.model)
+    yield Answered(session.agent, session.monitor.steps, last.message, last.usage, last.cost_usd, last.model)
     async with forward(_react(session, last, in_vain)) as reactions:
         async for reaction in reactions:
             yield reaction
@@ -106,7 +105,7 @@ async def _in_time(session: Session, source: AsyncIterator[Item]) -> AsyncGenera
     """
     event = None
     try:
-        async with forward(forward_within(source, _time_left(session))) as events:
+        async with forward(forward_within(source, session.monitor.seconds_left)) as events:
             async for event in events:
                 yield event
     except TimeoutError:
@@ -115,13 +114,6 @@ async def _in_time(session: Session, source: AsyncIterator[Item]) -> AsyncGenera
             raise
         if not isinstance(event, AnswerCompleted):
             yield limit
-
-
-def _time_left(session: Session) -> float:
-    """Return the seconds left for a session, bounded by those left for each of its ancestors."""
-    gone = session.resources.clock.monotonic() - session.started
-    left = math.inf if session.limits.seconds is None else session.limits.seconds - gone
-    return left if session.under is None else min(left, _time_left(session.under))
 
 
 async def _react(session: Session, completed: AnswerCompleted, in_vain: Counter[str]) -> AsyncIterator[AgentEvent]:
@@ -152,10 +144,10 @@ async def _request(session: Session) -> AsyncIterator[AgentEvent | AnswerStarted
         if ticket is None:
             yield _end_on_budget(session)
             return
-        session.step()
+        session.monitor.step()
         abilities = session.resources.model.abilities(session.prefix.model)
-        yield RequestStarted(session.agent, session.steps, abilities.id)
-        if session.steps == 1 and ledger.budget_usd is not None and not abilities.answer_usd:
+        yield RequestStarted(session.agent, session.monitor.steps, abilities.id)
+        if session.monitor.steps == 1 and ledger.budget_usd is not None and not abilities.answer_usd:
             yield Info(session.agent, "unpriced", UNPRICED.format(abilities.id))
         async with forward(_send_request(session, ticket)) as events:
             async for event in events:
@@ -181,7 +173,9 @@ async def _send_request(
     )
     event = None
     try:
-        async with forward(stream_and_book(session, request, ticket, aside=False)) as events:
+        async with forward(
+            stream_and_book(session.log, request, ticket, size=session.context_size, aside=False)
+        ) as events:
             async for event in events:
                 yield _book_event(session, event)
         if not isinstance(event, AnswerCompleted) and world.ledger.used_up:
@@ -206,7 +200,7 @@ def _book_event(session: Session, event: ModelEvent) -> AgentEvent | AnswerStart
             return Info(session.agent, event.kind, event.text)
         case AnswerCompleted():
             event = replace(event, message=unique_call_ids(event.message, session.called))
-            session.pay(event)
+            session.log.pay(event)
             session.resources.alarm.listen(json.dumps(event.message, ensure_ascii=False))
             if event.stop_reason != "model_context_window_exceeded":  # otherwise the last compaction made no room
                 session.measure(event.usage, session.resources.model.abilities(session.prefix.model).window)
@@ -266,12 +260,11 @@ def end_on_canary(session: Session, error: CanaryShown) -> Ended:
 
 def _limit(session: Session) -> Ended | None:
     """Return Ended for a reached limit, with used and allowed, or None if the next request may go out (L5)."""
-    try:
-        Monitor(session).check()
-    except OverLimit as over:
-        return Ended(session.agent, End.LIMIT, over.what, over.resource)
-    if session.under is not None and (above := _limit(session.under)):
-        return Ended(session.agent, End.LIMIT, above.text)
+    for monitor in session.monitor:
+        try:
+            monitor.check()
+        except OverLimit as over:
+            return Ended(session.agent, End.LIMIT, over.what, over.resource if monitor is session.monitor else None)
     return _end_on_budget(session) if session.resources.ledger.used_up else None
 
 

@@ -4,14 +4,15 @@ Rules: a call that would exceed a limit does not run; the session then ends befo
 history; counted use is never given back.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from bot.agent.limits import USES, Resource
-from bot.agent.session import Session
-from bot.agent.tools.tool import ToolInput
+from bot.agent.limits import USES, Limits, Resource
 from bot.core.errors import LimitReached
-from bot.ports import ToolOutput
+from bot.core.transcript import Json
+from bot.ports import Clock, ToolOutput
 
 
 class OverLimit(LimitReached):
@@ -22,63 +23,110 @@ class OverLimit(LimitReached):
         self.resource, self.used, self.allowed = resource, used, allowed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Monitor:
     """Counts one session's use and enforces its limits."""
 
-    session: Session
+    clock: Clock
+    limits: Limits = Limits()
+    above: "Monitor | None" = None
+    """Monitor of the parent session. Whatever ends the parent ends this session too."""
+    steps: int = 0
+    below: int = 0
+    """Steps of its sub-agents."""
+    tool_calls: int = 0
+    context: int = 0
+    """Tokens of the last request with its answer."""
+    counts: Counter[Resource] = field(default_factory=Counter)
+    """What its calls used, apart from the number of tool calls."""
+    over: Resource | None = None
+    """Limit that a call would have exceeded. The session ends before its next request."""
+    started: float = field(init=False)
+    """Start time on the clock's monotonic scale."""
+
+    def __post_init__(self) -> None:
+        self.started = self.clock.monotonic()
+
+    def __iter__(self) -> Iterator["Monitor"]:
+        """Iterate over this monitor and those of the session's ancestors."""
+        monitor: Monitor | None = self
+        while monitor is not None:
+            yield monitor
+            monitor = monitor.above
+
+    def step(self) -> None:
+        """Count a request, for the parent session too."""
+        self.steps += 1
+        if self.above is not None:
+            self.above.below += 1
 
     def check(self) -> None:
         """Raise OverLimit if the next request may not go out."""
-        if self.session.over is not None:
-            resource = self.session.over
-            raise OverLimit(resource, self._used()[resource], getattr(self.session.limits, resource))
+        if self.over is not None:
+            raise OverLimit(self.over, self._used()[self.over], getattr(self.limits, self.over))
         used = self._used()
         for resource in (Resource.STEPS, Resource.TOOL_CALLS, Resource.CONTEXT, Resource.SECONDS):
-            allowed = getattr(self.session.limits, resource)
+            allowed = getattr(self.limits, resource)
             if allowed is not None and used[resource] >= allowed:
                 raise OverLimit(resource, used[resource], allowed)
 
-    def admit(self, tool: str, given: ToolInput) -> None:
+    def admit(self, tool: str, arguments: Json) -> None:
         """Count one tool call. Raises OverLimit if the call would exceed a limit; the call must not run then."""
-        session, limits, used = self.session, self.session.limits, self._used()
+        limits, used = self.limits, self._used()
         uses = USES.get(tool, ())
         bytes_too = (Resource.NETWORK_BYTES,) if Resource.NETWORK in uses else ()
         for resource in (Resource.TOOL_CALLS, *uses, *bytes_too):
             allowed = getattr(limits, resource)
             if allowed is not None and used[resource] >= allowed:
-                session.over = resource
+                self.over = resource
                 raise OverLimit(resource, used[resource], allowed)
-        size = max((len(value.encode()) for value in _texts(given)), default=0)
+        size = max((len(value.encode()) for value in arguments.values() if isinstance(value, str)), default=0)
         if Resource.FILE_WRITES in uses and limits.file_bytes is not None and size > limits.file_bytes:
             raise OverLimit(Resource.FILE_BYTES, size, limits.file_bytes)
-        session.tool_calls += 1
-        session.counts.update(uses)
+        self.count_call(tool)
+
+    def count_call(self, tool: str) -> None:
+        """Count one call of a tool that runs, or ran in an earlier process."""
+        self.tool_calls += 1
+        self.counts.update(USES.get(tool, ()))
 
     def took(self, tool: str, output: ToolOutput) -> None:
         """Count the bytes that a web tool received. What other tools report is not counted."""
         if Resource.NETWORK in USES.get(tool, ()):
-            self.session.counts[Resource.NETWORK_BYTES] += int(output.details.get("bytes", 0))
+            self.counts[Resource.NETWORK_BYTES] += int(output.details.get("bytes", 0))
+
+    def raise_limit(self, resource: Resource, factor: float) -> None:
+        """Allow `factor` times as much of one resource from now on."""
+        self.limits = self.limits.with_more(resource, factor)
+
+    def restart(self) -> None:
+        """Count the time from now on."""
+        self.started = self.clock.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the session started."""
+        return self.clock.monotonic() - self.started
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds left for the session, bounded by those left for each of its ancestors."""
+        return min(math.inf if each.limits.seconds is None else each.limits.seconds - each.seconds for each in self)
 
     def utilisation(self) -> Mapping[Resource, int]:
         """Return how much of each bounded resource is used, in whole percent."""
         used = self._used()
-        allowed = {each: getattr(self.session.limits, each) for each in used}
+        allowed = {each: getattr(self.limits, each) for each in used}
         bounded = {each: bound for each, bound in allowed.items() if bound is not None}
         return {each: round(100 * used[each] / bound) if bound else 100 for each, bound in bounded.items()}
 
     def _used(self) -> dict[Resource, float]:
-        session = self.session
-        counted = {each: session.counts[each] for uses in USES.values() for each in uses}
+        counted = {each: self.counts[each] for uses in USES.values() for each in uses}
         return {
-            Resource.STEPS: session.steps + session.below,
-            Resource.TOOL_CALLS: session.tool_calls,
-            Resource.CONTEXT: session.last_context,
-            Resource.SECONDS: session.resources.clock.monotonic() - session.started,
-            Resource.NETWORK_BYTES: session.counts[Resource.NETWORK_BYTES],
+            Resource.STEPS: self.steps + self.below,
+            Resource.TOOL_CALLS: self.tool_calls,
+            Resource.CONTEXT: self.context,
+            Resource.SECONDS: self.seconds,
+            Resource.NETWORK_BYTES: self.counts[Resource.NETWORK_BYTES],
             **counted,
         }
-
-
-def _texts(given: ToolInput) -> list[str]:
-    return [value for value in given.arguments().values() if isinstance(value, str)]

@@ -4,18 +4,18 @@ Rules: appended messages never change; an assistant message and the results of i
 call suspends the session; resuming replays the saved objects and never renders them again.
 """
 
-import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bot.agent.events import AgentChanged, Billed, ModeChanged
+from bot.agent.events import AgentChanged, ModeChanged
 from bot.agent.history import cutting
 from bot.agent.history.request_prefix import ASIDE, RequestPrefix
-from bot.agent.limits import USES, Limits, Resource, most_expensive_answer
+from bot.agent.limits import most_expensive_answer
+from bot.agent.monitor import Monitor
 from bot.agent.permissions.modes import Mode
 from bot.agent.resources import SessionResources
+from bot.agent.session_log import SessionLog, answer_facts
 from bot.agent.tools.tool import Tool, ToolContext
 from bot.core.errors import Refused
 from bot.core.names import AgentId, SessionId
@@ -48,21 +48,18 @@ NOT_RUN = "Not run: the session stopped at another call of the same message. Cal
 class Session:
     """A conversation with the model that can be saved, suspended, and resumed."""
 
-    id: SessionId
-    agent: AgentId
+    log: SessionLog
     prefix: RequestPrefix
-    resources: SessionResources
     tools: Mapping[str, Tool]
     context: ToolContext
-    limits: Limits = Limits()
+    monitor: Monitor
+    subagents: Mapping[AgentId, AgentChanged] = field(default_factory=dict)
+    """Current rows of its sub-agents, active or finished."""
     history: list[Json] = field(default_factory=list)
     encoded: list[bytes] = field(default_factory=list)
     """Bytes of each message of the history, made when it arrived. What was sent is never rendered again (M3)."""
     queued: list[str] = field(default_factory=list)
     """Text that people added while the session ran (L4a)."""
-    steps: int = 0
-    tool_calls: int = 0
-    last_context: int = 0
     peak: int = 0
     """Largest context since the last compaction."""
     full: bool = False
@@ -71,16 +68,6 @@ class Session:
     """Number of consecutive compactions that made no room."""
     shortened: int = 0
     """Number of messages that the last compaction left."""
-    started: float = 0.0
-    """Start time on the clock's monotonic scale."""
-    counts: Counter[Resource] = field(default_factory=Counter)
-    """What its calls used, apart from the number of tool calls."""
-    over: Resource | None = None
-    """Limit that a call would have exceeded. The session ends before its next request."""
-    under: "Session | None" = None
-    """Parent session. Whatever ends the parent ends this one too."""
-    below: int = 0
-    """Steps of its sub-agents."""
     called: set[str] = field(default_factory=set)
     """Ids of all calls that its answers ever made."""
     asked: AnswerCompleted | None = None
@@ -89,13 +76,23 @@ class Session:
     """How the thinking in its history is sent."""
     stopped: str = ""
     """Stop reason of the last answer in the history."""
-    subagents: Mapping[AgentId, AgentChanged] = field(default_factory=dict)
-    """Current rows of its sub-agents, active or finished."""
     _noted: dict[str, str] = field(default_factory=dict)
     """File stamps that the transcript already contains."""
 
-    def __post_init__(self) -> None:
-        self.started = self.resources.clock.monotonic()
+    @property
+    def id(self) -> SessionId:
+        """Id of the session and of its transcript."""
+        return self.log.id
+
+    @property
+    def agent(self) -> AgentId:
+        """Agent whose session this is."""
+        return self.log.agent
+
+    @property
+    def resources(self) -> SessionResources:
+        """What it shares with the other sessions of its thread."""
+        return self.log.resources
 
     def begin(self, first: Json) -> None:
         """Save the frozen parts and the first user message."""
@@ -109,13 +106,13 @@ class Session:
             "tools": list(self.prefix.tools),
         }
         first, text = sendable(first)
-        self._save(self._line(LineKind.OPENED, opened), self._message(first))
+        self._save(self.log.line(LineKind.OPENED, opened), self._message(first))
         self._append(first, text)
 
     def commit(self, completed: AnswerCompleted, results: Json | None = None) -> None:
         """Append an assistant message and, if it made calls, the user message with the results of all of them."""
         message, text = sendable(without_empty_text(completed.message))
-        lines = [self._message(message, _facts(completed))]
+        lines = [self._message(message, answer_facts(completed))]
         self._append(message, text)
         self.stopped = completed.stop_reason
         self.called.update(call["id"] for call in tool_calls(message))
@@ -127,19 +124,13 @@ class Session:
 
     def drop(self, completed: AnswerCompleted) -> None:
         """Record an answer that is not part of the conversation. It still counts as a step and costs money."""
-        self.note(DROPPED, _facts(completed))
+        self.note(DROPPED, answer_facts(completed))
 
     def asks(self, completed: AnswerCompleted) -> None:
         """Save an answer before its calls run, so that a crash loses neither it nor the progress of its calls."""
         if self.asked is None:
-            self.note(ASKED, {**_facts(completed), "message": completed.message})
+            self.note(ASKED, {**answer_facts(completed), "message": completed.message})
             self.asked = completed
-
-    def step(self) -> None:
-        """Count a request, for the parent session too."""
-        self.steps += 1
-        if self.under is not None:
-            self.under.below += 1
 
     def add(self, message: Json) -> None:
         """Append one user message."""
@@ -186,23 +177,11 @@ class Session:
         facts = {"by": by, "before": before, "after": after, "history": list(history)}
         if self.context.stamps:
             facts["seen"] = dict(self.context.stamps)
-        self._save(self._line(LineKind.COMPACTED, facts))
+        self._save(self.log.line(LineKind.COMPACTED, facts))
         self._replace(history)
         self.shortened = len(history)
         self.futile += 1
         self._cut_for_summary(after)
-
-    def pay(self, completed: AnswerCompleted, seconds: float | None = None) -> None:
-        """Add the cost of an answer to the ledger and report it."""
-        price = (self.agent, completed.model, completed.usage, completed.cost_usd)
-        self.resources.ledger.add(*price)
-        self.resources.tell(Billed(*price, seconds))
-
-    def book(self, completed: AnswerCompleted, seconds: float) -> None:
-        """Book an answer that is not part of the conversation, note its cost, and check it for canaries (X3)."""
-        self.pay(completed, seconds)
-        self.note(ASIDE, _facts(completed))
-        self.resources.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
 
     @property
     def is_finished(self) -> bool:
@@ -214,7 +193,7 @@ class Session:
     @property
     def context_size(self) -> int:
         """Tokens of the next request: those of the last usage, plus an estimate of what was appended since."""
-        return self.last_context + cutting.tokens(cutting.new_tokens(self.history))
+        return self.monitor.context + cutting.tokens(cutting.new_tokens(self.history))
 
     @property
     def dearest(self) -> float:
@@ -224,7 +203,7 @@ class Session:
 
     def measure(self, usage: Usage, window: int) -> None:
         """Record how large the context is now, and whether the last compaction made room."""
-        self.last_context = usage.context
+        self.monitor.context = usage.context
         self.peak = max(self.peak, usage.context)
         if usage.context < self.resources.compaction * window:
             self.futile = 0
@@ -241,7 +220,7 @@ class Session:
 
     def note(self, what: str, facts: Json) -> None:
         """Save a fact that is never sent to the model."""
-        self._save(self._line(LineKind.NOTE, well_formed({"note": what, **facts})))
+        self.log.note(what, facts)
 
     def restore(self, lines: Sequence[Line]) -> None:
         """Restore a saved transcript: history, file stamps, todos, mode, steps, calls, and spend."""
@@ -254,7 +233,7 @@ class Session:
         self.called = {call["id"] for answer in spoken for call in tool_calls(answer)}
         self.context.todos[:] = todos_of(spoken)
         if self.asked is not None:
-            self._take_in(_facts(self.asked))
+            self._take_in(answer_facts(self.asked))
 
     def _recall(self, line: Line) -> None:
         body = line.body
@@ -284,7 +263,7 @@ class Session:
             case LineKind.NOTE if body.get("note") == "mode":
                 self.context.mode = Mode(body["mode"])
             case LineKind.NOTE if (note := body.get("note")) in {ASIDE, DROPPED}:
-                self.steps += note == DROPPED
+                self.monitor.steps += note == DROPPED
                 self.resources.ledger.add(self.agent, body["model"], Usage(**body["usage"]), body["cost_usd"])
             case _:
                 pass
@@ -297,17 +276,16 @@ class Session:
 
     def _take_in(self, body: Json) -> None:
         """Count an answer, and book its cost."""
-        self.steps += 1
+        self.monitor.steps += 1
         usage = Usage(**(body.get("usage") or {}))
-        self.last_context = usage.context
+        self.monitor.context = usage.context
         self.peak = max(self.peak, usage.context)
         self.resources.ledger.add(self.agent, body.get("model", self.prefix.model), usage, body.get("cost_usd"))
 
     def _recall_calls(self, calls: Sequence[Json]) -> None:
         """Count the calls of an answer."""
-        self.tool_calls += len(calls)
         for call in calls:
-            self.counts.update(USES.get(call["name"], ()))
+            self.monitor.count_call(call["name"])
 
     def _append(self, message: Json, text: bytes) -> None:
         self.history.append(message)
@@ -320,11 +298,11 @@ class Session:
             self._append(*sendable(message))
 
     def _cut_for_summary(self, context: int) -> None:
-        self.last_context = self.peak = context
+        self.monitor.context = self.peak = context
         self.full = False
 
     def _message(self, message: Json, facts: Json | None = None) -> Line:
-        return self._line(LineKind.MESSAGE, {**(facts or {}), "message": message})
+        return self.log.line(LineKind.MESSAGE, {**(facts or {}), "message": message})
 
     def _results(self, message: Json) -> Line:
         """Return the line of a message with tool results, including the stamps that no earlier line has."""
@@ -333,13 +311,10 @@ class Session:
         self._noted.update(fresh)
         return self._message(message, well_formed({"seen": fresh}) if fresh else None)
 
-    def _line(self, kind: LineKind, body: Json) -> Line:
-        return Line(kind, self.resources.clock.now(), body)
-
     def _save(self, *lines: Line) -> None:
         if any(line.kind is LineKind.MESSAGE for line in lines):
             self.asked = None
-        self.resources.transcripts.append(self.id, lines)
+        self.log.append(lines)
 
 
 def result_block(call: str, text: str, *, is_error: bool = False, blocks: Sequence[Json] = ()) -> Json:
@@ -349,13 +324,3 @@ def result_block(call: str, text: str, *, is_error: bool = False, blocks: Sequen
         content = [{"type": "text", "text": content}, *blocks]
     made: Json = {"type": "tool_result", "tool_use_id": call, "content": content}
     return {**made, "is_error": True} if is_error else made
-
-
-def _facts(completed: AnswerCompleted) -> Json:
-    """Return what is saved with an answer."""
-    facts: Json = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
-    return {**facts, "stop_reason": completed.stop_reason}
-
-
-def _plain(usage: Usage) -> Json:
-    return {name: value for name in Usage.__slots__ if (value := getattr(usage, name))}

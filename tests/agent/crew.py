@@ -4,21 +4,19 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from bot.agent.events import (
-    AgentChanged,
-    AgentEvent,
-)
+from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
+from bot.agent.events import AgentChanged, AgentEvent
+from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
+from bot.agent.prompts import first_message, prompt_text
 from bot.agent.session import Session
 from bot.agent.subagents.pool import SubagentCounts, SubagentPool
-from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.subagents.types import TYPES, AgentType
-from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.core.approval import ApprovedPlan
 from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Broken, Refused
-from bot.core.names import CommitId
+from bot.core.names import CommitId, SessionId
 from bot.core.network import NO_NETWORK, Network
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 from bot.ports import Access, BeforePush, ToolOutput
@@ -29,12 +27,13 @@ from tests.agent.ground import (
     FOLDER,
     Answer,
     DeskHost,
+    NoSubagents,
     Room,
     of,
 )
 
 BASE = CommitId("0" * 40)
-TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
+TASK = task_tool(NoSubagents())
 
 
 @dataclass
@@ -135,12 +134,16 @@ def team(
     ident: str = "thread-1",
 ) -> Team:
     workspace = DeskWorkspace()
-    session = r.session(tools=(*ALL, TASK), mode=mode, ident=ident)
-    place = Checkout("main", FOLDER, BASE)
-    post = ParentContext(session, workspace, place, ENVIRONMENT, "claude-sonnet-5-5", network)
-    crew = SubagentPool(post, SubagentCounts(at_once, in_all, on_one), untrusted=untrusted, types=types)
-    session.context.delegate = crew.delegate
-    return Team(session, crew, workspace)
+    crew = SubagentSettings("claude-sonnet-5-5", types, SubagentCounts(at_once, in_all, on_one), untrusted)
+    made = assemble_session(
+        SessionSettings(SessionId(ident), "claude-opus-5-5", crew, mode),
+        r.world,
+        place=Place(workspace, Checkout("main", FOLDER, BASE), r.host, ENVIRONMENT, network),
+        reached=NetworkLog(),
+    )
+    reminders = [prompt_text("plan_mode")] if mode is Mode.PLAN else []
+    made.session.begin(first_message(ENVIRONMENT, "Fix the shipping.", reminders))
+    return Team(made.session, made.subagents, workspace)
 
 
 def task(brief: str, kind: str = "explore") -> Reply:

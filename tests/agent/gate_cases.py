@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from bot.agent.permissions.gate import CallKind, Decision, PermissionGate, Rules, parse_rule
 from bot.agent.permissions.modes import Mode
-from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.web_fetch import WEB_FETCH
 from bot.agent.tools.web_search import WEB_SEARCH
 from bot.core.transcript import Json
+from tests.agent.ground import NoSubagents
 
-TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
+TASK = task_tool(NoSubagents())
 TOOLS = by_name((*ALL, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST, TASK))
 ALLOW, ASK, DENY, SUSPEND = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.SUSPEND
 

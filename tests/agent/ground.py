@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -12,17 +12,21 @@ from typing import Any, TypeVar
 
 from bot.agent.events import AgentEvent, Ended
 from bot.agent.history.request_prefix import RequestPrefix
+from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Ledger, Limits
 from bot.agent.loop import run
 from bot.agent.model.client import AnthropicModel
+from bot.agent.monitor import Monitor
 from bot.agent.permissions.gate import PermissionGate
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session
+from bot.agent.session_log import SessionLog
+from bot.agent.subagents.types import TYPES, AgentType
 from bot.agent.tools.registry import ALL, by_name, schemas
-from bot.agent.tools.tool import Delegate, Tool, ToolContext
+from bot.agent.tools.tool import Step, Tool, ToolContext
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
 from bot.ports import Abilities, AnswerStarted, Model, ModelEvent, ModelRequest, ToolOutput
@@ -103,6 +107,16 @@ class DeskHost:
 
 
 @dataclass
+class NoSubagents:
+    """What a Task tool is made from where nobody is to be sent."""
+
+    types: Mapping[str, AgentType] = field(default_factory=lambda: TYPES)
+
+    async def delegate(self, agent_type: str, description: str, brief: str) -> AsyncIterator[Step]:
+        yield ToolOutput(f"Nobody is here: {agent_type}, {description}, {brief}", is_error=True)
+
+
+@dataclass
 class Room:
     """One scripted model with a real client, and what the sessions of a thread share."""
 
@@ -123,36 +137,38 @@ class Room:
         model: str = "claude-opus-5-5",
         gate: PermissionGate | None = None,
         world: SessionResources | None = None,
-        delegate: Delegate | None = None,
+        light: str | None = None,
         environment: Environment = ENVIRONMENT,
     ) -> Session:
         """A session, begun with the task where there is one."""
         named = by_name(tools)
         frozen = RequestPrefix("main", model, system_blocks("main"), schemas(named))
         shared = world or self.world
-        context = ToolContext(self.host, FOLDER, mode, delegate=delegate)
-        session = Session(
-            SessionId(ident),
-            MAIN,
-            frozen,
-            replace(shared, gate=gate or shared.gate),
-            named,
-            context,
-            limits or Limits(),
-        )
+        log = SessionLog(SessionId(ident), MAIN, replace(shared, gate=gate or shared.gate))
+        calls = None if light is None else LightCalls(log, light)
+        context = ToolContext(self.host, FOLDER, mode, light=calls, web=shared.web)
+        session = Session(log, frozen, named, context, Monitor(log.resources.clock, limits or Limits()))
         if task is not None:
             reminders = [prompt_text("plan_mode")] if mode is Mode.PLAN else []
             session.begin(first_message(environment, task, reminders))
         return session
 
-    def resumed(self, ident: str = "thread-1", *, tools: Iterable[Tool] = ALL, limits: Limits | None = None) -> Session:
+    def resumed(
+        self,
+        ident: str = "thread-1",
+        *,
+        tools: Iterable[Tool] = ALL,
+        limits: Limits | None = None,
+        world: SessionResources | None = None,
+    ) -> Session:
         """The saved session of that id in new objects, as another process would make it."""
         lines = self.world.transcripts.load(SessionId(ident))
         body = lines[0].body
         frozen = RequestPrefix(body["agent_type"], body["model"], tuple(body["system"]), tuple(body["tools"]))
-        world = replace(self.world, ledger=Ledger(self.world.ledger.budget_usd))
+        world = replace(world or self.world, ledger=Ledger(self.world.ledger.budget_usd))
         context = ToolContext(DeskHost(self.host.answer), FOLDER, Mode.PLAN)
-        session = Session(SessionId(ident), MAIN, frozen, world, by_name(tools), context, limits or Limits())
+        log = SessionLog(SessionId(ident), MAIN, world)
+        session = Session(log, frozen, by_name(tools), context, Monitor(log.resources.clock, limits or Limits()))
         session.restore(lines)
         return session
 

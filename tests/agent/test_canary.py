@@ -3,15 +3,16 @@
 import base64
 import json
 import stat
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bot.agent.events import AgentChanged, End, ToolFinished
-from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
+from bot.agent.tools.tool import Step
 from bot.compose.decoys import FILE, lay_decoy
 from bot.core.errors import CanaryShown
 from bot.core.names import SessionId
@@ -19,7 +20,7 @@ from bot.core.secrets.canary import CanaryAlarm
 from bot.ports import ToolOutput
 from bot.testing.model.reply import call, say, sequence, several
 from tests.agent.conftest import Open
-from tests.agent.ground import Room, drive, ended, of
+from tests.agent.ground import NoSubagents, Room, drive, ended, of
 
 VALUE = "sk-ant-admin01-" + "Hg7Kq2Wn9Rv4Ty6Z" * 3
 
@@ -86,13 +87,14 @@ async def test_a_subagent_that_hears_it_ends_its_parent(room: Open) -> None:
         room(sequence(call("Task", subagent_type="explore", description="look", prompt="Look around."), say("Done.")))
     )
 
-    async def delegate(*_: str):  # type: ignore[no-untyped-def]  # what the tool hands on
-        with pytest.raises(CanaryShown):
-            r.world.alarm.listen(VALUE)
-        yield ToolOutput("The sub-agent failed.", is_error=True)
+    class Hearing(NoSubagents):
+        async def delegate(self, agent_type: str, description: str, brief: str) -> AsyncIterator[Step]:
+            with pytest.raises(CanaryShown):
+                r.world.alarm.listen(VALUE)
+            async for step in super().delegate(agent_type, description, brief):
+                yield step
 
-    tools = (*ALL, task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values()))
-    events = await drive(r.session(tools=tools, delegate=delegate))
+    events = await drive(r.session(tools=(*ALL, task_tool(Hearing()))))
     assert ended(events).text == str(CanaryShown())
     assert len(r.api.requests) == 1
     assert not of(events, AgentChanged)

@@ -292,7 +292,8 @@ async def test_a_resumed_session_has_the_same_history(room: Open, signed: bool) 
     await drive(first)
     second = r.resumed(tools=LOOKING)
     assert json.dumps(second.history) == json.dumps(first.history)
-    assert (second.steps, second.tool_calls, second.last_context) == (first.steps, first.tool_calls, first.last_context)
+    used = [(each.monitor.steps, each.monitor.tool_calls, each.monitor.context) for each in (first, second)]
+    assert used[0] == used[1]
     assert (second.peak, second.shortened) == (first.peak, first.shortened)
     assert second.context.stamps == first.context.stamps
     assert second.resources.ledger.cost_usd == pytest.approx(first.resources.ledger.cost_usd)

@@ -82,7 +82,7 @@ async def test_any_session_is_taken(room: Open, moves: list[tuple[str, int, bool
         assert json.dumps(session.history) == live
         r.clock.seconds += 3 * 24 * 3600
         session.queued.append("Mind the changelog.")
-        session.limits = Limits(steps=session.steps + every, seconds=None)
+        session.monitor.limits = Limits(steps=session.monitor.steps + every, seconds=None)
         if pending := pending_calls(session.history):
             session.answer(pending[0]["id"], approval_result())
     assert r.api.refusals == ()

@@ -15,12 +15,14 @@ from bot.agent.dispatch import AT_ONCE, RESULT_LIMIT
 from bot.agent.events import End, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
 from bot.agent.history.cutting import images
 from bot.agent.history.request_prefix import RequestPrefix
-from bot.agent.limits import Ledger, Limits
+from bot.agent.limits import Ledger
 from bot.agent.loop import run
+from bot.agent.monitor import Monitor
 from bot.agent.permissions.gate import CallKind, PermissionGate, Rules, parse_rule
 from bot.agent.permissions.modes import Mode
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session, result_block
+from bot.agent.session_log import SessionLog
 from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, ToolProgress, relative
 from bot.core.errors import Broken, Refused
@@ -357,7 +359,8 @@ async def dispatched(host: DeskHost, calls: list[Json], filled: dict[str, Json])
     world = SessionResources(Silent(), MemoryTranscripts(), HandClock(), PermissionGate(), Ledger())
     context = ToolContext(host, "/w", Mode.ACCEPT_EDITS)
     frozen = RequestPrefix("main", "m", (), ())
-    session = Session(SessionId("s"), AgentId("main"), frozen, world, by_name(ALL), context, Limits())
+    log = SessionLog(SessionId("s"), AgentId("main"), world)
+    session = Session(log, frozen, by_name(ALL), context, Monitor(world.clock))
     prepared = [dispatch.prepare(session, each) for each in calls]
     return of([event async for event in dispatch.run(session, prepared, filled)], ToolFinished)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from bot.agent.events import AgentEvent, End
+from bot.agent.limits import Limits
 from bot.agent.model.client import Patience
 from bot.agent.session import Session
 from bot.agent.subagents.resuming import BEGAN
@@ -177,8 +178,7 @@ async def run(r: Room, struck: Struck) -> tuple[Session, list[AgentEvent], Team 
     if struck.place == "sub-agent":
         t = team(r)
         return t.session, await drive(t.session), t
-    session = r.session()
-    session.limits = type(session.limits)(steps=30)
+    session = r.session(limits=Limits(steps=30))
     return session, await drive(session), None
 
 

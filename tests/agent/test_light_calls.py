@@ -1,5 +1,7 @@
 """Light calls that ask for one line: a title, and what a call would do; whoever asks has another line to take (M11)."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from bot.agent import light_calls
@@ -20,7 +22,7 @@ async def test_a_title_is_one_small_request(room: Open) -> None:
     """It holds what was asked and done, and nothing of the conversation; it is booked with the session."""
     r = room(lambda _: several(think("Hm."), say("Ship orders of 50 free")))
     session = r.session()
-    title = await light_calls.pull_request_title(LightCalls(session, HAIKU).ask, "Shipping", "I did " + "all " * 5_000)
+    title = await light_calls.pull_request_title(LightCalls(session.log, HAIKU), "Shipping", "I did " + "all " * 5_000)
     assert title == "Ship orders of 50 free"
     (asked,) = r.api.requests
     assert (asked.body["system"], asked.tools, asked.stream) == (prompt_text("title"), (), False)
@@ -35,7 +37,7 @@ async def test_a_title_is_one_small_request(room: Open) -> None:
 async def test_what_a_call_would_do(room: Open) -> None:
     """The call itself is told, as data."""
     r = room(lambda _: say("It sends your commits to the server."))
-    told = await light_calls.explain_permission(LightCalls(r.session(), HAIKU).ask, REQUEST)
+    told = await light_calls.explain_permission(LightCalls(r.session().log, HAIKU), REQUEST)
     assert told == "It sends your commits to the server."
     assert (r.api.requests[0].system, r.api.requests[0].texts()) == (prompt_text("permission"), ("Bash: git push",))
 
@@ -57,10 +59,10 @@ async def test_what_a_call_would_do(room: Open) -> None:
 async def test_no_line(room: Open, answer: Reply | Fault) -> None:
     """Whatever else comes is no answer; nothing is raised."""
     r = room(lambda _: answer)
-    ask = LightCalls(r.session(), HAIKU).ask
+    light = LightCalls(r.session().log, HAIKU)
     assert (
-        await light_calls.pull_request_title(ask, "a", "b"),
-        await light_calls.explain_permission(ask, REQUEST),
+        await light_calls.pull_request_title(light, "a", "b"),
+        await light_calls.explain_permission(light, REQUEST),
     ) == ("", "")
     assert len(r.api.requests) == 2
 
@@ -70,19 +72,20 @@ async def test_a_line_fits(room: Open) -> None:
     """The longest title that is taken is as long as a commit's first line."""
     lines = ["x" * TITLE_ROOM, "x" * (TITLE_ROOM + 1)]
     r = room(lambda _: say(lines.pop(0)))
-    ask = LightCalls(r.session(), HAIKU).ask
-    assert [len(await light_calls.pull_request_title(ask, "a", "b")) for _ in range(2)] == [TITLE_ROOM, 0]
+    light = LightCalls(r.session().log, HAIKU)
+    assert [len(await light_calls.pull_request_title(light, "a", "b")) for _ in range(2)] == [TITLE_ROOM, 0]
 
 
 @pytest.mark.req("M11")
 async def test_switched_off_or_slow(room: Open) -> None:
     """Without a light model nothing is asked; an answer that takes too long is not waited for."""
 
-    async def slow(*_: object) -> list[Json] | None:
-        raise TimeoutError
+    class Slow(LightCalls):
+        async def ask(self, system: str, text: str, tools: Sequence[Json] = ()) -> list[Json] | None:  # noqa: ARG002
+            raise TimeoutError
 
     r = room(lambda _: say("Ship"))
     assert await light_calls.pull_request_title(None, "a", "b") == ""
-    assert await light_calls.pull_request_title(LightCalls(r.session(), "").ask, "a", "b") == ""
-    assert await light_calls.pull_request_title(slow, "a", "b") == ""
+    assert await light_calls.pull_request_title(LightCalls(r.session().log, ""), "a", "b") == ""
+    assert await light_calls.pull_request_title(Slow(r.session().log, HAIKU), "a", "b") == ""
     assert r.api.requests == ()

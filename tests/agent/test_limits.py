@@ -200,7 +200,7 @@ async def test_what_bounds_a_session_bounds_its_sub_agents(room: Open, limits: L
     limit of theirs is raised for it, and all say which it was."""
     r = room(script(several(task("this"), task("that")), lambda _: call("LS", path=".")))
     t = team(r)
-    t.session.limits = limits
+    t.session.monitor.limits = limits
 
     def slow(*_: object) -> ToolOutput:
         r.clock.seconds += 30

@@ -9,7 +9,7 @@ from bot.agent.events import AgentChanged, End, Lifecycle
 from bot.agent.limits import Resource
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import resolve
-from bot.agent.monitor import Monitor, OverLimit
+from bot.agent.monitor import OverLimit
 from bot.agent.subagents.presets import RESTRICTED, SIDE_BY_SIDE_SECONDS, STANDARD, preset
 from bot.agent.subagents.types import TYPES
 from bot.core.transcript import Json
@@ -53,7 +53,7 @@ async def test_calls_beyond_a_limit_do_not_run(
     refused = [block["content"] for block in results(session) if block.get("is_error")]
     assert len(r.host.calls) == times - len(refused)
     assert all(said in text for text in refused)
-    assert Monitor(session).utilisation()[end.limit or Resource.STEPS] == 100
+    assert session.monitor.utilisation()[end.limit or Resource.STEPS] == 100
 
 
 @pytest.mark.req("S9", "L5")
@@ -65,7 +65,7 @@ async def test_the_context_is_bounded(room: Open, name: str) -> None:
     session = r.session(limits=replace(PRESETS[name], tool_calls=None))
     end = ended(await drive(session))
     assert "100,000 tokens of context" in end.text
-    assert session.last_context >= 100_000
+    assert session.monitor.context >= 100_000
 
 
 @pytest.mark.req("S9", "L5")
@@ -109,21 +109,20 @@ async def test_a_file_that_is_too_large_is_not_written(room: Open) -> None:
     session = room(lambda _: say("Ok.")).session(limits=RESTRICTED)
     large = session.tools["Write"].input_model.model_validate({**WRITE, "content": "x" * ((1 << 20) + 1)})
     with pytest.raises(OverLimit, match=r"the limit of 1,048,576 file bytes was reached \(1,048,577 used\)"):
-        Monitor(session).admit("Write", large)
-    Monitor(session).check()
+        session.monitor.admit("Write", large.arguments())
+    session.monitor.check()
 
 
 @pytest.mark.req("S9")
 async def test_network_requests_are_counted(room: Open) -> None:
     """The sixth does not go out."""
     session = room(lambda _: say("Ok.")).session(limits=RESTRICTED)
-    given = session.tools["LS"].input_model.model_validate({"path": "."})
     for _ in range(5):
-        Monitor(session).admit("WebFetch", given)
+        session.monitor.admit("WebFetch", {"url": "https://a.example/"})
     with pytest.raises(OverLimit) as over:
-        Monitor(session).admit("WebFetch", given)
+        session.monitor.admit("WebFetch", {"url": "https://a.example/"})
     assert (over.value.resource, over.value.used, over.value.allowed) == (Resource.NETWORK, 5, 5)
-    assert Monitor(session).utilisation()[Resource.NETWORK] == 100
+    assert session.monitor.utilisation()[Resource.NETWORK] == 100
 
 
 @pytest.mark.req("S9", "M6")

@@ -40,9 +40,7 @@ def waiting(r: Room, *, mode: Mode = Mode.ACCEPT_EDITS, gate: PermissionGate | N
 
 def again(r: Room, gate: PermissionGate | None = None, at_hand: HumanAvailability = PEOPLE) -> Session:
     """The same session in another process."""
-    session = r.resumed()
-    session.resources = replace(session.resources, at_hand=at_hand, gate=gate or session.resources.gate)
-    return session
+    return r.resumed(world=replace(r.world, at_hand=at_hand, gate=gate or r.world.gate))
 
 
 async def allowed(session: Session, ident: str) -> list[AgentEvent]:

@@ -15,7 +15,7 @@ from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import children, script, task, team
-from tests.agent.ground import drive, results
+from tests.agent.ground import NoSubagents, drive, results
 
 PATH = ".plangate/agents/reviewer.md"
 GOOD = """---
@@ -58,7 +58,7 @@ def test_it_shows_in_the_description_of_task() -> None:
     """With what it is for; one that edits counts as one that writes."""
     writer = GOOD.replace("reviewer", "fixer").replace("[Read, Grep]", "[Read, Edit]")
     types = types_of({PATH: GOOD, ".plangate/agents/fixer.md": writer})
-    tool = task_tool((kind.name, kind.purpose, kind.writes) for kind in types.values())
+    tool = task_tool(NoSubagents(types))
     assert "`reviewer`: reads one change and says what is wrong with it." in tool.description
     kinds = [
         tool.kind(TaskInput(description="x", prompt="x" * 10, subagent_type=name)) for name in ("reviewer", "fixer")

@@ -90,4 +90,4 @@ async def test_todos_and_counts_come_back(room: Open) -> None:
     await drive(first)
     second = r.resumed()
     assert second.context.todos == first.context.todos == [("fix", "in_progress")]
-    assert second.tool_calls == first.tool_calls == 3
+    assert second.monitor.tool_calls == first.monitor.tool_calls == 3

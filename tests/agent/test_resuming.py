@@ -7,6 +7,7 @@ import pytest
 from bot.agent.events import End, Ended, ModeChanged, ToolFinished
 from bot.agent.history.request_prefix import load_request_prefix
 from bot.agent.light_calls import LightCalls
+from bot.agent.limits import Limits
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import approval_result, rejection_result
 from bot.agent.session import NOT_RUN
@@ -91,7 +92,7 @@ async def test_resuming_replays_after_every_single_message(room: Open) -> None:
         if pending := pending_calls(session.history):
             session.set_mode(Mode.ACCEPT_EDITS, by="ann")
             session.answer(pending[0]["id"], approval_result())
-        session.limits = type(session.limits)(steps=session.steps + 1)
+        session.monitor.limits = Limits(steps=session.monitor.steps + 1)
         await drive(session)
     assert r.resumed().history[-1]["content"] == [{"type": "text", "text": "Done."}]
     assert r.resumed().context.mode is Mode.ACCEPT_EDITS
@@ -206,8 +207,8 @@ async def test_stamps_and_spend_come_back(room: Open) -> None:
     await drive(first)
     second = r.resumed()
     assert second.context.stamps == first.context.stamps == {"a.py": "s1"}
-    assert second.steps == first.steps == 2
-    assert second.last_context == first.last_context > 0
+    assert second.monitor.steps == first.monitor.steps == 2
+    assert second.monitor.context == first.monitor.context > 0
     assert second.resources.ledger.cost_usd == pytest.approx(first.resources.ledger.cost_usd)
     assert second.resources.ledger.usage == first.resources.ledger.usage
 
@@ -231,7 +232,7 @@ async def test_what_is_not_kept_was_a_step_all_the_same(room: Open, dropped: Rep
     session = r.session()
     await drive(session)
     later = r.resumed()
-    assert later.steps == session.steps >= 2
+    assert later.monitor.steps == session.monitor.steps >= 2
     assert later.resources.ledger.rows == r.world.ledger.rows
 
 
@@ -241,7 +242,7 @@ async def test_a_session_stays_with_its_own_model(room: Open) -> None:
     r = room(sequence(say("Done."), say("A title")))
     session = r.session()
     await drive(session)
-    assert await LightCalls(session, "haiku").ask("Name it.", "What is this?")
+    assert await LightCalls(session.log, "haiku").ask("Name it.", "What is this?")
     lines = r.world.transcripts.load(session.id)
     assert lines[-1].body["model"] == "claude-haiku-5-5"
     assert load_request_prefix(lines, "opus") == session.prefix

@@ -25,7 +25,6 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import HANDED_TO_PARENT
 from bot.agent.subagents.presets import STANDARD
 from bot.agent.subagents.reporting import report
-from bot.agent.tools.registry import ALL
 from bot.core.names import ToolUseId
 from bot.core.network import Network
 from bot.core.transcript import Json
@@ -34,7 +33,7 @@ from bot.ports import AnswerStarted
 from bot.testing.model.reply import Fault, Reply, call, say, sequence, several, stop
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import TASK, brief, children, final, script, task, team
+from tests.agent.crew import brief, children, final, script, task, team
 from tests.agent.ground import (
     EXIT_PLAN_MODE,
     assert_prefixes,
@@ -113,12 +112,13 @@ async def test_a_task_that_cannot_be_is_explained(room: Open, tool_input: Json, 
 
 
 @pytest.mark.req("S2")
-async def test_without_a_crew_there_is_no_task(room: Open) -> None:
-    """Depth is one: a session without a crew is told to do the work itself."""
-    r = room(sequence(task("anything"), say("Done.")))
-    session = r.session(tools=(*ALL, TASK))
-    await drive(session)
-    assert "cannot start sub-agents" in results(session)[0]["content"]
+async def test_a_subagent_has_no_task(room: Open) -> None:
+    """Depth is one: a sub-agent that calls the tool is told that there is none, and nobody else starts."""
+    r = room(script(task("anything"), lambda request: say("Found.") if request.step else task("more")))
+    t = team(r)
+    await drive(t.session)
+    assert "There is no tool 'Task'" in children(r)[-1].results[0].text
+    assert list(t.crew.rows) == ["explore-1"]
 
 
 @pytest.mark.req("P4")

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session, begin_session
 from bot.agent.events import End, ToolStarted
 from bot.agent.loop import run
+from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
 from bot.agent.session import Session
-from bot.agent.subagents.pool import SubagentCounts, SubagentPool
+from bot.agent.subagents.pool import SubagentCounts
 from bot.agent.subagents.presets import RESTRICTED
-from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.subagents.types import TYPES
-from bot.agent.tools.registry import ALL
-from bot.agent.tools.task import task_tool
+from bot.core.names import SessionId
 from bot.core.work import Checkout
 from bot.ports import Access
 from bot.testing import sample
@@ -28,19 +28,25 @@ from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, Room, drive, ended, results
 
 AGENTS = 8
-TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
+COUNTS = SubagentCounts()
 
 
-async def team(r: Room, folder: Path, limits: SandboxLimits | None = None) -> tuple[Session, Checkout, GitWorkspace]:
+async def team(
+    r: Room, folder: Path, limits: SandboxLimits | None = None, counts: SubagentCounts = COUNTS
+) -> tuple[Session, Checkout, GitWorkspace]:
     """A parent at work on the sample repository; limits are those of every sandbox."""
     source = await LocalRepository.open(sample.make(folder / "shop"))
     workspace = GitWorkspace.on(source, folder / "data", limits)
     checkout = await workspace.checkout("main", source.head)
-    session = r.session(tools=(*ALL, TASK), mode=Mode.ACCEPT_EDITS)
-    session.context.folder = checkout.shown_as
-    session.context.host = await workspace.open(checkout, Access.WRITE)
-    post = ParentContext(session, workspace, checkout, ENVIRONMENT, "claude-sonnet-5-5")
-    session.context.delegate = SubagentPool(post).delegate
+    host = await workspace.open(checkout, Access.WRITE)
+    crew = SubagentSettings("claude-sonnet-5-5", TYPES, counts)
+    session = assemble_session(
+        SessionSettings(SessionId("thread-1"), "claude-opus-5-5", crew, Mode.ACCEPT_EDITS),
+        r.world,
+        place=Place(workspace, checkout, host, ENVIRONMENT),
+        reached=NetworkLog(),
+    ).session
+    begin_session(session, ENVIRONMENT, "Fix the shipping.")
     return session, checkout, workspace
 
 
@@ -133,10 +139,7 @@ async def test_eight_end_within_two_seconds_of_their_parent(room: Open, tmp_path
             return call("Bash", command="trap '' TERM INT HUP; sleep 4321.5 & sleep 4321.5")
         return several(*(task(f"part {n}") for n in range(AGENTS)))
 
-    session, checkout, workspace = await team(room(policy), tmp_path)
-    crew = session.context.delegate.__self__  # type: ignore[union-attr]
-    assert isinstance(crew, SubagentPool)
-    session.context.delegate = SubagentPool(crew.post, SubagentCounts(AGENTS)).delegate
+    session, checkout, workspace = await team(room(policy), tmp_path, counts=SubagentCounts(AGENTS))
     before, begun, all_begun = children(), set[str](), asyncio.Event()
 
     async def follow() -> None:

@@ -206,7 +206,7 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     later = replace(r.world, ledger=Ledger())
-    rows = restore_rows(replace(t.session, resources=later), lines)
+    rows = restore_rows(replace(t.session.log, resources=later), lines)
     assert sorted(rows) == ["explore-1", "explore-2"]
     assert "explore-2" in lost
     assert rows[AgentId("explore-2")].state is Lifecycle.FAILED
@@ -215,7 +215,7 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     crew.restore(lines)
     fast = t.crew.rows[AgentId("explore-1")]
     assert rows[fast.agent] == fast
-    assert (crew.post.parent.below, fast.steps, fast.tokens > 0, (fast.cost_usd or 0) > 0) == (1, 1, True, True)
+    assert (crew.post.monitor.below, fast.steps, fast.tokens > 0, (fast.cost_usd or 0) > 0) == (1, 1, True, True)
     assert "explore-2" in crew.interrupted_notice(lines)[0]
     assert crew.interrupted_notice(r.world.transcripts.load(t.session.id)) == []
     assert crew._refusal(TYPES["explore"]).startswith("All 2 sub-agents")

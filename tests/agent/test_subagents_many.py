@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.events import End
-from bot.agent.subagents.pool import SubagentCounts, SubagentPool
+from bot.agent.subagents.pool import SubagentCounts
 from bot.core.transcript import Json
 from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request import ModelRequest
@@ -31,12 +31,9 @@ def policy(request: ModelRequest) -> Reply:
 async def once(r: Room, folder: Path) -> tuple[dict[str, str], list[Json]]:
     """Run all, and give the tree that came of it and what the parent was told."""
     folder.mkdir()
-    session, checkout, workspace = await team(r, folder)
+    session, checkout, workspace = await team(r, folder, counts=SubagentCounts(PLACES, AGENTS))
     tree = Path(checkout.path)
     (tree / "shared.txt").write_text("".join(f"line {n}\n" for n in range(4 * PLACES)))
-    crew = session.context.delegate.__self__  # type: ignore[union-attr]
-    assert isinstance(crew, SubagentPool)
-    session.context.delegate = SubagentPool(crew.post, SubagentCounts(PLACES, AGENTS)).delegate
     assert ended(await drive(session)).end is End.ANSWERED
     files = {path.name: path.read_text() for path in sorted(tree.glob("*.txt"))}
     told = results(session)

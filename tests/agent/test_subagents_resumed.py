@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
 from bot.agent.events import AgentChanged, AgentEvent, End, Lifecycle, Outcome, Recovery
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
+from bot.agent.network_log import NetworkLog
 from bot.agent.session import ASKED
-from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.resuming import GOES_ON, LOST_ONCE, LOST_TWICE
-from bot.agent.subagents.session_factory import ParentContext
-from bot.agent.tools.registry import ALL
+from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
 from bot.core.work import Checkout
@@ -21,8 +21,8 @@ from bot.store.memory import MemoryTranscripts
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop, think
 from bot.testing.model.request import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import BASE, TASK, DeskWorkspace, Team, brief, children, script, task, team
-from tests.agent.ground import ENVIRONMENT, FOLDER, Room, assert_prefixes, drive, ended, of, results, valid
+from tests.agent.crew import BASE, DeskWorkspace, Team, brief, children, script, task, team
+from tests.agent.ground import ENVIRONMENT, FOLDER, DeskHost, Room, assert_prefixes, drive, ended, of, results, valid
 
 
 @dataclass
@@ -83,14 +83,17 @@ def snapshot(r: Room) -> Room:
 def resumed(r: Room, forks: list[str]) -> Team:
     """The saved parent with a crew in new objects, and the forks that are still there."""
     lines = r.world.transcripts.load(SessionId("thread-1"))
-    session = r.resumed(tools=(*ALL, TASK))
     workspace = DeskWorkspace(forks=list(forks))
-    crew = SubagentPool(
-        ParentContext(session, workspace, Checkout("main", FOLDER, BASE), ENVIRONMENT, "claude-sonnet-5-5")
+    made = assemble_session(
+        SessionSettings(SessionId("thread-1"), "claude-opus-5-5", SubagentSettings("claude-sonnet-5-5", TYPES)),
+        replace(r.world, ledger=Ledger()),
+        place=Place(workspace, Checkout("main", FOLDER, BASE), DeskHost(r.host.answer), ENVIRONMENT),
+        reached=NetworkLog(),
+        lines=lines,
     )
-    session.context.delegate = crew.delegate
-    crew.restore(lines)
-    return Team(session, crew, workspace)
+    made.session.restore(lines)
+    made.subagents.restore(lines)
+    return Team(made.session, made.subagents, workspace)
 
 
 def of_half(requests: list[ModelRequest]) -> list[ModelRequest]:
@@ -138,7 +141,7 @@ async def test_one_that_writes_goes_on_where_it_was(room: Open) -> None:
     assert t.workspace.log == ["open code-3 to write", "merge code-3 into main", "discard code-3"]
     assert interruptions(events) == [GOES_ON]
     assert valid(t.session.history)
-    assert t.session.steps == 2
+    assert t.session.monitor.steps == 2
     assert t.crew.rows[AgentId("code-3")].steps == 3
     assert t.session.resources.ledger.of(AgentId("code-3")).requests == 3
     assert sorted(t.crew.rows) == ["code-2", "code-3", "explore-1"]

@@ -30,9 +30,7 @@ SEARCHED = several(verbatim(ASKED), verbatim(found([PAGE, PAGE])), say("It is 3.
 
 
 def searching(r: Room, model: str = "claude-haiku-5-5") -> Session:
-    session = r.session(tools=(*ALL, WEB_SEARCH), gate=ALLOWED)
-    session.context.light = LightCalls(session, model).ask if model else None
-    return session
+    return r.session(tools=(*ALL, WEB_SEARCH), gate=ALLOWED, light=model or None)
 
 
 def script(light: Reply | Fault, **given: Any) -> Any:
@@ -52,7 +50,7 @@ async def test_a_search_that_was_paused_goes_on(room: Open, blocks: tuple[Block,
     """With what came, but for texts that the service does not take back."""
     paused = Reply(blocks, stop_reason="pause_turn")
     r = room(sequence(paused, say("It is 3.14.")))
-    answer = await LightCalls(r.session(), "haiku").ask("Search.", "x", (TOOL,))
+    answer = await LightCalls(r.session().log, "haiku").ask("Search.", "x", (TOOL,))
     assert answer is not None
     assert answer[-1] == {"type": "text", "text": "It is 3.14."}
     assert r.api.refusals == ()
@@ -128,9 +126,9 @@ async def test_with_light_calls_off_nothing_is_asked(room: Open) -> None:
     for session in (searching(r, ""), r.session(tools=(*ALL, WEB_SEARCH), gate=ALLOWED, ident="b")):
         await drive(session)
         assert results(session)[0]["is_error"]
-    assert await LightCalls(session, "").ask("s", "t") is None
+    assert await LightCalls(session.log, "").ask("s", "t") is None
     session.resources.ledger.budget_usd = 0.0
-    assert await LightCalls(session, "haiku").ask("s", "t") is None
+    assert await LightCalls(session.log, "haiku").ask("s", "t") is None
     assert all(request.system != SYSTEM for request in r.api.requests)
 
 

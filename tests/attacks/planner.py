@@ -8,29 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.agent.history.request_prefix import RequestPrefix
+from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
 from bot.agent.limits import Ledger
 from bot.agent.model.client import AnthropicModel
+from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.gate import CallKind, Decision, PermissionGate, Ruling
 from bot.agent.permissions.modes import Mode
-from bot.agent.prompts import Environment, system_blocks
+from bot.agent.prompts import Environment
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session
-from bot.agent.subagents.pool import SubagentPool
-from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.subagents.types import TYPES
-from bot.agent.tools.registry import ALL, by_name, schemas
-from bot.agent.tools.task import task_tool
-from bot.agent.tools.tool import ToolContext
 from bot.clock import SystemClock
-from bot.core.names import AgentId, SessionId
+from bot.core.names import SessionId
 from bot.ports import Access, Toolhost
 from bot.store.memory import MemoryTranscripts
 from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.stories.ground import PROMPT, Person
-
-TASK = task_tool((kind.name, kind.purpose, kind.writes) for kind in TYPES.values())
 
 
 class Permissive(PermissionGate):
@@ -59,14 +53,13 @@ async def planner(person: Person, gate: PermissionGate) -> AsyncIterator[Planner
     checkout = await workspace.checkout("attacked", source.head)
     host = await workspace.open(checkout, Access.READ)
     try:
-        tools = by_name((*ALL, TASK))
-        world = SessionResources(model, MemoryTranscripts(), clock, gate, ledger)
-        frozen = RequestPrefix("main", "claude-opus-5-5", system_blocks("main"), schemas(tools))
-        context = ToolContext(host, checkout.shown_as, Mode.PLAN)
-        session = Session(SessionId("attack"), AgentId("main"), frozen, world, tools, context)
         environment = Environment(checkout.shown_as, "Linux", "2026-11-21", "shop", str(source.head), "", "")
-        post = ParentContext(session, workspace, checkout, environment, "claude-sonnet-5-5")
-        context.delegate = SubagentPool(post).delegate
+        session = assemble_session(
+            SessionSettings(SessionId("attack"), "claude-opus-5-5", SubagentSettings("claude-sonnet-5-5", TYPES)),
+            SessionResources(model, MemoryTranscripts(), clock, gate, ledger),
+            place=Place(workspace, checkout, host, environment),
+            reached=NetworkLog(),
+        ).session
         session.begin({"role": "user", "content": [{"type": "text", "text": PROMPT}]})
         yield Planner(session, host, Path(checkout.path))
     finally:

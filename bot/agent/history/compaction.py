@@ -162,7 +162,9 @@ async def _request_summary(
         if ticket is None:
             return
         try:
-            async with forward(stream_and_book(session, request, ticket, aside=True)) as events:
+            async with forward(
+                stream_and_book(session.log, request, ticket, size=session.context_size, aside=True)
+            ) as events:
                 async for event in events:
                     match event:
                         case Notice():

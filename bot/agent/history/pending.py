@@ -45,7 +45,7 @@ async def run_permitted_call(session: Session, call: str) -> AsyncGenerator[Agen
     stored = next(block for block in pending_calls(session.history) if block["id"] == call)
     results: dict[str, Json] = {}
     prepared = dispatch.prepare(session, stored, permitted=True)
-    session.tool_calls += 1
+    session.monitor.tool_calls += 1
     try:
         async with forward(dispatch.run(session, [prepared], results)) as events:
             async for event in events:

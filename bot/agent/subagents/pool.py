@@ -10,7 +10,6 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final
 
 from bot.agent.events import AgentChanged, AgentEvent, End, Ended, Lifecycle
@@ -36,7 +35,7 @@ from bot.agent.subagents.run import SubagentRun
 from bot.agent.subagents.session_factory import ParentContext, SessionFactory, Subagent
 from bot.agent.subagents.status import SubagentStatus
 from bot.agent.subagents.synthesis import SCHEMA
-from bot.agent.subagents.types import TYPES, AgentType
+from bot.agent.subagents.types import AgentType
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId
 from bot.core.transcript import Json, Line
@@ -60,10 +59,10 @@ class SubagentPool:
     """Runs the sub-agents of one session, with bounds on how many run at once and in total."""
 
     post: ParentContext
+    types: Mapping[str, AgentType]
     size: SubagentCounts = SubagentCounts()
     untrusted: bool = False
     """Whether sub-agents that only read get the restricted preset (S9)."""
-    types: Mapping[str, AgentType] = field(default_factory=lambda: TYPES)
     rows: dict[AgentId, AgentChanged] = field(default_factory=dict)
     """Current row of every sub-agent, active or finished (S5)."""
     metrics: Metrics = field(default_factory=Metrics)
@@ -109,8 +108,8 @@ class SubagentPool:
 
     def restore(self, lines: Sequence[Line]) -> None:
         """Restore the results of a saved parent's sub-agents. A call that is made again resumes its own sub-agent."""
-        self.rows.update(restore_rows(self.post.parent, lines))
-        self.post.parent.below += sum(row.steps for row in self.rows.values())
+        self.rows.update(restore_rows(self.post.log, lines))
+        self.post.monitor.below += sum(row.steps for row in self.rows.values())
         self._before = interrupted_assignments(lines)
 
     def interrupted_notice(self, lines: Sequence[Line]) -> list[str]:
@@ -120,12 +119,12 @@ class SubagentPool:
         """
         agents = in_flight(lines)
         for agent in agents:
-            self.post.parent.note(ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
+            self.post.log.note(ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
         return [reminder_text(LOST.format(agents=", ".join(agents)))] if agents else []
 
     def _refusal(self, kind: AgentType) -> str:
         """Return why no agent of a type may start now, or "" if one may."""
-        if kind.writes and self.post.parent.context.mode is Mode.PLAN:
+        if kind.writes and self.post.tools.mode is Mode.PLAN:
             return "Plan mode is on: only sub-agents that cannot write may run."
         if len(self.rows) >= self.size.in_all:
             return f"All {self.size.in_all} sub-agents of this session were used. Do it yourself."
@@ -149,8 +148,8 @@ class SubagentPool:
             yield self.rows[errand.agent]
             yield before.report
             return
-        row = AgentChanged(errand.agent, self.post.parent.agent, kind.name, description, Lifecycle.INITIALIZING)
-        watch = SubagentStatus(self.post.parent.resources, self.rows, row)
+        row = AgentChanged(errand.agent, self.post.log.agent, kind.name, description, Lifecycle.INITIALIZING)
+        watch = SubagentStatus(self.post.log.resources, self.rows, row)
         self.metrics.started += 1
         yield watch.row
         told = None
@@ -177,7 +176,7 @@ class SubagentPool:
         if told is not None:
             facts |= {"report": told.text, "is_error": told.is_error}
         facts |= {count: getattr(watch.row, count) for count in COUNTS}
-        self.post.parent.note(ENDED, facts)
+        self.post.log.note(ENDED, facts)
 
     async def _work(self, sent: Subagent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Prepare the checkout, do the work, merge it back, and report."""
@@ -192,9 +191,7 @@ class SubagentPool:
                 if sent.before:
                     sent, earlier = await self._making.resume(sent, host, limits, found=place.checkout.found)
                     yield watch.recoveries[-1]
-                work = SubagentRun(
-                    watch, self._prefixes, partial(self._making.begin, sent, host), limits, sent.errand.brief, earlier
-                )
+                work = SubagentRun(sent, host, self._making, self._prefixes, limits, earlier)
                 async with forward(work.run()) as events:
                     async for event in events:
                         host.check()

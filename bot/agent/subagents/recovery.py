@@ -5,13 +5,16 @@ cannot be reached and then switches to its fallback. What remains goes to the pa
 with its process resumes when its call is made again (resuming).
 """
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from bot.agent.events import End, Ended
 from bot.agent.limits import Resource
+from bot.agent.monitor import Monitor
 
 RAISE: Final = 1.5
 """Factor by which a limit, or the time of a second try, is raised."""
@@ -75,3 +78,20 @@ def trouble_of(ended: Ended) -> Trouble:
             return Trouble.MODEL
         case _:
             return Trouble.OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedRaises:
+    """Raises a limit of one session when its sub-agent asks for it (resource_request)."""
+
+    monitor: Monitor
+    troubles: Counter[Trouble]
+    """How often each trouble occurred. A request counts as one."""
+
+    def raise_limit(self, resource: Resource) -> bool:
+        """Raise one limit, as often as the table allows, and return whether it was raised."""
+        if remedy(Trouble.LIMIT, self.troubles[Trouble.LIMIT]) is not Remedy.RAISE:
+            return False
+        self.troubles[Trouble.LIMIT] += 1
+        self.monitor.raise_limit(resource, RAISE)
+        return True

@@ -13,6 +13,7 @@ from typing import Final
 from bot.agent.events import AgentChanged, Lifecycle
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session
+from bot.agent.session_log import SessionLog
 from bot.agent.subagents.types import AgentType
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json, Line, LineKind
@@ -79,7 +80,7 @@ class Assignment:
         return (self.kind, self.description, self.brief) == (kind.name, description, brief)
 
 
-def restore_rows(parent: Session, lines: Sequence[Line]) -> dict[AgentId, AgentChanged]:
+def restore_rows(parent: SessionLog, lines: Sequence[Line]) -> dict[AgentId, AgentChanged]:
     """Return the rows of all sub-agents that a saved parent started.
 
     Books the cost of those that the ledger does not have yet.

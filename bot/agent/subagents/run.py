@@ -4,10 +4,9 @@ Rules: a session recovers by continuing, so that nothing is read twice. Only a t
 notes on what was done so far. In every case the status holds the end of the last session.
 """
 
-from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final
 
 from bot.agent.events import AgentEvent, End, Ended, Info, Lifecycle, Outcome, Recovery
 from bot.agent.forwarding import Idle, forward, forward_within
@@ -17,9 +16,10 @@ from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
 from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, trouble_of
+from bot.agent.subagents.session_factory import SessionFactory, Subagent
 from bot.agent.subagents.status import SubagentStatus
 from bot.core.transcript import text_of
-from bot.ports import AnswerStarted
+from bot.ports import AnswerStarted, Toolhost
 
 FOREVER: Final = 10.0**9
 
@@ -35,39 +35,35 @@ FIRST_PART: Final = "Do the more important half of what is left, then report it,
 LAST_PART: Final = "Do what is left, then report all of it."
 
 
-class Begin(Protocol):
-    """Makes a session for the agent."""
-
-    def __call__(self, *, limits: Limits, brief: str) -> Session:
-        """Return a session that has begun and knows its brief alone."""
-
-
 @dataclass(slots=True)
 class SubagentRun:
     """One sub-agent at work."""
 
-    watch: SubagentStatus
+    sent: Subagent
+    host: Toolhost
+    making: SessionFactory
     prefixes: Prefixes
-    begin: "Begin"
     limits: Limits
-    brief: str
     earlier: Session | None = None
     """Session that an earlier process left, to resume."""
-    _met: Counter[Trouble] = field(default_factory=Counter)
+
+    @property
+    def watch(self) -> SubagentStatus:
+        """Status of the sub-agent."""
+        return self.sent.watch
 
     async def run(self) -> AsyncIterator[AgentEvent]:
         """Work until there is a report or no remedy helps. The status records which."""
-        session = self.earlier or self.begin(limits=self.limits, brief=self.brief)
+        session = self.earlier or self._begin(self.sent.errand.brief)
         while not self._has_answer(session):
-            session.context.ask_for_more = lambda resource: self._grant_request(session, resource)
             async with forward(self._run(session)) as events:
                 async for event in events:
                     yield event
             if self.watch.is_success:
                 continue
             trouble = trouble_of(self.watch.end)
-            cure = remedy(trouble, self._met[trouble])
-            self._met[trouble] += 1
+            cure = remedy(trouble, self.watch.troubles[trouble])
+            self.watch.troubles[trouble] += 1
             if cure is Remedy.PARENT:
                 self.watch.note(session)
                 yield self._outcome(trouble)
@@ -80,7 +76,7 @@ class SubagentRun:
                 yield self._outcome(trouble)
                 return
             self._mend(session, cure)
-        for trouble in self._met:
+        for trouble in self.watch.troubles:
             yield self._outcome(trouble)
 
     def _has_answer(self, session: Session) -> bool:
@@ -92,7 +88,7 @@ class SubagentRun:
 
     async def _run(self, session: Session) -> AsyncIterator[AgentEvent]:
         """Run a session within its time limits, after waiting for its shared prefix."""
-        limits, events = session.limits, self.watch.take
+        limits, events = session.monitor.limits, self.watch.take
         with self.prefixes.leading(session.prefix) as turn:
             await turn.wait()
             yield self.watch.updated_row(Lifecycle.RUNNING)
@@ -116,10 +112,10 @@ class SubagentRun:
         With Remedy.SMALLER, also restart its clock and ask the model to do less.
         """
         resource = self.watch.end.limit or Resource.SECONDS
-        session.limits = session.limits.with_more(resource, RAISE)
-        session.over = None
+        session.monitor.raise_limit(resource, RAISE)
+        session.monitor.over = None
         if cure is Remedy.SMALLER:
-            session.started = session.resources.clock.monotonic()
+            session.monitor.restart()
             session.add({"role": "user", "content": [{"type": "text", "text": SMALLER}]})
 
     async def _in_parts(self, session: Session) -> AsyncIterator[AgentEvent]:
@@ -129,8 +125,8 @@ class SubagentRun:
             self.watch.note(session)
             notes = "\n".join([*reports, self.watch.so_far])
             what = LAST_PART if number == PARTS else FIRST_PART
-            brief = PART.format(brief=self.brief, number=number, parts=PARTS, notes=notes, what=what)
-            session = self.begin(limits=self.limits, brief=brief)
+            brief = PART.format(brief=self.sent.errand.brief, number=number, parts=PARTS, notes=notes, what=what)
+            session = self._begin(brief)
             async with forward(self._run(session)) as events:
                 async for event in events:
                     yield event
@@ -139,13 +135,8 @@ class SubagentRun:
                 return
             reports.append(f"Report on part {number}: {self.watch.end.text}")
 
-    def _grant_request(self, session: Session, resource: Resource) -> bool:
-        """Grant a sub-agent's request for more, as often as its limit may be raised (resource_request)."""
-        if remedy(Trouble.LIMIT, self._met[Trouble.LIMIT]) is not Remedy.RAISE:
-            return False
-        self._met[Trouble.LIMIT] += 1
-        session.limits = session.limits.with_more(resource, RAISE)
-        return True
+    def _begin(self, brief: str) -> Session:
+        return self.making.begin(self.sent, self.host, limits=self.limits, brief=brief)
 
     def _outcome(self, trouble: Trouble) -> Recovery:
         return self.watch.recovery(trouble, Outcome.RECOVERED if self.watch.is_success else Outcome.UNRECOVERABLE)
@@ -156,6 +147,6 @@ class SubagentRun:
 
 def _timeout(session: Session, resource: Resource) -> Ended:
     """Return Ended for a session whose time ran out during its work."""
-    allowed = getattr(session.limits, resource)
-    used = allowed if resource is Resource.IDLE else session.resources.clock.monotonic() - session.started
+    allowed = getattr(session.monitor.limits, resource)
+    used = allowed if resource is Resource.IDLE else session.monitor.seconds
     return Ended(session.agent, End.LIMIT, OverLimit(resource, max(used, allowed), allowed).what, resource)

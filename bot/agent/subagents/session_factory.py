@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from bot.agent.history.request_prefix import RequestPrefix, load_request_prefix
 from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Limits
+from bot.agent.monitor import Monitor
 from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.session import Session
+from bot.agent.session_log import SessionLog
+from bot.agent.subagents.recovery import RequestedRaises
 from bot.agent.subagents.resuming import (
     AGAIN,
     BEGAN,
@@ -36,9 +39,11 @@ from bot.ports import Toolhost, Workspace
 
 @dataclass(frozen=True, slots=True)
 class ParentContext:
-    """Where sub-agents work: the parent's session and checkout, and what the sub-agents share with them."""
+    """Where sub-agents work: what they share with the session that starts them, and its checkout."""
 
-    parent: Session
+    log: SessionLog
+    tools: ToolContext
+    monitor: Monitor
     workspace: Workspace
     checkout: Checkout
     environment: Environment
@@ -71,13 +76,14 @@ class SessionFactory:
         Raises Refused if the sub-agent writes and its work was lost for a second time.
         """
         errand, watch, before = sent.errand, sent.watch, sent.before
-        load = self.post.parent.resources.transcripts.load
+        load = self.post.log.resources.transcripts.load
         lines = await asyncio.to_thread(load, before.session) if before and found else ()
         session = self._session(sent, host, limits=limits, lines=lines) if lines else None
         if session is not None:
             adopt_interrupted(session, lines)
-            self.post.parent.below += session.steps
-            counts = {"steps": session.steps, "tool_calls": session.tool_calls, "tokens": session.last_context}
+            used = session.monitor
+            self.post.monitor.below += used.steps
+            counts = {"steps": used.steps, "tool_calls": used.tool_calls, "tokens": used.context}
             watch.row = replace(watch.row, **counts)  # type: ignore[arg-type]  # named as the fields are
             watch.remark = LOST_ONCE if errand.losses else ""
             watch.mark_interrupted(GOES_ON)
@@ -92,27 +98,34 @@ class SessionFactory:
 
     def _session(self, sent: Subagent, host: Toolhost, *, limits: Limits, lines: Sequence[Line] = ()) -> Session:
         """Return a sub-agent's session, restored from `lines` or new."""
-        kind, agent, parent = sent.kind, sent.errand.agent, self.post.parent
-        world, above = parent.resources, parent.context
+        kind, agent, above = sent.kind, sent.errand.agent, self.post.tools
+        world = self.post.log.resources
         closed = set(READING_WEB) - set(web_tools(world.web, world.gate))
         tools = by_name((*(tool for tool in kind.tools if tool not in closed), RESOURCE_REQUEST))
         model, role = kind.model or self.post.model, "subagent" if limits.thinking_tokens is None else "restricted"
         frozen = RequestPrefix(kind.name, model, system_blocks(kind.name, kind.system_prompt), schemas(tools))
         frozen = replace(load_request_prefix(lines, model) or frozen, role=role, schema=kind.schema)
-        mode = above.mode if kind.writes else Mode.PLAN
-        context = ToolContext(host, above.folder, mode, dict(above.stamps), is_subagent=True)
-        context.rehearse, context.paths = above.rehearse, kind.paths
-        context.web, context.reached = world.web, above.reached
-        ident = SessionId(f"{parent.id}.{agent}-{secrets.token_hex(4)}")
-        ident = sent.before.session if lines and sent.before else ident
-        session = Session(ident, agent, frozen, world, tools, context, limits, under=parent)
-        context.light = LightCalls(session, world.light).ask
-        return session
+        ident = SessionId(f"{self.post.log.id}.{agent}-{secrets.token_hex(4)}")
+        log = SessionLog(sent.before.session if lines and sent.before else ident, agent, world)
+        monitor = Monitor(world.clock, limits, self.post.monitor)
+        context = replace(
+            above,
+            host=host,
+            mode=above.mode if kind.writes else Mode.PLAN,
+            stamps=dict(above.stamps),
+            told={},
+            todos=[],
+            light=LightCalls(log, world.light),
+            is_subagent=True,
+            paths=kind.paths,
+            allowance=RequestedRaises(monitor, sent.watch.troubles),
+        )
+        return Session(log, frozen, tools, context, monitor)
 
     def begin(self, sent: Subagent, host: Toolhost, *, limits: Limits, brief: str) -> Session:
         """Begin a new session of a sub-agent. It knows its brief alone."""
         session = self._session(sent, host, limits=limits)
-        self.post.parent.note(BEGAN, {**sent.errand.facts(), "session": session.id})
+        self.post.log.note(BEGAN, {**sent.errand.facts(), "session": session.id})
         session.begin(first_message(self.post.environment, brief, _reminders(sent.kind)))
         return session
 

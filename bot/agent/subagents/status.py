@@ -23,7 +23,6 @@ from bot.agent.events import (
 )
 from bot.agent.history.escaping import as_data
 from bot.agent.limits import USES, Resource
-from bot.agent.monitor import Monitor
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session
@@ -58,6 +57,8 @@ class SubagentStatus:
     remark: str = ""
     """Note for the parent in addition to the report."""
     recoveries: list[Recovery] = field(default_factory=list)
+    troubles: Counter[Trouble] = field(default_factory=Counter)
+    """How often each trouble occurred."""
     uses: Counter[Resource] = field(default_factory=Counter)
     utilisation: Mapping[Resource, int] = field(default_factory=dict)
     """How much of each limit its session has used, in percent."""
@@ -80,12 +81,15 @@ class SubagentStatus:
         """Record an event and return the events that the parent's listeners see."""
         match event:
             case Ended():
-                self.utilisation = Monitor(session).utilisation()
+                self.utilisation = session.monitor.utilisation()
                 self.ended = _require_own_answer(event, session)
                 return []
             case Answered():
-                self.utilisation = Monitor(session).utilisation()
-                return [event, self.updated_row(self.row.state, steps=session.steps, tokens=session.last_context)]
+                self.utilisation = session.monitor.utilisation()
+                return [
+                    event,
+                    self.updated_row(self.row.state, steps=session.monitor.steps, tokens=session.monitor.context),
+                ]
             case ToolFinished():
                 self.uses.update(USES.get(event.name, ()))
                 row = self.updated_row(self.row.state, tool_calls=self.row.tool_calls + 1)
@@ -146,7 +150,7 @@ class SubagentStatus:
             return []
         if event.refused and event.text.startswith(DENIED):
             self.recoveries.append(Recovery(event.agent, Trouble.DENIED, Outcome.ESCALATED, event.text[:SHORT]))
-        elif event.refused and session.over is not None:
+        elif event.refused and session.monitor.over is not None:
             return []
         else:
             self.recoveries.append(Recovery(event.agent, Trouble.TOOL, Outcome.RECOVERED, event.text[:SHORT]))

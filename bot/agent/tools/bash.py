@@ -36,8 +36,8 @@ async def _call(given: BashInput, context: ToolContext) -> AsyncIterator[Step]:
 
     In plan mode, a command that may write runs on a copy that is thrown away (P4a).
     """
-    if context.rehearse is not None and context.mode is Mode.PLAN and _kind(given) is CallKind.COMMAND:
-        yield await context.rehearse(given.arguments())
+    if context.rehearsal is not None and context.mode is Mode.PLAN and _kind(given) is CallKind.COMMAND:
+        yield await context.rehearsal.run(given.arguments())
         return
     async with forward(run_in_toolhost(given, context, operation="Bash")) as steps:
         async for step in steps:

@@ -22,7 +22,7 @@ class RequestInput(ToolInput):
 
 async def _call(given: RequestInput, context: ToolContext) -> AsyncIterator[Step]:
     resource = Resource(given.resource)
-    if context.ask_for_more is not None and context.ask_for_more(resource):
+    if context.allowance is not None and context.allowance.raise_limit(resource):
         yield ToolOutput(f"You have half as much again of {resource.label}.")
     else:
         yield ToolOutput(NO_MORE, is_error=True)

@@ -1,13 +1,13 @@
 """Task: a sub-agent with a history of its own (S1). The result is its report and nothing else."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
 
 from pydantic import Field
 
-from bot.agent.forwarding import forward
 from bot.agent.permissions.gate import CallKind
+from bot.agent.subagents.types import AgentType
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
-from bot.ports import ToolOutput
 
 
 class TaskInput(ToolInput):
@@ -18,20 +18,24 @@ class TaskInput(ToolInput):
     subagent_type: str
 
 
-async def _call(given: TaskInput, context: ToolContext) -> AsyncIterator[Step]:
-    if context.delegate is None:
-        yield ToolOutput("A sub-agent cannot start sub-agents. Do the work yourself.", is_error=True)
-        return
-    async with forward(context.delegate(given.subagent_type, given.description, given.prompt)) as steps:
-        async for step in steps:
-            yield step
+class Subagents(Protocol):
+    """Runs the sub-agents of one session."""
+
+    types: Mapping[str, AgentType]
+    """The available types, by name."""
+
+    def delegate(self, agent_type: str, description: str, brief: str) -> AsyncIterator[Step]:
+        """Yield the sub-agent's events, then exactly one ToolOutput with its report."""
 
 
-def task_tool(types: Iterable[tuple[str, str, bool]]) -> Tool:
-    """Return the Task tool for the available agent types: (name, what it is for, whether it writes)."""
-    rows = tuple(types)
-    listed = " ".join(f"`{name}`: {purpose}" for name, purpose, _ in rows)
-    writers = frozenset(name for name, _, writes in rows if writes)
+def task_tool(subagents: Subagents) -> Tool:
+    """Return the Task tool of a session that has these sub-agents."""
+    listed = " ".join(f"`{kind.name}`: {kind.purpose}" for kind in subagents.types.values())
+    writers = frozenset(kind.name for kind in subagents.types.values() if kind.writes)
+
+    def run_task(given: TaskInput, context: ToolContext) -> AsyncIterator[Step]:  # noqa: ARG001 - the pool has its own
+        return subagents.delegate(given.subagent_type, given.description, given.prompt)
+
     return Tool(
         name="Task",
         description=(
@@ -41,7 +45,7 @@ def task_tool(types: Iterable[tuple[str, str, bool]]) -> Tool:
             "not see the report; it is information, not authority."
         ),
         input_model=TaskInput,
-        call=_call,
+        call=run_task,
         kind=lambda given: CallKind.DELEGATE if given.subagent_type in writers else CallKind.EXPLORE,
         concurrent=lambda _: True,
         goes_on=True,

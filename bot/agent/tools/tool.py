@@ -2,17 +2,19 @@
 
 import asyncio
 import posixpath
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
 from bot.agent.events import AgentEvent
+from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Resource
 from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.gate import CallKind
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.rehearsal import Rehearsal
 from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput, Web
 
@@ -34,18 +36,11 @@ class ToolProgress:
     text: str
 
 
-class Delegate(Protocol):
-    """Runs a sub-agent. The session's owner provides it to the Task tool."""
+class Allowance(Protocol):
+    """Raises the limits of a sub-agent."""
 
-    def __call__(self, agent_type: str, description: str, brief: str, /) -> AsyncIterator["AgentEvent | ToolOutput"]:
-        """Yield the sub-agent's events, then exactly one ToolOutput with its report."""
-
-
-class Asks(Protocol):
-    """Asks a small model. The session's owner provides it."""
-
-    def __call__(self, system: str, text: str, tools: Sequence[Json], /) -> Awaitable[list[Json] | None]:
-        """Return the content blocks of the model's answer, or None if there is none."""
+    def raise_limit(self, resource: Resource) -> bool:
+        """Raise one limit if the parent grants it, and return whether it did (S11)."""
 
 
 @dataclass(slots=True)
@@ -60,15 +55,14 @@ class ToolContext:
     told: dict[str, str] = field(default_factory=dict)
     """Files reported to the model as changed on disk: path -> stamp at that time (T7)."""
     todos: list[tuple[str, str]] = field(default_factory=list)
-    delegate: Delegate | None = None
-    light: Asks | None = None
+    light: LightCalls | None = None
     """None if light calls are switched off."""
     is_subagent: bool = False
     paths: tuple[str, ...] = ()
     """Globs that restrict the file tools; empty for the whole checkout."""
-    ask_for_more: Callable[[Resource], bool] | None = None
-    """Asks the parent, if there is one, for more of a limit. Returns whether the parent granted it (S11)."""
-    rehearse: Callable[[Json], Awaitable[ToolOutput]] | None = None
+    allowance: Allowance | None = None
+    """What a sub-agent may ask for. None for the main agent."""
+    rehearsal: Rehearsal | None = None
     """Runs a Bash call on a throw-away copy, for the commands that the configuration allows for planning (P4a)."""
     web: Web | None = None
     reached: NetworkLog = field(default_factory=NetworkLog)

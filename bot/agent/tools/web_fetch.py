@@ -66,7 +66,7 @@ async def _answer(page: Page, prompt: str, context: ToolContext) -> str:
     blocks = None
     with suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE):
-            blocks = await context.light(SYSTEM, f"Wanted: {prompt}\n\n{_fence_untrusted(page.text)}", ())
+            blocks = await context.light.ask(SYSTEM, f"Wanted: {prompt}\n\n{_fence_untrusted(page.text)}")
     return text_of({"content": blocks or []}).strip()
 
 

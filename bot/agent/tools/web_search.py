@@ -56,7 +56,7 @@ def searches(rules: Rules) -> bool:
 
 
 async def _call(given: SearchInput, context: ToolContext) -> AsyncIterator[Step]:
-    blocks = await context.light(SYSTEM, f"Query: {given.query}", (_search(given),)) if context.light else None
+    blocks = await context.light.ask(SYSTEM, f"Query: {given.query}", (_search(given),)) if context.light else None
     if blocks is None:
         yield ToolOutput("The web cannot be searched now. Go on without it.", is_error=True)
         return

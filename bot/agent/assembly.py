@@ -1,0 +1,143 @@
+"""Assembles the session of a main agent from its parts, and restores one that an earlier process left (L9).
+
+Everything is made in the order in which it is needed: log and monitor, what the tools use, the sub-agents, the tools,
+the request prefix, the session. A sub-agent shares the first three with the session that starts it, and never needs the
+session itself.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.agent.history.request_prefix import RequestPrefix, load_request_prefix
+from bot.agent.light_calls import LightCalls
+from bot.agent.limits import Limits
+from bot.agent.monitor import Monitor
+from bot.agent.network_log import NetworkLog
+from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.rehearsal import Rehearsal
+from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
+from bot.agent.resources import SessionResources
+from bot.agent.session import Session
+from bot.agent.session_log import SessionLog
+from bot.agent.subagents.pool import SubagentCounts, SubagentPool
+from bot.agent.subagents.session_factory import ParentContext
+from bot.agent.subagents.types import AgentType
+from bot.agent.tools.registry import ALL, by_name, schemas, web_tools
+from bot.agent.tools.task import task_tool
+from bot.agent.tools.tool import ToolContext
+from bot.core.names import AgentId, SessionId
+from bot.core.network import NO_NETWORK, Network
+from bot.core.transcript import Line
+from bot.core.work import Checkout
+from bot.ports import Toolhost, Workspace
+
+MAIN = AgentId("main")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session works."""
+
+    workspace: Workspace
+    checkout: Checkout
+    host: Toolhost
+    environment: Environment
+    network: Network = NO_NETWORK
+    """Network of the toolhost, and of sub-agents that write."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentSettings:
+    """The sub-agents that a session may start."""
+
+    model: str
+    types: Mapping[str, AgentType]
+    counts: SubagentCounts = SubagentCounts()
+    untrusted: bool = False
+    """Whether those that only read get the restricted preset (S9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """What makes one session different from others at the same place."""
+
+    id: SessionId
+    model: str
+    subagents: SubagentSettings
+    mode: Mode = Mode.PLAN
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledSession:
+    """A session with its sub-agents."""
+
+    session: Session
+    subagents: SubagentPool
+
+
+def assemble_session(
+    settings: SessionSettings,
+    resources: SessionResources,
+    *,
+    place: Place,
+    reached: NetworkLog,
+    lines: Sequence[Line] = (),
+) -> AssembledSession:
+    """Return a session that has not begun. `lines` are those of its saved transcript, whose prefix it keeps."""
+    log = SessionLog(settings.id, MAIN, resources)
+    monitor = Monitor(resources.clock, settings.limits)
+    context = ToolContext(
+        place.host,
+        place.checkout.shown_as,
+        settings.mode,
+        light=LightCalls(log, resources.light),
+        rehearsal=Rehearsal(place.workspace, place.checkout) if resources.gate.rehearsed else None,
+        web=resources.web,
+        reached=reached,
+    )
+    crew = settings.subagents
+    parent = ParentContext(
+        log, context, monitor, place.workspace, place.checkout, place.environment, crew.model, place.network
+    )
+    pool = SubagentPool(parent, crew.types, crew.counts, crew.untrusted)
+    tools = by_name((*ALL, *web_tools(resources.web, resources.gate), task_tool(pool)))
+    fresh = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))
+    prefix = load_request_prefix(lines, settings.model) or fresh
+    return AssembledSession(Session(log, prefix, tools, context, monitor, pool.rows), pool)
+
+
+def begin_session(session: Session, environment: Environment, task: str) -> None:
+    """Begin a new session with its task, and tell it what its mode means."""
+    planning = session.context.mode is Mode.PLAN
+    reminder = _planning_reminder(session.resources.gate.rehearsed) if planning else prompt_text("approved")
+    session.begin(first_message(environment, task, [reminder]))
+
+
+async def restore_session(assembled: AssembledSession, lines: Sequence[Line], *, journaled_usd: float) -> None:
+    """Restore a saved session and its sub-agents.
+
+    What this process has booked is not booked again. `journaled_usd` is what the thread's journal has of the session's
+    cost; it counts once.
+    """
+    session, pool = assembled.session, assembled.subagents
+    ledger = session.resources.ledger
+    booked = dict(ledger.rows)
+    ran_here = any(agent == session.agent for agent, _ in booked)
+    session.restore(lines)
+    if ran_here:
+        ledger.rows = booked
+    await asyncio.to_thread(pool.restore, lines)
+    if session.asked is None:
+        session.queued += pool.interrupted_notice(lines)
+    if not ran_here:
+        spent = sum(ledger.of(agent).cost_usd for agent in (session.agent, *pool.rows))
+        ledger.carried += min(spent, journaled_usd)
+
+
+def _planning_reminder(commands: frozenset[str]) -> str:
+    """Return the reminder of plan mode, with the commands that may run in it."""
+    listed = "".join(f"\n- {command}" for command in sorted(commands))
+    may = f"\nThese commands may run, exactly so, on a copy that is thrown away afterwards:{listed}" if commands else ""
+    return prompt_text("plan_mode") + may
