@@ -3,7 +3,7 @@
 Rules
 - A failed read is retried. A failed write is retried only if it is repeatable or GitHub surely did not do it.
 - If the response to any other write is lost, the client raises Unknown.
-- Requests go out one at a time, and writes a second apart. The client obeys the limits that GitHub reports.
+- Requests go out one at a time, and writes at the account's pace. The client obeys the limits that GitHub reports.
 - Secrets are redacted from everything that is written (X3).
 - An error inside a GraphQL response is an error. Parsed JSON is returned; it must not leave this package.
 """
@@ -12,6 +12,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qsl, urlsplit
@@ -162,10 +163,10 @@ class GitHubClient:
         if not request.reads:
             request = replace(request, body=self.redactor.redact_json(request.body))
         for attempt in range(1, TRIES + 1):
-            await (self.pace.read() if request.reads else self.pace.write())
-            token = await self.credentials.token()
-            self.redactor.learn(token, "GitHub token")
-            answer = await asyncio.to_thread(self._exchange, token, request)
+            async with self._permission(request):
+                token = await self.credentials.token()
+                self.redactor.learn(token, "GitHub token")
+                answer = await asyncio.to_thread(self._exchange, token, request)
             error = _error(answer, request.where, self.clock)
             if error is None:
                 return answer
@@ -182,6 +183,16 @@ class GitHubClient:
             if not surely_not_done:
                 await self.clock.sleep(2.0 ** (attempt - 1))
         raise AssertionError("the last attempt raises")
+
+    @asynccontextmanager
+    async def _permission(self, request: "_Request") -> AsyncIterator[None]:
+        """Wait until the pace lets a request go, and keep other writes back while one is under way."""
+        if request.reads:
+            await self.pace.read()
+            yield
+            return
+        async with self.pace.write(reaction=request.where.endswith("/reactions")):
+            yield
 
     def _exchange(self, token: str, request: "_Request") -> GitHubResponse:
         """Perform one HTTP exchange, in a thread; PyGithub carries one at a time. Status 0: no complete response."""

@@ -1,12 +1,26 @@
 """Limits how fast the bot writes to GitHub (E2), so that GitHub does not have to.
 
-Writes are a second apart, with at most 80 content-creating writes a minute and 500 an hour.
-https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
+GitHub allows 80 requests a minute that create content, and 500 an hour. Of integrations that make many writes, it asks
+that they make them one after the other, and at least a second apart. A person who asks the bot for something makes it
+write a few times only, so a few writes may go at once:
+
+- All writes of an account share a bucket of 24 that gains one a second. Reactions may take all of it: 20 people who
+  mention the bot at the same time see its 👀 at once.
+- All other writes have a bucket of four beside it, so that comments cannot take what reactions need.
+- Nothing is written while another write waits for its response. A reaction waits for at most one other write.
+
+A full bucket and a minute's gain are 84, so the writes of the last minute and of the last hour are counted as well.
+
+https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#pause-between-mutative-requests
+https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#avoid-concurrent-requests
 https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits
 """
 
 import asyncio
+import math
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,6 +29,26 @@ from bot.ports import Clock
 
 MINUTE: Final = 60.0
 HOUR: Final = 3600.0
+BURST: Final = 24
+"""Maximum number of writes that go without a pause."""
+OTHER_BURST: Final = 4
+"""Maximum number of them that are not reactions."""
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A token bucket, stored as the time at which it is full again."""
+
+    size: int
+    full_at: float = -math.inf
+
+    def wait(self, now: float, between: float) -> float:
+        """Return the seconds until it holds a token, or a number that is not positive if it holds one."""
+        return self.full_at - (self.size - 1) * between - now
+
+    def take(self, now: float, between: float) -> None:
+        """Take one token."""
+        self.full_at = max(self.full_at, now) + between
 
 
 @dataclass(slots=True)
@@ -24,41 +58,66 @@ class Pace:
 
     clock: Clock
     between: float = 1.0
+    """Seconds in which a bucket gains one write."""
     a_minute: int = 80
     an_hour: int = 500
     patience: float = 120.0
     """Maximum seconds that a caller waits. A longer wait raises Limited."""
     _writes: deque[float] = field(default_factory=deque)
     _shut_until: float = 0.0
+    _all: Bucket = field(default_factory=lambda: Bucket(BURST))
+    _others: Bucket = field(default_factory=lambda: Bucket(OTHER_BURST))
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _other_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def busy(self) -> bool:
         """Whether so much was written that whatever can wait should wait. Progress updates come last."""
-        return self._room() > 0 or len(self._writes) > self.an_hour * 3 // 4
+        waits = self._other_wait() > 0 or self._wait_for_room() > 0
+        return waits or len(self._writes) > self.an_hour * 3 // 4
 
     async def read(self) -> None:
         """Wait as long as GitHub has asked us to stay away."""
         await self._wait(self._shut_until - self.clock.monotonic())
 
-    async def write(self) -> None:
-        """Wait until the next write may go, and record it."""
-        async with self._turn:
-            await self._wait(max(self._shut_until - self.clock.monotonic(), self._room()))
-            self._writes.append(self.clock.monotonic())
+    @asynccontextmanager
+    async def write(self, *, reaction: bool = False) -> AsyncIterator[None]:
+        """Wait until the next write may go, record it, and let no other write go before the block ends.
+
+        Of all writes that are no reactions, one at a time stands in line with the reactions.
+        """
+        if reaction:
+            async with self._take_turn():
+                yield
+            return
+        async with self._other_turn:
+            await self._wait(self._other_wait())
+            async with self._take_turn():
+                self._others.take(self.clock.monotonic(), self.between)
+                yield
 
     def shut(self, seconds: float) -> None:
         """Block all requests for that many seconds, because GitHub asked for it."""
         self._shut_until = max(self._shut_until, self.clock.monotonic() + seconds)
 
-    def _room(self) -> float:
-        """Return the seconds until the windows have room for another write."""
+    @asynccontextmanager
+    async def _take_turn(self) -> AsyncIterator[None]:
+        async with self._turn:
+            await self._wait(max(self._shut_until - self.clock.monotonic(), self._wait_for_room()))
+            now = self.clock.monotonic()
+            self._writes.append(now)
+            self._all.take(now, self.between)
+            yield
+
+    def _other_wait(self) -> float:
+        return self._others.wait(self.clock.monotonic(), self.between)
+
+    def _wait_for_room(self) -> float:
+        """Return the seconds until the bucket and the windows have room for another write."""
         now, writes = self.clock.monotonic(), self._writes
         while writes and writes[0] <= now - HOUR:
             writes.popleft()
-        waits = [0.0]
-        if writes:
-            waits.append(writes[-1] + self.between - now)
+        waits = [0.0, self._all.wait(now, self.between)]
         if len(writes) >= self.a_minute:
             waits.append(writes[-self.a_minute] + MINUTE - now)
         if len(writes) >= self.an_hour:

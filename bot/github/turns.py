@@ -25,7 +25,7 @@ MARKS: Final = ("label-", "assigned-")
 SHORT: Final = 1_000
 """Maximum characters of a text by somebody who may not act that is still parsed, so that it can get a reaction."""
 GLIMPSES: Final = 5
-"""Maximum number of such texts per look. Each reaction takes a second (E2) and delays others."""
+"""Maximum number of such texts per look. Each reaction delays others, and GitHub limits them to 500 an hour (E2)."""
 
 _log: Final = logging.getLogger(__name__)
 
