@@ -100,6 +100,8 @@ def test_every_code_point_in_code() -> None:
         ("```mermaid\ngraph TD\n```", "```mermaid\ngraph TD\n```"),
         ("- <div hidden>\n\n  x\n- end", "- end"),
         ("&lt;!-- seen --&gt; `<!-- seen -->`", "<!-- seen --> `<!-- seen -->`"),
+        ("before <!-- seen\n\nafter -->", "before <!-- seen\n\nafter -->"),
+        ("seen <!--- `seen`", "seen <!--- `seen`"),
         ("\\<!-- seen -->", "<!-- seen -->"),
         ("<\\!-- seen -->", "<!-- seen -->"),
         ("<p>&lt;!-- seen --&gt;</p>", "<!-- seen -->"),

@@ -11,7 +11,6 @@ HIDDEN = {
     "comment": "before <!-- SECRET --> after",
     "comment in a block of its own": "before\n\n<!-- SECRET -->\n\nafter",
     "unclosed comment": "before after\n\n<!-- SECRET\nmore\n\nmore",
-    "unclosed comment within a line": "before after <!-- SECRET",
     "link definition": "before after\n\n[label]: https://example.org/SECRET 'SECRET'",
     "comment by link definition": "before after\n\n[//]: # (SECRET)",
     "alt text": "before ![SECRET](https://example.org/a.png) after",
@@ -166,6 +165,30 @@ def test_command_lines_are_lines_of_top_level_prose() -> None:
     """Commands stand in paragraphs of their own; a digest may be in a code span, a command may not."""
     text = "@plangate approve `0123456789ab`\nnext\n\n> /plangate stop\n\n- /plangate stop\n\n`/plangate stop`"
     assert command_lines(text) == ("@plangate approve 0123456789ab", "next", "`/plangate stop`")
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    (
+        ("> [a]: b\n/plangate stop", "> /plangate stop"),
+        ("> > [a]: b 't'\n/plangate stop", "> > /plangate stop"),
+        ("> [a]: b\n[c]: d\n    /plangate stop", "> /plangate stop"),
+        ("- [a]: b\n/plangate stop", "- /plangate stop"),
+        ("[a]: b\n/plangate stop\n===", "# /plangate stop"),
+        ("[a]: b\n|---|\n/plangate stop", "[a]: b\n/plangate stop"),
+        ("/plangate stop\n| t |\n---", "## /plangate stop\n| t |"),
+    ),
+)
+def test_a_definition_begins_a_paragraph(text: str, seen: str) -> None:
+    """A line that would continue it is in the same quote, item, heading, or table, as cmark-gfm shows it."""
+    assert visible_text(text).text == seen
+    assert command_lines(text) == ()
+
+
+@pytest.mark.parametrize("before", ("[a]: b\n", "[a]: b\n    ", "> [a]: b\n\n", "> [a]: b\n# h\n", "> [a]: b\n---\n"))
+def test_a_command_after_a_definition(before: str) -> None:
+    """It counts where cmark-gfm shows it in a top-level paragraph."""
+    assert command_lines(f"{before}/plangate stop") == ("/plangate stop",)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from markdown_it.common.utils import unescapeAll
 from markdown_it.helpers import parseLinkDestination, parseLinkLabel, parseLinkTitle
 from markdown_it.parser_inline import ParserInline
 from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock, table
+from markdown_it.rules_block import StateBlock, lheading, paragraph, reference, table
 from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_inline import StateInline, html_inline
 from markdown_it.token import Token
@@ -29,6 +29,7 @@ _DEPTH: Final = 100
 """The nesting limit of containers and of brackets."""
 _ENDING: Final = re.compile(r"\\[!-/:-@\[-`{-~]|[()\x00-\x20\x7f]")
 _ONE_COLUMN: Final = re.compile(r"(?=.*[|:])\|?\s*:?-+:?\s*\|?")
+_DASHES: Final = re.compile("-+")
 _PARENTHESES: Final = 32
 _ANY_BLOCK: Final[RuleOptionsType] = {"alt": ["paragraph", "reference", "blockquote", "list"]}
 
@@ -59,9 +60,10 @@ class _Parser(MarkdownIt):
         self.inline = _Inline()
         self.helpers = _Helpers  # type: ignore[assignment]  # stands in for a module of functions
         self.configure("commonmark", options_update=self.options)
-        self.enable(["table", "strikethrough"])
+        self.enable("strikethrough")
         with_footnotes(self)
-        self.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
+        self.block.ruler.before("lheading", "gfm_table", _table, {"alt": ["paragraph", "reference"]})
+        self.block.ruler.at("reference", _references)
         self.block.ruler.before("table", "steps", _count_block, _ANY_BLOCK)
         self.inline.ruler.before("text", "steps", _count_inline)
         self.inline.ruler.at("html_inline", _html_inline)
@@ -126,7 +128,12 @@ class _Inline(ParserInline):
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read a table. Cells beyond its head are invisible, so they go into the environment as `beyond`."""
+    """Read a table. Cells beyond its head are invisible, so they go into the environment as `beyond`.
+
+    To cmark-gfm, a table's head is the last line of a paragraph, and a line of dashes makes that paragraph a heading.
+    """
+    if start + 1 < end and _DASHES.fullmatch(_line(state, start + 1)):
+        return False
     found = table(state, start, end, silent) or _narrow_table(state, start, end, silent)
     if found and not silent:
         width = len(_cells(state, start + 1))
@@ -155,6 +162,35 @@ def _cells(state: StateBlock, line: int) -> list[str]:
     """Return the cells of a row. Bars at its ends separate nothing."""
     cells = escapedSplit(_line(state, line))
     return cells[not cells[0] : len(cells) - (not cells[-1])]
+
+
+def _references(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read link reference definitions, and the rest of the paragraph that they begin.
+
+    To cmark-gfm, definitions are the beginning of a paragraph until it ends. So a line that would continue a paragraph
+    continues this one, whatever its indentation, even if it lacks the mark of the quote or list item around it.
+    https://spec.commonmark.org/0.30/#lazy-continuation-line
+    """
+    if silent or _table(state, start, end, True) or not reference(state, start, end, silent):
+        return False
+    while _goes_on(state, state.line, end):
+        _count(state)
+        state.sCount[state.line] = state.blkIndent
+        if not reference(state, state.line, end, False):
+            return lheading(state, state.line, end, False) or paragraph(state, state.line, end, False)
+    return True
+
+
+def _goes_on(state: StateBlock, line: int, end: int) -> bool:
+    """Return whether a line continues the paragraph before it."""
+    if line >= state.lineMax or state.isEmpty(line):
+        return False
+    if state.sCount[line] < 0 or state.is_code_block(line):
+        return True
+    kept, state.parentType = state.parentType, "paragraph"
+    ends = any(rule(state, line, end, True) for rule in state.md.block.ruler.getRules("paragraph"))
+    state.parentType = kept
+    return not ends
 
 
 def _count_block(state: StateBlock, _start: int, _end: int, _silent: bool) -> bool:

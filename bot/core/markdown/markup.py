@@ -65,6 +65,7 @@ class Markup(HTMLParser):
         self.shown = self.spoken = ""
         self.removed: list[str] = []
         self.cut = False
+        self._comments_end = True
         self._hiding = list(hiding.elements)
         self._until = hiding.until
         self._links: list[tuple[str, int]] = []
@@ -88,6 +89,7 @@ class Markup(HTMLParser):
 
     def inline(self, children: Sequence["Token"]) -> Hiding:
         """Read the parts of one paragraph, heading, or cell, and return what it hides of the following text."""
+        self._comments_end = _COMMENT_END in "".join(child.content for child in children)
         for kind, run in groupby(children, _kind):
             if kind == "text":
                 self._say("".join(child.content for child in run))
@@ -164,10 +166,14 @@ class Markup(HTMLParser):
             self.spoken += "" if self._links else spoken
 
     def _tell(self, text: str) -> None:
-        """Add the parts of a text that are outside comments."""
+        """Add the parts of a text that are outside comments. A comment without an end is text, as in CommonMark.
+
+        CommonMark's versions differ in which comments with an end are text, so all of those count as hidden.
+        https://spec.commonmark.org/0.30/#html-comment
+        """
         while text:
             sign = _COMMENT_END if self.cut else "<!--"
-            head, found, text = text.partition(sign)
+            head, found, text = text.partition(sign) if self._comments_end else (text, "", "")
             if self.cut:
                 self.removed.append(head + found)
             else:
