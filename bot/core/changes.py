@@ -25,4 +25,5 @@ def changes(before: PlanDocument, after: PlanDocument) -> str:
 
 
 def _lines(plan: PlanDocument) -> list[str]:
-    return [*plan.markdown.split("\n"), "", *contract(plan).split("\n")]
+    notes = ["", "Notes:", *plan.notes.split("\n")] if plan.notes else []
+    return [*plan.markdown.split("\n"), *notes, "", *contract(plan).split("\n")]

@@ -75,11 +75,12 @@ def heading(plan: PlanDocument) -> str:
 def plan_text(plan: PlanDocument, how: str) -> str:
     """Render a plan document.
 
-    The parts: plan, contract, estimated cost, changes since the previous version, what was hidden in the request, how
-    to decide, base, and expiry.
+    The parts: plan, notes, contract, estimated cost, changes since the previous version, what was hidden in the
+    request, how to decide, base, and expiry.
     """
     cost = f"\n- Estimated cost: {plan.estimate}" if plan.estimate else ""
-    parts = [f"## {heading(plan)}", disarm_text(plan.markdown), "### What it may do", contract(plan) + cost]
+    parts = [f"## {heading(plan)}", disarm_text(plan.markdown), *_folded_notes(plan)]
+    parts += ["### What it may do", contract(plan) + cost]
     if plan.changed:
         parts += [f"### What changed since plan {plan.plan - 1}", fenced_block(disarm_text(plan.changed), "diff")]
     parts += [*([_hidden_notice(plan.hidden)] if plan.hidden.count else []), how]
@@ -124,6 +125,11 @@ def contract(plan: PlanDocument) -> str:
         *([("Exactly this work", f"git tree {code(plan.tree)}")] if plan.tree else []),
     )
     return "\n".join(f"- {name}: {value}" for name, value in rows)
+
+
+def _folded_notes(plan: PlanDocument) -> list[str]:
+    """Return the notes of a plan, folded; nothing where there are none."""
+    return [details("Notes for the session that carries it out", disarm_text(plan.notes))] if plan.notes else []
 
 
 def _hidden_notice(hidden: Hidden) -> str:

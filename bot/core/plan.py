@@ -25,11 +25,13 @@ MARKDOWN_LIMIT = 40_000
 _KEYS = frozenset(
     "v repository thread plan base markdown scope commands hosts dependencies tier budget_usd expires".split()
 )
+NOTES_LIMIT = 6_000
+"""Characters of the notes for the executor. They count toward MARKDOWN_LIMIT as well."""
 HIDDEN_SHOWN = 20
 HIDDEN_CHARACTERS = 300
 """The number of invisible fragments of a request that are shown, and the characters of each."""
 
-_OPTIONAL = frozenset({"tree", "hidden", "changed", "classes"})
+_OPTIONAL = frozenset({"tree", "hidden", "changed", "classes", "notes"})
 """Keys that only some documents have. A document without them keeps the bytes it had before they were introduced."""
 _FOLDERS = r"(?:[\w.-]+/)+"
 _FILE = r"\.[A-Za-z]\w{0,7}"
@@ -111,6 +113,8 @@ class PlanDocument:
     hidden: Hidden = Hidden()
     changed: str = ""
     """The difference from the previous version (core/changes.py); "" if it replaces none."""
+    notes: str = ""
+    """What the executor must know and a reader may skip (K2); "" for none."""
     estimate: str = ""
     """The estimated cost. It is shown with the document and fixed as long as that is shown, but is not part of it."""
 
@@ -150,6 +154,7 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
         **({"hidden": document.hidden.to_json()} if document.hidden.count else {}),
         **({"changed": document.changed} if document.changed else {}),
         **({"classes": [list(each) for each in document.contract.classes]} if document.contract.classes else {}),
+        **({"notes": document.notes} if document.notes else {}),
     }
 
 
@@ -171,6 +176,7 @@ def from_json(value: dict[str, Any]) -> PlanDocument:
         tree=value.get("tree", ""),
         hidden=Hidden.from_json(value["hidden"]) if "hidden" in value else Hidden(),
         changed=value.get("changed", ""),
+        notes=value.get("notes", ""),
     )
 
 
@@ -186,8 +192,7 @@ def normalize_text(markdown: str) -> str:
     Raises Refused, with what to change, if the text is empty or too long. Text is made inert before it is hashed
     (interfaces.md), so the digest covers what this returns.
     """
-    lines = disarm_text(markdown.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
-    text = "\n".join(line.rstrip() for line in lines).strip()
+    text = _normalize_lines(markdown)
     if not text:
         raise Refused("the plan is empty", mend="hand in the plan as Markdown text")
     if len(text) > MARKDOWN_LIMIT:
@@ -196,6 +201,26 @@ def normalize_text(markdown: str) -> str:
             mend="shorten it: say what will change and why, not every line",
         )
     return text
+
+
+def normalize_notes(notes: str) -> str:
+    """Return a plan's notes normalized as its text is; "" for none.
+
+    Raises Refused, with what to change, if they are too long.
+    """
+    text = _normalize_lines(notes)
+    if len(text) > NOTES_LIMIT:
+        raise Refused(
+            f"the notes have {len(text):,} characters, the limit is {NOTES_LIMIT:,}",
+            mend="keep what the executor cannot see in the code: causes with `path:line`, what was ruled out",
+        )
+    return text
+
+
+def _normalize_lines(text: str) -> str:
+    """Return a text with LF newlines, no trailing space, no blank edges, and nothing active in it."""
+    lines = disarm_text(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
+    return "\n".join(line.rstrip() for line in lines).strip()
 
 
 def disarm_text(markdown: str) -> str:

@@ -71,7 +71,9 @@ def pull_body(plan: PlanDocument, origin: Origin, *, summary: str, checks: Seque
         parts.append(_agents_table(origin.agents))
     parts.append(_provenance(plan, origin))
     room = POSTED_CHARACTERS - len("\n\n".join(parts)) - _ENDING_ROOM
-    parts.append(details("The approved plan", cut(f"{disarm_text(plan.markdown)}\n\n{contract(plan)}", room)))
+    notes = f"**Notes for the executor**\n\n{disarm_text(plan.notes)}\n\n" if plan.notes else ""
+    shown = f"{disarm_text(plan.markdown)}\n\n{notes}{contract(plan)}"
+    parts.append(details("The approved plan", cut(shown, room)))
     parts.append(f"Closes #{plan.thread}")
     return "\n\n".join(parts) + "\n"
 

@@ -80,6 +80,7 @@ def document(context: ThreadContext, record: Record, handed_in: SubmittedPlan) -
         plan=record.thread.plan + 1,
         base=record.base,
         markdown=context.redactor.redact(handed_in.markdown),
+        notes=context.redactor.redact(handed_in.notes),
         contract=contract,
         tier=str(contract_tier(contract)),
         budget_usd=context.settings.budget_usd,
@@ -94,7 +95,8 @@ def _task(context: ThreadContext, record: Record) -> str:
     """Return what is asked: the turn itself, and the plan that it revises."""
     parts = [record.turn.text]
     if record.has(Move.PLANNED) and context.pulls is not None:
-        parts.append(f"The last plan for this thread was:\n\n{record.plan.markdown}")
+        notes = f"\n\nIts notes:\n\n{record.plan.notes}" if record.plan.notes else ""
+        parts.append(f"The last plan for this thread was:\n\n{record.plan.markdown}{notes}")
         if record.refused:
             parts.append(
                 f"{rejection_result()} It was {', '.join(record.refused)}; what they said of it stands in the thread."

@@ -64,6 +64,7 @@ PLANS = st.builds(
     tree=st.just("") | st.text("0123456789abcdef", min_size=40, max_size=40),
     hidden=st.just(Hidden()) | st.lists(TEXTS, min_size=1, max_size=30).map(Hidden.of),
     changed=TEXTS,
+    notes=TEXTS,
 )  # fmt: skip
 
 
@@ -127,6 +128,7 @@ CHANGES: Final[dict[str, Any]] = {
     "tree": "e" * 40,
     "hidden": Hidden(1, ("<!-- psst -->",)),
     "changed": "-old\n+new",
+    "notes": "Root cause: a.py:1",
     "contract": Contract(),
 }
 CONTRACTS: Final = [

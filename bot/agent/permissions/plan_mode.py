@@ -9,7 +9,7 @@ from bot.core.comment import code
 from bot.core.errors import Refused
 from bot.core.hosts import pattern
 from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
-from bot.core.plan import MARKDOWN_LIMIT, Contract, disarm_text, named_paths, normalize_text
+from bot.core.plan import MARKDOWN_LIMIT, Contract, disarm_text, named_paths, normalize_notes, normalize_text
 from bot.core.transcript import Json, pending_calls
 
 EXIT_PLAN_MODE: Final = "exit_plan_mode"
@@ -25,6 +25,7 @@ class SubmittedPlan:
 
     markdown: str
     contract: Contract
+    notes: str = ""
 
 
 def read_plan(tool_input: Json) -> SubmittedPlan:
@@ -35,6 +36,8 @@ def read_plan(tool_input: Json) -> SubmittedPlan:
     from bot.core.markdown.inert import inert_markdown
 
     markdown = normalize_text(inert_markdown(normalize_text(tool_input["plan"])))
+    given = normalize_notes(tool_input.get("notes") or "")
+    notes = normalize_notes(inert_markdown(given)) if given else ""
 
     def strings_of(key: str) -> tuple[str, ...]:
         lines = (" ".join(text.split()) for text in tool_input.get(key) or ())
@@ -44,10 +47,10 @@ def read_plan(tool_input: Json) -> SubmittedPlan:
     dependencies = tuple(map(mark_beyond_ascii, strings_of("dependencies")))
     scope = strings_of("scope") or named_paths(markdown)
     contract = Contract(scope, commands, strings_of("hosts"), dependencies)
-    _check_length(markdown, contract)
+    _check_length(markdown, notes, contract)
     for host in contract.hosts:
         pattern(host)
-    return SubmittedPlan(markdown, contract)
+    return SubmittedPlan(markdown, contract, notes)
 
 
 def pending_plan_call(history: Sequence[Json]) -> Json | None:
@@ -55,16 +58,16 @@ def pending_plan_call(history: Sequence[Json]) -> Json | None:
     return next((call for call in pending_calls(history) if call["name"] == EXIT_PLAN_MODE), None)
 
 
-def _check_length(markdown: str, contract: Contract) -> None:
-    """Refuse a plan that is too long together with its lists.
+def _check_length(markdown: str, notes: str, contract: Contract) -> None:
+    """Refuse a plan that is too long together with its notes and lists.
 
-    People read the lists as well, so they are never cut.
+    People read all of it, so nothing is ever cut.
     """
     lists = (*contract.scope, *contract.commands, *contract.hosts, *contract.dependencies)
-    length = len(markdown) + sum(len(code(each)) + 2 for each in lists)
+    length = len(markdown) + len(notes) + sum(len(code(each)) + 2 for each in lists)
     if length > MARKDOWN_LIMIT:
         raise Refused(
-            f"the plan and its lists have {length:,} characters, the limit is {MARKDOWN_LIMIT:,}",
+            f"the plan, its notes and its lists have {length:,} characters, the limit is {MARKDOWN_LIMIT:,}",
             mend="shorten it: name folders such as `src/**` instead of each file",
         )
 

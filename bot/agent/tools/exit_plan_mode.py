@@ -21,6 +21,7 @@ class PlanInput(ToolInput):
     commands: list[str] | None = None
     hosts: list[str] | None = None
     dependencies: list[str] | None = None
+    notes: str | None = None
 
 
 async def _call(_: PlanInput, context: ToolContext) -> AsyncIterator[Step]:
@@ -33,7 +34,9 @@ PLAN = Tool(
     description=(
         "Hand in your plan for approval, for tasks that change the repository (never for questions). `plan`: concise "
         "Markdown. `scope`: globs of every path that will change. `commands`: commands that prove the work. `hosts`, "
-        "`dependencies`: network hosts and new dependencies that are needed. Call it alone."
+        "`dependencies`: network hosts and new dependencies that are needed. `notes` (optional, at most 6,000 "
+        "characters): for the session that carries the plan out and knows nothing of this one: root cause as "
+        "`path:line`, what was ruled out, how to run one test. Call it alone."
     ),
     input_model=PlanInput,
     call=_call,
