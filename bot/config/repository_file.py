@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
+from bot.config.maintenance import MaintenanceTask, Tasks
 from bot.core.errors import Misconfigured
 from bot.core.hosts import pattern
 from bot.core.paths import PathClass
@@ -179,17 +180,6 @@ class PullRequest(Part):
     fix_checks: Literal["off", "plan"] = "off"
 
 
-class Maintenance(Part):
-    """One scheduled task."""
-
-    name: str
-    cron: str
-    prompt: str
-    paths: list[str] = []
-    budget_usd: float | None = None
-    approval: Literal["required", "standing"] = "required"
-
-
 class Configuration(Part):
     """The whole file; every key has a default."""
 
@@ -207,7 +197,7 @@ class Configuration(Part):
     paths: Paths = Paths()
     secrets: SecretsPart = SecretsPart()
     pull_request: PullRequest = PullRequest()
-    maintenance: list[Maintenance] = []
+    maintenance: Tasks = []
 
 
 def parse(text: str, where: str) -> Configuration:
@@ -225,7 +215,8 @@ def parse(text: str, where: str) -> Configuration:
     try:
         return Configuration.model_validate(value if value is not None else {})
     except ValidationError as error:
-        first = error.errors()[0]
+        # An unknown key explains a missing one, which it may be a misspelling of.
+        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         raise _mistake(first["type"], first["msg"], first["loc"], value=value, where=where) from error
 
 
@@ -295,6 +286,6 @@ def _nearest(path: tuple[int | str, ...]) -> str:
 
     part: Any = Configuration
     for key in path[:-1]:
-        part = part.model_fields[key].annotation if isinstance(key, str) else Maintenance
+        part = part.model_fields[key].annotation if isinstance(key, str) else MaintenanceTask
     best = process.extractOne(str(path[-1]), list(part.model_fields), score_cutoff=60)
     return ".".join([*map(str, path[:-1]), best[0]]) if best else ""

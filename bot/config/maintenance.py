@@ -1,0 +1,63 @@
+"""The key `maintenance`: scheduled tasks, strict (product.md, Maintenance)."""
+
+from collections import Counter
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from bot.config.schedule import Schedule, valid_schedule, valid_timezone
+
+MOST: Final = 20
+"""Tasks of one repository."""
+_NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
+
+Line = Annotated[str, Field(pattern=r"^\S([^\n\r]*\S)?$")]
+Name = Annotated[str, Field(pattern=_NAME)]
+Glob = Annotated[str, Field(pattern=r"^[^!\s]([^\n]*\S)?$")]
+
+
+class MaintenanceTask(BaseModel):
+    """One scheduled task. Either `prompt` or `recipe` says what to do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)
+
+    name: Name
+    schedule: Annotated[str, AfterValidator(valid_schedule)]
+    timezone: Annotated[str, AfterValidator(valid_timezone)] = "UTC"
+    prompt: Annotated[str, Field(min_length=1, max_length=10_000)] | None = None
+    recipe: Name | None = None
+    parameters: dict[Name, str | int | float | bool | list[str]] = Field(default={}, alias="with")
+    """What the recipe is given."""
+    paths: list[Glob] = []
+    check: Line | None = None
+    approval: Literal["required", "standing"] = "required"
+    budget_usd: float | None = Field(default=None, gt=0)
+    limit: int = Field(default=1, ge=1, le=10)
+    cooldown_days: int = Field(default=0, ge=0, le=365)
+    labels: list[Line] = []
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """Raise ValueError for keys that contradict each other."""
+        if (self.prompt is None) == (self.recipe is None):
+            raise ValueError(f"task {self.name!r} needs either prompt or recipe, and not both")
+        if self.parameters and self.recipe is None:
+            raise ValueError(f"task {self.name!r} has with, which only a recipe reads")
+        if self.approval == "standing" and not self.paths:
+            raise ValueError(f"task {self.name!r} needs paths, because approval: standing holds for these alone")
+        return self
+
+    def due_times(self) -> Schedule:
+        """Return when the task is due."""
+        return Schedule.of(self.schedule, self.timezone)
+
+
+def _distinct(tasks: list[MaintenanceTask]) -> list[MaintenanceTask]:
+    """Return the tasks. Raises ValueError if two have one name, since a name is what a task is known by."""
+    twice = [name for name, times in Counter(task.name for task in tasks).items() if times > 1]
+    if twice:
+        raise ValueError(f"two tasks are named {twice[0]!r}; give each a name of its own")
+    return tasks
+
+
+Tasks = Annotated[list[MaintenanceTask], Field(max_length=MOST), AfterValidator(_distinct)]

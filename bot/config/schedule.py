@@ -1,0 +1,85 @@
+"""When a scheduled task is due: a 5-field cron expression in a time zone.
+
+cronsim computes the times, as Debian's cron does: a local time that does not exist on the day that clocks go forward is
+due at the next instant that does, and one that exists twice on the day that they go back is due once (MT1). A schedule
+with a wildcard hour follows elapsed time instead, and is due in both hours.
+https://github.com/cuu508/cronsim
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice, takewhile
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+NAMED: Final = {"daily": "0 0 * * *", "weekly": "0 0 * * 1", "monthly": "0 0 1 * *"}
+"""Schedules that have a name: every midnight, that of Monday, that of the first day of the month."""
+MOST_MISSED: Final = 100
+"""Missed times are counted up to this number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The newest time at which a task is due, and how many earlier ones were missed and collapse into it (MT1)."""
+
+    at: datetime
+    """In UTC."""
+    missed: int = 0
+    """At most MOST_MISSED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The due times of a task. `parse` makes one from what people write."""
+
+    expression: str
+    """Five fields of cron."""
+    zone: ZoneInfo
+
+    @classmethod
+    def of(cls, schedule: str, timezone: str) -> "Schedule":
+        """Return the schedule of a valid expression or name, in a valid time zone."""
+        return cls(NAMED.get(schedule, schedule), ZoneInfo(timezone))
+
+    def times_after(self, moment: datetime) -> Iterator[datetime]:
+        """Yield the due times after a moment, in UTC, in order."""
+        for time in CronSim(self.expression, moment.astimezone(self.zone)):
+            yield time.astimezone(UTC)
+
+    def due(self, since: datetime, now: datetime) -> Due | None:
+        """Return the newest due time after `since` and not after `now`, or None if there is none.
+
+        A clock that was set back gives None until it has passed `since` again, so that no time is due twice.
+        """
+        missed = list(islice(takewhile(lambda time: time <= now, self.times_after(since)), MOST_MISSED + 1))
+        if len(missed) <= MOST_MISSED:
+            return Due(missed[-1], len(missed) - 1) if missed else None
+        return Due(self._newest(now), MOST_MISSED)
+
+    def _newest(self, now: datetime) -> datetime:
+        """Return the newest due time that is not after `now`."""
+        before = next(CronSim(self.expression, now.astimezone(self.zone), reverse=True)).astimezone(UTC)
+        return max((before, *takewhile(lambda time: time <= now, self.times_after(before))))
+
+
+def valid_schedule(text: str) -> str:
+    """Return a schedule that has due times. Raises ValueError, with what to change."""
+    try:
+        never = next(Schedule.of(text, "UTC").times_after(datetime(2000, 1, 1, tzinfo=UTC)), None) is None
+    except CronSimError as error:
+        names = ", ".join(NAMED)
+        raise ValueError(f"{error}: write five fields of cron, such as 0 6 * * 1, or {names}") from error
+    if never:
+        raise ValueError("no date fits this schedule, so the task would never run")
+    return text
+
+
+def valid_timezone(text: str) -> str:
+    """Return the name of a time zone of the IANA database. Raises ValueError."""
+    try:
+        return ZoneInfo(text).key
+    except (ValueError, OSError, LookupError) as error:
+        raise ValueError(f"no time zone is named {text!r}: write one such as Europe/Berlin") from error

@@ -1,0 +1,104 @@
+"""Scheduled maintenance: tasks, their occurrences, and the findings of their plans (product.md, Maintenance)."""
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+
+from bot.core.errors import Refused
+
+MOST_FINDINGS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task of the key `maintenance`, with what its recipe adds."""
+
+    name: str
+    schedule: str
+    """As it is written: five fields of cron, or a name."""
+    timezone: str
+    prompt: str
+    recipe: str = ""
+    paths: tuple[str, ...] = ()
+    """Globs that a plan may name without being asked about, where `standing` is set; empty for all."""
+    check: str = ""
+    """A command that prints nothing where there is nothing to do; "" for none."""
+    standing: bool = False
+    """Whether the configuration itself approves plans that stay inside the paths (MT6)."""
+    budget_usd: float | None = None
+    limit: int = 1
+    """Open pull requests of the task at once."""
+    cooldown_days: int = 0
+    labels: tuple[str, ...] = ()
+    """Labels of its pull requests."""
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all that the task says, in hex. A task that changed has another one."""
+        said = [getattr(self, name) for name in self.__slots__]
+        return hashlib.sha256(json.dumps(said, ensure_ascii=False).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A task and one of its due times. It happens exactly once (MT1)."""
+
+    task: str
+    due: datetime
+    missed: int = 0
+    """How many earlier due times collapse into this one."""
+
+    @property
+    def key(self) -> str:
+        """The key of its turn: the same for whoever finds it due."""
+        return f"due/{self.task}/{self.due.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a maintenance plan wants to change."""
+
+    id: str
+    """What the planner calls it, such as a package or a rule. The same finding has the same id at every occurrence."""
+    title: str
+    paths: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as a JSON object."""
+        return {"id": self.id, "title": self.title, "paths": list(self.paths)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Return the finding from a JSON object made by `to_json`."""
+        return cls(value["id"], value["title"], tuple(value["paths"]))
+
+
+def is_decided(finding: Finding, decided: Sequence[Finding]) -> bool:
+    """Return whether people decided on a finding before: on one of the same id, or of the same title (MT5).
+
+    A finding that comes back under another title keeps its id, and one under another id keeps its title.
+    """
+    known = {normalize_words(each.id) for each in decided} | {normalize_words(each.title) for each in decided}
+    return not known.isdisjoint({normalize_words(finding.id), normalize_words(finding.title)})
+
+
+def normalize_words(text: str) -> str:
+    """Return a text without what two spellings of it may differ in: case, width, punctuation, and white space."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join("".join(sign if sign.isalnum() else " " for sign in folded).split())
+
+
+def check_findings(findings: Sequence[Finding]) -> None:
+    """Raise Refused for findings that cannot be told apart, or are too many to decide on."""
+    if len(findings) > MOST_FINDINGS:
+        raise Refused(
+            f"the plan lists {len(findings)} findings, the limit is {MOST_FINDINGS}",
+            mend="hand in the most important ones; the others come at the next occurrence",
+        )
+    names = [normalize_words(finding.id) for finding in findings]
+    if twice := [finding.id for finding, name in zip(findings, names, strict=True) if names.count(name) > 1]:
+        raise Refused(f"two findings have the id {twice[0]!r}", mend="use a different id for each finding")

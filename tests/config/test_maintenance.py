@@ -1,0 +1,106 @@
+"""Scheduled tasks: strict keys, and due times that survive the change of clocks (MT1)."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.config.environment import configuration
+from bot.config.schedule import MOST_MISSED, Due, Schedule
+from bot.core.errors import Misconfigured
+
+TASK = "maintenance:\n  - name: deps\n    schedule: {schedule}\n    {more}\n"
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata")
+
+
+def test_defaults() -> None:
+    """A task needs a name, a schedule, and what to do."""
+    (task,) = configuration(TASK.format(schedule="weekly", more="prompt: Update the pins.")).maintenance
+    assert (task.timezone, task.approval, task.limit, task.cooldown_days) == ("UTC", "required", 1, 0)
+    assert task.due_times().expression == "0 0 * * 1"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "more", "said"),
+    (
+        ("0 0 31 2 *", "prompt: x", "maintenance.0.schedule: Bad day-of-month"),
+        ("61 * * * *", "prompt: x", "maintenance.0.schedule: Bad minute"),
+        ("hourly", "prompt: x", "write five fields of cron, such as 0 6 * * 1, or daily, weekly, monthly"),
+        ("daily", "prompt: x\n    timezone: Mars/Base", "no time zone is named 'Mars/Base'"),
+        ("daily", "prompt: x\n    timezone: ../../etc/passwd", "no time zone is named"),
+        ("daily", "limit: 2", "needs either prompt or recipe, and not both"),
+        ("daily", "prompt: x\n    recipe: deps", "needs either prompt or recipe, and not both"),
+        ("daily", "prompt: x\n    with: {days: 3}", "has with, which only a recipe reads"),
+        ("daily", "prompt: x\n    approval: standing", "needs paths, because approval: standing holds for these alone"),
+        ("daily", "prompt: x\n    promt: y", "did you mean 'maintenance.0.prompt'?"),
+        ("daily", "prompt: x\n  - name: deps\n    schedule: daily\n    prompt: y", "two tasks are named 'deps'"),
+        ("daily", "prompt: x\n    limit: 0", "maintenance.0.limit"),
+    ),
+)
+def test_mistakes_are_named(schedule: str, more: str, said: str) -> None:
+    """What is wrong, where, and how to fix it."""
+    with pytest.raises(Misconfigured, match=r"\.github/plangate\.yml:\d+:\d+") as error:
+        configuration(TASK.format(schedule=schedule, more=more))
+    assert said in str(error.value)
+
+
+def test_an_unknown_key_explains_a_missing_one() -> None:
+    """`cron` is not the name of the key; that `schedule` is missing would not help."""
+    with pytest.raises(Misconfigured, match=r"unknown key 'maintenance\.0\.cron'"):
+        configuration("maintenance:\n  - name: a\n    cron: daily\n    prompt: x")
+
+
+def times(expression: str, zone: str, first: datetime, last: datetime) -> list[datetime]:
+    return list(takewhile(lambda time: time <= last, Schedule.of(expression, zone).times_after(first)))
+
+
+@pytest.mark.req("MT1")
+@pytest.mark.parametrize(
+    ("expression", "zone", "day", "local"),
+    (
+        ("30 2 * * *", "Europe/Berlin", (2026, 3, 29), ["03:00+0200"]),  # 02:30 does not exist
+        ("30 2 * * *", "Europe/Berlin", (2026, 10, 25), ["02:30+0200"]),  # 02:30 exists twice
+        ("15 2 * * *", "Australia/Lord_Howe", (2026, 10, 4), ["02:30+1100"]),  # clocks move by half an hour
+        ("45 1 * * *", "Australia/Lord_Howe", (2026, 4, 5), ["01:45+1100"]),
+        ("0 0 * * *", "America/Havana", (2026, 3, 8), ["01:00-0400"]),  # midnight does not exist
+        ("0 2,3 * * *", "Europe/Berlin", (2026, 3, 29), ["03:00+0200"]),  # both fall on one instant
+    ),
+)
+def test_clocks_change(expression: str, zone: str, day: tuple[int, int, int], local: list[str]) -> None:
+    """A local time that does not exist is due at the next instant; one that exists twice is due once."""
+    schedule = Schedule.of(expression, zone)
+    start = datetime(*day, tzinfo=schedule.zone)
+    found = times(expression, zone, start - timedelta(minutes=1), start + timedelta(hours=23))
+    assert [f"{time.astimezone(schedule.zone):%H:%M%z}" for time in found] == local
+
+
+@pytest.mark.req("MT1")
+@given(
+    st.sampled_from(["30 2 * * *", "0 0 * * 1", "15 1-3 * * 6,0", "0 0 1 * *", "0 */12 * * *"]),
+    st.sampled_from(ZONES),
+    st.sampled_from([datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 9, 25, tzinfo=UTC)]),
+    st.lists(st.integers(0, 45 * 24 * 60), min_size=1, max_size=12),
+    st.integers(0, 3),
+)
+def test_irregular_looks(expression: str, zone: str, start: datetime, minutes: list[int], back: int) -> None:
+    """Whenever somebody looks, also with a clock that is set back, each due time is found once or collapses."""
+    looks = [start + timedelta(minutes=minute) for minute in minutes]
+    looks = [*sorted(looks), *looks[:back]]  # the last ones are in the past again
+    since, found = start, list[Due]()
+    for now in looks:
+        if (due := Schedule.of(expression, zone).due(since, now)) is not None:
+            found.append(due)
+            since = due.at
+    expected = times(expression, zone, start, max(looks))
+    assert [due.at for due in found] == sorted({due.at for due in found})
+    assert sum(1 + due.missed for due in found) == len(expected)
+    assert {due.at for due in found} <= set(expected)
+
+
+@pytest.mark.req("MT1")
+def test_a_task_that_was_off_for_years() -> None:
+    """Counting what was missed has an end; the newest due time is found all the same."""
+    due = Schedule.of("* * * * *", "UTC").due(datetime(2020, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 12, tzinfo=UTC))
+    assert due == Due(datetime(2026, 1, 1, 12, tzinfo=UTC), MOST_MISSED)

@@ -1,0 +1,57 @@
+"""Tasks, occurrences, and findings of scheduled maintenance."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from bot.core.errors import Refused
+from bot.core.maintenance import MOST_FINDINGS, Finding, Occurrence, Task, check_findings, is_decided
+
+TASK = Task("deps", "weekly", "UTC", "Update the pins.")
+FINDING = Finding("requests", "Update requests to 3.0", ("requirements.txt",))
+
+
+def test_a_changed_task_has_another_digest() -> None:
+    """Everything that the task says counts."""
+    changed = [replace(TASK, prompt="x"), replace(TASK, paths=("a",)), replace(TASK, standing=True)]
+    assert len({TASK.digest, *(task.digest for task in changed)}) == 4
+    assert replace(TASK).digest == TASK.digest
+
+
+@pytest.mark.req("MT1")
+def test_an_occurrence_has_one_key() -> None:
+    """In whatever zone its time is written."""
+    due = datetime(2026, 3, 29, 1, 0, tzinfo=UTC)
+    assert Occurrence("deps", due).key == "due/deps/2026-03-29T01:00Z"
+    assert Occurrence("deps", due.astimezone(timezone(timedelta(hours=2))), 3).key == Occurrence("deps", due).key
+
+
+def test_a_finding_survives_json() -> None:
+    """What is stored comes back."""
+    assert Finding.from_json(FINDING.to_json()) == FINDING
+
+
+@pytest.mark.req("MT5")
+@pytest.mark.parametrize(
+    ("finding", "decided"),
+    (
+        (replace(FINDING, title="Bump the HTTP library"), True),
+        (replace(FINDING, id="bump-requests"), True),
+        (replace(FINDING, id="REQUESTS ", paths=()), True),
+        (Finding("x", "update  REQUESTS to 3.0!"), True),
+        (Finding("urllib3", "Update urllib3 to 4.0"), False),
+    ),
+)
+def test_decided(finding: Finding, decided: bool) -> None:
+    """A reworded title keeps the id, a new id keeps the title; neither brings a finding back."""
+    assert is_decided(finding, [FINDING]) is decided
+
+
+def test_findings_that_cannot_be_told_apart() -> None:
+    """They could not be decided on one by one."""
+    check_findings([FINDING, Finding("other", "Other")])
+    with pytest.raises(Refused, match="two findings have the id 'Requests'"):
+        check_findings([Finding("Requests", "A"), Finding("requests", "B")])
+    with pytest.raises(Refused, match=f"lists {MOST_FINDINGS + 1} findings"):
+        check_findings([Finding(str(n), str(n)) for n in range(MOST_FINDINGS + 1)])
