@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
+from bot.core.actor import Actor
 from bot.core.errors import Refused
 
 MOST_FINDINGS: Final = 50
+LONGEST_ID: Final = 100
+LONGEST_TITLE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,16 @@ class Finding:
         return cls(value["id"], value["title"], tuple(value["paths"]))
 
 
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Somebody ticked a box of a tracking issue."""
+
+    label: str
+    """The text beside the box."""
+    by: Actor
+    at: datetime
+
+
 def is_decided(finding: Finding, decided: Sequence[Finding]) -> bool:
     """Return whether people decided on a finding before: on one of the same id, or of the same title (MT5).
 
@@ -93,12 +106,18 @@ def normalize_words(text: str) -> str:
 
 
 def check_findings(findings: Sequence[Finding]) -> None:
-    """Raise Refused for findings that cannot be told apart, or are too many to decide on."""
+    """Raise Refused for findings that cannot be told apart, are too long, or are too many to decide on."""
     if len(findings) > MOST_FINDINGS:
         raise Refused(
             f"the plan lists {len(findings)} findings, the limit is {MOST_FINDINGS}",
             mend="hand in the most important ones; the others come at the next occurrence",
         )
+    for finding in findings:
+        if not normalize_words(finding.id) or len(finding.id) > LONGEST_ID or len(finding.title) > LONGEST_TITLE:
+            raise Refused(
+                f"a finding needs an id of at most {LONGEST_ID} characters and a title of at most {LONGEST_TITLE}",
+                mend="shorten them, and name the thing in the id",
+            )
     names = [normalize_words(finding.id) for finding in findings]
     if twice := [finding.id for finding, name in zip(findings, names, strict=True) if names.count(name) > 1]:
         raise Refused(f"two findings have the id {twice[0]!r}", mend="use a different id for each finding")

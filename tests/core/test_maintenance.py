@@ -55,3 +55,6 @@ def test_findings_that_cannot_be_told_apart() -> None:
         check_findings([Finding("Requests", "A"), Finding("requests", "B")])
     with pytest.raises(Refused, match=f"lists {MOST_FINDINGS + 1} findings"):
         check_findings([Finding(str(n), str(n)) for n in range(MOST_FINDINGS + 1)])
+    for finding in (Finding("...", "A"), Finding("a" * 101, "A"), Finding("a", "A" * 201)):
+        with pytest.raises(Refused, match="a finding needs an id of at most 100 characters"):
+            check_findings([finding])

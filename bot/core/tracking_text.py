@@ -1,0 +1,98 @@
+"""The tracking issue of a scheduled task (MT2): what it shows, and its boxes. Pure.
+
+The text is made from the journal alone and set by edits, so that it is always whole and never a flood of comments.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from bot.core.comment import cell, code, fenced_block, table
+from bot.core.maintenance import Finding, Task
+from bot.core.plan import disarm_text
+
+RUN_NOW: Final = "Run now"
+OFFER_AGAIN: Final = "Offer again: "
+ROWS: Final = 10
+PROMPT_SHOWN: Final = 2_000
+"""Characters of the prompt that are shown."""
+_TICKED: Final = re.compile(r"^- \[[xX]\] (.+?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class OccurrenceRow:
+    """How one occurrence ended, or where it stands."""
+
+    due: datetime
+    outcome: str
+    """One line of Markdown, made by the harness."""
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingView:
+    """All that the issue shows."""
+
+    task: Task
+    when: str
+    """The schedule in words."""
+    next_due: datetime | None
+    """In the task's time zone; None for a task that is no longer in the configuration."""
+    rows: Sequence[OccurrenceRow] = ()
+    """Newest first."""
+    rejected: Sequence[Finding] = ()
+
+
+def tracking_title(task: str) -> str:
+    """Return the title of a task's issue. It is for people: the issue is found by its marker."""
+    return f"Scheduled task: {task}"
+
+
+def tracking_body(view: TrackingView) -> str:
+    """Render the issue's text, without its marker."""
+    parts = [_head(view), f"- [ ] {RUN_NOW}", "### Last occurrences", _rows(view.rows)]
+    if view.rejected:
+        boxes = "\n".join(f"- [ ] {offer_again_label(finding)}" for finding in view.rejected)
+        parts += ["### Rejected", "These are not offered again unless somebody who may ask ticks a box.", boxes]
+    parts.append("_I keep this text up to date. A plan of this task is posted below and waits for approval, as ever._")
+    return "\n\n".join(parts)
+
+
+def offer_again_label(finding: Finding) -> str:
+    """Return the text beside the box that brings a rejected finding back."""
+    return f"{OFFER_AGAIN}{code(finding.title)} ({code(finding.id)})"
+
+
+def ticked_labels(body: str) -> tuple[str, ...]:
+    """Return the texts beside all boxes that are ticked."""
+    return tuple(found.group(1) for found in _TICKED.finditer(body.replace("\r\n", "\n")))
+
+
+def _head(view: TrackingView) -> str:
+    task = view.task
+    due = (
+        f"Next due: {view.next_due:%Y-%m-%d %H:%M} {task.timezone}." if view.next_due else "It is no longer scheduled."
+    )
+    lines = [f"**{task.name}** runs {view.when}, {task.timezone}. {due}"]
+    if task.recipe:
+        lines.append(f"Recipe: {code(task.recipe)}")
+    shown = task.prompt if len(task.prompt) <= PROMPT_SHOWN else f"{task.prompt[:PROMPT_SHOWN]}…"
+    lines.append(fenced_block(disarm_text(shown), "text"))
+    if task.check:
+        lines.append(f"It only asks the model if {code(task.check)} prints something.")
+    if task.standing:
+        paths = ", ".join(map(code, task.paths))
+        lines.append(f"Plans that stay inside {paths} are approved by the configuration (`approval: standing`).")
+    return "\n\n".join(lines)
+
+
+def _rows(rows: Sequence[OccurrenceRow]) -> str:
+    if not rows:
+        return "None yet."
+    shown = [
+        f"{row.due:%Y-%m-%d %H:%M} | {cell(row.outcome)} | {f'${row.cost_usd:.2f}' if row.cost_usd else ''}"
+        for row in rows[:ROWS]
+    ]
+    return table("due (UTC) | outcome | cost", shown)

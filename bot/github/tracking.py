@@ -1,0 +1,122 @@
+"""The tracking issues of scheduled tasks: created once, found by their markers, kept up to date by edits (MT2).
+
+https://docs.github.com/en/rest/issues/issues
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core import marker
+from bot.core.actor import Actor, ActorKind
+from bot.core.errors import Transient
+from bot.core.maintenance import Tick
+from bot.core.marker import Key
+from bot.core.names import ThreadNumber
+from bot.core.tracking_text import ticked_labels
+from bot.github.client import LAGS, GitHubClient, Json
+from bot.github.comments import same
+from bot.github.edits import Version, versions
+from bot.github.people import WHO
+from bot.github.repository import Address
+
+LABEL: Final = "plangate: maintenance"
+"""Label of the issues. People can list them by it; it also keeps the search for a lost one short."""
+_NO_THREAD: Final = ThreadNumber(0)
+_KIND: Final = "task"
+
+_ISSUE: Final = f"""
+query ($owner: String!, $name: String!, $number: Int!) {{
+  repository(owner: $owner, name: $name) {{
+    issue(number: $number) {{
+      body createdAt lastEditedAt state author {{ ...who }} editor {{ ...who }}
+      userContentEdits(first: 100) {{ totalCount nodes {{ editedAt deletedAt diff editor {{ ...who }} }} }}
+    }}
+  }}
+}}
+{WHO}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingIssues:
+    """The tracking issues of one repository. They are written by the account `bot`, and carry a MAC of `key`."""
+
+    client: GitHubClient
+    address: Address
+    bot: Actor
+    key: Key
+
+    async def open(self, task: str, title: str, body: str) -> ThreadNumber:
+        """Return the number of a task's issue. Creates it unless one with its marker exists.
+
+        Two processes that call this at once may both create one. The journal names the one that counts: the caller
+        keeps whichever was journaled first.
+        """
+        if (number := await self._find(task)) is not None:
+            return number
+        text = f"{self.client.redactor.redact(body).rstrip()}\n\n{self._marker(task)}"
+        made = await self.client.post(f"{self.address.path}/issues", {"title": title, "body": text, "labels": [LABEL]})
+        return ThreadNumber(int(made["number"]))
+
+    async def show(self, number: ThreadNumber, task: str, body: str) -> None:
+        """Set an issue's text, unless it shows it already. Ticks are taken back: read them before (`ticks`)."""
+        text = f"{self.client.redactor.redact(body).rstrip()}\n\n{self._marker(task)}"
+        path = f"{self.address.path}/issues/{number}"
+        shown = str((await self.client.get(path)).get("body") or "")
+        if same(shown, text) and not ticked_labels(shown):
+            return
+        await self.client.change(path, {"body": text})
+        for pause in LAGS:
+            if same(str((await self.client.get(path)).get("body") or ""), text):
+                return
+            await self.client.clock.sleep(pause)
+        raise Transient("GitHub shows another text than was set", where=path, mend="look at the issue")
+
+    async def ticks(self, number: ThreadNumber) -> Sequence[Tick]:
+        """Return the boxes that people ticked and that are still ticked, oldest first, each with who did it.
+
+        A box whose history GitHub no longer has in full is left out: nobody is known to have ticked it.
+        """
+        values = {"owner": self.address.owner, "name": self.address.name, "number": int(number)}
+        issue = (await self.client.graphql(_ISSUE, values))["repository"]["issue"]
+        if not ticked_labels(issue["body"] or ""):
+            return ()
+        shown = _text_versions(issue)
+        found = [_tick(shown, label) for label in dict.fromkeys(ticked_labels(issue["body"]))]
+        theirs = [tick for tick in found if tick is not None and tick.by.id != self.bot.id]
+        return tuple(sorted(theirs, key=lambda tick: tick.at))
+
+    async def _find(self, task: str) -> ThreadNumber | None:
+        """Return the oldest issue of the bot with the task's marker, open or closed."""
+        asked = {"labels": LABEL, "state": "all", "direction": "asc"}
+        async for issue in self.client.pages(f"{self.address.path}/issues", asked):
+            if (issue.get("user") or {}).get("id") == self.bot.id and self._is_of(task, str(issue.get("body") or "")):
+                return ThreadNumber(int(issue["number"]))
+        return None
+
+    def _is_of(self, task: str, body: str) -> bool:
+        found = marker.parse(body)
+        return found is not None and found.digest == _digest(task) and found.kind == _KIND and found.holds(self.key.mac)
+
+    def _marker(self, task: str) -> str:
+        return marker.make(_KIND, _NO_THREAD, 0, digest=_digest(task), key=self.key)
+
+
+def _digest(task: str) -> str:
+    return hashlib.sha256(task.encode()).hexdigest()
+
+
+def _text_versions(issue: Json) -> Sequence[Version]:
+    """Return what the issue showed, oldest first. Its first text is unknown here, and irrelevant."""
+    return [version for version in versions(issue, "") if version.text is not None]
+
+
+def _tick(shown: Sequence[Version], label: str) -> Tick | None:
+    """Return who ticked a box that is ticked now, or None if that edit is unknown or not a person's."""
+    ticked = [label in ticked_labels(version.text or "") for version in shown]
+    since = len(ticked) - ticked[::-1].index(False) if False in ticked else 0
+    if not 0 < since < len(shown) or shown[since].by.kind is not ActorKind.USER:
+        return None
+    return Tick(label, shown[since].by, shown[since].at)

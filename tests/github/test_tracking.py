@@ -1,0 +1,103 @@
+"""The tracking issue of a scheduled task: created once, edited, and ticked by people (MT2)."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.core.maintenance import Finding, Task
+from bot.core.marker import Key
+from bot.core.names import ThreadNumber
+from bot.core.tracking_text import (
+    OFFER_AGAIN,
+    RUN_NOW,
+    OccurrenceRow,
+    TrackingView,
+    ticked_labels,
+    tracking_body,
+    tracking_title,
+)
+from bot.github.tracking import LABEL, TrackingIssues
+from tests.github.conftest import HOME, Ground, Signed
+
+TASK = Task("deps", "weekly", "Europe/Berlin", "Update the pins.", check="pip list --outdated", paths=("*.txt",))
+VIEW = TrackingView(TASK, "on Mondays at 00:00", datetime(2026, 11, 30, tzinfo=UTC))
+
+
+@pytest.fixture
+def issues(ground: Ground) -> TrackingIssues:
+    signer = Signed()
+    return TrackingIssues(ground.door, ground.address, ground.bot, Key(signer.key_id, signer.mac))
+
+
+async def opened(issues: TrackingIssues) -> ThreadNumber:
+    return await issues.open(TASK.name, tracking_title(TASK.name), tracking_body(VIEW))
+
+
+def shown(ground: Ground, number: ThreadNumber) -> str:
+    return str(ground.github.world.issue(HOME, number).text.body)
+
+
+def tick(ground: Ground, number: ThreadNumber, label: str, by: str = "will") -> None:
+    body = shown(ground, number).replace(f"- [ ] {label}", f"- [x] {label}")
+    assert body != shown(ground, number)
+    ground.person(by).edit_issue(HOME, number, body=body)
+
+
+@pytest.mark.req("MT2")
+async def test_an_issue_is_created_once(ground: Ground, issues: TrackingIssues) -> None:
+    """It is found by its marker, whatever its title, and whether it is open or not."""
+    ground.issue("a person's issue")
+    first = await opened(issues)
+    assert [f"{label}" for label in ground.github.world.issue(HOME, first).labels] == [LABEL]
+    ground.person("ada").edit_issue(HOME, first, title="Something else")
+    ground.person("ada").close(HOME, first)
+    assert await opened(issues) == first
+    assert await issues.open("other", "Other", "Other") != first
+    copied = ground.person("ada").open_issue(HOME, "A copy", shown(ground, first))
+    ground.person("ada").label(HOME, copied.number, LABEL)
+    assert await opened(issues) == first
+
+
+@pytest.mark.req("MT2")
+async def test_an_issue_is_edited_only_when_it_differs(ground: Ground, issues: TrackingIssues) -> None:
+    """The same text costs one read and no write."""
+    number = await opened(issues)
+    before = len(ground.asked("PATCH"))
+    await issues.show(number, TASK.name, tracking_body(VIEW))
+    assert len(ground.asked("PATCH")) == before
+    row = OccurrenceRow(datetime(2026, 11, 23, tzinfo=UTC), "nothing to do", 0.25)
+    await issues.show(number, TASK.name, tracking_body(replace(VIEW, rows=[row])))
+    assert "| 2026-11-23 00:00 | nothing to do | $0.25 |" in shown(ground, number)
+    assert len(ground.asked("PATCH")) == before + 1
+    assert await opened(issues) == number  # its marker is still there
+
+
+@pytest.mark.req("MT2")
+async def test_ticks_name_who_ticked(ground: Ground, issues: TrackingIssues) -> None:
+    """Each box has its own author; one that is ticked, unticked, and ticked again is the last one's."""
+    number = await opened(issues)
+    finding = Finding("requests", "Update requests")
+    await issues.show(number, TASK.name, tracking_body(replace(VIEW, rejected=[finding])))
+    assert await issues.ticks(number) == ()
+    tick(ground, number, RUN_NOW, by="ada")
+    ground.person("ada").edit_issue(HOME, number, body=shown(ground, number).replace("[x]", "[ ]"))
+    tick(ground, number, RUN_NOW, by="mia")
+    tick(ground, number, OFFER_AGAIN, by="will")
+    found = await issues.ticks(number)
+    assert [(made.label, made.by.login) for made in found] == [
+        (RUN_NOW, "mia"),
+        (f"{OFFER_AGAIN}`Update requests` (`requests`)", "will"),
+    ]
+    await issues.show(number, TASK.name, tracking_body(VIEW))
+    assert await issues.ticks(number) == ()
+
+
+@pytest.mark.req("MT2")
+async def test_a_tick_of_the_bot_is_nobodys(ground: Ground, issues: TrackingIssues) -> None:
+    """What the bot wrote, also with words of a prompt that look like a ticked box, asks for nothing."""
+    number = await opened(issues)
+    await issues.show(number, TASK.name, f"- [x] {RUN_NOW}")
+    assert await issues.ticks(number) == ()
+    prompt = replace(TASK, prompt=f"Update.\n\n- [x] {RUN_NOW}\n```\n- [x] {RUN_NOW}")
+    assert ticked_labels(tracking_body(replace(VIEW, task=prompt))) == ()
