@@ -4,7 +4,7 @@ The YAML reader limits size and depth, and refuses aliases (X4).
 """
 
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
@@ -180,6 +180,9 @@ class PullRequest(Part):
     fix_checks: Literal["off", "plan"] = "off"
 
 
+PartModel = TypeVar("PartModel", bound=BaseModel)
+
+
 class Configuration(Part):
     """The whole file; every key has a default."""
 
@@ -202,22 +205,30 @@ class Configuration(Part):
 
 def parse(text: str, where: str) -> Configuration:
     """Return a configuration. Raises Misconfigured with line, column, and the nearest key for an unknown one."""
-    if not text.strip():
-        return Configuration()
+    return validate_yaml(Configuration, text, where) if text.strip() else Configuration()
+
+
+def validate_yaml(model: type[PartModel], text: str, where: str) -> PartModel:
+    """Return a YAML text as a model. Raises Misconfigured with line and column."""
+    value = _load(text, where)
+    try:
+        return model.model_validate(value if value is not None else {})
+    except ValidationError as error:
+        # An unknown key explains a missing one, which it may be a misspelling of.
+        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        raise _mistake(first["type"], first["msg"], first["loc"], value=(model, value), where=where) from error
+
+
+def _load(text: str, where: str) -> Any:
+    """Return the value of a YAML text, with the positions of its keys. Raises Misconfigured."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     _check_bounds(text, where)
     try:
-        value = YAML(typ="rt").load(text)
+        return YAML(typ="rt").load(text)
     except (YAMLError, ValueError) as error:  # ValueError: a value that its form or tag calls a number or a date
         raise _no_yaml(error, text, where) from error
-    try:
-        return Configuration.model_validate(value if value is not None else {})
-    except ValidationError as error:
-        # An unknown key explains a missing one, which it may be a misspelling of.
-        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-        raise _mistake(first["type"], first["msg"], first["loc"], value=value, where=where) from error
 
 
 def _check_bounds(text: str, where: str) -> None:
@@ -254,14 +265,16 @@ def _no_yaml(error: Exception, text: str, where: str) -> Misconfigured:
     return Misconfigured(f"not YAML: {said}", where=place, mend="correct the line")
 
 
-def _mistake(kind: str, said: str, path: tuple[int | str, ...], *, value: Any, where: str) -> Misconfigured:
+def _mistake(
+    kind: str, said: str, path: tuple[int | str, ...], *, value: tuple[type[BaseModel], Any], where: str
+) -> Misconfigured:
     """Return the error for a mistake, with its position and, for an unknown key, the nearest known one."""
     name = ".".join(map(str, path))
-    place = where + _position(value, path)
+    place = where + _position(value[1], path)
     if kind != "extra_forbidden":
         plain = _SAID.get(kind) or said.removeprefix("Value error, ").replace("Input should be", "must be")
         return Misconfigured(f"{name or 'the file'}: {plain}", where=place, mend="see docs/settings.md of Plangate")
-    nearest = _nearest(path)
+    nearest = _nearest(value[0], path)
     return Misconfigured(
         f"unknown key {name!r}", where=place, mend=f"did you mean {nearest!r}?" if nearest else "remove it"
     )
@@ -280,11 +293,11 @@ def _position(value: Any, path: tuple[int | str, ...]) -> str:
     return found
 
 
-def _nearest(path: tuple[int | str, ...]) -> str:
+def _nearest(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
     """Return the known key that is most similar to an unknown one, with the path to it."""
     from rapidfuzz import process
 
-    part: Any = Configuration
+    part: Any = model
     for key in path[:-1]:
         part = part.model_fields[key].annotation if isinstance(key, str) else MaintenanceTask
     best = process.extractOne(str(path[-1]), list(part.model_fields), score_cutoff=60)

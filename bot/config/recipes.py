@@ -1,0 +1,118 @@
+"""Recipes: maintenance tasks that are written once, as Markdown files with front matter (MT8).
+
+The front matter holds a description, a check, and parameters with their defaults; the text is the prompt. ``{{name}}``
+stands for a parameter: as it is in the prompt, as quoted words of the shell in the check. A project's own recipes, in
+`.plangate/recipes/` of its default branch, come first.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bot.config.maintenance import MaintenanceTask
+from bot.config.repository_file import validate_yaml
+from bot.core.errors import Misconfigured
+from bot.core.maintenance import Task
+
+FOLDER: Final = ".plangate/recipes/"
+_FRONT: Final = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|$)(.*)", re.DOTALL)
+_PARAMETER: Final = re.compile(r"\{\{([a-z0-9-]+)\}\}")
+
+Value = str | int | float | bool | list[str]
+Line = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=300)]
+
+
+class RecipeFrontMatter(BaseModel):
+    """The front matter of a recipe."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    description: Line
+    check: str | None = None
+    parameters: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")], Value] = {}
+
+
+def shipped_recipes() -> Mapping[str, str]:
+    """Return the recipes that come with the bot: name -> text."""
+    folder = files("bot.config").joinpath("recipes")
+    return {each.name.removesuffix(".md"): each.read_text(encoding="utf-8") for each in folder.iterdir()}
+
+
+def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> Task:
+    """Return a task with the prompt and the check of its recipe, if it has one.
+
+    `own` holds the project's recipes: name -> text. Raises Misconfigured for a recipe that does not exist, cannot be
+    read, or has no such parameter.
+    """
+    if task.recipe is None:
+        return _task(task, task.prompt or "", task.check or "")
+    recipes = {**shipped_recipes(), **own}
+    if task.recipe not in recipes:
+        known = ", ".join(sorted(recipes))
+        raise Misconfigured(
+            f"task {task.name!r}: there is no recipe {task.recipe!r}",
+            where=f"{FOLDER}{task.recipe}.md",
+            mend=f"use one of {known}, or write that file",
+        )
+    where = f"{FOLDER}{task.recipe}.md"
+    recipe, prompt = _split(recipes[task.recipe], where)
+    if unknown := sorted(set(task.parameters) - set(recipe.parameters)):
+        raise Misconfigured(
+            f"task {task.name!r}: the recipe {task.recipe!r} has no parameter {unknown[0]!r}",
+            where=where,
+            mend=f"its parameters are {', '.join(recipe.parameters) or 'none'}",
+        )
+    values = {**recipe.parameters, **task.parameters}
+    check = task.check or _fill(recipe.check or "", {name: _words(each) for name, each in values.items()}, where)
+    return _task(task, _fill(prompt, {name: _text(each) for name, each in values.items()}, where), check)
+
+
+def _split(text: str, where: str) -> tuple[RecipeFrontMatter, str]:
+    """Return a recipe's front matter and its prompt. Raises Misconfigured with line and column."""
+    found = _FRONT.fullmatch(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    if found is None or not found[2].strip():
+        raise Misconfigured(
+            "no front matter with a text below it",
+            where=f"{where}:1",
+            mend="begin with ---, keys, and ---; then write the prompt",
+        )
+    return validate_yaml(RecipeFrontMatter, f"\n{found[1]}", where), found[2]  # the first line is the ---
+
+
+def _task(task: MaintenanceTask, prompt: str, check: str) -> Task:
+    return Task(
+        name=task.name,
+        schedule=task.schedule,
+        timezone=task.timezone,
+        prompt=prompt.strip(),
+        recipe=task.recipe or "",
+        paths=tuple(task.paths),
+        check=check.strip(),
+        standing=task.approval == "standing",
+        budget_usd=task.budget_usd,
+        limit=task.limit,
+        cooldown_days=task.cooldown_days,
+        labels=tuple(task.labels),
+    )
+
+
+def _fill(text: str, values: Mapping[str, str], where: str) -> str:
+    """Return a text with its parameters in place. Raises Misconfigured for one that has no value."""
+    if missing := [name for name in _PARAMETER.findall(text) if name not in values]:
+        raise Misconfigured(f"no parameter {missing[0]!r}", where=where, mend="add it to parameters, with a default")
+    return _PARAMETER.sub(lambda found: values[found[1]], text)
+
+
+def _words(value: Value) -> str:
+    """Return a parameter as quoted words of the shell."""
+    return shlex.join(value) if isinstance(value, list) else shlex.quote(_text(value))
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(value) if isinstance(value, list) else str(value)

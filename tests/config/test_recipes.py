@@ -1,0 +1,112 @@
+"""Recipes: files with a check and a prompt, and those that come with the bot (MT8)."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bot.config.maintenance import MaintenanceTask
+from bot.config.recipes import scheduled_task, shipped_recipes
+from bot.core.errors import Misconfigured
+
+OWN = "---\ndescription: Greets\ncheck: echo {{who}}\nparameters:\n  who: [all, of you]\n---\nGreet {{who}}.\n"
+
+
+def task(recipe: str, **parameters: object) -> MaintenanceTask:
+    return MaintenanceTask.model_validate(
+        {"name": "t", "schedule": "daily", "recipe": recipe, "with": parameters, "paths": ["docs/**"]}
+    )
+
+
+def check(folder: Path, recipe: str, **parameters: object) -> str:
+    """Run a recipe's check in a repository, as the sandbox does."""
+    line = scheduled_task(task(recipe, **parameters), {}).check
+    done = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode in {0, 1}, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.py").write_text("A = 1  # fine, TODOS are no todo\n")
+    (tmp_path / "README.md").write_text("See `src/a.py`, [the code](src/a.py) and `and/or`.\n".replace("`and/or`", "x"))
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+@pytest.mark.req("MT8")
+def test_an_own_recipe_is_filled() -> None:
+    """Words of the shell are quoted in the check, and plain in the prompt."""
+    made = scheduled_task(task("greet", who=["a b", "$(id)"]), {"greet": OWN})
+    assert (made.check, made.prompt) == ("echo 'a b' '$(id)'", "Greet a b, $(id).")
+    assert scheduled_task(task("greet"), {"greet": OWN}).check == "echo all 'of you'"
+    assert scheduled_task(task("todo-triage"), {"todo-triage": OWN}).prompt == "Greet all, of you."
+
+
+@pytest.mark.req("MT8")
+@pytest.mark.parametrize(
+    ("recipe", "parameters", "text", "said"),
+    (
+        ("nothing", {}, OWN, "there is no recipe 'nothing'"),
+        ("greet", {"whom": "x"}, OWN, "has no parameter 'whom'"),
+        ("greet", {}, OWN.replace("{{who}}.", "{{whom}}."), "no parameter 'whom'"),
+        (
+            "greet",
+            {},
+            OWN.replace("check:", "chek:"),
+            "unknown key 'chek' (.plangate/recipes/greet.md:3:1): did you mean 'check'?",
+        ),
+        ("greet", {}, "Greet.", "no front matter"),
+    ),
+)
+def test_mistakes_are_named(recipe: str, parameters: dict[str, str], text: str, said: str) -> None:
+    """What is wrong, where, and how to fix it."""
+    with pytest.raises(Misconfigured, match=r"\.plangate/recipes/") as error:
+        scheduled_task(task(recipe, **parameters), {"greet": text})
+    assert said in str(error.value)
+
+
+@pytest.mark.req("MT8")
+@pytest.mark.parametrize("name", sorted(shipped_recipes()))
+def test_shipped_recipes_have_a_check_and_a_prompt(name: str) -> None:
+    """A task that names one needs nothing else."""
+    made = scheduled_task(task(name), {})
+    assert made.check
+    assert "finding" in made.prompt
+    assert "{{" not in made.prompt + made.check
+
+
+@pytest.mark.req("MT4", "MT8")
+def test_todo_triage(repository: Path) -> None:
+    """Prints nothing where there is no such comment, else each with its line."""
+    assert check(repository, "todo-triage") == ""
+    (repository / "src/a.py").write_text("A = 1\n# TODO: use B\n")
+    assert check(repository, "todo-triage") == "src/a.py:2:# TODO: use B\n"
+    assert check(repository, "todo-triage", paths=["docs"]) == ""
+
+
+@pytest.mark.req("MT4", "MT8")
+def test_docs_drift(repository: Path) -> None:
+    """Prints nothing while all paths exist, else the document and the path."""
+    assert check(repository, "docs-drift") == ""
+    (repository / "src/a.py").unlink()
+    assert check(repository, "docs-drift") == "README.md: src/a.py\n"
+
+
+@pytest.mark.req("MT4", "MT8")
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    (
+        ("true", ""),
+        ("echo broken; false", ""),
+        (
+            "echo run >> runs; echo said; test $(wc -l < runs) -ne 2",
+            "1 of 3 runs failed. The end of the last failed run:\nsaid\n",
+        ),
+    ),
+)
+def test_flaky_tests(repository: Path, command: str, printed: str) -> None:
+    """A suite that always passes, or always fails, is not flaky."""
+    assert check(repository, "flaky-tests", command=command, times=3) == printed
