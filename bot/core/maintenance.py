@@ -62,7 +62,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TaskFinding:
     """One thing that a maintenance plan wants to change."""
 
     id: str
@@ -90,7 +90,7 @@ class Tick:
     at: datetime
 
 
-def is_decided(finding: Finding, decided: Sequence[Finding]) -> bool:
+def is_decided(finding: TaskFinding, decided: Sequence[TaskFinding]) -> bool:
     """Return whether people decided on a finding before: on one of the same id, or of the same title (MT5).
 
     A finding that comes back under another title keeps its id, and one under another id keeps its title.
@@ -105,7 +105,7 @@ def normalize_words(text: str) -> str:
     return " ".join("".join(sign if sign.isalnum() else " " for sign in folded).split())
 
 
-def check_findings(findings: Sequence[Finding]) -> None:
+def check_findings(findings: Sequence[TaskFinding]) -> None:
     """Raise Refused for findings that cannot be told apart, are too long, or are too many to decide on."""
     if len(findings) > MOST_FINDINGS:
         raise Refused(

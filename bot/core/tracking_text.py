@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.core.comment import cell, code, fenced_block, table
-from bot.core.maintenance import Finding, Task
+from bot.core.maintenance import Task, TaskFinding
 from bot.core.plan import disarm_text
 
 RUN_NOW: Final = "Run now"
@@ -42,7 +42,7 @@ class TrackingView:
     """In the task's time zone; None for a task that is no longer in the configuration."""
     rows: Sequence[OccurrenceRow] = ()
     """Newest first."""
-    rejected: Sequence[Finding] = ()
+    rejected: Sequence[TaskFinding] = ()
 
 
 def tracking_title(task: str) -> str:
@@ -60,7 +60,7 @@ def tracking_body(view: TrackingView) -> str:
     return "\n\n".join(parts)
 
 
-def offer_again_label(finding: Finding) -> str:
+def offer_again_label(finding: TaskFinding) -> str:
     """Return the text beside the box that brings a rejected finding back."""
     return f"{OFFER_AGAIN}{code(finding.title)} ({code(finding.id)})"
 

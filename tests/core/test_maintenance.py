@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from bot.core.errors import Refused
-from bot.core.maintenance import MOST_FINDINGS, Finding, Occurrence, Task, check_findings, is_decided
+from bot.core.maintenance import MOST_FINDINGS, Occurrence, Task, TaskFinding, check_findings, is_decided
 
 TASK = Task("deps", "weekly", "UTC", "Update the pins.")
-FINDING = Finding("requests", "Update requests to 3.0", ("requirements.txt",))
+FINDING = TaskFinding("requests", "Update requests to 3.0", ("requirements.txt",))
 
 
 def test_a_changed_task_has_another_digest() -> None:
@@ -29,7 +29,7 @@ def test_an_occurrence_has_one_key() -> None:
 
 def test_a_finding_survives_json() -> None:
     """What is stored comes back."""
-    assert Finding.from_json(FINDING.to_json()) == FINDING
+    assert TaskFinding.from_json(FINDING.to_json()) == FINDING
 
 
 @pytest.mark.req("MT5")
@@ -39,22 +39,22 @@ def test_a_finding_survives_json() -> None:
         (replace(FINDING, title="Bump the HTTP library"), True),
         (replace(FINDING, id="bump-requests"), True),
         (replace(FINDING, id="REQUESTS ", paths=()), True),
-        (Finding("x", "update  REQUESTS to 3.0!"), True),
-        (Finding("urllib3", "Update urllib3 to 4.0"), False),
+        (TaskFinding("x", "update  REQUESTS to 3.0!"), True),
+        (TaskFinding("urllib3", "Update urllib3 to 4.0"), False),
     ),
 )
-def test_decided(finding: Finding, decided: bool) -> None:
+def test_decided(finding: TaskFinding, decided: bool) -> None:
     """A reworded title keeps the id, a new id keeps the title; neither brings a finding back."""
     assert is_decided(finding, [FINDING]) is decided
 
 
 def test_findings_that_cannot_be_told_apart() -> None:
     """They could not be decided on one by one."""
-    check_findings([FINDING, Finding("other", "Other")])
+    check_findings([FINDING, TaskFinding("other", "Other")])
     with pytest.raises(Refused, match="two findings have the id 'Requests'"):
-        check_findings([Finding("Requests", "A"), Finding("requests", "B")])
+        check_findings([TaskFinding("Requests", "A"), TaskFinding("requests", "B")])
     with pytest.raises(Refused, match=f"lists {MOST_FINDINGS + 1} findings"):
-        check_findings([Finding(str(n), str(n)) for n in range(MOST_FINDINGS + 1)])
-    for finding in (Finding("...", "A"), Finding("a" * 101, "A"), Finding("a", "A" * 201)):
+        check_findings([TaskFinding(str(n), str(n)) for n in range(MOST_FINDINGS + 1)])
+    for finding in (TaskFinding("...", "A"), TaskFinding("a" * 101, "A"), TaskFinding("a", "A" * 201)):
         with pytest.raises(Refused, match="a finding needs an id of at most 100 characters"):
             check_findings([finding])

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from bot.core.maintenance import Finding, Task
+from bot.core.maintenance import Task, TaskFinding
 from bot.core.tracking_text import (
     PROMPT_SHOWN,
     ROWS,
@@ -53,7 +53,7 @@ def test_a_task_with_a_past() -> None:
         OccurrenceRow(datetime(2026, 11, 23, tzinfo=UTC), "pull request #12", 0.314),
         OccurrenceRow(datetime(2026, 11, 16, tzinfo=UTC), "skipped: a plan | waits"),
     ]
-    rejected = [Finding("requests", "Update @requests to <3>")]
+    rejected = [TaskFinding("requests", "Update @requests to <3>")]
     assert (
         tracking_body(TrackingView(task, "on Mondays at 00:00", None, rows, rejected))
         == f"""\

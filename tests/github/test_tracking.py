@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.core.maintenance import Finding, Task
+from bot.core.maintenance import Task, TaskFinding
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
 from bot.core.tracking_text import (
@@ -77,7 +77,7 @@ async def test_an_issue_is_edited_only_when_it_differs(ground: Ground, issues: T
 async def test_ticks_name_who_ticked(ground: Ground, issues: TrackingIssues) -> None:
     """Each box has its own author; one that is ticked, unticked, and ticked again is the last one's."""
     number = await opened(issues)
-    finding = Finding("requests", "Update requests")
+    finding = TaskFinding("requests", "Update requests")
     await issues.show(number, TASK.name, tracking_body(replace(VIEW, rejected=[finding])))
     assert await issues.ticks(number) == ()
     tick(ground, number, RUN_NOW, by="ada")
