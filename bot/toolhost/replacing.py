@@ -1,7 +1,8 @@
 """Replacing a text in the bytes of a file.
 
 Rules: the bytes around it stay as they are: line ends (a text with LF is found in lines that end with CRLF, and what
-takes its place ends its lines as they do), a byte order mark, Latin-1, a missing newline at the end.
+takes its place ends its lines as they do), a byte order mark, Latin-1, a missing newline at the end. Only an edit whose
+two texts end their lines differently changes line ends: then the new text is written as it is.
 """
 
 import re
@@ -43,7 +44,18 @@ def apply_edit(content: bytes | None, edit: dict[str, Any], name: str) -> tuple[
         raise _not_found(content, target, replacement)
     if not edit.get("replace_all"):
         _check_unique(find, first)
-    return _replace_spans(content, find, replacement, name)
+    return _replace_spans(content, find, replacement, name=name, exact=_changes_line_ends(target, replacement))
+
+
+def _changes_line_ends(target: bytes, replacement: bytes) -> bool:
+    """Return whether one text ends all its lines with LF, and the other all of them with CRLF."""
+    return {_line_end(target), _line_end(replacement)} == {b"\n", b"\r\n"}
+
+
+def _line_end(text: bytes) -> bytes | None:
+    """Return how a text ends its lines; None if it has no line end, or both kinds."""
+    lines, windows = text.count(b"\n"), text.count(b"\r\n")
+    return {0: b"\n", lines: b"\r\n"}.get(windows) if lines else None
 
 
 def _check_unique(find: Finder, first: Span) -> None:
@@ -103,11 +115,14 @@ def _spans(find: Finder) -> Iterator[Span]:
         at = span[1]
 
 
-def _replace_spans(content: bytes, find: Finder, replacement: bytes, name: str) -> tuple[bytes, Change]:
-    """Replace the target everywhere; raises Failure as soon as the file becomes too large."""
+def _replace_spans(content: bytes, find: Finder, replacement: bytes, *, name: str, exact: bool) -> tuple[bytes, Change]:
+    """Replace the target everywhere; raises Failure as soon as the file becomes too large.
+
+    `exact`: the replacement keeps its own line ends.
+    """
     made, at, puts, first, lines = bytearray(), 0, 0, 0, 0
     for start, end in _spans(find):
-        put = _with_line_ends(replacement, content, start, end)
+        put = replacement if exact else _with_line_ends(replacement, content, start, end)
         if puts == 0:
             first, lines = start, put.count(b"\n")
         made += content[at:start]

@@ -266,7 +266,7 @@ async def test_todos_are_kept_and_told(room: Open) -> None:
 async def test_tools_ask_the_host_in_its_words(room: Open) -> None:
     """Only fields that were given are sent, under the model's names; edits carry the stamp of the last read."""
     sent = several(
-        call("Grep", pattern="x", **{"-A": 2, "-n": True}),
+        call("Grep", pattern="x", offset=5, **{"-A": 2, "-n": True}),
         call("Glob", pattern="*.py"),
         call("LS", path=".", ignore=["*.pyc"]),
         call("Read", file_path="/home/checkout/a.py", offset=3),
@@ -279,7 +279,7 @@ async def test_tools_ask_the_host_in_its_words(room: Open) -> None:
     await outcome(r)
     edits = [{"old_string": "a", "new_string": "b"}]
     assert r.host.calls == [
-        ("Grep", {"pattern": "x", "-A": 2, "-n": True}),
+        ("Grep", {"pattern": "x", "offset": 5, "-A": 2, "-n": True}),
         ("Glob", {"pattern": "*.py"}),
         ("LS", {"path": ".", "ignore": ["*.pyc"]}),
         ("Read", {"file_path": "/home/checkout/a.py", "offset": 3}),

@@ -61,3 +61,29 @@ def test_an_empty_file_is_filled() -> None:
     assert apply_edit(b"", edit, "f")[0] == apply_edit(None, edit, "f")[0] == b"x\n"
     with pytest.raises(Failure, match="not empty"):
         apply_edit(b"y", edit, "f")
+
+
+@pytest.mark.req("T4")
+@pytest.mark.parametrize(
+    ("content", "old", "new", "made"),
+    (
+        (b"a\r\nb\r\nc\r\n", "a\r\nb", "a\nb", b"a\nb\r\nc\r\n"),
+        (b"a\r\nb\r\nc\r\n", "a\nb", "a\r\nB", b"a\r\nB\r\nc\r\n"),
+        (b"a\nb\nc\n", "a\nb", "a\r\nb", b"a\r\nb\nc\n"),
+        (b"a\nb\r\nc\n", "a\nb", "a\r\nb", b"a\r\nb\r\nc\n"),
+        (b"a\r\nb\r\n", "a\nb", "a\nB\nC", b"a\r\nB\r\nC\r\n"),
+        (b"a\r\nb\r\n", "a\r\nb", "a\r\nB\nC", b"a\r\nB\r\nC\r\n"),
+        (b"a\r\nb\r\n", "a", "a\nA", b"a\r\nA\r\nb\r\n"),
+    ),
+)
+def test_line_ends_change_where_an_edit_names_both(content: bytes, old: str, new: str, made: bytes) -> None:
+    """Only texts that end their lines differently change line ends; any other edit keeps those of the file."""
+    assert apply_edit(content, {"old_string": old, "new_string": new}, "f")[0] == made
+
+
+@pytest.mark.req("T4")
+@pytest.mark.parametrize(("old", "new", "made"), (("\r\n", "\n", b"a\nb\nc\n"), ("\n", "\r\n", b"a\r\nb\r\nc\r\n")))
+def test_all_line_ends_of_a_file_change(old: str, new: str, made: bytes) -> None:
+    """With replace_all, a file with both kinds of line ends gets one kind."""
+    edit = {"old_string": old, "new_string": new, "replace_all": True}
+    assert apply_edit(b"a\r\nb\nc\r\n", edit, "f")[0] == made

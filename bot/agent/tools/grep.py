@@ -22,11 +22,13 @@ class GrepInput(ToolInput):
     ignore_case: bool | None = Field(default=None, alias="-i")
     multiline: bool | None = None
     head_limit: int | None = Field(default=None, ge=0)
+    offset: int | None = Field(default=None, ge=0)
 
 
 GREP = looking(
     "Grep",
     "Search file contents with a ripgrep regular expression. output_mode: files_with_matches (default), content "
-    "(with -A, -B, -C lines of context) or count. Filter by `glob` or `type`.",
+    "(with -A, -B, -C lines of context) or count. Filter by `glob` or `type`. `head_limit` "
+    "results (250) are shown; `offset` skips the first.",
     GrepInput,
 )
