@@ -158,11 +158,11 @@ def commands_of(said: Iterable[Json]) -> list[tuple[str, int | None]]:
     """Return the shell commands that a session ran, in order, with their exit codes; None for one that was ended.
 
     Only reports of the toolhost count: a result that is not an error, or the line that ends an error. Calls that were
-    not run are left out.
+    not run are left out, and commands in the background, whose result says only that they began.
     """
     found: list[tuple[str, int | None]] = []
     for answer, results in pairwise(said):
-        calls = [call for call in tool_calls(answer) if call["name"] == "Bash"]
+        calls = [call for call in tool_calls(answer) if _is_foreground_command(call)]
         blocks = results["content"] if calls and isinstance(results["content"], list) else []
         given = {block.get("tool_use_id"): block for block in blocks}
         for call in calls:
@@ -175,6 +175,10 @@ def commands_of(said: Iterable[Json]) -> list[tuple[str, int | None]]:
             elif ending is not None:
                 found.append((call["input"]["command"], int(ending[1]) if ending[1] else None))
     return found
+
+
+def _is_foreground_command(call: Json) -> bool:
+    return call["name"] == "Bash" and not call["input"].get("run_in_background")
 
 
 def text_of(message: Json) -> str:

@@ -9,6 +9,7 @@ import sys
 import threading
 from typing import Any
 
+from bot.toolhost.background import bash_output, kill_shell, start_shell
 from bot.toolhost.changed import changed_files
 from bot.toolhost.edits import edit, multi_edit, write
 from bot.toolhost.files import read
@@ -33,6 +34,9 @@ OPERATIONS: dict[str, Operation] = {
     "Glob": glob,
     "Grep": grep,
     "Bash": bash,
+    "StartShell": start_shell,
+    "BashOutput": bash_output,
+    "KillShell": kill_shell,
     "Changed": changed_files,
     "Merge": merge,
 }

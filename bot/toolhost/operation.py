@@ -4,12 +4,15 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bot.toolhost.milestones import Milestones
 from bot.toolhost.paths import Root
 from bot.toolhost.processes import Children
 from bot.toolhost.protocol import Config, OperationResult, Writer, printable
+
+if TYPE_CHECKING:
+    from bot.toolhost.background import Shell
 
 _TICK = 0.1
 """Seconds by which the time stamps of files may be behind the clock."""
@@ -32,6 +35,10 @@ class Host:
         self.milestones = Milestones()
         self.cwd = self.root.real
         """The folder in which the next command starts."""
+        self.shells: dict[str, Shell] = {}
+        """Commands in the background, by id, in the order of their start."""
+        self.starting = threading.Lock()
+        """Held while a command is added to them."""
 
 
 class Call(NamedTuple):

@@ -90,20 +90,20 @@ class Children:
         self.overrun = -math.inf
         """The last time that the processes of all commands were killed at once because there were too many."""
 
-    def search(self, command: list[str], *, cwd: str, env: Mapping[str, str]) -> Child:
+    def search(self, command: list[str], *, cwd: str, env: Mapping[str, str], stdin: int = subprocess.DEVNULL) -> Child:
         """Start a program that leaves nothing behind; its errors have a separate pipe."""
-        return self._start(command, "", cwd=cwd, env=env, stderr=subprocess.PIPE)
+        return self._start(command, "", cwd=cwd, env=env, stdin=stdin, stderr=subprocess.PIPE)
 
     def command(self, command: list[str], mark: str, *, cwd: str, env: Mapping[str, str], keep: int) -> Child:
         """Start a program that may leave anything behind; its outputs share a pipe; descriptor `keep` stays open."""
-        return self._start(command, mark, cwd=cwd, env={**env, MARK: mark}, pass_fds=(keep,), stderr=subprocess.STDOUT)
+        env = {**env, MARK: mark}
+        options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "pass_fds": (keep,)}
+        return self._start(command, mark, cwd=cwd, env=env, **options)
 
     def _start(self, command: list[str], mark: str, **options: Any) -> Child:
-        """Start a program in its own session, without input, and record it at once."""
+        """Start a program in its own session, and record it at once."""
         with self._lock:
-            child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, bufsize=0, **options
-            )
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, bufsize=0, **options)
             self._started[child.pid] = mark
             if mark and not self._guarding:
                 self._guarding = True

@@ -1,5 +1,6 @@
 """One run of ripgrep: read in limited pieces, ended when enough was read or the call is cancelled."""
 
+import subprocess
 from collections.abc import Iterator
 from itertools import chain
 from types import TracebackType
@@ -18,15 +19,19 @@ _FOUND_NOTHING = 1
 class Ripgrep:
     """A context in which ripgrep runs; afterwards `error` is its error message, or ""."""
 
-    def __init__(self, host: Host, call: Call, options: list[str], *, cwd: str) -> None:
-        self._host, self._call = host, call
+    def __init__(
+        self, host: Host, call: Call, options: list[str], *, cwd: str, stdin: int = subprocess.DEVNULL
+    ) -> None:
+        self._host, self._call, self._stdin = host, call, stdin
         self._command = [host.config.rg, "--no-config", "--color=never", *options]
         self._cwd = cwd
         self.error = ""
 
     def __enter__(self) -> Self:
         try:
-            self._child = self._host.children.search(self._command, cwd=self._cwd, env=self._host.config.env)
+            self._child = self._host.children.search(
+                self._command, cwd=self._cwd, env=self._host.config.env, stdin=self._stdin
+            )
         except FileNotFoundError:
             raise Failure("ripgrep (rg) is not installed where the tools run.") from None
         except ValueError:

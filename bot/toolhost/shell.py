@@ -6,6 +6,7 @@ next command as long as it is in the checkout.
 
 import contextlib
 import fcntl
+import math
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import time
 
 from bot.toolhost.limits import Excess, Meter
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.output import Output
+from bot.toolhost.output import Output, RecentOutput
 from bot.toolhost.processes import MOST_PROCESSES, Child, has_too_many_processes, read_some
 from bot.toolhost.protocol import Failure, OperationResult
 
@@ -35,34 +36,45 @@ def bash(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """Run one command; an exit code other than 0 is an error."""
     milliseconds = arguments.get("timeout")
     wanted = DEFAULT_SECONDS if milliseconds is None else max(1, milliseconds) / 1000
-    run = _Run(host, call, min(wanted, host.config.seconds))
-    run.through(arguments["command"])
-    return run.answer()
+    output = Output()
+    run = CommandRun(host, call, min(wanted, host.config.seconds), output)
+    run.start(arguments["command"])
+    run.finish()
+    run.keep_working_directory()
+    return run.answer(output.text())
 
 
-class _Run:
-    """One command from its start to its answer."""
+class CommandRun:
+    """One command from its start to its end; `output` receives what it writes."""
 
-    def __init__(self, host: Host, call: Call, seconds: float) -> None:
-        self._host, self._call, self._seconds = host, call, seconds
-        self._output = Output()
+    def __init__(self, host: Host, call: Call, seconds: float, output: Output | RecentOutput) -> None:
+        self._host, self._call, self._seconds, self._output = host, call, seconds, output
         self._meter = Meter(host)
         self._verdict = ""
         self._notes: list[str] = []
         self._code: int | None = None
         self._cwd = host.cwd if os.path.isdir(host.cwd) else host.root.real
         self._began = time.monotonic()
+        self._ended_in = b""
         self._next_check = self._began
         self._next_progress = self._began + _PROGRESS
 
-    def through(self, command: str) -> None:
-        """Run the command until it ends or must be ended; afterwards none of its processes are left."""
+    def start(self, command: str) -> None:
+        """Start the command; raises Failure if that is impossible. `finish` must follow."""
         reader, writer = _high_pipe()
-        with open(reader, "rb", buffering=0) as cwd_pipe:
-            try:
-                child = self._start(command, writer)
-            finally:
-                os.close(writer)
+        self._cwd_pipe = open(reader, "rb", buffering=0)  # noqa: SIM115 - `finish` closes it
+        try:
+            self._child = self._start(command, writer)
+        except Failure:
+            self._cwd_pipe.close()
+            raise
+        finally:
+            os.close(writer)
+
+    def finish(self) -> None:
+        """Wait until the command ends or must be ended; afterwards none of its processes are left."""
+        child = self._child
+        with self._cwd_pipe:
             try:
                 self._watch(child)
                 self._settle(child)
@@ -73,14 +85,13 @@ class _Run:
             finally:
                 self._host.children.forget(child)
             self._code = child.returncode
-            self._keep_cwd(cwd_pipe.read(1 << 16))
+            self._ended_in = self._cwd_pipe.read(1 << 16)
 
     def _start(self, command: str, cwd_fd: int) -> Child:
         """Start bash, which writes its working directory to `cwd_fd` when it ends."""
-        processor_seconds = int(self._seconds * (os.cpu_count() or 1)) + 1
-        prelude = (
-            f"ulimit -t {processor_seconds} 2>/dev/null; trap '{{ builtin pwd -P >&{cwd_fd}; }} 2>/dev/null' EXIT; "
-        )
+        prelude = f"trap '{{ builtin pwd -P >&{cwd_fd}; }} 2>/dev/null' EXIT; "
+        if math.isfinite(self._seconds):
+            prelude = f"ulimit -t {int(self._seconds * (os.cpu_count() or 1)) + 1} 2>/dev/null; {prelude}"
         line = ["bash", "-c", prelude + command]
         try:
             return self._host.children.command(
@@ -116,7 +127,7 @@ class _Run:
             return "cancelled"
         if now > self._began + self._seconds:
             return "timeout"
-        if now >= self._next_progress:
+        if now >= self._next_progress and isinstance(self._output, Output):
             self._next_progress = now + _PROGRESS
             if line := self._output.last_line():
                 self._call.progress(line)
@@ -152,11 +163,11 @@ class _Run:
             pass
         self._output.add(b"", final=True)
 
-    def _keep_cwd(self, told: bytes) -> None:
+    def keep_working_directory(self) -> None:
         """Keep the command's last working directory for the next command, unless it is outside the checkout."""
-        if not told:
+        if not self._ended_in:
             return
-        ended_in = os.path.realpath(os.fsdecode(told.removesuffix(b"\n")))
+        ended_in = os.path.realpath(os.fsdecode(self._ended_in.removesuffix(b"\n")))
         if ended_in == self._cwd:
             return
         if not self._host.root.holds(ended_in) or not os.path.isdir(ended_in):
@@ -166,13 +177,11 @@ class _Run:
         self._host.cwd = ended_in
         self._notes.append(f"the working directory is now {self._host.root.name(ended_in)}")
 
-    def answer(self) -> OperationResult:
+    def answer(self, said: str) -> OperationResult:
         """Return the command's output and how it ended."""
         failed = bool(self._verdict) or self._code != 0
-        text = self._output.text().rstrip("\n")
-        ending = self._ending() if failed else ""
-        notes = [f"({note})" for note in self._notes]
-        parts = [text or ("" if failed else "(no output)"), *notes, ending]
+        ending = self.ending() if failed else ""
+        parts = [said.rstrip("\n") or ("" if failed else "(no output)"), *self.notes(), ending]
         details = {
             "exit_code": None if self._verdict else self._code,
             "seconds": round(time.monotonic() - self._began, 3),
@@ -180,8 +189,12 @@ class _Run:
         }
         return OperationResult("\n".join(part for part in parts if part), is_error=failed, details=details)
 
-    def _ending(self) -> str:
-        """Return, in one line, why the command is an error."""
+    def notes(self) -> list[str]:
+        """Return what else there is to know about the command, one line each."""
+        return [f"({note})" for note in self._notes]
+
+    def ending(self) -> str:
+        """Return, in one line, how the command ended."""
         match self._verdict:
             case "timeout":
                 most = int(self._host.config.seconds * 1000)

@@ -23,6 +23,8 @@ CASES: dict[str, tuple[str, Json]] = {
     "Grep": ("Grep", {"pattern": "x"}),
     "Bash, read-only": ("Bash", {"command": "git log -3"}),
     "Bash": ("Bash", {"command": "make"}),
+    "BashOutput": ("BashOutput", {"bash_id": "bash_1"}),
+    "KillShell": ("KillShell", {"shell_id": "bash_1"}),
     "WebSearch": ("WebSearch", {"query": "python"}),
     "Write": ("Write", {"file_path": "a.py", "content": ""}),
     "Edit": ("Edit", {"file_path": "a.py", "old_string": "a", "new_string": "b"}),
@@ -60,6 +62,8 @@ Glob             allow    allow  allow  allow
 Grep             allow    allow  allow  allow
 Bash, read-only  allow    allow  allow  allow
 Bash             deny     ask    allow  allow
+BashOutput       allow    allow  allow  allow
+KillShell        allow    allow  allow  allow
 WebSearch        allow    ask    ask    ask
 Write            deny     ask    allow  allow
 Edit             deny     ask    allow  allow

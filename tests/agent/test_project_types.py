@@ -8,7 +8,7 @@ from bot.agent.permissions.gate import CallKind
 from bot.agent.permissions.modes import Mode
 from bot.agent.subagents.project_types import LARGEST, MOST, parse, types_of
 from bot.agent.subagents.types import TYPES
-from bot.agent.tools.registry import EDITING, LISTING, LOOKING, READING_WEB
+from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_WEB
 from bot.agent.tools.task import TaskInput, task_tool
 from bot.core.errors import Misconfigured
 from bot.testing.model.reply import Reply, call, say, several
@@ -131,7 +131,8 @@ def test_a_list_of_tools_only_narrows(names: list[str]) -> None:
     except Misconfigured:
         assert not set(names) <= {"Read", "Bash", "Write", "WebFetch"}
         return
-    assert set(kind.tools) <= {*LOOKING, *EDITING, *LISTING, *READING_WEB}
+    assert set(kind.tools) <= {*LOOKING, *BACKGROUND, *EDITING, *LISTING, *READING_WEB}
+    assert (set(BACKGROUND) <= set(kind.tools)) is ({"Bash", "Write"} <= set(names))
     assert kind.writes == ("Write" in names)
 
 

@@ -22,7 +22,7 @@ EMPTY: Final = reminder_text("The todo list is empty. If the work has several st
 OLD: Final = reminder_text(
     "The todo list has not changed for a while. Tick what is done, and correct what is not so any more."
 )
-_CHANGES: Final = frozenset({CallKind.COMMAND, CallKind.DELEGATE})
+_CHANGES: Final = frozenset({CallKind.COMMAND, CallKind.BACKGROUND, CallKind.DELEGATE})
 
 
 async def due_reminders(session: Session, kinds: Sequence[CallKind]) -> list[str]:

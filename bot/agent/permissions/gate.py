@@ -31,6 +31,8 @@ class CallKind(StrEnum):
     """A shell command that the static check knows to be read-only."""
     COMMAND = "command"
     """Any other shell command."""
+    BACKGROUND = "background"
+    """Reads from, or ends, a command that the session itself started in the background."""
     EDIT = "edit"
     EXPLORE = "explore"
     """Starts a sub-agent that cannot write."""
@@ -74,7 +76,9 @@ _NO_PLAN = Ruling(Decision.DENY, "you are not in plan mode: the plan is approved
 _YES = Ruling(Decision.ALLOW)
 _ASK = Ruling(Decision.ASK, "this mode needs a person's permission for it")
 _NO_SANDBOX = Ruling(Decision.ASK, "no sandbox holds the command here, so it needs a person's permission")
-_LOOKS = {CallKind.LOOK: _YES, CallKind.LIST: _YES, CallKind.LOOK_COMMAND: _YES, CallKind.EXPLORE: _YES}
+_LOOKS = dict.fromkeys(
+    (CallKind.LOOK, CallKind.LIST, CallKind.LOOK_COMMAND, CallKind.BACKGROUND, CallKind.EXPLORE), _YES
+)
 _ANY = {**_LOOKS, CallKind.ASK_PEOPLE: Ruling(Decision.SUSPEND)}
 _WORK = {**_ANY, CallKind.PROPOSE: _NO_PLAN, CallKind.DELEGATE: _YES, CallKind.FETCH: _ASK, CallKind.SEARCH: _ASK}
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bot.agent.subagents.types import TYPES, AgentType
-from bot.agent.tools.registry import EDITING, LISTING, LOOKING, READING_WEB
+from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_WEB
 from bot.core.errors import Misconfigured
 
 FOLDER: Final = ".plangate/agents/"
@@ -97,11 +97,13 @@ def _type(path: str, value: Any, front: FrontMatter, *, job: str) -> AgentType:
                 continue
             raise _mistake(path, value, ("tools",), said="Bash cannot be kept to paths: leave out one of the two")
     tools = tuple(_TOOLS[name] for name in names if not (name == "Bash" and front.paths))
+    writes = not _EDITING.isdisjoint(names)
+    background = BACKGROUND if writes and any(tool.name == "Bash" for tool in tools) else ()
     return AgentType(
         name=front.name,
         purpose=front.description,
-        tools=tools,
-        writes=not _EDITING.isdisjoint(names),
+        tools=(*tools, *background),
+        writes=writes,
         limits=front.limits.model_dump(exclude_none=True) if front.limits else {},
         model=front.model,
         system_prompt=f"# Your job\nYou are a sub-agent. {job}\nReport once, briefly. Nobody can ask you back.",

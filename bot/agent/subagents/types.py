@@ -7,7 +7,7 @@ from typing import Final
 
 from bot.agent.subagents.presets import WRITING_SECONDS
 from bot.agent.tools.exit_plan_mode import PLAN
-from bot.agent.tools.registry import EDITING, LISTING, LOOKING, READING_WEB
+from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_WEB
 from bot.agent.tools.tool import Tool
 from bot.core.transcript import Json
 
@@ -47,7 +47,7 @@ TYPES: Final[Mapping[str, AgentType]] = MappingProxyType(
             AgentType(
                 "code",
                 "makes a change in a checkout of its own.",
-                (*_SEEING, *EDITING),
+                (*_SEEING, *BACKGROUND, *EDITING),
                 writes=True,
                 limits={"seconds": WRITING_SECONDS},
             ),

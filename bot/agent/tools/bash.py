@@ -1,7 +1,8 @@
-"""Bash: one shell command in the sandbox."""
+"""Bash: one shell command in the sandbox, in the foreground or in the background."""
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Final
 
 from pydantic import Field
@@ -10,11 +11,16 @@ from bot.agent.forwarding import forward
 from bot.agent.permissions.gate import CallKind
 from bot.agent.permissions.modes import Mode
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, run_in_toolhost
+from bot.ports import ToolOutput
 
 LONGEST_MS: Final = 600_000
 DEFAULT_MS: Final = 120_000
 _CHANGES_FOLDER: Final = re.compile(r"\bcd\b")
 """A command that changes the working directory of later calls must not run concurrently with them."""
+
+_PLANNING: Final = "Not run: plan mode is on, and a command that only reads needs no background. Call it without."
+_LONGER: Final = " (what takes longer: run_in_background, then BashOutput)"
+"""Follows the line that ends a timed-out command, in the form that bot/core/transcript.py reads."""
 
 
 class BashInput(ToolInput):
@@ -23,6 +29,7 @@ class BashInput(ToolInput):
     command: str = Field(min_length=1)
     timeout: int | None = Field(default=None, ge=1, le=LONGEST_MS)
     description: str | None = None
+    run_in_background: bool | None = None
 
 
 def _kind(given: BashInput) -> CallKind:
@@ -34,23 +41,35 @@ def _kind(given: BashInput) -> CallKind:
 async def _call(given: BashInput, context: ToolContext) -> AsyncIterator[Step]:
     """Run a command on the checkout.
 
-    In plan mode, a command that may write runs on a copy that is thrown away (P4a).
+    In plan mode, a command that may write runs on a copy that is thrown away (P4a), and nothing in the background.
     """
-    if context.rehearsal is not None and context.mode is Mode.PLAN and _kind(given) is CallKind.COMMAND:
+    planning = context.mode is Mode.PLAN
+    if given.run_in_background and planning:
+        yield ToolOutput(_PLANNING, is_error=True)
+        return
+    if context.rehearsal is not None and planning and _kind(given) is CallKind.COMMAND:
         yield await context.rehearsal.run(given.arguments())
         return
-    async with forward(run_in_toolhost(given, context, operation="Bash")) as steps:
+    operation = "StartShell" if given.run_in_background else "Bash"
+    async with forward(run_in_toolhost(given, context, operation=operation)) as steps:
         async for step in steps:
-            yield step
+            yield step if planning else _with_hint(step)
+
+
+def _with_hint(step: Step) -> Step:
+    """Return a step; the result of a command that timed out says how to run what takes longer."""
+    if isinstance(step, ToolOutput) and step.details.get("ended") == "timeout":
+        return replace(step, text=step.text + _LONGER)
+    return step
 
 
 BASH = Tool(
     name="Bash",
     description=(
         "Run a shell command in the sandbox (no network but https to hosts that an approved plan names); the working "
-        "directory is kept between calls. Timeout 120 s unless `timeout` (ms) says otherwise. In plan mode only "
-        "read-only commands. Do not use it to read or search "
-        "files; there are tools for that."
+        "directory is kept between calls. Timeout 120 s unless `timeout` (ms) says otherwise. `run_in_background` "
+        "returns at once and has no timeout of its own: read on with BashOutput. In plan mode only read-only commands, "
+        "in the foreground. Do not use it to read or search files; there are tools for that."
     ),
     input_model=BashInput,
     call=_call,

@@ -13,6 +13,7 @@ from bot.agent.tools.grep import GREP
 from bot.agent.tools.listing import GLOB, LS
 from bot.agent.tools.notebook import NOTEBOOK_EDIT, NOTEBOOK_READ
 from bot.agent.tools.read import READ
+from bot.agent.tools.shells import BASH_OUTPUT, KILL_SHELL
 from bot.agent.tools.todo import TODO_READ, TODO_WRITE
 from bot.agent.tools.tool import Tool, ToolInput
 from bot.agent.tools.web_fetch import WEB_FETCH, is_offered
@@ -23,10 +24,12 @@ from bot.ports import Web
 
 LOOKING = (READ, NOTEBOOK_READ, LS, GLOB, GREP, BASH)
 EDITING = (WRITE, EDIT, MULTI_EDIT, NOTEBOOK_EDIT)
+BACKGROUND = (BASH_OUTPUT, KILL_SHELL)
+"""For agents that have Bash and may leave plan mode; others start nothing in the background."""
 LISTING = (TODO_READ, TODO_WRITE)
 READING_WEB = (WEB_FETCH, WEB_SEARCH)
 """Web tools. They run beside the loop, and a session gets them only where a rule opens them."""
-ALL = (*LOOKING, *EDITING, *LISTING, PLAN, ASK)
+ALL = (*LOOKING, *BACKGROUND, *EDITING, *LISTING, PLAN, ASK)
 
 _UNTOLD: Final = frozenset({"title", "description", "default"})
 """Schema keywords that a model does not need."""

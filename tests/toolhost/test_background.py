@@ -1,0 +1,174 @@
+"""Commands in the background: they hold nothing up, tell only what is new, and end with the toolhost."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bot.core.transcript import commands_of
+from bot.toolhost.output import RECENT, RecentOutput
+from tests.toolhost.client import Client, Got
+from tests.toolhost.test_bash import below
+from tests.toolhost.test_protocol import alive
+
+pytestmark = pytest.mark.req("T4")
+
+
+def start(host: Client, command: str, **arguments: object) -> str:
+    """Start a command and return its id."""
+    got = host.call("StartShell", command=command, run_in_background=True, **arguments)
+    assert got.text.startswith(f"Runs in the background as {got.details['bash_id']}: ")
+    return str(got.details["bash_id"])
+
+
+def read_to_the_end(host: Client, shell: str) -> str:
+    """Return all that a command writes until it has ended."""
+    said = ""
+    while True:
+        got = host.call("BashOutput", bash_id=shell)
+        said += got.text
+        if not got.details["running"]:
+            return said
+
+
+def said_and_state(got: Got) -> list[str]:
+    """Return the lines of a read, without the seconds of a running command."""
+    return ["running" if line.startswith("running for ") else line for line in got.text.split("\n")]
+
+
+def test_only_what_is_new_is_told(host: Client, root: Path) -> None:
+    """Each read tells what came since the last one; the state stands below it, and how the command ended."""
+    shell = start(host, "echo one; until [ -e go ]; do sleep 0.01; done; echo two; exit 3")
+    assert said_and_state(host.call("BashOutput", bash_id=shell)) == ["one", "running"]
+    (root / "go").touch()
+    assert read_to_the_end(host, shell).endswith("two\nexit code 3")
+    assert host.call("BashOutput", bash_id=shell).text == "(no new output)\nexit code 3"
+
+
+def test_other_calls_go_on(host: Client, root: Path) -> None:
+    """Commands and reads run beside it; the working directory is not that of the command in the background."""
+    (root / "sub").mkdir()
+    shell = start(host, "cd sub; echo up; sleep 300")
+    assert host.call("BashOutput", bash_id=shell).text.startswith("up\n")
+    assert host.bash("basename $PWD; (setsid sleep 301 &)").text.startswith(root.name)
+    assert sorted(below(host)) == ["bash", "sleep"]
+    assert host.call("KillShell", shell_id=shell).text == f"{shell}: cancelled: all of it was ended"
+    assert host.bash("pwd -P").text == str(root.resolve())
+    assert not below(host)
+
+
+def test_the_end_of_much_output_is_kept(host: Client) -> None:
+    """What nobody reads is bounded; how much was left out is told."""
+    shell = start(host, "touch up; yes 0123456 | head -c 20M; echo; echo last; touch done; sleep 300")
+    host.bash("until [ -e done ]; do sleep 0.01; done; sleep 0.2")
+    got = host.call("BashOutput", bash_id=shell)
+    head, _, rest = got.text.partition("\n")
+    assert head == f"[... {20 * 2**20 + 6 - RECENT:,} characters left out ...]"
+    assert "\nlast\nrunning for " in rest
+    assert len(rest) < RECENT + 30
+    assert host.peak_mb() < 60
+
+
+def test_recent_output_keeps_characters_whole() -> None:
+    """Characters are counted, not bytes; a piece may end within one."""
+    output = RecentOutput()
+    for byte in ("ж" * 40_000).encode():
+        output.add(bytes([byte]))
+    unread = output.unread()
+    assert (unread.text, unread.left_out, unread.end) == ("ж" * RECENT, 40_000 - RECENT, 40_000)
+    output.mark_read(unread.end)
+    output.add(b"ab")
+    assert output.unread() == ("ab", 0, 40_002)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    (("^b", ["b1", "b2"]), ("nothing", ["(no new output)"]), ("", ["a", "b1", "c", "b2", "b3"])),
+)
+def test_filter(host: Client, root: Path, pattern: str, said: list[str]) -> None:
+    """Only lines that match are told, in their order; a line that is not whole yet is filtered when it is."""
+    shell = start(host, "printf 'a\\nb1\\nc\\nb2\\nb3'; until [ -e go ]; do sleep 0.01; done; echo x")
+    host.bash("sleep 0.2")
+    assert said_and_state(host.call("BashOutput", bash_id=shell, filter=pattern)) == [*said, "running"]
+    (root / "go").touch()
+    if pattern == "^b":
+        host.bash("sleep 0.3")
+        assert host.call("BashOutput", bash_id=shell, filter=pattern).text == "b3x\nexit code 0"
+
+
+def test_a_filter_that_is_no_pattern_loses_nothing(host: Client) -> None:
+    """The error says what is wrong, and the output can be read again."""
+    shell = start(host, "echo a")
+    while (got := host.call("BashOutput", bash_id=shell, filter="(")).text.startswith("filter: ") is False:
+        assert got.details["running"]
+    assert got.is_error
+    assert read_to_the_end(host, shell) == "a\nexit code 0"
+
+
+def test_a_few_run_at_once(host: Client) -> None:
+    """One more is refused, and the refusal names those that run; one that ended makes room."""
+    shells = [start(host, "sleep 300") for _ in range(4)]
+    refused = host.call("StartShell", command="sleep 300")
+    assert refused.is_error
+    assert refused.text.startswith("4 commands run in the background: end one with KillShell.")
+    assert all(shell in refused.text for shell in shells)
+    host.call("KillShell", shell_id=shells[0])
+    start(host, "sleep 300")
+    assert "had ended already.\ncancelled" in host.call("KillShell", shell_id=shells[0]).text
+
+
+def test_those_that_ended_are_forgotten_in_time(host: Client) -> None:
+    """The last 16 are remembered."""
+    first, *_, last = [(shell := start(host, "true"), read_to_the_end(host, shell))[0] for _ in range(17)]
+    assert host.call("BashOutput", bash_id=first).is_error
+    assert not host.call("BashOutput", bash_id=last).is_error
+
+
+@pytest.mark.parametrize("call", (("BashOutput", "bash_id"), ("KillShell", "shell_id")))
+def test_an_unknown_id_says_what_to_do(host: Client, call: tuple[str, str]) -> None:
+    """After a restart the commands are gone; ids of another process are never those of this one."""
+    shell = start(host, "sleep 300")
+    got = host.call(call[0], **{call[1]: "bash_000000"})
+    assert got.is_error
+    assert shell in got.text
+    assert got.text.endswith("commands have ended: start what is needed again, with run_in_background.")
+
+
+@pytest.mark.req("L6")
+def test_cancelling_a_read_ends_the_read_alone(host: Client) -> None:
+    """The read answers with what there is; the command goes on."""
+    shell = start(host, "sleep 300")
+    id_ = host.start("BashOutput", bash_id=shell)
+    host.send({"cancel": id_})
+    assert said_and_state(host.wait(id_)) == ["(no new output)", "running"]
+    assert "sleep" in below(host)
+
+
+@pytest.mark.req("S9")
+def test_limits_hold_in_the_background(open_host: Callable[..., Client]) -> None:
+    """A command above its memory is ended, and the next read tells why; a timeout holds where one is given."""
+    host = open_host(memory_mb=60, seconds=0.2)
+    shell = start(host, "python3 -c 'import time; x = bytearray(90 << 20); time.sleep(300)'")
+    assert read_to_the_end(host, shell).endswith("used more than 60 MB of memory: all of it was ended")
+    shell = start(host, "sleep 300", timeout=300)
+    assert "timed out after 0.3 s" in read_to_the_end(host, shell)
+    assert not below(host)
+
+
+def test_all_end_with_the_toolhost(open_host: Callable[..., Client], root: Path) -> None:
+    """When the pipe closes nothing is left, however a command detaches itself."""
+    host = open_host()
+    start(host, "trap '' TERM; echo $$ > one; setsid bash -c 'echo $$ > two; sleep 300' & sleep 300")
+    host.bash("until [ -s one ] && [ -s two ]; do sleep 0.01; done")
+    pids = [int((root / name).read_text()) for name in ("one", "two")]
+    assert all(map(alive, pids))
+    host.close()
+    assert not any(map(alive, pids))
+
+
+@pytest.mark.req("PR6")
+def test_a_start_is_no_evidence() -> None:
+    """That a command began says nothing about how it ended: it is not listed among those that ran."""
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "make", "run_in_background": True}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "Runs in the background as bash_1."}
+    assert commands_of([{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]) == []
