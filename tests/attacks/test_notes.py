@@ -8,7 +8,6 @@ from markdown_it import MarkdownIt
 
 from bot.agent.permissions.plan_mode import read_plan
 from bot.core import marker
-from bot.core.comment import plan_text
 from bot.core.errors import Refused
 from bot.core.markdown.visible import visible_text
 from bot.core.plan import MARKDOWN_LIMIT, NOTES_LIMIT
