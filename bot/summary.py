@@ -1,14 +1,12 @@
 """Reports the result of a run: as lines for people, as the object of ``--json``, and as an exit code. SHELL."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 from bot.compose.run import Run
 from bot.core.comment import outcome
-from bot.core.gate import Move, Stage
+from bot.core.gate import Stage
 from bot.core.transcript import Json
-from bot.workflow.record import Record
 
 NOT_APPROVED: Final = 3
 _EXITS: Final = {
@@ -24,7 +22,7 @@ _TOKENS: Final = ("input", "output", "cache_read", "cache_write")
 
 def lines(made: Run) -> Iterator[str]:
     """Yield the lines on how a run ended: failed checks first, then uncommitted changes, then the cost."""
-    last = made.record
+    last = made.state
     for check in sorted(checks(made), key=lambda check: check["exit_code"] == 0):
         good = check["exit_code"] == 0
         yield f"✓ {check['command']}" if good else f"✗ FAILED {check['command']}\n{check['output']}"
@@ -48,47 +46,41 @@ def result(made: Run, seconds: float) -> Json:
     Plan, answer, and work are those of the newest request. Steps, tokens, and seconds are those of this run; dollars
     are those of the thread.
     """
-    last, ledger = _newest(made.record), made.ledger
-    plan = last.plan if last.has(Move.PLANNED, Move.OUTGREW) else None
+    last, ledger = made.state.result, made.ledger
+    plan, summary = last.plan, last.work.summary if last.work else ""
     return {
-        "stage": str(last.stage),
-        "answer": last.fact("answer") or last.fact("summary") or None,
+        "stage": str(made.state.stage),
+        "answer": last.answer or summary or None,
         "plan": plan.markdown if plan else None,
         "plan_digest": plan.digest if plan else None,
-        "branch": last.fact("branch") or None,
-        "commit": last.fact("commit") or None,
+        "branch": last.branch or None,
+        "commit": last.commit or None,
         "steps": made.story.steps,
         "subagents": _subagents(made),
         "usage": {name: getattr(ledger.usage, name) for name in _TOKENS},
         "cost_usd": _cost(made),
         "seconds": round(seconds, 3),
         "checks": checks(made),
-        "detail": last.fact("detail") or None,
+        "detail": last.detail or None,
     }
 
 
 def exit_code(made: Run, *, dry_run: bool) -> int:
     """Return the exit code of a run (interfaces.md). A dry run succeeds once it has a plan."""
-    if dry_run and made.record.stage is Stage.AWAITING_APPROVAL:
+    if dry_run and made.state.stage is Stage.AWAITING_APPROVAL:
         return 0
-    return _EXITS.get(made.record.stage, NOT_APPROVED)
+    return _EXITS.get(made.state.stage, NOT_APPROVED)
 
 
 def checks(made: Run) -> list[dict[str, Any]]:
     """Return the checks that ran after the work: command, exit_code, seconds, output."""
-    last = _newest(made.record)
-    return list(last.last(Move.EXECUTED).body["checks"]) if last.has(Move.EXECUTED) else []
-
-
-def _newest(record: Record) -> Record:
-    """Return the part of a record that belongs to its newest request; nothing if there was none."""
-    asked = record.last(Move.REQUESTED).n if record.has(Move.REQUESTED) else record.position
-    return replace(record, entries=record.entries[asked:])
+    work = made.state.result.work
+    return list(work.checks) if work else []
 
 
 def _cost(made: Run) -> float | None:
     """Return the thread's cost in dollars, or None if a model without prices was used or the cost is unknown."""
-    journaled = made.record.cost_usd
+    journaled = made.state.cost_usd
     if not made.ledger.is_priced or (journaled is None and not made.ledger.rows):
         return None
     return round(max(made.ledger.cost_usd, journaled or 0.0), 6)

@@ -108,6 +108,15 @@ def test_only_approval_makes_an_approved_plan() -> None:
     assert makers == [ROOT / "bot/core/approval.py"]
 
 
+def test_the_codec_alone_reads_keys_of_a_journal() -> None:
+    """Everybody else reads the fields of typed entries, and of the state that they lead to."""
+    beside = {ROOT / "bot/core/events.py", ROOT / "bot/core/transcript.py"}  # lines of transcripts have bodies, too
+    rooms = [ROOT / "webhooks", *(ROOT / "bot" / room for room in ("core", "workflow", "compose", "action", "demo"))]
+    files = [ROOT / "bot/summary.py", *(path for path in SOURCES if any(map(path.is_relative_to, rooms)))]
+    keys = re.compile(r"\.body(\[|\.(get|pop|items|keys)\()|[\"'] in \w+\.body\b|\bfact\(")
+    assert not [path for path in files if path not in beside and keys.search(path.read_text())]
+
+
 def test_importing_the_package_does_nothing() -> None:
     """`import bot` loads no module of ours and nothing heavy."""
     script = "import sys; before = set(sys.modules); import bot; print(*sorted(set(sys.modules) - before))"
@@ -228,7 +237,7 @@ ENDS_LIKE_ONE = {"embed", "exceed", "feed", "need", "proceed", "seed", "speed"}
 
 
 def test_no_function_is_named_by_a_bare_participle() -> None:
-    """Functions that act are verbs, values are nouns; the properties of `record.py` are its facts and go with it."""
+    """Functions that act are verbs, values are nouns; a property may say what is true of its object."""
     found = [
         f"{path.relative_to(ROOT)}: {node.name}"
         for path in SOURCES

@@ -4,20 +4,20 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from bot.compose.address import ThreadAddress
-from bot.workflow.record import Record
+from bot.core.thread_state import ThreadState
 
 
 class HostPort(Protocol):
     """The bot on GitHub. Every method raises Transient, Refused, or Broken, and may be cancelled at any time."""
 
-    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> Record:
+    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:
         """Carry a thread on until it rests, or until `begin_session` returns False. May take an hour.
 
         `begin_session` is called before each session with the model. If it returns False, a later look begins the
         session.
         """
 
-    async def listen(self, address: ThreadAddress) -> Record:
+    async def listen(self, address: ThreadAddress) -> ThreadState:
         """Only read what people said on a thread, and answer what can be answered at once."""
 
     async def open_threads(self) -> tuple[ThreadAddress, ...]:

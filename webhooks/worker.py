@@ -220,8 +220,8 @@ class Worker:
                 await self.wake_all()
                 return {"open": len(self._open)}
             async with self._listening(thread, thread.address, nullcontext()):
-                record = await self.host.look(thread.address, slot.begin_session)
-            return {"stage": record.stage, "position": record.position}
+                state = await self.host.look(thread.address, slot.begin_session)
+            return {"stage": state.stage, "position": state.position}
 
     async def _let_go(self, thread: _Thread) -> None:
         covered, thread.covered = thread.covered, frozenset()

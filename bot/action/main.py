@@ -23,11 +23,11 @@ from bot.config.action_inputs import ActionSettings, action
 from bot.config.environment import log_style, redactor_for
 from bot.core.comment import code
 from bot.core.errors import Conflict, Misconfigured, PlangateError
-from bot.core.gate import ON_ENTER, WAITS_FOR_PEOPLE, Move, Stage
+from bot.core.gate import ON_ENTER, WAITS_FOR_PEOPLE, Stage
+from bot.core.thread_state import ThreadState
 from bot.github.deliveries import EVENTS, parse
 from bot.logs import setup
 from bot.ports import Clock
-from bot.workflow.record import Record
 
 FAILED: Final = 5
 TRIES: Final = 5
@@ -38,10 +38,10 @@ POLLS_A_LOOK: Final = 4
 class Host(Protocol):
     """What this module needs of GitHub (bot/compose/github.py)."""
 
-    async def look(self, address: ThreadAddress) -> Record:
+    async def look(self, address: ThreadAddress) -> ThreadState:
         """Carry a thread on until it rests."""
 
-    async def listen(self, address: ThreadAddress) -> Record:
+    async def listen(self, address: ThreadAddress) -> ThreadState:
         """Only read what people said."""
 
     async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
@@ -114,11 +114,11 @@ async def play(job: Job, address: ThreadAddress | None) -> int:
     seen = [(address, await _advance_thread(job, address))] if address is not None else []
     if not (job.given.only_listen or job.given.dry_run):
         seen += [pair async for pair in _swept(job, address)]
-    for at, record in seen:
-        job.runner.summary(summary(job.given, at, record), job.given.summary)
-        job.runner.say(f"plangate: #{at.number} is at: {record.stage}")
+    for at, state in seen:
+        job.runner.summary(summary(job.given, at, state), job.given.summary)
+        job.runner.say(f"plangate: #{at.number} is at: {state.stage}")
     job.runner.outputs(outputs(job.given, *(seen[0] if seen else (None, None))), job.given.output)
-    failures = [at.number for at, record in seen if _failed_in_this_run(record, began)]
+    failures = [at.number for at, state in seen if _failed_in_this_run(state, began)]
     for number in failures:
         job.runner.error(f"the work on #{number} failed; the thread says why")
     if failures:
@@ -126,26 +126,26 @@ async def play(job: Job, address: ThreadAddress | None) -> int:
     return FAILED if failures else 0
 
 
-async def _advance_thread(job: Job, address: ThreadAddress) -> Record:
+async def _advance_thread(job: Job, address: ThreadAddress) -> ThreadState:
     """Carry the event's thread on as far as this job may, and wait for its approval as long as configured."""
     if job.given.only_listen:
         return await job.host.listen(address)
     if job.given.dry_run:
-        record = await job.host.listen(address)
+        state = await job.host.listen(address)
         return (
-            await _look_again_on_conflict(job, address) if record.stage in {Stage.PLANNING, Stage.PROPOSING} else record
+            await _look_again_on_conflict(job, address) if state.stage in {Stage.PLANNING, Stage.PROPOSING} else state
         )
-    record = await _look_again_on_conflict(job, address)
+    state = await _look_again_on_conflict(job, address)
     until, polls = job.clock.monotonic() + job.given.wait_minutes * 60, 0
-    while record.stage in WAITS_FOR_PEOPLE and job.clock.monotonic() < until:
+    while state.stage in WAITS_FOR_PEOPLE and job.clock.monotonic() < until:
         await job.clock.sleep(job.given.settings.github.poll_seconds)
         polls += 1
         if await job.host.changed_threads((address,)) or polls % POLLS_A_LOOK == 0:
-            record = await _look_again_on_conflict(job, address)
-    return record
+            state = await _look_again_on_conflict(job, address)
+    return state
 
 
-async def _look_again_on_conflict(job: Job, address: ThreadAddress) -> Record:
+async def _look_again_on_conflict(job: Job, address: ThreadAddress) -> ThreadState:
     """Look at a thread. Retries after Conflict, because a job that only listens may have written first."""
     for seconds in range(1, TRIES):
         try:
@@ -155,7 +155,7 @@ async def _look_again_on_conflict(job: Job, address: ThreadAddress) -> Record:
     return await job.host.look(address)
 
 
-async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[ThreadAddress, Record]]:
+async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[ThreadAddress, ThreadState]]:
     """Carry on every other thread that no job works on, and yield it. A failure does not stop the others."""
     every = dict.fromkeys(await job.host.open_threads())
     if done is None:  # only on schedule: an event's own thread should not wait for this
@@ -166,8 +166,8 @@ async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[Th
         if done is not None and address.number == done.number:
             continue
         try:
-            record = await job.host.listen(address)
-            if await _nobodys(job, address, record):
+            state = await job.host.listen(address)
+            if await _nobodys(job, address, state):
                 yield address, await job.host.look(address)
         except Conflict:
             job.runner.say(f"plangate: another job is at #{address.number}")
@@ -184,14 +184,14 @@ async def _unheard(job: Job) -> Sequence[ThreadAddress]:
         return ()
 
 
-async def _nobodys(job: Job, address: ThreadAddress, record: Record) -> bool:
+async def _nobodys(job: Job, address: ThreadAddress, state: ThreadState) -> bool:
     """Return whether a thread needs work and no other job can be working on it."""
-    if record.stage in WAITS_FOR_PEOPLE or record.void:
+    if state.stage in WAITS_FOR_PEOPLE or state.has_void_plan:
         return True
-    left_over = record.stage in ON_ENTER or record.owed(job.clock.now()) or record.takes_kept
-    return bool(left_over) and (record.run == job.given.run or await job.host.is_abandoned(address, record.run))
+    left_over = state.stage in ON_ENTER or state.owed(job.clock.now()) or state.takes_kept
+    return bool(left_over) and (state.run == job.given.run or await job.host.is_abandoned(address, state.run))
 
 
-def _failed_in_this_run(record: Record, began: datetime) -> bool:
+def _failed_in_this_run(state: ThreadState, began: datetime) -> bool:
     """Return whether a thread failed in this run. The run of an older failure has reported it."""
-    return record.stage is Stage.FAILED and record.last(Move.FAILED).at >= began
+    return state.stage is Stage.FAILED and state.failed_at >= began

@@ -5,41 +5,39 @@ from typing import Final
 from bot.compose.address import ThreadAddress
 from bot.config.action_inputs import ActionSettings
 from bot.core import comment
-from bot.core.gate import Move
-from bot.workflow.record import Record
+from bot.core.thread_state import ThreadState
 
 OUTPUTS: Final = ("stage", "thread", "plan_comment_url", "plan_digest", "pull_request_url", "cost_usd", "receipt")
 
 
-def outputs(given: ActionSettings, at: ThreadAddress | None, record: Record | None) -> dict[str, str]:
+def outputs(given: ActionSettings, at: ThreadAddress | None, state: ThreadState | None) -> dict[str, str]:
     """Return every output; "" for missing ones."""
-    if at is None or record is None:
+    if at is None or state is None:
         return dict.fromkeys(OUTPUTS, "")
-    planned = record.has(Move.PLANNED, Move.OUTGREW)
     values = {
-        "stage": str(record.stage),
+        "stage": str(state.stage),
         "thread": str(at.number),
-        "plan_comment_url": _comment_url(given, at, record),
-        "plan_digest": record.plan.digest if planned else "",
-        "pull_request_url": record.fact("pull_request"),
-        "cost_usd": _cost(record),
-        "receipt": record.fact("receipt"),
+        "plan_comment_url": _comment_url(given, at, state),
+        "plan_digest": state.newest_plan.digest if state.newest_plan else "",
+        "pull_request_url": state.pull_request_url,
+        "cost_usd": _cost(state),
+        "receipt": "",
     }
     return {name: values[name] for name in OUTPUTS}
 
 
-def summary(given: ActionSettings, at: ThreadAddress, record: Record) -> str:
+def summary(given: ActionSettings, at: ThreadAddress, state: ThreadState) -> str:
     """Return one thread's part of the job's summary: stage, plan, pull request, and cost."""
-    said = outputs(given, at, record)
+    said = outputs(given, at, state)
     thread = f"[{given.repository}#{at.number}]({_thread_url(given, at)})"
-    lines = [f"### {thread}: {str(record.stage).replace('_', ' ')}", ""]
-    if record.has(Move.PLANNED, Move.OUTGREW):
-        plan = comment.heading(record.plan)
+    lines = [f"### {thread}: {str(state.stage).replace('_', ' ')}", ""]
+    if state.newest_plan is not None:
+        plan = comment.heading(state.newest_plan)
         lines.append(f"- [{plan}]({said['plan_comment_url']})" if said["plan_comment_url"] else f"- {plan}")
     if said["pull_request_url"]:
         lines.append(f"- Pull request: {said['pull_request_url']}")
-    if detail := record.fact("detail"):
-        lines.append(f"- {comment.code(' '.join(detail.split())[:500])}")
+    if state.detail:
+        lines.append(f"- {comment.code(' '.join(state.detail.split())[:500])}")
     lines.append(f"- Cost: ${said['cost_usd']}" if said["cost_usd"] else "- Cost: see the thread")
     lines.append("- Receipt: " + (comment.code(said["receipt"]) if said["receipt"] else "none"))
     return "\n".join(lines) + "\n"
@@ -50,11 +48,11 @@ def _thread_url(given: ActionSettings, at: ThreadAddress) -> str:
     return f"{given.settings.github.server_url}/{given.repository}/issues/{at.number}"
 
 
-def _comment_url(given: ActionSettings, at: ThreadAddress, record: Record) -> str:
-    """Return the URL of the plan comment, or of the thread if that is unknown; "" if no plan was proposed."""
-    return (record.fact("shown_url") or _thread_url(given, at)) if record.has(Move.PROPOSED) else ""
+def _comment_url(given: ActionSettings, at: ThreadAddress, state: ThreadState) -> str:
+    """Return the URL of the plan comment, or of the thread if that is unknown; "" if no plan is known to be shown."""
+    return (state.plan_comment_url or _thread_url(given, at)) if state.plan_comment else ""
 
 
-def _cost(record: Record) -> str:
+def _cost(state: ThreadState) -> str:
     """Return the thread's cost in dollars; "" if no entry records a cost."""
-    return "" if record.cost_usd is None else f"{record.cost_usd:.4f}"
+    return "" if state.cost_usd is None else f"{state.cost_usd:.4f}"

@@ -208,7 +208,7 @@ def _look(arguments: argparse.Namespace) -> int:
     made = asyncio.run(look_once(replace(given, overrides=overrides), arguments.thread, out))
     if made.story.steps:
         print(cost(made), file=out)
-    print(f"{arguments.thread}: {made.record.stage}", file=out)
+    print(f"{arguments.thread}: {made.state.stage}", file=out)
     return _print_result(arguments, made, time.monotonic() - began)
 
 
@@ -233,7 +233,7 @@ def _print_result(arguments: argparse.Namespace, made: "Run", seconds: float) ->
         print(json.dumps(result(made, seconds)))
     code = exit_code(made, dry_run=arguments.dry_run)
     if code in _NO_SUCCESS and not (arguments.json or sys.stdout.isatty()):  # a terminal has shown it already
-        print(f"plangate: {made.record.fact('detail')}", file=sys.stderr)
+        print(f"plangate: {made.state.detail}", file=sys.stderr)
     return code
 
 

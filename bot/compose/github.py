@@ -25,6 +25,7 @@ from bot.core.errors import PlangateError
 from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.secrets.redaction import Redactor
+from bot.core.thread_state import ThreadState
 from bot.github import repository, runs
 from bot.github.turns import Listener
 from bot.ports import Clock
@@ -32,7 +33,6 @@ from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.telemetry import Counters
 from bot.workflow import engine
-from bot.workflow.record import Record, fold_entries
 from bot.workflow.thread_context import ThreadContext
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class GitHubHost:
         await self.connections.close()
         await self.model.close()
 
-    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True) -> Record:
+    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True) -> ThreadState:
         """Carry a thread on until it rests. The next look continues a cancelled one.
 
         `begin_session` is called before each session with the model. If it returns False, a later look begins the
@@ -100,11 +100,11 @@ class GitHubHost:
         head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
         began = self.clock.now()
         async with self.thread_context(address) as context:
-            record = self._remember(address, await engine.look(replace(context, begin_session=begin_session)))
-        self._resting.record_look(address, record, began, head)
-        return record
+            state = self._remember(address, await engine.look(replace(context, begin_session=begin_session)))
+        self._resting.record_look(address, state, began, head)
+        return state
 
-    async def listen(self, address: ThreadAddress) -> Record:
+    async def listen(self, address: ThreadAddress) -> ThreadState:
         """Only read what people said, while another look at the same thread runs."""
         async with self.thread_context(address) as context:
             return self._remember(address, await engine.listen(context))
@@ -188,31 +188,34 @@ class GitHubHost:
         for thread in await journal.threads():
             address = ThreadAddress(installation, number, at.owner, at.name, thread)
             try:
-                record = self._remember(address, fold_entries(await journal.cached_entries(thread)))
+                entries = await journal.cached_entries(thread)
+                state = self._remember(address, self._desks.states.fold(RepositoryId(number), thread, entries))
             except PlangateError:
                 continue  # another key's thread is not ours
-            if record.stage not in AT_REST or record.debts or record.kept or self._is_void(record):
+            if state.stage not in AT_REST or state.debts or state.kept or self._is_void(state):
                 found.append(address)
-            self._resting.record_listing(address, record, reached.refs.head)
+            self._resting.record_listing(address, state, reached.refs.head)
         return found
 
-    def _is_void(self, record: Record) -> bool:
+    def _is_void(self, state: ThreadState) -> bool:
         """Return whether somebody may still approve a void plan: until the time when the plan would have expired."""
-        return record.void and not record.noticed and self.clock.now() < record.plan.expires
+        plan, voided = state.newest_plan, state.voided
+        waits = state.has_void_plan and voided is not None and not voided.noticed
+        return waits and plan is not None and self.clock.now() < plan.expires
 
     def thread_context(self, address: ThreadAddress) -> AbstractAsyncContextManager[ThreadContext]:
         """Return the context of one thread, built from live facts."""
         return self._desks.open(address)
 
-    def _remember(self, address: ThreadAddress, record: Record) -> Record:
+    def _remember(self, address: ThreadAddress, state: ThreadState) -> ThreadState:
         """Remember which plan comment to poll, and which turns were heard."""
         place = (address.repository, address.number)
         self._heard.pop(place, None)
-        self._heard[place] = record.seen
+        self._heard[place] = state.seen
         while len(self._heard) > REMEMBERED:
             del self._heard[next(iter(self._heard))]
-        if record.stage in POLLED or self._is_void(record):
-            self._polling.show(address, record.fact("question" if record.stage is Stage.ASKED else "shown"))
+        if state.stage in POLLED or self._is_void(state):
+            self._polling.show(address, state.question_comment if state.stage is Stage.ASKED else state.plan_comment)
         else:
             self._polling.show(address, "")
-        return record
+        return state

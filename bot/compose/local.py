@@ -38,6 +38,7 @@ from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, local_repository, local_thread
 from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
+from bot.core.thread_fold import fold_entries
 from bot.core.transcript import Line
 from bot.core.work import ThreadLocation
 from bot.outlet import outlet
@@ -49,7 +50,6 @@ from bot.store.transcripts import SpooledTranscripts, read_spool_file
 from bot.telemetry import Counters, Telemetry
 from bot.terminal import Story, Terminal
 from bot.workflow.engine import look
-from bot.workflow.record import fold_entries
 from bot.workflow.thread_context import ThreadContext
 from bot.workspace import sandbox
 from bot.workspace.commit import check_key
@@ -257,7 +257,7 @@ async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:
     for ordinal in count():
         thread = local_thread(local.source.head, prompt, ordinal)
         try:
-            finished = fold_entries(await journal.read(thread)).finished
+            finished = fold_entries(await journal.read(thread)).is_finished
         except Refused:
             continue
         if not finished:

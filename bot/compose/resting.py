@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from bot.core.gate import WAITS_FOR_PEOPLE, Stage
 from bot.core.names import CommitId
-from bot.workflow.record import Record
+from bot.core.thread_state import ThreadState
 
 if TYPE_CHECKING:
     from bot.compose.address import ThreadAddress
@@ -22,17 +22,17 @@ class Resting:
     _until: dict["ThreadAddress", tuple[datetime, tuple[int, CommitId | None]]] = field(default_factory=dict)
     """Until when the last whole look at a thread is valid, and the journal position and branch head it saw."""
 
-    def record_look(self, address: "ThreadAddress", record: Record, began: datetime, head: CommitId | None) -> None:
+    def record_look(self, address: "ThreadAddress", state: ThreadState, began: datetime, head: CommitId | None) -> None:
         """Record a whole look, which began with the default branch at that head."""
         self._until.pop(address, None)
-        if record.stage in WAITS_FOR_PEOPLE and not (record.debts or record.kept):
+        if state.stage in WAITS_FOR_PEOPLE and not (state.debts or state.kept):
             until = began + LOOKED_AT
-            until = min(until, record.plan.expires) if record.stage is Stage.AWAITING_APPROVAL else until
-            self._until[address] = until, (record.position, head)
+            until = min(until, state.plan.expires) if state.stage is Stage.AWAITING_APPROVAL else until
+            self._until[address] = until, (state.position, head)
 
-    def record_listing(self, address: "ThreadAddress", record: Record, head: CommitId | None) -> None:
+    def record_listing(self, address: "ThreadAddress", state: ThreadState, head: CommitId | None) -> None:
         """Record the current state of a thread and the default branch. A thread whose state changed rests no more."""
-        if address in self._until and self._until[address][1] != (record.position, head):
+        if address in self._until and self._until[address][1] != (state.position, head):
             del self._until[address]
 
     def rests(self, address: "ThreadAddress", at: datetime) -> bool:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from bot.agent.events import AgentEvent
 from bot.agent.limits import Ledger
+from bot.core.thread_state import ThreadState
 from bot.terminal import Story
-from bot.workflow.record import Record
 
 Listener = Callable[[AgentEvent], None]
 
@@ -16,7 +16,7 @@ Listener = Callable[[AgentEvent], None]
 class Run:
     """The result of a run."""
 
-    record: Record
+    state: ThreadState
     ledger: Ledger
     story: Story
     uncommitted: int = 0

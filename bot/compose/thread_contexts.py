@@ -46,6 +46,7 @@ from bot.store.thread_refs import Change
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
 from bot.workflow.ledger import fence
+from bot.workflow.state_cache import StateCache
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publishing
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ThreadContexts:
-    """Creates thread contexts. Only parsed texts are cached between them, so nothing can be stale."""
+    """Creates thread contexts. Only what was parsed or folded is cached between them, so nothing can be stale."""
 
     settings: Settings
     clock: Clock
@@ -71,6 +72,8 @@ class ThreadContexts:
     connections: Connections
     model: "AnthropicModel"
     readings: Readings = field(default_factory=Readings, init=False)
+    states: StateCache = field(default_factory=StateCache, init=False)
+    """What the journals of all threads led to when they were read last."""
 
     @asynccontextmanager
     async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
@@ -158,6 +161,7 @@ class ThreadContexts:
             Telemetry(f"{facts.id}#{dialogue.thread}", self.clock, self.counters, collector_of(self.settings)).take,
             redactor=self.redactor,
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
+            states=self.states,
         )
         dialogue.fence = partial(fence, context)
         return context

@@ -18,6 +18,8 @@ class Entry:
     at: datetime
     kind: str
     body: Json = field(default_factory=dict)
+    chain_hash: str = field(default="", compare=False)
+    """The SHA-256 of its line, which fixes every entry before it too; "" for an entry that was never stored."""
 
 
 @dataclass(frozen=True, slots=True)

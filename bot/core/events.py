@@ -42,12 +42,14 @@ _LAYOUTS: Final = {cls: _key_defaults(cls) for cls in get_args(JournalEvent)}
 def decode_event(kind: str, body: Json) -> JournalEvent:
     """Return the entry that a stored body is; an `Unknown` where its kind or the format of its plan is a newer one.
 
-    Raises Broken where a key is missing that every version wrote.
+    Raises Broken where a key is missing that every version wrote, or has a value that none wrote.
     """
     try:
         return _decode(_CLASSES.get(kind, Unknown), kind, body)
     except Refused:  # a plan of another format: its entry still tells what it cost
         return _decode(Unknown, kind, body)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Broken(f"a journal entry that is {kind} has a value that this version cannot read") from error
 
 
 def encode_event(event: JournalEvent) -> Json:

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Final, TypeVar, assert_never
 
 from bot.core.entry import Entry, JournaledTurn
-from bot.core.errors import Refused
 from bot.core.events import JournalEvent, decode_entries
 from bot.core.gate import PLAN_MAY_BE_SHOWN, Event, Move, step
 from bot.core.moves import (
@@ -54,19 +53,23 @@ from bot.core.notes import (
     Told,
     Unknown,
 )
+from bot.core.plan import PlanDocument
 from bot.core.question import Grant
 from bot.core.thread_state import Debt, Decision, RequestResult, ThreadState, VoidedPlan
 
 ISSUE: Final = "issue"
 """The key of the turn that an issue's own words are."""
 
-_MOVES: Final = frozenset(Move)
+_PLAN_MOVES: Final = frozenset({Move.PLANNED, Move.OUTGREW})
 _K = TypeVar("_K")
 
 
-def fold_entries(entries: Iterable[Entry]) -> ThreadState:
-    """Return the state that a stored journal leads to; raises IllegalEvent for a move that the gate does not have."""
-    state = ThreadState()
+def fold_entries(entries: Iterable[Entry], state: ThreadState | None = None) -> ThreadState:
+    """Return the state that stored entries lead to, from the state before the first of them; None for an empty journal.
+
+    Raises as `apply` does.
+    """
+    state = state or ThreadState()
     for at, event in decode_entries(entries):
         state = apply(state, event, at)
     return state
@@ -75,37 +78,37 @@ def fold_entries(entries: Iterable[Entry]) -> ThreadState:
 def apply(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadState:
     """Return the state after a further entry, journaled at that time.
 
-    Raises IllegalEvent where the gate refuses it, and Refused for a move in a format that this version cannot read.
+    Raises IllegalEvent where the gate refuses it. A plan in a format that this version cannot read moves the thread
+    like any other; only who asks for its text is refused.
     """
-    if isinstance(event, Unknown) and event.kind in _MOVES:
-        raise Refused(
-            f"the journal has an entry that is {event.kind}, in a format that this version cannot read",
-            mend="use the version that wrote it, or a newer one",
-        )
     state = _add_facts(state, event, at)
     if isinstance(event, MoveEvent):
-        return _apply_move(state, event, at)
+        return _apply_move(_move_thread(state, event, at), event, at)
+    if isinstance(event, Unknown) and event.kind in _PLAN_MOVES:
+        return _add_plan(_move_thread(state, event, at), None)
     return _apply_note(state, event)
 
 
-def apply_pending(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadState:
-    """Return the state after an entry that the journal does not have yet."""
-    return replace(apply(state, event, at), pending=(*state.pending, event))
+def apply_pending(state: ThreadState, note: Note, at: datetime) -> ThreadState:
+    """Return the state after a note that the journal does not have yet."""
+    return replace(apply(state, note, at), pending=(*state.pending, note))
 
 
 def _add_facts(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadState:
     """Take in what an entry of any kind can carry."""
-    n, cost = state.position + 1, event.cost_usd
+    n, total, costs = state.position + 1, state.cost_usd, state.session_costs
+    if event.cost_usd is not None:
+        total = (total or 0.0) + event.cost_usd
+        costs = {**costs, event.session: costs.get(event.session, 0.0) + event.cost_usd}
     state = replace(
         state,
         position=n,
         debts=(*state.debts, Debt(n, at, event)) if event.owes else state.debts,
         run=event.run or state.run,
         mode=event.mode_change.after if event.mode_change else state.mode,
+        cost_usd=total,
+        session_costs=costs,
     )
-    if cost is not None:
-        costs = {**state.session_costs, event.session: state.session_costs.get(event.session, 0.0) + cost}
-        state = replace(state, cost_usd=(state.cost_usd or 0.0) + cost, session_costs=costs)
     match event:
         case Requested() | Noted() | Heard() | Stopped() | Retried() | Resumed() if event.said is not None:
             return _add_turn(state, event, event.said, at)
@@ -125,8 +128,8 @@ def _add_turn(state: ThreadState, event: JournalEvent, said: JournaledTurn, at: 
     return replace(
         state,
         seen=state.seen | {said.key},
-        last_asked_at=_latest(state.last_asked_at, said.at) if asks else state.last_asked_at,
-        newest_turn_at=_latest(state.newest_turn_at, said.at),
+        asked_at=max(state.asked_at, said.at) if asks else state.asked_at,
+        newest_turn_at=max(state.newest_turn_at, said.at),
         waits=state.waits if said.waits is None else said.waits,
         opening_accepted=opening,
         requests=state.requests | asked,
@@ -134,17 +137,27 @@ def _add_turn(state: ThreadState, event: JournalEvent, said: JournaledTurn, at: 
     )
 
 
-def _apply_move(state: ThreadState, event: MoveEvent, at: datetime) -> ThreadState:
+def _move_thread(state: ThreadState, event: MoveEvent | Unknown, at: datetime) -> ThreadState:
     """Move the thread; what belongs to a plan or an ask ends with it."""
-    before = state.thread
-    thread, _ = step(before, Event(event.kind, event.ask, event.digest))
-    state = replace(state, thread=thread)
-    if thread.ask != before.ask:
-        state = replace(state, question=None)
-    if thread.digest != before.digest:
-        state = replace(state, approvals=(), granted=frozenset(), executed=False, pushing=None)
+    before, voided = state.thread, state.voided
+    thread, _ = step(before, Event(Move(event.kind), event.ask, event.digest))
     if before.stage in PLAN_MAY_BE_SHOWN and isinstance(event, Requested | Closed):
-        state = replace(state, voided=VoidedPlan(event.said.at if isinstance(event, Requested) else at))
+        voided = VoidedPlan(event.said.at if isinstance(event, Requested) else at)
+    goes_on = thread.digest == before.digest
+    return replace(
+        state,
+        thread=thread,
+        voided=voided,
+        question=state.question if thread.ask == before.ask else None,
+        approvals=state.approvals if goes_on else (),
+        granted=state.granted if goes_on else frozenset(),
+        executed=state.executed and goes_on,
+        pushing=state.pushing if goes_on else None,
+    )
+
+
+def _apply_move(state: ThreadState, event: MoveEvent, at: datetime) -> ThreadState:
+    """Take in what a move tells, after it has moved the thread."""
     match event:
         case Requested() | Noted() | Stopped() | Retried() | Resumed() | Closed():
             return _apply_request_move(state, event, at)
@@ -193,9 +206,9 @@ def _begin_request(state: ThreadState, event: Requested, at: datetime) -> Thread
 def _apply_plan_move(state: ThreadState, event: PlanMove, at: datetime) -> ThreadState:
     match event:
         case Planned():
-            return _add_plan(state, event, event.estimate)
+            return _add_plan(state, replace(event.plan, estimate=event.estimate))
         case Outgrew():
-            return _add_plan(state, event, "")
+            return _add_plan(state, event.plan)
         case Proposed():
             return _show_plan(state, event)
         case Approved():
@@ -218,13 +231,12 @@ def _apply_plan_move(state: ThreadState, event: PlanMove, at: datetime) -> Threa
             assert_never(event)
 
 
-def _add_plan(state: ThreadState, event: Planned | Outgrew, estimate: str) -> ThreadState:
-    """Take in a plan version, which nobody has seen yet."""
-    plan = replace(event.plan, estimate=estimate)
+def _add_plan(state: ThreadState, plan: PlanDocument | None) -> ThreadState:
+    """Take in a plan version, which nobody has seen yet; None for one that this version cannot read."""
     return replace(
         state,
         newest_plan=plan,
-        replaced=event.plan,
+        replaced=plan,
         plans=state.plans + 1,
         rejected_by=(),
         unproposed=(*state.unproposed, state.thread.ask),
@@ -348,7 +360,3 @@ def _add_heard(state: ThreadState, event: Heard) -> ThreadState:
 
 def _add_one(counts: Mapping[_K, int], key: _K) -> dict[_K, int]:
     return {**counts, key: counts.get(key, 0) + 1}
-
-
-def _latest(first: datetime | None, second: datetime) -> datetime:
-    return second if first is None else max(first, second)

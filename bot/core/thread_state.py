@@ -6,21 +6,23 @@ nothing is remembered elsewhere.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias, TypeVar
 
 from bot.core.comment import work_begun_line
 from bot.core.entry import JournaledTurn
-from bot.core.errors import Broken
+from bot.core.errors import Broken, Refused
 from bot.core.events import JournalEvent
 from bot.core.gate import ON_ENTER, TRANSITIONS, WAITS_FOR_PEOPLE, Move, Stage, Thread
 from bot.core.moves import Approved, Asked, Executed, Instructed, Noted, Published, Replied, Requested
 from bot.core.names import CommitId, SessionId
-from bot.core.notes import Heard, Prepared, Shown
+from bot.core.notes import Heard, Note, Prepared, Shown
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking
 from bot.core.work import PushedWork
 
+NEVER: Final = datetime.min.replace(tzinfo=UTC)
+"""The time of what has not happened."""
 LEFT_BEHIND: Final = timedelta(minutes=2)
 """A reply that is owed for longer was left by a process that died."""
 
@@ -80,7 +82,7 @@ class ThreadState:
     """The state of the gate."""
     position: int = 0
     """How many entries there are, with those that are pending."""
-    pending: tuple[JournalEvent, ...] = ()
+    pending: tuple[Note, ...] = ()
     """The newest entries, which the journal does not have yet: they go with the next one that is written."""
 
     # --- the request
@@ -88,7 +90,7 @@ class ThreadState:
     """The newest request."""
     request_position: int = 0
     """The number of its entry; 0 where there was none."""
-    requested_at: datetime | None = None
+    requested_at: datetime = NEVER
     """When it was journaled."""
     asked_for: tuple[Wish, ...] = ()
     """The newest request, and what was added while it was planned."""
@@ -110,9 +112,9 @@ class ThreadState:
     # --- what was said
     seen: frozenset[str] = frozenset()
     """The keys of all turns that were taken in or set aside."""
-    last_asked_at: datetime | None = None
-    """When people last asked for work, added to it, or had it tried again; None where they never did."""
-    newest_turn_at: datetime | None = None
+    asked_at: datetime = NEVER
+    """When people last asked for work, added to it, or had it tried again."""
+    newest_turn_at: datetime = NEVER
     """The time of the newest turn in the journal."""
     waits: str = ""
     """When the oldest turn was said (ISO 8601) that still waits to be heard; "" where none does."""
@@ -135,7 +137,7 @@ class ThreadState:
 
     # --- the plan
     newest_plan: PlanDocument | None = None
-    """The newest plan document, with its estimate."""
+    """The newest plan document, with its estimate; None where there is none, or none that this version can read."""
     replaced: PlanDocument | None = None
     """The plan that a new one takes the place of: the newest, unless it was carried out or its round is over."""
     plans: int = 0
@@ -182,13 +184,13 @@ class ThreadState:
     """The address of the newest pull request of the thread; "" for none."""
     detail: str = ""
     """Why a request of the thread ended otherwise than asked, the last time."""
-    failed_at: datetime | None = None
+    failed_at: datetime = NEVER
     """When work failed last."""
 
     # --- questions
     asked: Asked | None = None
     """What people were asked last."""
-    asked_on: datetime | None = None
+    asked_on: datetime = NEVER
     """When that was journaled."""
     question: Shown | None = None
     """Where the open question is shown; None before it is."""
@@ -240,13 +242,16 @@ class ThreadState:
         return self.current_request.onto
 
     @property
-    def asked_at(self) -> datetime:
-        """When people last asked for work, added to it, or had it tried again."""
-        return _expect(self.last_asked_at, Move.REQUESTED)
-
-    @property
     def plan(self) -> PlanDocument:
-        """The newest plan document; raises Broken where there is none."""
+        """The newest plan document.
+
+        Raises Broken where there is none, and Refused where it is in a format that this version cannot read.
+        """
+        if self.newest_plan is None and self.thread.plan:
+            raise Refused(
+                "the journal has a plan in a format that this version cannot read",
+                mend="use the version that wrote it or a newer one, or ask again for a new plan",
+            )
         return _expect(self.newest_plan, Move.PLANNED)
 
     @property
@@ -260,9 +265,14 @@ class ThreadState:
         return _expect(self.work, Move.EXECUTED)
 
     @property
+    def current_question(self) -> Asked:
+        """What people were asked last, and by which session; raises Broken where they were not."""
+        return _expect(self.asked, Move.ASKED)
+
+    @property
     def asking(self) -> Asking:
         """What people were asked last; raises Broken where they were not."""
-        return _expect(self.asked, Move.ASKED).asking
+        return self.current_question.asking
 
     @property
     def lost(self) -> tuple[int, ...]:
@@ -323,7 +333,9 @@ class ThreadState:
     @property
     def heard_to(self) -> datetime | None:
         """The time to which all that was said was heard: the newest turn's, or that of the oldest that waits."""
-        return datetime.fromisoformat(self.waits) if self.waits else self.newest_turn_at
+        if self.waits:
+            return datetime.fromisoformat(self.waits)
+        return None if self.newest_turn_at == NEVER else self.newest_turn_at
 
     @property
     def takes_kept(self) -> bool:

@@ -19,17 +19,16 @@ def tell(folder: Path, with_model: Settings, *, headless: bool) -> int:
     print(f"● A sample repository in {sample}\n● Somebody asks: {REQUEST}\n", flush=True)
     made = asyncio.run(run_local(RunOptions(sample, REQUEST, yes=headless), with_model, sys.stdout))
     print("\n".join(lines(made)))
-    if not made.record.fact("branch"):
+    if not made.state.result.branch:
         return exit_code(made, dry_run=False)
     return _proven(sample, made, with_model)
 
 
 def _proven(sample: Path, made: Run, with_model: Settings) -> int:
     """Run the sample's tests before and after, each in a sandbox. Return 0 if they failed before and pass now."""
-    record = made.record
-    branch = record.fact("branch")
-    before = asyncio.run(run_check(sample, record.plan.base, CHECK, with_model))
-    after = asyncio.run(run_check(sample, CommitId(record.fact("commit")), CHECK, with_model))
+    branch, commit = made.state.result.branch, CommitId(made.state.result.commit)
+    before = asyncio.run(run_check(sample, made.state.plan.base, CHECK, with_model))
+    after = asyncio.run(run_check(sample, commit, CHECK, with_model))
     print(f"\n● {CHECK} on main: exit code {before}; on {branch}: exit code {after}")
     print(f"● Look at it: git -C {sample} diff main {branch}")
     good = before != 0 and after == 0

@@ -82,10 +82,10 @@ def parse_unverified(lines: Iterable[bytes], where: str) -> tuple[Entry, ...]:
         try:
             value: Json = json.loads(line.decode("utf-8", "surrogatepass"))
             follows = (value.pop("n"), value.pop("prev")) == (n, prev) and value.pop("mac")
-            entries.append(Entry(n, datetime.fromisoformat(value.pop("at")), value.pop("kind"), value))
+            prev = hashlib.sha256(line).hexdigest()
+            entries.append(Entry(n, datetime.fromisoformat(value.pop("at")), value.pop("kind"), value, prev))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Unreadable("this is no journal line", where=f"{where}, line {n}", mend=_MEND) from error
         if not follows:
             raise Unreadable("the journal's lines do not follow each other", where=f"{where}, line {n}", mend=_MEND)
-        prev = hashlib.sha256(line).hexdigest()
     return tuple(entries)

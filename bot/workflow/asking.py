@@ -9,112 +9,107 @@ from datetime import datetime, timedelta
 from bot.agent.tools.ask_user import NOBODY
 from bot.core import question_text
 from bot.core.errors import Transient
-from bot.core.gate import Move
-from bot.core.question import Asking, Author, Grant, Reply, Rules, find_reply
+from bot.core.moves import Expired, Instructed, MoveEvent, Replied, Stopped
+from bot.core.notes import Shown
+from bot.core.question import Author, Grant, Reply, Rules, find_reply
 from bot.core.reply_text import thread_closed
-from bot.core.transcript import Json
+from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
-from bot.ports import Entry
 from bot.workflow.approving import move_if_stopped
 from bot.workflow.ledger import current, note, take_over
-from bot.workflow.record import SHOWN, Record
-from bot.workflow.thread_context import EffectResult, ThreadContext
+from bot.workflow.thread_context import ThreadContext
 
 
-async def perform(context: ThreadContext, record: Record) -> EffectResult | None:
+async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
     """Show the question, exactly once, and look for its answer; None while there is none."""
     if not context.resources.at_hand.answers:
-        return _resume_move(record, {"reply": NOBODY, "is_error": True})
+        return _resume_move(state, NOBODY)
     if (
-        record.steers
+        state.steers
         and not context.settings.same_session
-        and (stop := await move_if_stopped(context, record)) is not None
+        and (stop := await move_if_stopped(context, state)) is not None
     ):
         return stop
-    if context.resources.clock.now() >= _expires(context, record):
-        return EffectResult(
-            Move.EXPIRED,
-            {"owes": question_text.question_expired(context.settings.expires_days, context.settings.mention)},
-        )
-    asking = record.asking
-    shown = record.question or await _post_question(context, record)
-    rules = _rules(context, record)
-    look = await context.dialogue.answers(asking, shown.body["question"], who=_who_may_answer(record), may=rules.may)
+    if context.resources.clock.now() >= _expires(context, state):
+        return Expired(owes=question_text.question_expired(context.settings.expires_days, context.settings.mention))
+    asking = state.asking
+    shown = state.question or await _post_question(context, state)
+    rules = _rules(context, state)
+    look = await context.dialogue.answers(asking, shown.question, who=_who_may_answer(state), may=rules.may)
     if not look.complete:
         raise Transient("not everything that can be an answer could be read", where="question", mend="look again")
     if not look.open:
-        return EffectResult(Move.STOPPED, {"owes": thread_closed(context.settings.mention)})
+        return Stopped(owes=thread_closed(context.settings.mention))
     if look.gone:
-        await _post_question(context, record)
+        await _post_question(context, state)
     reply, findings = find_reply(asking, look, rules)
     if reply is not None:
-        return await _accept_reply(context, record, reply)
+        return await _accept_reply(context, state, reply)
     if findings:
-        await context.dialogue.explain_ignored_answers(question_text.not_counted(findings), record.thread.ask)
+        await context.dialogue.explain_ignored_answers(question_text.not_counted(findings), state.thread.ask)
     return None
 
 
-def waits_for(record: Record, turn: Turn) -> bool:
+def waits_for(state: ThreadState, turn: Turn) -> bool:
     """Return whether a turn may be the answer to the open question and must wait until that is decided."""
-    shown = record.question
-    if shown is None or not turn.key.startswith("comment-"):
-        return False
-    return turn.at > datetime.fromisoformat(shown.body["question_at"])
+    shown = state.question
+    return shown is not None and turn.key.startswith("comment-") and turn.at > shown.question_at
 
 
-async def _post_question(context: ThreadContext, record: Record) -> Entry:
+async def _post_question(context: ThreadContext, state: ThreadState) -> Shown:
     """Show the question and journal where; raises Conflict where another job is quicker."""
-    await take_over(context, record)
-    proposed = await context.dialogue.ask(record.asking, record.thread.ask, who=_who_may_answer(record))
+    await take_over(context, state)
+    proposed = await context.dialogue.ask(state.asking, state.thread.ask, who=_who_may_answer(state))
     at = proposed.at or context.resources.clock.now()
-    facts = {"question": proposed.id, "question_url": proposed.url, "question_at": at.isoformat()}
-    later = await note(context, await current(context), SHOWN, {"ask": record.thread.ask, **facts})
-    return later.last(SHOWN)
+    shown = Shown(ask=state.thread.ask, question=proposed.id, question_url=proposed.url, question_at=at)
+    await note(context, await current(context), shown)
+    return shown
 
 
-async def _accept_reply(context: ThreadContext, record: Record, reply: Reply) -> EffectResult:
-    asking = record.asking
-    facts: Json = {"by": [reply.by.login], "login": reply.by.login, "reply": question_text.reply_text(asking, reply)}
+async def _accept_reply(context: ThreadContext, state: ThreadState, reply: Reply) -> Replied | Instructed:
     if reply.turn:
-        facts["turn"] = reply.turn
         await context.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Acknowledgment.SEEN)
-    if reply.grant is not None:
-        facts |= _grant_facts(asking, reply.grant)
-    return _resume_move(record, facts)
+    return _resume_move(state, question_text.reply_text(state.asking, reply), reply)
 
 
-def _grant_facts(asking: Asking, grant: Grant) -> Json:
-    facts: Json = {"grant": str(grant), "tool": asking.tool, "subject": asking.subject}
-    return facts | {"is_error": True} if grant is Grant.NO else facts
+def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> Replied | Instructed:
+    """Return the move that an answer amounts to: back to planning, or on with approved work; None for nobody's."""
+    asking, grant = state.asking, reply.grant if reply else None
+    answer = Instructed if state.steers else Replied
+    return answer(
+        call=asking.call,
+        session=state.current_question.session,
+        digest=state.thread.digest if state.steers else None,
+        by=(reply.by.login,) if reply else (),
+        login=reply.by.login if reply else "",
+        reply=text,
+        turn=reply.turn if reply else "",
+        grant=grant,
+        tool=asking.tool if grant else None,
+        subject=asking.subject if grant else None,
+        is_error=reply is None or grant is Grant.NO,
+    )
 
 
-def _resume_move(record: Record, facts: Json) -> EffectResult:
-    """Return the move that an answer amounts to: back to planning, or on with approved work."""
-    told = {"call": record.asking.call, "session": record.last(Move.ASKED).body["session"], **facts}
-    if record.steers:
-        return EffectResult(Move.INSTRUCTED, told, record.thread.digest)
-    return EffectResult(Move.REPLIED, told)
-
-
-def _expires(context: ThreadContext, record: Record) -> datetime:
+def _expires(context: ThreadContext, state: ThreadState) -> datetime:
     """Return when the question expires: as a plan does, and for approved work no later than its plan."""
-    end = record.last(Move.ASKED).at + timedelta(days=context.settings.expires_days)
-    return min(end, record.plan.expires) if record.steers else end
+    end = state.asked_on + timedelta(days=context.settings.expires_days)
+    return min(end, state.plan.expires) if state.steers else end
 
 
-def _who_may_answer(record: Record) -> str:
-    return question_text.WHO_MAY_STEER if record.steers else question_text.WHO_MAY_ASK
+def _who_may_answer(state: ThreadState) -> str:
+    return question_text.WHO_MAY_STEER if state.steers else question_text.WHO_MAY_ASK
 
 
-def _rules(context: ThreadContext, record: Record) -> Rules:
+def _rules(context: ThreadContext, state: ThreadState) -> Rules:
     """Return the rules that decide whose answer counts."""
     policy, orders = context.policy, context.settings
 
     def may_steer(who: Author) -> bool:
-        second = not policy.four_eyes or who.actor.id not in record.requesters
+        second = not policy.four_eyes or who.actor.id not in state.requesters
         return second and policy.may_decide(who.actor, who.role, listed=who.listed)
 
     def may_ask(who: Author) -> bool:
         return who.actor.id != policy.bot and orders.may_ask(who.actor, who.role)
 
-    return Rules(may_steer if record.steers else may_ask, record.steers)
+    return Rules(may_steer if state.steers else may_ask, state.steers)

@@ -14,7 +14,9 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unreadable
-from bot.core.gate import ON_ENTER, Effect, Move, Stage
+from bot.core.gate import ON_ENTER, Effect, Stage
+from bot.core.moves import Failed, Instructed, MoveEvent, Planned, Replied
+from bot.core.thread_state import ThreadState
 from bot.workflow import (
     approving,
     asking,
@@ -29,12 +31,11 @@ from bot.workflow import (
 )
 from bot.workflow.closing import book_stopped
 from bot.workflow.ledger import append, current, settle, take_over
-from bot.workflow.record import Record
 from bot.workflow.sessions import session_of
 from bot.workflow.spending import estimate_cost, move_if_spent
-from bot.workflow.thread_context import EffectResult, ThreadContext
+from bot.workflow.thread_context import ThreadContext
 
-Verb = Callable[[ThreadContext, Record], Awaitable[EffectResult | None]]
+Verb = Callable[[ThreadContext, ThreadState], Awaitable[MoveEvent | None]]
 
 VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
     {
@@ -47,39 +48,38 @@ VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
     }
 )
 
-_ANSWERED: Final = frozenset({Move.REPLIED, Move.INSTRUCTED})
 _WAITING: Final = frozenset({Effect.APPROVING, Effect.ASKING})
 _SPENDING: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
 _LISTENS: Final = 8
 """How often a listener tries against those who write at the same moment."""
 
 
-async def look(context: ThreadContext) -> Record:
-    """Carry a thread on until it rests, and give its record; safe to call at any time, any number of times.
+async def look(context: ThreadContext) -> ThreadState:
+    """Carry a thread on until it rests, and return its state; safe to call at any time, any number of times.
 
     Raises Conflict when another process moved the thread, and Transient when a service failed, or when what somebody
     said has to wait for their role: all else is done then.
     """
-    record = await _take_in_turns(context)
+    state = await _take_in_turns(context)
     try:
         while not context.settings.refusal:
-            record = await _advance(context, record)
-            if not record.takes_kept:
+            state = await _advance(context, state)
+            if not state.takes_kept:
                 break
-            record = await intake.take_kept(context, record)
+            state = await intake.take_kept(context, state)
         if context.settings.refusal:
-            record = await noticing.notice_configuration_error(context, record)
-        record = await settle(context, record)
+            state = await noticing.notice_configuration_error(context, state)
+        state = await settle(context, state)
     except (PlangateError, asyncio.CancelledError):
         with suppress(PlangateError):  # what ended the look is told; the disk may be gone before the next one (L9)
             await context.resources.transcripts.save()
         raise
     await context.resources.transcripts.save()
     intake.all_heard(context)
-    return record
+    return state
 
 
-async def listen(context: ThreadContext) -> Record:
+async def listen(context: ThreadContext) -> ThreadState:
     """Only take in what people said, while another look of the same thread works; a rejection or closing stops it.
 
     What that look, or another listener, journals meanwhile is no reason to leave a stop unheard: it is read again.
@@ -90,15 +90,15 @@ async def listen(context: ThreadContext) -> Record:
     return await _listen_once(context)
 
 
-async def _listen_once(context: ThreadContext) -> Record:
-    record = await _take_in_turns(context)
-    stop = await queueing.move_if_stopped(context, record)
-    record = await (settle(context, record) if stop is None else append(context, record, stop))
+async def _listen_once(context: ThreadContext) -> ThreadState:
+    state = await _take_in_turns(context)
+    stop = await queueing.move_if_stopped(context, state)
+    state = await (settle(context, state) if stop is None else append(context, state, stop))
     intake.all_heard(context)
-    return record
+    return state
 
 
-async def _take_in_turns(context: ThreadContext) -> Record:
+async def _take_in_turns(context: ThreadContext) -> ThreadState:
     """Take in what people said, and answer what can be answered at once."""
     try:
         before = await current(context)
@@ -110,56 +110,54 @@ async def _take_in_turns(context: ThreadContext) -> Record:
     return await telling.tell_replies(context, await intake.take_in(context, before), before.position)
 
 
-async def _advance(context: ThreadContext, record: Record) -> Record:
+async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Perform effects until none is open, or one waits for people."""
-    while (effect := ON_ENTER.get(record.stage)) is not None:
+    while (effect := ON_ENTER.get(state.stage)) is not None:
         if effect not in _WAITING:  # nobody is at what waits for people
-            record = await take_over(context, record)
+            state = await take_over(context, state)
         if effect in _SPENDING:  # which takes long
-            record = await settle(context, record)
-        done = await _perform_effect(context, record, effect)
+            state = await settle(context, state)
+        done = await _perform_effect(context, state, effect)
         if done is not None:
-            record = await append(context, record, done)
-            if done.move in _ANSWERED:
-                record = await _take_in_turns(context)  # what was said beside the answer has waited for it
+            state = await append(context, state, done)
+            if isinstance(done, Replied | Instructed):
+                state = await _take_in_turns(context)  # what was said beside the answer has waited for it
             continue
-        record = await settle(context, record)
+        state = await settle(context, state)
         after = await current(context)
-        before, record = record, after
+        before, state = state, after
         if after.thread == before.thread:
             break
     if effect not in _SPENDING:
-        record = await queueing.end_wait(context, record)
-    return await noticing.notice_void_plan(context, await telling.tell_outcomes(context, record))
+        state = await queueing.end_wait(context, state)
+    return await noticing.notice_void_plan(context, await telling.tell_outcomes(context, state))
 
 
-async def _perform_effect(context: ThreadContext, record: Record, effect: Effect) -> EffectResult | None:
+async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
     """Perform one effect, and journal with its answer what it cost; what is refused ends in a comment (PR3)."""
     ledger = context.resources.ledger
     before = ledger.cost_usd - ledger.carried
     try:
-        done = await _answer(context, record, effect)
+        done = await _answer(context, state, effect)
     except Refused as error:
         if context.settings.same_session and not isinstance(error, CanaryShown):
             raise  # a person at a terminal is told on the spot
-        done = EffectResult(Move.FAILED, {"detail": str(error), "owes": context.outcome_text(Stage.FAILED, str(error))})
+        done = Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
     cost = round(ledger.cost_usd - ledger.carried - before, 6)
     if done is None:
-        await book_stopped(context, record, cost)
-    if done is None:
+        await book_stopped(context, state, cost)
         return None
-    facts = dict(done.facts) | ({"cost_usd": cost, "session": session_of(context, record)} if cost else {})
-    if done.move is Move.PLANNED:
-        facts["estimate"] = await estimate_cost(context, record, cost)
-    return replace(done, facts=facts)
+    if isinstance(done, Planned):
+        done = replace(done, estimate=await estimate_cost(context, state, cost))
+    return replace(done, cost_usd=cost, session=session_of(context, state)) if cost else done
 
 
-async def _answer(context: ThreadContext, record: Record, effect: Effect) -> EffectResult | None:
+async def _answer(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
     """Run the verb of an effect; one that runs a session needs a slot for it, and something left to spend."""
     if effect not in _SPENDING:
-        return await VERBS[effect](context, record)
+        return await VERBS[effect](context, state)
     if not context.begin_session():
-        return await queueing.wait_for_session(context, record)
-    record = await queueing.end_wait(context, record)
-    spent = await move_if_spent(context, record, session_of(context, record))
-    return spent or await VERBS[effect](context, record)
+        return await queueing.wait_for_session(context, state)
+    state = await queueing.end_wait(context, state)
+    spent = await move_if_spent(context, state, session_of(context, state))
+    return spent or await VERBS[effect](context, state)

@@ -14,9 +14,11 @@ from bot.agent.permissions.plan_mode import approval_result, pending_plan_call
 from bot.agent.session import Session
 from bot.core import comment
 from bot.core.errors import Refused
-from bot.core.gate import Move, Stage
+from bot.core.gate import Stage
+from bot.core.moves import Asked, Drifted, Executed, Failed, Limited, MoveEvent, WorkMove
 from bot.core.names import CommitId, SessionId
 from bot.core.network import Network
+from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.core.work import Checkout
 from bot.ports import Access
@@ -28,13 +30,12 @@ from bot.workflow.naming import branch_name, pull_number, thread_title
 from bot.workflow.network import journal_network
 from bot.workflow.preparing import hosts, leftovers, prepare
 from bot.workflow.progress import row_of
-from bot.workflow.record import Record
 from bot.workflow.sessions import SessionStart, open_session, run_session
-from bot.workflow.thread_context import EffectResult, ThreadContext, working_mode
+from bot.workflow.thread_context import ThreadContext, working_mode
 from bot.workflow.waiting import deliver_reply, move_to_ask
 
 
-async def perform(context: ThreadContext, record: Record) -> EffectResult | None:
+async def perform(context: ThreadContext, record: ThreadState) -> MoveEvent | None:
     """Carry the approved plan out; an interrupted session goes on where it was.
 
     The approval is looked at again first: one that no longer stands is withdrawn, and nothing runs. Then the plan's
@@ -46,12 +47,12 @@ async def perform(context: ThreadContext, record: Record) -> EffectResult | None
         return move_to_withdraw(context, record, verdict)
     if await _is_overtaken(context, record):
         owes = context.outcome_text(Stage.STALE, comment.OVERTAKEN)
-        return EffectResult(Move.DRIFTED, {"detail": comment.OVERTAKEN, "owes": owes})
+        return Drifted(detail=comment.OVERTAKEN, owes=owes)
     if (number := await _existing_pull_request(context, record)) is not None:
         detail = f"pull request #{number} was made of it before"
         owes = context.outcome_text(Stage.STALE, detail)
-        return EffectResult(Move.DRIFTED, {"detail": detail, "apart": number, "owes": owes})
-    await context.dialogue.begin(record.plan, record.fact("shown"), record.begun[-1])
+        return Drifted(detail=detail, apart=number, owes=owes)
+    await context.dialogue.begin(record.plan, record.plan_comment, record.begun[-1])
     hold(context, record)
     try:
         return await _run_and_verify(context, record) if await prepare(context, record) else None
@@ -59,25 +60,32 @@ async def perform(context: ThreadContext, record: Record) -> EffectResult | None
         await keep(context, record)
 
 
-async def _run_and_verify(context: ThreadContext, record: Record) -> EffectResult | None:
+async def _run_and_verify(context: ThreadContext, record: ThreadState) -> WorkMove | None:
     """Work until there is an answer to the ask, and check what was done."""
     async with open_session(context, record, _opening(context, record)) as session:
         ended = await _run_session(context, record, session)
-        if ended is None or isinstance(ended, EffectResult):
+        if not isinstance(ended, Ended):
             return ended
         if ended.end is not End.ANSWERED:
             return _unfinished_result(context, ended)
         named = await pull_request_title(session.context.light, thread_title(context, record), ended.text)
     verified = await _verify(context, record)
-    if isinstance(verified, EffectResult):
+    if isinstance(verified, Failed):
         return verified
-    agents = [asdict(row_of(agent)) for agent in session.subagents.values()]
-    facts = {"title": named, "summary": ended.text, "model": session.prefix.model, "agents": agents}
-    facts["commands"] = await commands_run(context, session.id)
-    return EffectResult(Move.EXECUTED, facts | verified, record.plan.digest)
+    checks, tree = verified
+    return Executed(
+        title=named,
+        summary=ended.text,
+        model=session.prefix.model,
+        agents=tuple(asdict(row_of(agent)) for agent in session.subagents.values()),
+        commands=tuple(await commands_run(context, session.id)),
+        checks=checks,
+        tree=tree,
+        digest=record.plan.digest,
+    )
 
 
-async def _is_overtaken(context: ThreadContext, record: Record) -> bool:
+async def _is_overtaken(context: ThreadContext, record: ThreadState) -> bool:
     """Return whether the pull request was closed or its branch moved before the work could be pushed."""
     number = pull_number(context, record)
     if context.pulls is None or not number:
@@ -86,7 +94,7 @@ async def _is_overtaken(context: ThreadContext, record: Record) -> bool:
     return await context.pulls.head(number) not in {record.base, *pushed}
 
 
-async def _existing_pull_request(context: ThreadContext, record: Record) -> int | None:
+async def _existing_pull_request(context: ThreadContext, record: ThreadState) -> int | None:
     """Return the pull request of a branch that only this work would make, and that was not done yet (A4b).
 
     None for none. Only a journal that was set back does not know of it.
@@ -96,18 +104,17 @@ async def _existing_pull_request(context: ThreadContext, record: Record) -> int 
     return await context.pulls.find(branch_name(context, record))
 
 
-def _opening(context: ThreadContext, record: Record) -> SessionStart:
+def _opening(context: ThreadContext, record: ThreadState) -> SessionStart:
     """Choose the session: the one that planned, or a new one that knows only what was approved (product.md)."""
     plan, open_hosts = record.plan, hosts(context, record)
     if context.settings.same_session:
         return SessionStart(record.planning_session, Access.WRITE, record.turn.text, hosts=open_hosts)
     # What somebody else wrote, or may have changed, does not cross the gate (product.md, Approval): the plan does.
-    own = not record.last(Move.REQUESTED).body.get("foreign")
-    task = comment.execution_brief(record.turn.text if own else "", plan)
+    task = comment.execution_brief("" if record.turn.foreign else record.turn.text, plan)
     return SessionStart(record.work_session, Access.WRITE, task, working_mode(context, record), open_hosts)
 
 
-async def _run_session(context: ThreadContext, record: Record, session: Session) -> Ended | EffectResult | None:
+async def _run_session(context: ThreadContext, record: ThreadState, session: Session) -> Ended | Asked | None:
     """Let the model work until it says that it is done, or has to ask; work that had ended before a crash is not done
     again."""
     _apply_mode(context, record, session)
@@ -123,9 +130,7 @@ async def _run_session(context: ThreadContext, record: Record, session: Session)
     return await _run(context, record, session)
 
 
-async def _run(
-    context: ThreadContext, record: Record, session: Session, permit: str = ""
-) -> Ended | EffectResult | None:
+async def _run(context: ThreadContext, record: ThreadState, session: Session, permit: str = "") -> Ended | Asked | None:
     """Run the session, after the call that people permitted; where it comes to ask them, give the move to do so."""
     ended = await run_session(context, record, session, permit)
     if ended is None:
@@ -134,42 +139,43 @@ async def _run(
     return ended if question is None else question
 
 
-def _apply_mode(context: ThreadContext, record: Record, session: Session) -> None:
+def _apply_mode(context: ThreadContext, record: ThreadState, session: Session) -> None:
     """Bring a session into the mode that approved work runs in, and say who caused the change (P8)."""
     mode = working_mode(context, record)
     if session.context.mode is not mode:
         context.listener(session.set_mode(mode, ", ".join(record.mode_by)))
 
 
-def _unfinished_result(context: ThreadContext, ended: Ended) -> EffectResult:
-    limited = ended.end is End.LIMIT
-    stage = Stage.LIMIT if limited else Stage.FAILED
-    facts = {"detail": ended.text, "owes": context.outcome_text(stage, ended.text)}
-    return EffectResult(Move.LIMITED if limited else Move.FAILED, facts)
+def _unfinished_result(context: ThreadContext, ended: Ended) -> Limited | Failed:
+    if ended.end is End.LIMIT:
+        return Limited(detail=ended.text, owes=context.outcome_text(Stage.LIMIT, ended.text))
+    return Failed(detail=ended.text, owes=context.outcome_text(Stage.FAILED, ended.text))
 
 
-def _commands(context: ThreadContext, record: Record) -> tuple[str, ...]:
+def _commands(context: ThreadContext, record: ThreadState) -> tuple[str, ...]:
     """List the checks: the plan's commands, and the project's own."""
     return tuple(dict.fromkeys((*record.plan.contract.commands, *context.settings.verify)))
 
 
-async def _verify(context: ThreadContext, record: Record) -> Json | EffectResult:
+async def _verify(context: ThreadContext, record: ThreadState) -> tuple[tuple[Json, ...], str] | Failed:
     """Run the checks on a frozen copy of the work, and return what they showed, with the tree that they ran on."""
     commands = _commands(context, record)
     if not commands:
-        return {"checks": []}
+        return (), ""
     name, left = f"checks-{secrets.token_hex(4)}", leftovers(await current(context))
     try:
         frozen = await context.workspace.freeze(await checkout(context, record), name, left)
     except Refused as error:
-        return EffectResult(Move.FAILED, {"detail": str(error), "owes": context.outcome_text(Stage.FAILED, str(error))})
+        return Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
     try:
-        return {"checks": await _checks(context, record, frozen.checkout, commands=commands), "tree": frozen.tree}
+        return tuple(await _checks(context, record, frozen.checkout, commands=commands)), frozen.tree
     finally:
         await context.workspace.discard(frozen.checkout)
 
 
-async def _checks(context: ThreadContext, record: Record, copy: Checkout, *, commands: tuple[str, ...]) -> list[Json]:
+async def _checks(
+    context: ThreadContext, record: ThreadState, copy: Checkout, *, commands: tuple[str, ...]
+) -> list[Json]:
     """Run the checks, one after the other, in a sandbox of their own."""
     async with journal_network(context, record, SessionId(Path(copy.path).parent.name)) as reaching:
         host = await context.workspace.open(

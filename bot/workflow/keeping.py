@@ -13,12 +13,12 @@ from typing import Final
 
 from bot.agent.events import AgentChanged, AgentEvent, RequestStarted
 from bot.core.errors import Transient
-from bot.core.gate import Move, Stage
+from bot.core.gate import Stage
 from bot.core.names import AgentId
 from bot.core.network import NO_NETWORK, Network
+from bot.core.thread_state import ThreadState
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost
-from bot.workflow.record import Record
 from bot.workflow.thread_context import ThreadContext
 
 SECONDS: Final = 60.0
@@ -29,18 +29,18 @@ BYTES_A_SECOND: Final = 4_096
 """Larger work is saved less often: in 45 minutes the ref grows by 11 MB, beside what is saved at the end."""
 
 
-async def checkout(context: ThreadContext, record: Record, *, anew: bool = False) -> Checkout:
+async def checkout(context: ThreadContext, state: ThreadState, *, anew: bool = False) -> Checkout:
     """Return the checkout of the newest request as it was left, or make it from its base and the saved work.
 
     Another request begins with a fresh one, whatever the work on the one before it left behind; and where another disk
     went on with the work, what is left on this one is not what the transcript tells of, nor what was checked (E4).
     `anew`: whatever was left is thrown away.
     """
-    request = record.last(Move.REQUESTED).n
-    name = f"{context.location.repository}-{context.location.thread}-{request}-{record.base[:16]}"
-    transcripts, session = context.resources.transcripts, record.work_session
+    place = context.location
+    name = f"{place.repository}-{place.thread}-{state.request_position}-{state.base[:16]}"
+    transcripts, session = context.resources.transcripts, state.work_session
     anew = anew or (context.pulls is not None and await asyncio.to_thread(transcripts.is_behind, session))
-    return await context.workspace.checkout(name, record.base, lambda: transcripts.saved_work(session), anew=anew)
+    return await context.workspace.checkout(name, state.base, lambda: transcripts.saved_work(session), anew=anew)
 
 
 @asynccontextmanager
@@ -55,17 +55,17 @@ async def toolhost(
         await host.close()
 
 
-def hold(context: ThreadContext, record: Record) -> None:
+def hold(context: ThreadContext, state: ThreadState) -> None:
     """Have the transcript of the newest turn's work saved with that work alone."""
     if context.pulls is not None:
-        context.resources.transcripts.hold(record.work_session)
+        context.resources.transcripts.hold(state.work_session)
 
 
-async def keep(context: ThreadContext, record: Record) -> None:
+async def keep(context: ThreadContext, state: ThreadState) -> None:
     """Have the work of the newest turn saved as it stands, with its transcript; b"" counts: then nothing is kept."""
     if context.pulls is not None:
-        work = await context.workspace.keep(await checkout(context, record))
-        context.resources.transcripts.keep(record.work_session, work)
+        work = await context.workspace.keep(await checkout(context, state))
+        context.resources.transcripts.keep(state.work_session, work)
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class WorkSaver:
     """Saves one session while it runs."""
 
     context: ThreadContext
-    record: Record
+    state: ThreadState
     agent: AgentId
     _due: float = field(init=False)
     _due_again: float = field(init=False)
@@ -95,11 +95,11 @@ class WorkSaver:
 
     async def _save_work(self) -> int:
         """Keep approved work, and give its size; where it cannot be kept as it stands, what was saved last counts."""
-        if self.record.stage is not Stage.EXECUTING or self.context.pulls is None:
+        if self.state.stage is not Stage.EXECUTING or self.context.pulls is None:
             return 0
-        work = await self.context.workspace.keep(await checkout(self.context, self.record))
+        work = await self.context.workspace.keep(await checkout(self.context, self.state))
         if work:
-            self.context.resources.transcripts.keep(self.record.work_session, work)
+            self.context.resources.transcripts.keep(self.state.work_session, work)
         return len(work)
 
     async def _save(self) -> None:

@@ -11,16 +11,17 @@ from contextlib import asynccontextmanager, suppress
 from bot.agent.network_log import NetworkLog, network_rows
 from bot.core.errors import Transient
 from bot.core.names import SessionId
+from bot.core.notes import NetworkReached
+from bot.core.thread_state import ThreadState
 from bot.workflow.ledger import note
-from bot.workflow.record import NETWORK, Record
 from bot.workflow.thread_context import ThreadContext
 
 
 @asynccontextmanager
-async def journal_network(context: ThreadContext, record: Record, session: SessionId) -> AsyncIterator[NetworkLog]:
+async def journal_network(context: ThreadContext, state: ThreadState, session: SessionId) -> AsyncIterator[NetworkLog]:
     """Yield a log of the session's network decisions and journal all of them afterward, if there are any."""
     reaching, over = NetworkLog(), asyncio.Event()
-    telling = asyncio.ensure_future(_journal_until_done(context, record, session, reaching=reaching, over=over))
+    telling = asyncio.ensure_future(_journal_until_done(context, state, session, reaching=reaching, over=over))
     try:
         yield reaching
     finally:
@@ -30,7 +31,7 @@ async def journal_network(context: ThreadContext, record: Record, session: Sessi
 
 
 async def _journal_until_done(
-    context: ThreadContext, record: Record, session: SessionId, *, reaching: NetworkLog, over: asyncio.Event
+    context: ThreadContext, state: ThreadState, session: SessionId, *, reaching: NetworkLog, over: asyncio.Event
 ) -> None:
     """Journal new decisions until the session is over, and then the rest."""
     while not over.is_set():
@@ -38,12 +39,12 @@ async def _journal_until_done(
         reaching.new.clear()
         if not over.is_set():
             with suppress(Transient):  # it stays among what is to be told
-                await _journal_new(context, record, session, reaching)
-    await _journal_new(context, record, session, reaching)
+                await _journal_new(context, state, session, reaching)
+    await _journal_new(context, state, session, reaching)
 
 
-async def _journal_new(context: ThreadContext, record: Record, session: SessionId, reaching: NetworkLog) -> None:
+async def _journal_new(context: ThreadContext, state: ThreadState, session: SessionId, reaching: NetworkLog) -> None:
     rows, beyond = reaching.rows.copy(), reaching.beyond
     if told := network_rows(rows, beyond):
-        await note(context, record, NETWORK, {"session": session, "reached": told})
+        await note(context, state, NetworkReached(session=session, reached=tuple(told)))
         reaching.drop_recorded(rows, beyond)

@@ -9,21 +9,22 @@ from bot.agent.session import Session
 from bot.core import reply_text
 from bot.core.changes import changes
 from bot.core.errors import Refused
-from bot.core.gate import Move, Stage
+from bot.core.gate import Stage
+from bot.core.moves import Answered, Failed, Limited, MoveEvent, Planned, Stopped
 from bot.core.paths import is_workflow
-from bot.core.plan import PlanDocument, contract_tier, to_json
+from bot.core.plan import PlanDocument, contract_tier
+from bot.core.thread_state import ThreadState
 from bot.core.transcript import is_unresolved
 from bot.ports import Access
-from bot.workflow.record import Record
 from bot.workflow.sessions import SessionStart, open_session, run_session, unheard
-from bot.workflow.thread_context import EffectResult, ThreadContext
+from bot.workflow.thread_context import ThreadContext
 from bot.workflow.waiting import deliver_reply, move_to_ask
 
 MORE_WAS_SAID = "People said more while you planned. Take it into your plan, and hand that in."
 _RESTED = frozenset({End.ANSWERED, End.SUSPENDED})
 
 
-async def perform(context: ThreadContext, record: Record) -> EffectResult | None:
+async def perform(context: ThreadContext, record: ThreadState) -> MoveEvent | None:
     """Make a plan for the newest turn and all that was added to it; an interrupted session goes on where it was."""
     if (stop := await move_if_stopped(context, record)) is not None:
         return stop
@@ -44,17 +45,17 @@ async def perform(context: ThreadContext, record: Record) -> EffectResult | None
             elif pending_plan_call(session.history) is None:
                 return _without_plan(context, ended)
     plan = document(context, record, handed_in)
-    return EffectResult(Move.PLANNED, {"plan": to_json(plan)}, plan.digest)
+    return Planned(plan=plan, digest=plan.digest)
 
 
-async def move_if_stopped(context: ThreadContext, record: Record) -> EffectResult | None:
+async def move_if_stopped(context: ThreadContext, record: ThreadState) -> Stopped | None:
     """Return the move that stops planning if the thread was closed after the last request, else None."""
     if await context.dialogue.closed_since(record.asked_at):
-        return EffectResult(Move.STOPPED, {"owes": reply_text.thread_closed(context.settings.mention)})
+        return Stopped(owes=reply_text.thread_closed(context.settings.mention))
     return None
 
 
-def document(context: ThreadContext, record: Record, handed_in: SubmittedPlan) -> PlanDocument:
+def document(context: ThreadContext, record: ThreadState, handed_in: SubmittedPlan) -> PlanDocument:
     """Make the plan document of a handed-in plan: the next version, its text inert and redacted before it is hashed.
 
     A contract is never redacted, because what is left would mean something else: one with a secret is refused.
@@ -91,16 +92,15 @@ def document(context: ThreadContext, record: Record, handed_in: SubmittedPlan) -
     return made if older is None else replace(made, changed=changes(older, made))
 
 
-def _task(context: ThreadContext, record: Record) -> str:
+def _task(context: ThreadContext, record: ThreadState) -> str:
     """Return what is asked: the turn itself, and the plan that it revises."""
     parts = [record.turn.text]
-    if record.has(Move.PLANNED) and context.pulls is not None:
-        notes = f"\n\nIts notes:\n\n{record.plan.notes}" if record.plan.notes else ""
-        parts.append(f"The last plan for this thread was:\n\n{record.plan.markdown}{notes}")
-        if record.refused:
-            parts.append(
-                f"{rejection_result()} It was {', '.join(record.refused)}; what they said of it stands in the thread."
-            )
+    if (last := record.newest_plan) is not None and context.pulls is not None:
+        notes = f"\n\nIts notes:\n\n{last.notes}" if last.notes else ""
+        parts.append(f"The last plan for this thread was:\n\n{last.markdown}{notes}")
+        if record.rejected_by:
+            who = ", ".join(record.rejected_by)
+            parts.append(f"{rejection_result()} It was {who}; what they said of it stands in the thread.")
     return "\n\n".join(parts)
 
 
@@ -129,15 +129,11 @@ def _handed_in(session: Session) -> SubmittedPlan | None:
     return read_plan(call["input"]) if call is not None else None
 
 
-def _without_plan(context: ThreadContext, ended: Ended) -> EffectResult:
+def _without_plan(context: ThreadContext, ended: Ended) -> Answered | Limited | Failed:
     match ended.end:
         case End.ANSWERED:
-            return EffectResult(Move.ANSWERED, {"answer": ended.text, "owes": ended.text})
+            return Answered(answer=ended.text, owes=ended.text)
         case End.LIMIT:
-            return EffectResult(
-                Move.LIMITED, {"detail": ended.text, "owes": context.outcome_text(Stage.LIMIT, ended.text)}
-            )
+            return Limited(detail=ended.text, owes=context.outcome_text(Stage.LIMIT, ended.text))
         case End.REFUSED | End.FAILED | End.SUSPENDED | End.CANCELLED:
-            return EffectResult(
-                Move.FAILED, {"detail": ended.text, "owes": context.outcome_text(Stage.FAILED, ended.text)}
-            )
+            return Failed(detail=ended.text, owes=context.outcome_text(Stage.FAILED, ended.text))

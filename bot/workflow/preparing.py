@@ -14,18 +14,17 @@ from shlex import quote
 from typing import Final
 
 from bot.core.errors import Misconfigured
-from bot.core.gate import Move
 from bot.core.hosts import reachable_hosts
 from bot.core.names import SessionId
 from bot.core.network import Network
-from bot.core.transcript import Json
+from bot.core.notes import Prepared
+from bot.core.thread_state import ThreadState
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost
 from bot.workflow.commands import run_command
 from bot.workflow.keeping import checkout, toolhost
 from bot.workflow.ledger import note
 from bot.workflow.network import journal_network
-from bot.workflow.record import PREPARED, Record
 from bot.workflow.sessions import wait_until_moved
 from bot.workflow.thread_context import ThreadContext
 
@@ -46,20 +45,20 @@ done' sh"""
 _LINE: Final = re.compile(r"([0-9a-f]{40}|gone) (.+)")
 
 
-def hosts(context: ThreadContext, record: Record) -> tuple[str, ...]:
+def hosts(context: ThreadContext, state: ThreadState) -> tuple[str, ...]:
     """List the hosts that are open to approved work: of its plan and the configuration both (N1a)."""
-    return reachable_hosts(record.plan.contract.hosts, context.settings.hosts, record.plan.tier)
+    return reachable_hosts(state.plan.contract.hosts, context.settings.hosts, state.plan.tier)
 
 
-async def prepare(context: ThreadContext, record: Record) -> bool:
+async def prepare(context: ThreadContext, state: ThreadState) -> bool:
     """Have the checkout ready; False when the thread was moved meanwhile.
 
     Raises Misconfigured where a command fails, or leaves too much that git does not ignore.
     """
     if not context.settings.setup:
         return True
-    working = asyncio.ensure_future(_run_setup(context, record))
-    watching = asyncio.ensure_future(wait_until_moved(context, record))
+    working = asyncio.ensure_future(_run_setup(context, state))
+    watching = asyncio.ensure_future(wait_until_moved(context, state))
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -71,25 +70,24 @@ async def prepare(context: ThreadContext, record: Record) -> bool:
         await asyncio.gather(working, watching, return_exceptions=True)
 
 
-def leftovers(record: Record) -> dict[str, str]:
+def leftovers(state: ThreadState) -> dict[str, str]:
     """Return what the set-up commands left that git does not ignore: path -> blob id, or ``gone``."""
-    done = _first_setup(record)
-    return {} if done is None else done["left"]
+    return {} if state.setup is None else state.setup.left
 
 
-async def _run_setup(context: ThreadContext, record: Record) -> None:
+async def _run_setup(context: ThreadContext, state: ThreadState) -> None:
     """Run the commands in a checkout that has not had them."""
-    tree = await checkout(context, record)
-    async with journal_network(context, record, SessionId("setup")) as reaching:
-        network = Network(hosts(context, record), reaching.record)
+    tree = await checkout(context, state)
+    async with journal_network(context, state, SessionId("setup")) as reaching:
+        network = Network(hosts(context, state), reaching.record)
         async with toolhost(context, tree, Access.WRITE, network) as host:
             mark = hashlib.sha256("\n".join(context.settings.setup).encode()).hexdigest()
             if await _command_output(host, tree, f"cat {_MARK}") != mark:
-                await _run(context, record, host, tree=tree)
+                await _run(context, state, host, tree=tree)
                 await _command_output(host, tree, f"printf %s {mark} > {_MARK}")
 
 
-async def _run(context: ThreadContext, record: Record, host: Toolhost, *, tree: Checkout) -> None:
+async def _run(context: ThreadContext, state: ThreadState, host: Toolhost, *, tree: Checkout) -> None:
     """Run the commands one after the other, and journal what came of them."""
     made = []
     for command in context.settings.setup:
@@ -97,22 +95,16 @@ async def _run(context: ThreadContext, record: Record, host: Toolhost, *, tree: 
         if facts["exit_code"] != 0:
             said = " ".join(facts["output"].split())[-SHOWN:]
             raise Misconfigured(f"the set-up command {command!r} failed: {said}", where=KEY, mend="mend it, then retry")
-    if _first_setup(record) is None:  # no work was done yet: whatever differs is theirs
+    if state.setup is None:  # no work was done yet: whatever differs is theirs
         found = _LINE.findall(await _command_output(host, tree, _LEFT))
         left = {path: was for was, path in found}
         if len(left) > MOST:
             some = ", ".join([*left][:3])
             what = f"the set-up commands left {len(left)} files that git does not ignore ({some} ...)"
             raise Misconfigured(what, where=KEY, mend="name them in .gitignore, then retry")
-        await note(context, record, PREPARED, {"commands": made, "left": left})
+        await note(context, state, Prepared(commands=tuple(made), left=left))
 
 
 async def _command_output(host: Toolhost, tree: Checkout, command: str) -> str:
     """Return the output of a command in the checkout's folder."""
     return (await host.call("Bash", {"command": f"cd {quote(tree.shown_as)} && {command}"})).text
-
-
-def _first_setup(record: Record) -> Json | None:
-    """Return the result of the first set-up for the newest request, or None before it ran."""
-    mine = (entry for entry in record.entries[record.last(Move.REQUESTED).n :] if entry.kind == PREPARED)
-    return next((entry.body for entry in mine), None)

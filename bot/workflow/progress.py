@@ -6,7 +6,7 @@ from bot.agent.events import AgentChanged, AgentEvent, Answered, Ended, TodosCha
 from bot.core.comment import AgentRow, progress
 from bot.core.gate import Stage
 from bot.core.reply_text import how_to_stop
-from bot.workflow.record import Record
+from bot.core.thread_state import ThreadState
 from bot.workflow.thread_context import ThreadContext, working_mode
 
 
@@ -21,11 +21,11 @@ def row_of(agent: AgentChanged) -> AgentRow:
 class ProgressReporter:
     """Collects events and shows them; the dialogue decides how often a comment is really edited."""
 
-    def __init__(self, context: ThreadContext, record: Record) -> None:
+    def __init__(self, context: ThreadContext, state: ThreadState) -> None:
         self._context = context
-        self._stage = record.stage
-        self._ask = record.thread.ask
-        self._mode = str(working_mode(context, record))
+        self._stage = state.stage
+        self._ask = state.thread.ask
+        self._mode = str(working_mode(context, state))
         self._todos: tuple[tuple[str, str], ...] = ()
         self._rows: dict[str, AgentRow] = {}
         self._calls = 0

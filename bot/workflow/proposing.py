@@ -1,18 +1,18 @@
 """Proposing: shows the plan, exactly once, records where, and marks what it replaces as outdated."""
 
 from bot.core import comment
-from bot.core.gate import Move
-from bot.workflow.record import Record
-from bot.workflow.thread_context import EffectResult, ThreadContext
+from bot.core.moves import Proposed
+from bot.core.thread_state import ThreadState
+from bot.workflow.thread_context import ThreadContext
 
 
-async def perform(context: ThreadContext, record: Record) -> EffectResult:
+async def perform(context: ThreadContext, state: ThreadState) -> Proposed:
     """Show the newest plan and record where it is shown; whatever plan was shown before is no longer the one."""
-    plan = record.plan
-    proposed = await context.dialogue.propose(plan, record.thread.ask)
-    older = [record.fact("shown"), *[await context.dialogue.find_plan_comment(ask) for ask in record.lost]]
+    plan = state.plan
+    proposed = await context.dialogue.propose(plan, state.thread.ask)
+    older = [state.plan_comment, *[await context.dialogue.find_plan_comment(ask) for ask in state.lost]]
     why = comment.superseded_notice(plan) if plan.changed or plan.tree else comment.next_plan_notice(plan)
     for shown in older:
         if shown not in {"", proposed.id}:
             await context.dialogue.supersede(shown, why)
-    return EffectResult(Move.PROPOSED, {"shown": proposed.id, "shown_url": proposed.url}, plan.digest)
+    return Proposed(shown=proposed.id, shown_url=proposed.url, digest=plan.digest)

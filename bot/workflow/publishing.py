@@ -1,30 +1,30 @@
 """Publishing: hands the tree to the publisher, once the approval still stands; outgrown scope becomes an amendment."""
 
-from dataclasses import asdict, replace
-from datetime import datetime
+from dataclasses import replace
 from functools import partial
 
 from bot.core import comment, pull_text
 from bot.core.actor import Actor
 from bot.core.approval import Outcome, Verdict
 from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
-from bot.core.gate import Move, Stage
+from bot.core.gate import Stage
 from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
+from bot.core.moves import Delivered, Drifted, Failed, MoveEvent, Outgrew, Published
+from bot.core.notes import Pushing
 from bot.core.paths import Tier
-from bot.core.plan import PlanDocument, contract_tier, to_json
+from bot.core.plan import PlanDocument, contract_tier
 from bot.core.pull import PullOrder
-from bot.core.transcript import Json
+from bot.core.thread_state import ThreadState
 from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.keeping import checkout
 from bot.workflow.ledger import fence, has_moved, note
 from bot.workflow.naming import branch_name, pull_number, pull_title
 from bot.workflow.preparing import leftovers
-from bot.workflow.record import PUSHING, Record
-from bot.workflow.thread_context import EffectResult, ThreadContext
+from bot.workflow.thread_context import ThreadContext
 
 
-async def perform(context: ThreadContext, record: Record) -> EffectResult | None:
+async def perform(context: ThreadContext, record: ThreadState) -> MoveEvent | None:
     """Publish what the approved plan covers; the same journal always gives the same branch and commit.
 
     None when the thread was moved meanwhile (a stop): then nothing more is done. What is on a pull request's branch
@@ -49,45 +49,52 @@ async def perform(context: ThreadContext, record: Record) -> EffectResult | None
         if hidden := context.redactor.find_secrets("\n".join(error.paths)):
             raise SecretAdded((("a file's name", 1, hidden[0].kind),)) from error
         plan = outgrown(proof.document, error.paths, error.tree)
-        return EffectResult(Move.OUTGREW, {"plan": to_json(plan)}, plan.digest)
+        return Outgrew(plan=plan, digest=plan.digest)
     except (Refused, Conflict) as error:
         if isinstance(error, Conflict) and context.pulls is None:
             raise  # a person at a terminal is told on the spot
         if isinstance(error, Conflict) and await has_moved(context, record):
             return None
-        overtaken = isinstance(error, Conflict) and order.expected is not None
-        stage, detail = (Stage.STALE, error.what) if overtaken else (Stage.FAILED, str(error))
-        move = Move.DRIFTED if overtaken else Move.FAILED
-        return EffectResult(move, {"detail": detail, "owes": context.outcome_text(stage, detail)})
+        if isinstance(error, Conflict) and order.expected is not None:
+            return Drifted(detail=error.what, owes=context.outcome_text(Stage.STALE, error.what))
+        return Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
     return await _handed_in(context, record, made, proof.verdict)
 
 
-async def _handed_in(context: ThreadContext, record: Record, made: PushedWork, verdict: Verdict) -> EffectResult | None:
+async def _handed_in(
+    context: ThreadContext, record: ThreadState, made: PushedWork, verdict: Verdict
+) -> Published | Delivered | None:
     """Have a pull request for what was pushed; None when the thread was moved meanwhile."""
-    facts: Json = {"branch": made.branch, "commit": made.commit, "paths": list(made.paths)}
+    digest = record.plan.digest
     if context.pulls is None:
         owes = comment.outcome(Stage.DONE, branch=made.branch)
-        return EffectResult(Move.DELIVERED, facts | {"owes": owes}, record.plan.digest)
+        return Delivered(branch=made.branch, commit=made.commit, paths=made.paths, owes=owes, digest=digest)
     if await has_moved(context, record):
         return None
     pull = await context.pulls.ensure(_pull(context, record, made, verdict))
-    facts |= {"pull_request": pull.url, "pull_number": pull.number, "owes": pull_text.pull_request_ready(pull)}
-    if reviews := [key for key in (entry.body["turn"] for entry in record.asked_for) if key.startswith("review-")]:
-        facts["reviews"] = reviews
-    return EffectResult(Move.PUBLISHED, facts, record.plan.digest)
+    return Published(
+        branch=made.branch,
+        commit=made.commit,
+        paths=made.paths,
+        pull_request=pull.url,
+        pull_number=pull.number,
+        owes=pull_text.pull_request_ready(pull),
+        reviews=tuple(each.said.key for each in record.asked_for if each.said.key.startswith("review-")),
+        digest=digest,
+    )
 
 
-async def _announce(context: ThreadContext, record: Record, made: PushedWork) -> None:
+async def _announce(context: ThreadContext, record: ThreadState, made: PushedWork) -> None:
     """Journal the commit that is about to be pushed to a shared branch, so that it is recognized there (E3).
 
     Raises Conflict where somebody moved the thread meanwhile.
     """
     if record.pushing != made:
-        await note(context, record, PUSHING, {"digest": record.plan.digest, "made": asdict(made)})
+        await note(context, record, Pushing(digest=record.plan.digest, made=made))
     await fence(context)
 
 
-async def _earlier_push(context: ThreadContext, record: Record) -> PushedWork | None:
+async def _earlier_push(context: ThreadContext, record: ThreadState) -> PushedWork | None:
     """Return the work if the pull request's head is that commit: an earlier process pushed it and died."""
     made, number = record.pushing, pull_number(context, record)
     if context.pulls is None or made is None or not number:
@@ -95,9 +102,9 @@ async def _earlier_push(context: ThreadContext, record: Record) -> PushedWork | 
     return made if await context.pulls.head(number) == made.commit else None
 
 
-def _verdict(record: Record) -> Verdict:
+def _verdict(record: ThreadState) -> Verdict:
     """Return the journaled verdict under which the work was pushed."""
-    return Verdict(Outcome.APPROVED, tuple(Actor(0, login) for login in record.last(Move.APPROVED).body["by"]))
+    return Verdict(Outcome.APPROVED, tuple(Actor(0, login) for login in record.current_approval.by))
 
 
 def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:
@@ -120,38 +127,38 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
     )
 
 
-def _order(context: ThreadContext, record: Record) -> CommitOrder:
+def _order(context: ThreadContext, record: ThreadState) -> CommitOrder:
     """Return what to commit, made from the journal alone."""
-    executed, clean = record.last(Move.EXECUTED), context.redactor.redact
-    summary = clean(inert_message(clean(executed.body["summary"])))
+    work, clean = record.finished_work, context.redactor.redact
+    summary = clean(inert_message(clean(work.summary)))
     message = pull_text.commit_message(inert_message(pull_title(context, record)), record.plan, summary)
     expected = record.base if context.location.branch or record.onto else None
     asked_by = record.turn.actor
     return CommitOrder(
         branch_name(context, record),
         message,
-        record.last(Move.REQUESTED).at.replace(microsecond=0),  # the same when the work is taken up again after a push
+        record.requested_at.replace(microsecond=0),  # the same when the work is taken up again after a push
         pull_text.co_author(asked_by, context.location.host) if context.pulls is not None else "",
         expected,
-        executed.body.get("tree", ""),
+        work.tree,
         leftovers(record),
     )
 
 
-def _pull(context: ThreadContext, record: Record, made: PushedWork, verdict: Verdict) -> PullOrder:
+def _pull(context: ThreadContext, record: ThreadState, made: PushedWork, verdict: Verdict) -> PullOrder:
     clean = context.redactor.redact
-    executed, approvers = record.last(Move.EXECUTED).body, tuple(actor.login for actor in verdict.by)
+    work, approvers = record.finished_work, tuple(actor.login for actor in verdict.by)
     origin = pull_text.Origin(
-        tuple(dict.fromkeys(entry.body["login"] for entry in record.wishes)),
+        tuple(dict.fromkeys(each.said.actor.login for each in record.wishes)),
         verdict,
-        datetime.fromisoformat(record.last(Move.APPROVED).body["approved_at"]),
-        executed.get("model", ""),
+        record.current_approval.approved_at,
+        work.model or "",
         record.cost_usd if context.resources.ledger.is_priced else None,  # of the thread, whichever processes it took
-        [comment.AgentRow(**agent) for agent in executed.get("agents", ())],
-        executed.get("commands", ()),
+        [comment.AgentRow(**agent) for agent in work.agents or ()],
+        work.commands or (),
     )
-    summary = clean(inert_markdown(clean(executed["summary"])))
-    body = pull_text.pull_body(record.plan, origin, summary=summary, checks=executed["checks"])
+    summary = clean(inert_markdown(clean(work.summary)))
+    body = pull_text.pull_body(record.plan, origin, summary=summary, checks=work.checks)
     orders = context.settings
     return PullOrder(
         made.branch,

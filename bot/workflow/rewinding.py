@@ -8,46 +8,49 @@ own; what was known is planned again, so that no approval of the past counts.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from bot.core import reply_text
 from bot.core.command import Command, Verb, parse
+from bot.core.entry import JournaledTurn
 from bot.core.errors import Unreadable
-from bot.core.gate import Move
 from bot.core.names import thread_ref
-from bot.core.transcript import Json
+from bot.core.notes import Heard
+from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.ledger import current, note, restart
-from bot.workflow.naming import beginning
-from bot.workflow.record import HEARD, Record, renewed_request, turn_facts
+from bot.workflow.requests import beginning, renewed_request
 from bot.workflow.rights import may_approve
-from bot.workflow.thread_context import EffectResult, ThreadContext
+from bot.workflow.thread_context import ThreadContext
 
 PAUSES: Final = (0.0, 2.0, 6.0)
 """Seconds before each further reading of a journal that seems to be behind: others may be writing to it."""
 
 
-async def require_newest(context: ThreadContext, record: Record, turns: Sequence[Turn]) -> Record:
-    """Return the thread's record, read again where it seemed to be behind what the bot has said.
+async def require_newest(context: ThreadContext, state: ThreadState, turns: Sequence[Turn]) -> ThreadState:
+    """Return the thread's state, read again where it seemed to be behind what the bot has said.
 
     Raises Unreadable where it is behind; then that was said, and no approver has decided yet.
     """
-    if forgotten := int(record.fact("forgotten", "0")):
-        context.dialogue.forget(forgotten)
-    number = await _ahead(context, record)
+    if state.forgotten:
+        context.dialogue.forget(state.forgotten)
+    number = await _ahead(context, state)
     for pause in PAUSES if number else ():
         await context.resources.clock.sleep(pause)
-        record = await current(context)
-        if not (number := await _ahead(context, record)):
+        state = await current(context)
+        if not (number := await _ahead(context, state)):
             break
-    return await _wait_for_decision(context, record, turns, number) if number else record
+    return await _wait_for_decision(context, state, turns, number) if number else state
 
 
-async def _ahead(context: ThreadContext, record: Record) -> int:
-    return await context.dialogue.ahead(record.position, record.thread.ask)
+async def _ahead(context: ThreadContext, state: ThreadState) -> int:
+    return await context.dialogue.ahead(state.position, state.thread.ask)
 
 
-async def _wait_for_decision(context: ThreadContext, record: Record, turns: Sequence[Turn], number: int) -> Record:
+async def _wait_for_decision(
+    context: ThreadContext, state: ThreadState, turns: Sequence[Turn], number: int
+) -> ThreadState:
     """Post the notice once, and continue if an approver has decided since."""
     since = await context.dialogue.warn(
         number, reply_text.journal_set_back(thread_ref(context.location.thread), context.settings.mention)
@@ -62,13 +65,10 @@ async def _wait_for_decision(context: ThreadContext, record: Record, turns: Sequ
         )
     await context.dialogue.acknowledge(decision, Acknowledgment.SEEN)
     context.dialogue.forget(number)
-    facts: Json = {"forgotten": number, "apart": number}
-    if not record.has(Move.REQUESTED):  # all that was ever said is heard again
-        return await note(context, record, HEARD, turn_facts(decision) | facts)
-    start, _ = await beginning(context, record)
-    return await restart(
-        context, record, EffectResult(Move.REQUESTED, renewed_request(record, decision) | start | facts)
-    )
+    if state.request is None:  # all that was ever said is heard again
+        return await note(context, state, Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number))
+    request = (await beginning(context, state)).request(renewed_request(state, decision))
+    return await restart(context, state, replace(request, forgotten=number, apart=number))
 
 
 def _decides(context: ThreadContext, turn: Turn) -> bool:

@@ -6,9 +6,8 @@ they may stop.
 
 from bot.core.actor import Role
 from bot.core.command import Verb
-from bot.core.gate import Move
+from bot.core.thread_state import ThreadState
 from bot.core.turn import Turn
-from bot.workflow.record import Record
 from bot.workflow.thread_context import ThreadContext
 
 
@@ -22,22 +21,22 @@ def may_approve(context: ThreadContext, turn: Turn) -> bool:
     return context.policy.may_decide(turn.actor, turn.role, listed=turn.listed)
 
 
-def may_act(context: ThreadContext, record: Record, turn: Turn) -> bool:
+def may_act(context: ThreadContext, state: ThreadState, turn: Turn) -> bool:
     """Return whether an account may say anything at all here. Asked before its text is read."""
-    return any(may_command(context, record, turn, verb) for verb in (Verb.REVISE, Verb.APPROVE, Verb.STOP))
+    return any(may_command(context, state, turn, verb) for verb in (Verb.REVISE, Verb.APPROVE, Verb.STOP))
 
 
-def may_command(context: ThreadContext, record: Record, turn: Turn, verb: Verb) -> bool:
+def may_command(context: ThreadContext, state: ThreadState, turn: Turn, verb: Verb) -> bool:
     """Return whether the turn's author may give this command."""
     match verb:
         case Verb.APPROVE | Verb.REJECT | Verb.BUDGET | Verb.MODE:
             return may_approve(context, turn)
         case Verb.STOP | Verb.RETRY:
-            return (turn.role or Role.NONE) >= Role.WRITE or turn.actor.id in _requesters(record)
+            return (turn.role or Role.NONE) >= Role.WRITE or turn.actor.id in _requesters(state)
         case Verb.REVISE | Verb.STATUS | Verb.HELP:
             return may_ask(context, turn)
 
 
-def _requesters(record: Record) -> frozenset[int]:
+def _requesters(state: ThreadState) -> frozenset[int]:
     """Return the ids of those who asked for what is, or was last, under way."""
-    return frozenset(entry.body["actor"] for entry in record.wishes) if record.has(Move.REQUESTED) else frozenset()
+    return frozenset(each.said.actor.id for each in state.wishes)

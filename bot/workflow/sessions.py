@@ -27,15 +27,16 @@ from bot.agent.subagents.pool import SubagentCounts
 from bot.agent.subagents.project_types import types_of
 from bot.agent.subagents.types import TYPES
 from bot.core.errors import Broken, Transient
-from bot.core.gate import Move, Stage
+from bot.core.gate import Stage
 from bot.core.names import SessionId
 from bot.core.network import Network
+from bot.core.thread_state import ThreadState
 from bot.ports import Access, AnswerStarted
 from bot.workflow.keeping import WorkSaver, checkout, toolhost
 from bot.workflow.ledger import current
 from bot.workflow.network import journal_network
 from bot.workflow.progress import ProgressReporter
-from bot.workflow.record import Record, addition_text
+from bot.workflow.requests import addition_text
 from bot.workflow.spending import bind_budgets
 from bot.workflow.thread_context import ThreadContext
 
@@ -57,7 +58,7 @@ class SessionStart:
 
 
 @asynccontextmanager
-async def open_session(context: ThreadContext, record: Record, opening: SessionStart) -> AsyncIterator[Session]:
+async def open_session(context: ThreadContext, record: ThreadState, opening: SessionStart) -> AsyncIterator[Session]:
     """Yield the session of that id on a toolhost with that access. Every new request begins in plan mode (P2)."""
     lines = await asyncio.to_thread(context.resources.transcripts.load, opening.ident)
     # Before its first line a session that only reads has left nothing: what lies there is another thread's work.
@@ -78,7 +79,7 @@ async def open_session(context: ThreadContext, record: Record, opening: SessionS
             lines=lines,
         )
         if lines:
-            await restore_session(assembled, lines, journaled_usd=_journaled_usd(record, opening.ident))
+            await restore_session(assembled, lines, journaled_usd=record.session_costs.get(opening.ident, 0.0))
         else:
             begin_session(assembled.session, place.environment, await _quoted_task(context, opening))
             context.listener(ModeChanged(MAIN, opening.mode, record.turn.actor.login))
@@ -94,23 +95,15 @@ async def _quoted_task(context: ThreadContext, opening: SessionStart) -> str:
     return opening.task + (beside if quoted else "")
 
 
-async def _subagents(context: ThreadContext, record: Record) -> SubagentSettings:
+async def _subagents(context: ThreadContext, record: ThreadState) -> SubagentSettings:
     """Return which sub-agents a session has; where strangers have a say, or may have, readers are restricted (S9)."""
     settings = context.settings
     types = types_of(await context.agents()) if context.agents else TYPES
-    since = record.last(Move.REQUESTED).n - 1
-    untrusted = any(entry.body.get("foreign") or entry.body.get("strangers") for entry in record.entries[since:])
     counts = SubagentCounts(settings.at_once, settings.in_all, settings.on_one)
-    return SubagentSettings(settings.subagent_model, types, counts, untrusted)
+    return SubagentSettings(settings.subagent_model, types, counts, record.untrusted)
 
 
-def _journaled_usd(record: Record, session: SessionId) -> float:
-    """Return what the journal has of a session's cost."""
-    mine = (entry.body for entry in record.entries if entry.body.get("session") == session)
-    return sum(float(body.get("cost_usd", 0)) for body in mine)
-
-
-async def run_session(context: ThreadContext, record: Record, session: Session, permit: str = "") -> Ended | None:
+async def run_session(context: ThreadContext, record: ThreadState, session: Session, permit: str = "") -> Ended | None:
     """Run a session until it rests, telling listener and thread on the way; None when the thread has moved on.
 
     `permit` is the pending call that people allowed; it runs first.
@@ -158,7 +151,7 @@ async def _consume(
     raise Broken("a session ended without saying why")
 
 
-async def wait_until_moved(context: ThreadContext, record: Record, session: Session | None = None) -> None:
+async def wait_until_moved(context: ThreadContext, record: ThreadState, session: Session | None = None) -> None:
     """Return when the thread was moved or taken over; hand what was noted while planning to the session (L4a)."""
     while context.settings.watch_seconds:
         await context.resources.clock.sleep(context.settings.watch_seconds)
@@ -173,7 +166,7 @@ async def wait_until_moved(context: ThreadContext, record: Record, session: Sess
     await asyncio.Event().wait()
 
 
-def unheard(session: Session, record: Record) -> list[str]:
+def unheard(session: Session, record: ThreadState) -> list[str]:
     """List what people added to the newest request and the session has neither sent nor queued."""
     additions = map(addition_text, record.asked_for[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
@@ -181,7 +174,7 @@ def unheard(session: Session, record: Record) -> list[str]:
     return [text for text in dict.fromkeys(additions) if text not in sent and text not in session.queued]
 
 
-def session_of(context: ThreadContext, record: Record) -> SessionId:
+def session_of(context: ThreadContext, record: ThreadState) -> SessionId:
     """Return the session that the thread's stage works in."""
     planned = record.stage is Stage.PLANNING or context.settings.same_session
     return record.planning_session if planned else record.work_session

@@ -16,49 +16,46 @@ from typing import Final
 
 from bot.core import comment
 from bot.core.errors import Transient
-from bot.core.events import decode_entries, encode_event
-from bot.core.gate import Move, Stage
-from bot.core.moves import Executed
+from bot.core.events import decode_entries
+from bot.core.gate import Stage
+from bot.core.moves import Executed, Limited
 from bot.core.names import SessionId
 from bot.core.notes import Spent
+from bot.core.thread_state import ThreadState
 from bot.ports import Entry
-from bot.workflow.ledger import note
-from bot.workflow.record import Record
-from bot.workflow.thread_context import EffectResult, ThreadContext
+from bot.workflow.ledger import fold, note
+from bot.workflow.thread_context import ThreadContext
 
 SHARE: Final = 0.1
 """What a session has cost is journaled when it is such a part of what is left of the day."""
 
 
-def bind_budgets(context: ThreadContext, record: Record) -> None:
+def bind_budgets(context: ThreadContext, state: ThreadState) -> None:
     """Hold the session that begins, or goes on, to its own budget and to what is left of its thread's."""
-    ledger, raised = context.resources.ledger, _raised_budget(record)
-    elsewhere = max(0.0, (record.cost_usd or 0.0) - ledger.cost_usd)
-    ledger.budget_usd = min(raised or context.settings.budget_usd, max(0.0, _of_thread(context, record) - elsewhere))
+    ledger = context.resources.ledger
+    elsewhere = max(0.0, (state.cost_usd or 0.0) - ledger.cost_usd)
+    left = max(0.0, _of_thread(context, state) - elsewhere)
+    ledger.budget_usd = min(state.budget_usd or context.settings.budget_usd, left)
 
 
-async def move_if_spent(context: ThreadContext, record: Record, session: SessionId) -> EffectResult | None:
+async def move_if_spent(context: ThreadContext, state: ThreadState, session: SessionId) -> Limited | None:
     """Return the move that ends the work if the thread, or the repository today, has no budget left, else None.
 
     None where both have; then the session is held to what is left of the day, as others spend it too.
     """
-    spent, budget = record.cost_usd or 0.0, _of_thread(context, record)
+    spent, budget = state.cost_usd or 0.0, _of_thread(context, state)
     reason = ""
     if spent >= budget:
         reason = f"this thread has spent ${spent:.2f} of its budget of ${budget:.2f} (budget.thread_usd)"
     elif context.pulls is not None:
-        day = _Day(context, record, session)
+        day = _Day(context, state, session)
         await day.read()
         reason = day.reason
         context.resources.ledger.beyond, context.resources.ledger.reason = day.refusal_reason, reason
-    return (
-        EffectResult(Move.LIMITED, {"detail": reason, "owes": context.outcome_text(Stage.LIMIT, reason)})
-        if reason
-        else None
-    )
+    return Limited(detail=reason, owes=context.outcome_text(Stage.LIMIT, reason)) if reason else None
 
 
-async def estimate_cost(context: ThreadContext, record: Record, planning_usd: float) -> str:
+async def estimate_cost(context: ThreadContext, state: ThreadState, planning_usd: float) -> str:
     """Return a rough estimate of what the work of a new plan will cost, from the journals of a day."""
     if not context.resources.ledger.is_priced:
         return comment.UNPRICED
@@ -67,8 +64,7 @@ async def estimate_cost(context: ThreadContext, record: Record, planning_usd: fl
     except Transient:
         threads = {}
     costs = [cost for entries in threads.values() for cost in _executions(entries)]
-    before = _costs(record.entries)[record.planning_session]
-    return comment.estimate(costs, before + planning_usd)
+    return comment.estimate(costs, state.session_costs.get(state.planning_session, 0.0) + planning_usd)
 
 
 def _executions(entries: Sequence[Entry]) -> list[float]:
@@ -91,20 +87,18 @@ class _Day:
     """What a repository has spent today, as one of its sessions knows it."""
 
     context: ThreadContext
-    record: Record
+    state: ThreadState
     session: SessionId
     _journaled: float = 0.0
     _before: float = field(init=False)
     """What this process had spent on the thread before, all of it journaled."""
-    _from: int = field(init=False)
-    """How many entries the thread's journal had before."""
-    _told: float = 0.0
-    """What it tells of this session since."""
+    _told: float = field(init=False)
+    """What the thread's journal tells of this session's cost."""
     _read_at: float = 0.0
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self._before, self._from = self._unjournaled_usd(), self.record.position
+        self._before, self._told = self._unjournaled_usd(), self.state.session_costs.get(self.session, 0.0)
 
     async def refusal_reason(self) -> str:
         """Return why no further call may go out, or "". What cannot be read now is taken as it was."""
@@ -123,7 +117,8 @@ class _Day:
         threads = await self.context.journal.since(midnight)
         entries = (entry for journal in threads.values() for entry in journal if entry.at >= midnight)
         self._journaled = sum(event.cost_usd or 0.0 for _, event in decode_entries(entries))
-        self._own_told(threads.get(self.context.location.thread, ()))
+        if own := threads.get(self.context.location.thread):
+            self._carry(fold(self.context, own))
 
     @property
     def reason(self) -> str:
@@ -150,24 +145,16 @@ class _Day:
         """Journal what this session has cost so far if that matters for the remaining budget."""
         if self._weighs():
             cost = round(self._own, 6)
-            self.record = await note(
-                self.context, self.record, Spent.kind, encode_event(Spent(session=self.session, cost_usd=cost))
-            )
+            self.state = await note(self.context, self.state, Spent(session=self.session, cost_usd=cost))
             self._journaled += cost
-            self._own_told(self.record.entries)
+            self._carry(self.state)
 
-    def _own_told(self, entries: Sequence[Entry]) -> None:
+    def _carry(self, state: ThreadState) -> None:
         """Take in what the thread's own journal tells of this session: also an entry whose answer was lost."""
-        events = (event for _, event in decode_entries(entries[self._from :]))
-        told = max(self._told, sum(event.cost_usd for event in events if isinstance(event, Spent)))
+        told = max(self._told, state.session_costs.get(self.session, 0.0))
         self.context.resources.ledger.carried += told - self._told
         self._told = told
 
 
-def _of_thread(context: ThreadContext, record: Record) -> float:
-    return max(context.settings.thread_usd, _raised_budget(record))
-
-
-def _raised_budget(record: Record) -> float:
-    """Return the budget that somebody raised the thread to, or 0."""
-    return float(record.fact("budget_usd", "0"))
+def _of_thread(context: ThreadContext, state: ThreadState) -> float:
+    return max(context.settings.thread_usd, state.budget_usd)

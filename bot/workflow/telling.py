@@ -8,32 +8,34 @@ by a later look. What another job left behind is told by whoever journals first 
 from collections.abc import Iterable
 
 from bot.core import reply_text
-from bot.core.gate import Move
-from bot.ports import Entry
+from bot.core.moves import Published, Stopped
+from bot.core.notes import Heard, Told
+from bot.core.thread_state import Debt, ThreadState
 from bot.workflow.closing import so_far
 from bot.workflow.ledger import defer, take_over
-from bot.workflow.record import HEARD, TOLD, Record
 from bot.workflow.thread_context import ThreadContext
 
 
-async def tell_replies(context: ThreadContext, record: Record, since: int) -> Record:
+async def tell_replies(context: ThreadContext, state: ThreadState, since: int) -> ThreadState:
     """Post the replies to turns that this process took in after position `since`."""
-    return await _tell(context, record, [entry for entry in record.debts if entry.kind == HEARD and entry.n > since])
+    mine = [debt for debt in state.debts if isinstance(debt.event, Heard) and debt.n > since]
+    return await _tell(context, state, mine)
 
 
-async def tell_outcomes(context: ThreadContext, record: Record) -> Record:
+async def tell_outcomes(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Post what moves owe, and abandoned replies. Raises Conflict if another look is quicker."""
-    if not (debts := record.owed(context.resources.clock.now())):
-        return record
-    return await _tell(context, await take_over(context, record), debts)
+    if not (debts := state.owed(context.resources.clock.now())):
+        return state
+    return await _tell(context, await take_over(context, state), debts)
 
 
-async def _tell(context: ThreadContext, record: Record, debts: Iterable[Entry]) -> Record:
+async def _tell(context: ThreadContext, state: ThreadState, debts: Iterable[Debt]) -> ThreadState:
     """Post debts, oldest first, and note each as told. After a crash each is looked up first (E1)."""
-    for entry in debts:
-        said = await so_far(context, record) if entry.kind == Move.STOPPED else ""
-        if reviews := entry.body.get("reviews"):
-            await context.dialogue.reply(reviews, reply_text.dealt_with(entry.body["commit"]), entry.n)
-        await context.dialogue.tell(f"{entry.body['owes']}\n\n{said}".rstrip(), entry.n)
-        record = defer(context, record, TOLD, {"answers": entry.n})
-    return record
+    for debt in debts:
+        event = debt.event
+        said = await so_far(context, state) if isinstance(event, Stopped) else ""
+        if isinstance(event, Published) and event.reviews:
+            await context.dialogue.reply(event.reviews, reply_text.dealt_with(event.commit), debt.n)
+        await context.dialogue.tell(f"{event.owes}\n\n{said}".rstrip(), debt.n)
+        state = defer(context, state, Told(answers=debt.n))
+    return state

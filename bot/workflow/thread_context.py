@@ -11,14 +11,14 @@ from bot.agent.resources import SessionResources
 from bot.core import comment
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Policy
-from bot.core.gate import Move, Stage
-from bot.core.names import CommitId, Digest
+from bot.core.gate import Stage
+from bot.core.names import CommitId
 from bot.core.paths import Further
 from bot.core.secrets.redaction import Redactor
-from bot.core.transcript import Json
+from bot.core.thread_state import ThreadState
 from bot.core.work import ThreadLocation
 from bot.ports import Dialogue, Journal, Pulls, Workspace
-from bot.workflow.record import Record
+from bot.workflow.state_cache import StateCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,14 @@ class WorkSettings:
         return (role is not None and role >= self.ask_role) or actor.is_listed_in(self.ask_users)
 
 
-@dataclass(frozen=True, slots=True)
-class EffectResult:
-    """A verb's answer: the move it amounts to, and the facts to journal with it; `owes` is what people must be told."""
+@dataclass(slots=True)
+class Look:
+    """What one look at a thread carries along; it changes while the look goes on."""
 
-    move: Move
-    facts: Json = field(default_factory=dict)
-    digest: Digest | None = None
+    written: ThreadState | None = None
+    """The thread as this look wrote it last, once it has taken it over; None before."""
+    unheard: tuple[str, ...] = ()
+    """Logins of those whose role could not be looked up at the last reading: what they said waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +111,11 @@ class ThreadContext:
     redactor: Redactor = field(default_factory=Redactor)
     agents: Callable[[], Awaitable[Mapping[str, str]]] | None = None
     """Reads the project's own types of sub-agents, on the default branch: path -> text."""
-    unheard: list[str] = field(default_factory=list)
-    """Logins of those whose role could not be looked up at the last reading: what they said waits."""
     begin_session: Callable[[], bool] = lambda: True
     """Asked before each session with the model; where it returns False the look ends, and a later one begins it."""
-    held: list[Record] = field(default_factory=list)
-    """The thread as this look wrote it last, once it has taken it over; empty before."""
+    states: StateCache = field(default_factory=StateCache)
+    """What journals led to that were read before, in this look or an earlier one."""
+    look: Look = field(default_factory=Look)
 
     def outcome_text(self, stage: Stage, detail: str) -> str:
         """Return how a request ended, with what people can say next."""
@@ -124,6 +124,6 @@ class ThreadContext:
         )
 
 
-def working_mode(context: ThreadContext, record: Record) -> Mode:
+def working_mode(context: ThreadContext, state: ThreadState) -> Mode:
     """Return the mode in which approved work runs: chosen on the thread, else as configured."""
-    return Mode(record.fact("mode", context.settings.mode))
+    return Mode(state.chosen_mode or context.settings.mode)

@@ -6,45 +6,45 @@ from dataclasses import replace
 from bot.agent.history.pending import pending_question, release
 from bot.agent.light_calls import explain_permission
 from bot.agent.session import Session
-from bot.core.gate import Move
-from bot.core.question import AskKind, Grant, to_json
-from bot.core.transcript import Json, pending_calls
-from bot.workflow.record import Record
-from bot.workflow.thread_context import EffectResult, ThreadContext
+from bot.core.moves import Asked, Instructed, Replied
+from bot.core.question import AskKind, Grant
+from bot.core.thread_state import ThreadState
+from bot.core.transcript import pending_calls
+from bot.workflow.thread_context import ThreadContext
 
 
-async def move_to_ask(context: ThreadContext, record: Record, session: Session) -> EffectResult | None:
+async def move_to_ask(context: ThreadContext, state: ThreadState, session: Session) -> Asked | None:
     """Return the move to ask people if the session waits for an answer that they have not given, else None.
 
     The transcript is where the journal is before anybody is asked: what people answer must find its call.
     """
-    asking = pending_question(session) if _reply(record, session) is None else None
+    asking = pending_question(session) if _reply(state, session) is None else None
     if asking is None:
         return None
     if asking.matter is AskKind.PERMISSION:
         asking = replace(asking, meaning=await explain_permission(session.context.light, asking))
     await context.resources.transcripts.save()
-    return EffectResult(Move.ASKED, {"asking": to_json(asking), "session": session.id})
+    return Asked(asking=asking, session=session.id)
 
 
-async def deliver_reply(context: ThreadContext, record: Record, session: Session, said: Sequence[str] = ()) -> str:
+async def deliver_reply(context: ThreadContext, state: ThreadState, session: Session, said: Sequence[str] = ()) -> str:
     """Deliver to a session what people answered and what they said beside it.
 
     Return the id of the call that they permitted and that must now run, or "".
     """
-    reply = _reply(record, session)
+    reply = _reply(state, session)
     if reply is None:
         release(session)
         return ""
-    if shown := record.fact("question"):
-        await context.dialogue.fold_question(shown)
-    if reply.get("grant") in {Grant.ONCE, Grant.PLAN}:
-        return str(reply["call"])
-    session.answer(reply["call"], reply["reply"], is_error=bool(reply.get("is_error")), reminders=said)
+    if state.question_comment:
+        await context.dialogue.fold_question(state.question_comment)
+    if reply.grant in {Grant.ONCE, Grant.PLAN}:
+        return reply.call
+    session.answer(reply.call, reply.reply or "", is_error=reply.is_error, reminders=said)
     return ""
 
 
-def _reply(record: Record, session: Session) -> Json | None:
+def _reply(state: ThreadState, session: Session) -> Replied | Instructed | None:
     """Return what people answered to the call that the session waits with, whatever the rules say now."""
-    found = (record.reply(session.id, call["id"]) for call in pending_calls(session.history))
+    found = (state.reply(session.id, call["id"]) for call in pending_calls(session.history))
     return next((reply for reply in found if reply is not None), None)

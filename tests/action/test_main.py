@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,24 +16,35 @@ from bot.action.runner import Runner
 from bot.compose.address import ThreadAddress
 from bot.config.action_inputs import ActionSettings
 from bot.config.action_inputs import action as inputs
+from bot.core.actor import Actor
+from bot.core.entry import JournaledTurn
 from bot.core.errors import Conflict, Misconfigured, Transient
+from bot.core.events import JournalEvent
 from bot.core.gate import Stage, Thread
+from bot.core.moves import Failed, Noted
+from bot.core.notes import Heard
+from bot.core.thread_state import Debt, ThreadState
 from bot.logs import say
-from bot.ports import Entry
-from bot.workflow.record import Record
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 EARLIER = NOW - timedelta(hours=1)
 LATELY = NOW - timedelta(minutes=1)
+SAID = JournaledTurn("t", Actor(7, "ada"), "More.", EARLIER)
+READY, HELP = Failed(owes="No."), Heard(said=SAID, owes="Help.")
 
 
 def at(number: int, owner: str = "o") -> ThreadAddress:
     return ThreadAddress(None, 1, owner, "r", number)
 
 
-def standing(stage: Stage, when: datetime = EARLIER, kind: str = "heard", **facts: object) -> Record:
-    """Give a thread that stands at a stage since some time."""
-    return Record(Thread(stage=stage), 1, (Entry(1, when, kind, dict(facts)),))
+def standing(stage: Stage, **facts: Any) -> ThreadState:
+    """Give a thread that stands at a stage."""
+    return ThreadState(Thread(stage=stage), 1, **facts)
+
+
+def owed(event: JournalEvent, when: datetime) -> tuple[Debt, ...]:
+    """Give what people are owed since that time."""
+    return (Debt(1, when, event),)
 
 
 @dataclass
@@ -55,13 +67,13 @@ class Time:
 class Host:
     """Threads that stand somewhere, each look giving the next of its records; what was asked for is kept."""
 
-    records: dict[int, list[Record | Exception]]
+    records: dict[int, list[ThreadState | Exception]]
     others: tuple[ThreadAddress, ...] = ()
     moved: Callable[[int], bool] = lambda _: False
     gone: frozenset[str] = frozenset()
     asked: list[str] = field(default_factory=list)
 
-    async def look(self, address: ThreadAddress) -> Record:
+    async def look(self, address: ThreadAddress) -> ThreadState:
         self.asked.append(f"look {address.number}")
         mine = self.records[address.number]
         value = mine.pop(0) if len(mine) > 1 else mine[0]
@@ -69,7 +81,7 @@ class Host:
             raise value
         return value
 
-    async def listen(self, address: ThreadAddress) -> Record:
+    async def listen(self, address: ThreadAddress) -> ThreadState:
         self.asked.append(f"listen {address.number}")
         value = self.records[address.number][0]
         if isinstance(value, Exception):
@@ -147,21 +159,18 @@ async def test_the_events_thread_comes_first_then_the_others(ran: Run) -> None:
     assert done.code == 0
 
 
-LEFT: dict[str, tuple[Record, bool]] = {
+LEFT: dict[str, tuple[ThreadState, bool]] = {
     "work of a job that is at it": (standing(Stage.EXECUTING, run="8"), False),
     "work of a job that is gone": (standing(Stage.EXECUTING, run="7"), True),
     "work of nobody knows who": (standing(Stage.EXECUTING), False),
-    "what this job took in": (standing(Stage.PLANNING, NOW, run="9"), True),
+    "what this job took in": (standing(Stage.PLANNING, run="9"), True),
     "a plan that waits": (standing(Stage.AWAITING_APPROVAL, run="8"), True),
     "nothing to do": (standing(Stage.FAILED, run="7"), False),
-    "an outcome to be told": (standing(Stage.IN_REVIEW, LATELY, "published", run="7", owes="Ready."), True),
-    "an outcome that somebody is about to tell": (
-        standing(Stage.IN_REVIEW, LATELY, "published", run="8", owes="Ready."),
-        False,
-    ),
-    "a reply that somebody is about to give": (standing(Stage.DONE, LATELY, run="7", owes="Help."), False),
-    "a reply that was left behind": (standing(Stage.DONE, EARLIER, run="7", owes="Help."), True),
-    "a turn that was kept": (standing(Stage.IN_REVIEW, LATELY, "noted", run="7", kept=True, turn="t"), True),
+    "an outcome to be told": (standing(Stage.FAILED, run="7", debts=owed(READY, LATELY)), True),
+    "an outcome that somebody is about to tell": (standing(Stage.FAILED, run="8", debts=owed(READY, LATELY)), False),
+    "a reply that somebody is about to give": (standing(Stage.DONE, run="7", debts=owed(HELP, LATELY)), False),
+    "a reply that was left behind": (standing(Stage.DONE, run="7", debts=owed(HELP, EARLIER)), True),
+    "a turn that was kept": (standing(Stage.IN_REVIEW, run="7", kept=(Noted(said=SAID, kept=True),)), True),
 }
 
 
@@ -233,7 +242,7 @@ async def test_a_dry_run_ends_with_the_plan(ran: Run, stage: Stage, asked: list[
 
 async def test_it_waits_for_the_approval(ran: Run) -> None:
     """A reaction is seen at the next poll, and the work goes on in the same job."""
-    records = [standing(Stage.AWAITING_APPROVAL), standing(Stage.IN_REVIEW, pull_request="https://g/o/r/pull/9")]
+    records = [standing(Stage.AWAITING_APPROVAL), standing(Stage.IN_REVIEW, pull_request_url="https://g/o/r/pull/9")]
     host = Host({3: list(records)}, moved=lambda polls: polls == 2)
     done = await ran(host, 3, INPUT_APPROVAL_WAIT_MINUTES="5")
     assert (done.host.asked, done.seconds) == (["look 3", "changed", "changed", "look 3", "open"], 30)
@@ -250,7 +259,7 @@ async def test_it_does_not_wait_for_ever(ran: Run) -> None:
 
 async def test_a_conflict_is_a_reason_to_look_again(ran: Run) -> None:
     """A listening job that wrote first does not fail the work."""
-    records: list[Record | Exception] = [Conflict("moved"), Conflict("moved"), standing(Stage.IN_REVIEW)]
+    records: list[ThreadState | Exception] = [Conflict("moved"), Conflict("moved"), standing(Stage.IN_REVIEW)]
     done = await ran(Host({3: records}), 3)
     assert (done.code, done.outputs["stage"]) == (0, "in_review")
 
@@ -275,7 +284,7 @@ async def test_one_thread_that_fails_does_not_stop_the_sweep(ran: Run) -> None:
 @pytest.mark.parametrize(("when", "code"), ((NOW, 5), (EARLIER, 0)))
 async def test_failed_work_fails_the_job_once(ran: Run, when: datetime, code: int) -> None:
     """The job in which the work failed is red; a later one that meets the same failure is not."""
-    failed = standing(Stage.FAILED, when, "failed", detail="no `way`\n::error::x")
+    failed = standing(Stage.FAILED, failed_at=when, detail="no `way`\n::error::x")
     done = await ran(Host({3: [failed]}), 3)
     assert done.code == code
     assert ("::error" in done.log) == (code == 5)

@@ -7,12 +7,11 @@ import pytest
 
 from bot.core.actor import Actor, ActorKind
 from bot.core.entry import JournaledTurn
-from bot.core.errors import Broken, Refused
+from bot.core.errors import Broken
 from bot.core.events import decode_event, encode_event
 from bot.core.notes import Heard, Unknown
 from bot.core.plan import Hidden
-from bot.core.thread_fold import apply
-from bot.core.thread_state import ThreadState
+from bot.core.transcript import Json
 from bot.core.turn import Turn
 from tests.core.journal_histories import histories
 
@@ -54,13 +53,28 @@ def test_a_kind_of_a_newer_version_survives() -> None:
 
 
 def test_a_plan_of_a_newer_format_still_tells_its_cost() -> None:
-    """The entry can be summed and written again, but a journal that moves by it is refused with what to do."""
+    """The entry can be summed and written again; nothing of it is lost."""
     body = {"plan": {"v": 2}, "cost_usd": 0.5, "session": "plan-1", "ask": 1}
     event = decode_event("planned", body)
     assert (event.kind, event.cost_usd, event.session) == ("planned", 0.5, "plan-1")
     assert encode_event(event) == body
-    with pytest.raises(Refused, match="an entry that is planned, in a format that this version cannot read"):
-        apply(ThreadState(), event, datetime(2026, 11, 20, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    (
+        ("asked", {"session": "work-1", "asking": {"matter": "a poll", "call": "c", "questions": []}}),
+        ("asked", {"session": "work-1", "asking": {"matter": "question"}}),
+        ("replied", {"session": "work-1", "call": "c", "grant": "for ever"}),
+        ("approved", {"by": ["ada"], "approved_at": "yesterday"}),
+        ("pushing", {"digest": "d", "made": []}),
+        ("heard", {"turn_at": "2026-11-20T08:30:00+00:00", "turn": "t1"}),
+    ),
+)
+def test_a_value_that_nobody_wrote_is_refused(kind: str, body: Json) -> None:
+    """The error is one of ours and names the kind: no such journal ends the process that reads it."""
+    with pytest.raises(Broken, match=f"a journal entry that is {kind} has a value that this version cannot read"):
+        decode_event(kind, body)
 
 
 def test_what_is_kept_of_a_turn() -> None:

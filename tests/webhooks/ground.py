@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from bot.compose.address import ThreadAddress
 from bot.config.settings import GitHubSettings, Secret, Settings
-from bot.workflow.record import Record
+from bot.core.thread_state import ThreadState
 from webhooks.deliveries import Delivery
 
 SECRET = "It's a Secret to Everybody"
@@ -95,12 +95,12 @@ class Host:
     asked: list[tuple[ThreadAddress, ...]] = field(default_factory=list)
     _news: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
-    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> Record:
+    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:
         if address.number in self.sessions and not begin_session():
             return await self._called("queued", address, hold=False)
         return await self._called("look", address, hold=self.hold)
 
-    async def listen(self, address: ThreadAddress) -> Record:
+    async def listen(self, address: ThreadAddress) -> ThreadState:
         return await self._called("listen", address, hold=self.hold_listens)
 
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
@@ -142,7 +142,7 @@ class Host:
         else:
             call.end.set_exception(error)
 
-    async def _called(self, what: str, address: ThreadAddress, *, hold: bool) -> Record:
+    async def _called(self, what: str, address: ThreadAddress, *, hold: bool) -> ThreadState:
         call = Call(what, address, asyncio.get_running_loop().create_future())
         self.calls.append(call)
         self._news.set()
@@ -150,7 +150,7 @@ class Host:
             call.end.set_result(None)
             _fail(self.failures)
         await call.end  # cancelling the caller cancels this, which ends the call
-        return Record()
+        return ThreadState()
 
 
 def _fail(failures: list[Exception]) -> None:

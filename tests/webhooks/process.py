@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bot.compose.address import ThreadAddress
+from bot.core.thread_state import ThreadState
 from bot.logs import setup
-from bot.workflow.record import Record
 from tests.webhooks.ground import Host, settings
 from webhooks.app import cutter, listening, run
 from webhooks.client_limits import ClientLimits
@@ -30,7 +30,7 @@ class Told(Host):
 
     how = "ends"
 
-    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> Record:
+    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool]) -> ThreadState:
         assert begin_session()
         tell(f"began {address.number}")
         try:
@@ -42,7 +42,7 @@ class Told(Host):
             tell(f"cancelled {address.number}")
             raise
         tell(f"ended {address.number}")
-        return Record()
+        return ThreadState()
 
 
 def main(folder: str, how: str, cut: str = "600") -> None:

@@ -10,7 +10,7 @@ from bot.core.plan import Contract, PlanDocument
 from bot.workflow.publishing import outgrown
 
 
-@pytest.mark.req("PR5")
+@pytest.mark.req("PR1", "PR5")
 @pytest.mark.parametrize("scope", ((), ("src/**",), ("src/**", "!src/a.py")))
 def test_amendment_covers_the_work(scope: tuple[str, ...]) -> None:
     """It covers what the plan covered and what the work added, so that one amendment is enough."""
@@ -28,4 +28,7 @@ def test_amendment_covers_the_work(scope: tuple[str, ...]) -> None:
     amended = outgrown(plan, ("CLAUDE.md", "src/a.py"), "e" * 40)
     assert all(in_scope(path, amended.contract.scope) for path in ("src/a.py", "src/b.py", "CLAUDE.md"))
     assert not in_scope("AGENTS.md", amended.contract.scope)
-    assert (amended.plan, amended.tier) == (2, "high")
+    assert (amended.plan, amended.tier, amended.base) == (2, "high", plan.base)
+    assert amended.markdown.startswith(plan.markdown)
+    assert "`src/a.py`" in amended.markdown
+    assert amended.digest != plan.digest

@@ -24,6 +24,7 @@ from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core import marker
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
+from bot.core.thread_fold import fold_entries
 from bot.testing.github.credentials import job_token
 from bot.testing.github.faults import Fault, Logged, Plan
 from bot.testing.github.world import ACTIONS_BOT
@@ -252,9 +253,9 @@ class Life:
         exactly_one(hub, number)
         (branch,) = (name for name in hub.branches() if name.startswith(f"plangate/{number}-"))
         assert "total >= FREE_FROM" in hub.file(branch, FIXED)
-        now = journal_of(hub, hub.settings("reading"), hub.home, number)
-        assert now.stage is Stage.IN_REVIEW
-        moves = [entry.kind for entry in now.entries]
+        journal = journal_of(hub, hub.settings("reading"), number)
+        assert fold_entries(journal).stage is Stage.IN_REVIEW
+        moves = [entry.kind for entry in journal]
         assert [moves.count(move) for move in (Move.REQUESTED, Move.PROPOSED, Move.PUBLISHED)] == [1, 1, 1]
 
 

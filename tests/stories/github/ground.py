@@ -16,12 +16,19 @@ from typing import Any, Final
 
 import pytest
 
+from bot.clock import SystemClock
 from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
+from bot.compose.parts import key_of
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core import marker
+from bot.core.entry import Entry
 from bot.core.errors import Transient
 from bot.core.gate import Stage
+from bot.core.names import RepositoryId, ThreadNumber
+from bot.core.thread_state import ThreadState
+from bot.store.git_journal import GitJournal
+from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.github import credentials
 from bot.testing.github.entities import Comment, Installation, Issue
 from bot.testing.github.faults import Logged
@@ -33,7 +40,6 @@ from bot.testing.model.request import ModelRequest
 from bot.testing.model.server import ScriptedModel
 from bot.testing.sample import FILES, TITLE
 from bot.testing.story import NAMED
-from bot.workflow.record import Record
 from tests.stories.github.clocks import QuickClock
 from tests.stories.ground import until
 
@@ -186,6 +192,13 @@ class Hub:
         """Give a thread as it is now."""
         return self.world.issue(HOME, number or self.about)
 
+    async def journal(self, settings: Settings, number: int = 0) -> tuple[Entry, ...]:
+        """Read a thread's journal, verified: chained, and sealed with the key that those settings have."""
+        repository, clock = self.world.repository(HOME), SystemClock()
+        refs = ThreadRefs(Remote(f"{self.github.server_url}/{HOME}.git"), settings.data_dir / "reading.git", clock)
+        journal = GitJournal(refs, RepositoryId(repository.id), key=key_of(settings), clock=clock)
+        return await journal.read(ThreadNumber(number or self.about))
+
     def comments(self, number: int = 0) -> list[Comment]:
         """List the bot's comments on a thread, oldest first."""
         every = self.world.comments_of(self.issue(number))
@@ -245,20 +258,20 @@ class Story(Hub):
     clock: QuickClock
     model: Model
     api: ScriptedModel
-    records: dict[int, Record] = field(default_factory=dict)
+    records: dict[int, ThreadState] = field(default_factory=dict)
 
     def address(self, number: int = 1) -> ThreadAddress:
         """Give a thread's address, as a delivery would."""
         repository = self.world.repository(HOME)
         return ThreadAddress(self.installation.id, repository.id, repository.owner_login, repository.name, number)
 
-    async def rests(self, *numbers: int) -> Record:
+    async def rests(self, *numbers: int) -> ThreadState:
         """Let the bot look at those threads, or at all, and give the record of the first."""
         for number in numbers or sorted(issue.number for issue in self.world.issues.values()):
             self.records[number] = await self.host.look(self.address(number))
         return self.records[min(numbers or self.records)]
 
-    async def persists(self, number: int = 1) -> Record:
+    async def persists(self, number: int = 1) -> ThreadState:
         """Let the bot look again and again while a service fails, as the worker does."""
         for _ in range(8):
             try:
@@ -272,7 +285,7 @@ class Story(Hub):
         self.records[number] = await self.host.listen(self.address(number))
 
     @asynccontextmanager
-    async def at_work(self, pause: Pause, number: int = 1) -> "AsyncIterator[asyncio.Future[Record]]":
+    async def at_work(self, pause: Pause, number: int = 1) -> "AsyncIterator[asyncio.Future[ThreadState]]":
         """Be there while a look is under way and the model waits; afterwards it goes on, and the look ends."""
         looking = asyncio.ensure_future(self.host.look(self.address(number)))
         try:
@@ -297,13 +310,17 @@ class Story(Hub):
         assert self.stage is Stage.AWAITING_APPROVAL, self.stage
         return self.plan
 
+    async def entries(self) -> tuple[Entry, ...]:
+        """Read the first thread's journal."""
+        return await self.journal(self.host.settings)
+
     @property
     def stage(self) -> Stage:
         """Where the first thread stands, as of the last look."""
         return self.records[1].stage
 
 
-async def first(waiting: Coroutine[None, None, None], looking: "asyncio.Future[Record]") -> None:
+async def first(waiting: Coroutine[None, None, None], looking: "asyncio.Future[ThreadState]") -> None:
     """Wait for something that happens while a look is under way; a look that ends before fails the story."""
     task = asyncio.ensure_future(waiting)
     both: set[asyncio.Future[Any]] = {task, looking}

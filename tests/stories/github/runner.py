@@ -12,16 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bot.clock import SystemClock
-from bot.compose.parts import key_of
 from bot.config.settings import Secret, Settings
-from bot.core.names import RepositoryId, ThreadNumber
-from bot.store.git_journal import GitJournal
-from bot.store.thread_refs import Remote, ThreadRefs
+from bot.core.entry import Entry
+from bot.core.thread_fold import fold_entries
+from bot.core.thread_state import ThreadState
 from bot.testing.github.credentials import job_token
 from bot.testing.github.world import ACTIONS_BOT
 from bot.testing.host import receive_webhooks
-from bot.workflow.record import Record, fold_entries
 from tests import forks
 from tests.stories.github.ground import HOME, PATIENCE, Hub, Model
 from tests.stories.ground import bare, processes, until
@@ -83,12 +80,9 @@ class Run:
         until(lambda: not list(processes(self.folder)), "all processes of the job end")
 
 
-def journal_of(hub: Hub, settings: Settings, home: Path, number: int) -> Record:
+def journal_of(hub: Hub, settings: Settings, number: int) -> tuple[Entry, ...]:
     """Read a thread's journal, verified: chained, and sealed with the key that those settings have."""
-    repository, clock = hub.world.repository(HOME), SystemClock()
-    refs = ThreadRefs(Remote(f"{hub.github.server_url}/{HOME}.git"), home / "reading.git", clock)
-    journal = GitJournal(refs, RepositoryId(repository.id), key=key_of(settings), clock=clock)
-    return fold_entries(asyncio.run(journal.read(ThreadNumber(number))))
+    return asyncio.run(hub.journal(settings, number))
 
 
 @dataclass(slots=True)
@@ -152,9 +146,13 @@ class Runs(Hub):
         run.wait()
         return run
 
-    def record(self, number: int = 1) -> Record:
+    def entries(self, number: int = 1) -> tuple[Entry, ...]:
         """Read the thread's journal, verified: chained, and sealed with the key of the jobs."""
-        return journal_of(self, Settings(api_key=Secret(KEY), data_dir=self.home / "reading"), self.home, number)
+        return journal_of(self, Settings(api_key=Secret(KEY), data_dir=self.home / "reading"), number)
+
+    def record(self, number: int = 1) -> ThreadState:
+        """Give the state that the thread's journal leads to."""
+        return fold_entries(self.entries(number))
 
     def end(self) -> None:
         """End what still runs."""

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from bot.core.gate import Move, Stage
-from bot.workflow.record import Record
+from bot.core.thread_state import ThreadState
 from tests.stories.github.ground import FIXED, HOME
 from tests.stories.github.moments import MOMENTS, READ_BACK, READY, REVIEWERS, Moment, exactly_one, strike
 from tests.stories.github.runner import SCHEDULE, Run, Runs
@@ -65,14 +65,14 @@ def _dies(runs: Runs, run: Run, name: str) -> None:
         pause.go_on()
 
 
-def _whole(runs: Runs, record: Record) -> None:
+def _whole(runs: Runs, record: ThreadState) -> None:
     """Hold exactly one of everything, with the fix in it; no job that ended by itself failed."""
     exactly_one(runs)
     (branch,) = runs.branches()
     assert "total >= FREE_FROM" in runs.file(branch, FIXED)
     assert record.stage is Stage.IN_REVIEW
     assert not record.debts
-    moves = [entry.kind for entry in record.entries]
+    moves = [entry.kind for entry in runs.entries()]
     assert [moves.count(move) for move in (Move.REQUESTED, Move.PROPOSED, Move.PUBLISHED)] == [1, 1, 1]
     assert [run.log for run in runs.every if run.process.returncode not in {0, -9}] == []
     for each in runs.every:

@@ -57,10 +57,7 @@ async def test_stopped(story: Story, model: Model, step: str) -> None:
         done = f"- ☑ Ask `@maya`\n- ☐ Note it\n\nChanged so far, and not published: `{FIXED}`."
         said += f"\n\n{done}\n\nIt has cost ${after.cost_usd or 0:.2f}."
     assert story.said("tell") == [said]
-    spent = [
-        entry.body.get("cost_usd", 0) for entry in after.entries if entry.body.get("session") == after.work_session
-    ]
-    assert (sum(spent) > 0) == (step == "w3")
+    assert (after.session_costs.get(after.work_session, 0.0) > 0) == (step == "w3")
     assert story.nothing_done()
 
 

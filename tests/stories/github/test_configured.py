@@ -8,7 +8,6 @@ import pytest
 from bot.compose.github import GitHubHost
 from bot.core.comment import UNPRICED
 from bot.core.gate import Stage
-from bot.workflow.record import PREPARED
 from bot.workspace.partial import is_partial
 from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story, soak
 from tests.stories.ground import processes, until
@@ -258,8 +257,8 @@ async def test_set_up_is_the_default_branchs(story: Story) -> None:
     story.reacts("maya", "+1")
     now = await story.rests(1)
     assert now.stage is Stage.IN_REVIEW
-    (entry,) = (entry.body for entry in now.entries if entry.kind == PREPARED)
-    assert [each["command"] for each in entry["commands"]] == ["true"]
+    assert now.setup is not None
+    assert [each["command"] for each in now.setup.commands or ()] == ["true"]
     configured(story, "sandbox:\n  setup: ['echo @octo/team is missing; exit 9']\n")
     story.about = 2
     story.opens("will")

@@ -81,9 +81,7 @@ async def test_on_the_issue(story: Story) -> None:
     assert len(story.pulls()) == 1
     told = [line for plan in story.plans() for line in plan.text.body.splitlines() if "Estimated cost" in line]
     assert [line.split("$")[0] for line in told] == ["- Estimated cost: perhaps ", "- Estimated cost: about "]
-    work = sum(
-        entry.body.get("cost_usd", 0) for entry in story.records[1].entries if entry.body.get("session") == "work-1"
-    )
+    work = story.records[1].session_costs["work-1"]
     assert f"about ${work:.2f} (as much as the one execution here within a day)" in told[1]
 
 

@@ -8,6 +8,7 @@ import pytest
 from bot.core import marker
 from bot.core.errors import Transient
 from bot.core.gate import Stage
+from bot.core.thread_fold import fold_entries
 from bot.testing.github.changes import LineNote
 from tests.stories.github.deaths import Boundary, Death, Life, Mortal
 from tests.stories.github.ground import HOME, Hub, Model, Story
@@ -94,9 +95,9 @@ def test_killed_at_the_push(mortal: Mortal, whose: Callable[[Mortal], tuple[int,
     dying.join()
     mortal.start(number).join()
     once(mortal, number, branch, base)
-    now = journal_of(mortal, mortal.settings("reading"), mortal.home, number)
-    assert now.stage is Stage.IN_REVIEW
-    assert [entry.kind for entry in now.entries].count("executed") == 1
+    journal = journal_of(mortal, mortal.settings("reading"), number)
+    assert fold_entries(journal).stage is Stage.IN_REVIEW
+    assert [entry.kind for entry in journal].count("executed") == 1
 
 
 async def at_the_push(story: Story, model: Model) -> str:

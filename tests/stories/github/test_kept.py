@@ -15,11 +15,11 @@ from bot.compose.parts import key_of
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
 from bot.core.names import RepositoryId, SessionId, ThreadNumber
+from bot.core.thread_state import ThreadState
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.store.transcripts import SpooledTranscripts
 from bot.testing.github.faults import Fault
 from bot.testing.model.reply import Fault as Failure
-from bot.workflow.record import Record
 from tests.github.effects import BRANCH, PUSH
 from tests.stories.github.ground import FIX, FIXED, HOME, Story, first, settings
 from tests.stories.github.moments import exactly_one
@@ -62,9 +62,9 @@ def spent(story: Story, session: SessionId, folder: Path) -> float:
     return sum(float(line.body.get("cost_usd") or 0.0) for line in lines)
 
 
-def journaled(record: Record, session: SessionId) -> float:
+def journaled(record: ThreadState, session: SessionId) -> float:
     """Sum what the journal says that a session has cost."""
-    return sum(float(entry.body["cost_usd"]) for entry in record.entries if entry.body.get("session") == session)
+    return record.session_costs[session]
 
 
 @pytest.mark.long
@@ -134,7 +134,8 @@ async def test_nothing_is_counted_twice(story: Story, tmp_path: Path) -> None:
     async with other_disk(story, tmp_path / "other") as other:
         record = await other.look(story.address())
     assert record.stage is Stage.IN_REVIEW
-    assert record.last(Move.FAILED).body["cost_usd"] > 0
+    (failed,) = (entry for entry in await story.entries() if entry.kind == Move.FAILED)
+    assert failed.body["cost_usd"] > 0
     work, planning = (spent(story, each, tmp_path) for each in (record.work_session, record.planning_session))
     assert journaled(record, record.work_session) == pytest.approx(work, abs=1e-5)
     assert record.cost_usd == pytest.approx(work + planning, abs=1e-5)

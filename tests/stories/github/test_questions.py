@@ -266,7 +266,7 @@ async def test_turns_beside_a_request(requested: Story) -> None:
     requested.says("maya", "@plangate allow")
     requested.model.turn_to_the_changelog()
     await requested.rests(1)
-    kinds = [entry.kind for entry in requested.records[1].entries]
+    kinds = [entry.kind for entry in await requested.entries()]
     assert kinds.index(Move.INSTRUCTED) < kinds.index(Move.NOTED)
 
 
@@ -318,7 +318,7 @@ async def test_modes_are_journalled(story: Story) -> None:
     assert "⏸ plan mode on" in story.said("tell")[0]
     story.reacts("maya", "+1")
     await story.rests(1)
-    changes = [entry.body["mode_change"] for entry in story.records[1].entries if "mode_change" in entry.body]
+    changes = [entry.body["mode_change"] for entry in await story.entries() if "mode_change" in entry.body]
     assert changes == [{"from": "plan", "to": "acceptEdits", "by": ["maya"]}]
     assert "▶ mode acceptEdits" in story.said("progress")[0]
 
@@ -332,7 +332,7 @@ async def test_mode_chosen_meanwhile(requested: Story) -> None:
     await requested.rests(1)
     (result,) = [each for each in requested.model.works[1].all_results if each.name == "Bash"]
     assert not result.is_error
-    changes = [entry.body["mode_change"] for entry in requested.records[1].entries if "mode_change" in entry.body]
+    changes = [entry.body["mode_change"] for entry in await requested.entries() if "mode_change" in entry.body]
     assert changes[1] == {"from": "acceptEdits", "to": "default", "by": ["ada"]}
     assert requested.stage is Stage.ASKED, "the edit that follows needs a permission in this mode"
     assert FIXED in question(requested).text.body

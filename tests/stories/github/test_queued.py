@@ -9,8 +9,9 @@ import pytest
 
 from bot.compose.github import GitHubHost
 from bot.core.gate import Stage
+from bot.core.notes import Queued
 from bot.core.reply_text import WAIT_OVER, session_queued
-from bot.workflow.record import QUEUED, Record
+from bot.core.thread_state import ThreadState
 from tests.stories.github.ground import HOME, PATIENCE, WISH, Model, Story
 from tests.stories.github.service import Served
 from tests.stories.ground import until
@@ -20,7 +21,7 @@ from webhooks.worker import Worker
 WAITS = session_queued("@plangate")
 
 
-async def looked(story: Story) -> Record:
+async def looked(story: Story) -> ThreadState:
     """Look while every session slot is taken."""
     story.records[1] = await story.host.look(story.address(), lambda: False)
     return story.records[1]
@@ -36,7 +37,7 @@ async def test_a_thread_that_waits_for_a_session_says_so_once(story: Story) -> N
         assert [address.number for address in await other.open_threads()] == [1]
         record = await other.look(story.address(), lambda: False)
         assert (record.stage, story.signs(issue), story.said("progress")) == (Stage.PLANNING, ["eyes"], [WAITS])
-        assert [entry.kind for entry in record.entries].count(QUEUED) == 1
+        assert [entry.kind for entry in await story.entries()].count(Queued.kind) == 1
         assert story.model.heard == []
         assert (await other.look(story.address())).stage is Stage.AWAITING_APPROVAL
     assert story.said("progress") == [WAIT_OVER]

@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.errors import Unreadable
 from bot.core.gate import Stage
-from bot.workflow.record import Record
+from bot.core.thread_state import ThreadState
 from tests.stories.github.ground import HOME, Story, kind_of
 
 pytestmark = pytest.mark.req("A4", "A4b", "PR1", "PR2")
@@ -53,7 +53,7 @@ def refs(story: Story) -> dict[str, str]:
     return story.world.bare(story.world.repository(HOME)).refs()
 
 
-async def decided(story: Story, login: str) -> Record:
+async def decided(story: Story, login: str) -> ThreadState:
     """Have somebody decide that it goes on."""
     story.says(login, "@plangate retry")
     return await story.rests(1)

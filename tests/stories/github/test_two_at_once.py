@@ -8,8 +8,8 @@ import pytest
 
 from bot.compose.github import GitHubHost
 from bot.core.errors import Conflict
+from bot.core.thread_state import ThreadState
 from bot.testing.github.faults import Fault
-from bot.workflow.record import Record
 from tests.stories.github.deaths import Boundary, Death, Life, Mortal
 from tests.stories.github.ground import HOME
 from tests.stories.github.moments import COMMENTS, exactly_one
@@ -25,14 +25,14 @@ SLOW: Final = 6.0
 """Seconds for which one job stands still, while another does what it was about to do."""
 
 
-def at_once(mortal: Mortal, number: int) -> list[Record | BaseException]:
+def at_once(mortal: Mortal, number: int) -> list[ThreadState | BaseException]:
     """Look at a thread as two jobs do that begin together."""
 
-    async def look(host: GitHubHost) -> Record:
+    async def look(host: GitHubHost) -> ThreadState:
         async with host:
             return await host.look(mortal.address(number))
 
-    async def both() -> list[Record | BaseException]:
+    async def both() -> list[ThreadState | BaseException]:
         runs = ("8000001", "8000002") if mortal.action else ("", "")
         hosts = (mortal.host(f"late-{n}", run=run) for n, run in enumerate(runs))
         return await asyncio.gather(*map(look, hosts), return_exceptions=True)
@@ -58,10 +58,10 @@ def test_a_plan_that_was_never_shown(mortal: Mortal) -> None:
     assert len(mortal.plans(life.number)) == 1
 
 
-def overtaken(mortal: Mortal) -> list[Record | BaseException]:
+def overtaken(mortal: Mortal) -> list[ThreadState | BaseException]:
     """Let a job stand still where a fault was planned, and another one take the thread over meanwhile."""
 
-    async def both() -> list[Record | BaseException]:
+    async def both() -> list[ThreadState | BaseException]:
         runs = ("8000001", "8000002") if mortal.action else ("", "")
         first, second = (mortal.host(f"late-{n}", run=run) for n, run in enumerate(runs))
         async with first, second:
@@ -79,7 +79,7 @@ def test_one_that_stood_still_posts_no_more(mortal: Mortal) -> None:
     mortal.github.faults.plan(look_up, Fault("delay", seconds=SLOW, done=True))
     slow, quick = overtaken(mortal)
     assert isinstance(slow, Conflict)
-    assert isinstance(quick, Record)
+    assert isinstance(quick, ThreadState)
     assert len(mortal.plans(1)) == 1
 
 
@@ -92,10 +92,10 @@ def test_one_that_stood_still_while_it_posted(mortal: Mortal) -> None:
     mortal.github.faults.plan(COMMENTS, Fault("delay", seconds=SLOW), containing="plan mode")
     slow, quick = overtaken(mortal)
     assert isinstance(slow, Conflict)
-    assert isinstance(quick, Record)
+    assert isinstance(quick, ThreadState)
     stays, folded = mortal.plans(1)
     assert (stays.minimized, folded.minimized) == (None, "outdated")
-    assert quick.fact("shown") == stays.node_id
+    assert quick.plan_comment == stays.node_id
     assert folded.text.body.startswith("**Outdated.** The same stands in ")
     assert f"#issuecomment-{stays.id}: that comment counts.\n" in folded.text.body
     mortal.reacts("maya", "+1", folded)

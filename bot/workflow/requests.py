@@ -1,0 +1,61 @@
+"""Requests: what one begins on, and what it asks for where it repeats another."""
+
+from dataclasses import dataclass, replace
+
+from bot.core.entry import JournaledTurn
+from bot.core.moves import Requested
+from bot.core.names import CommitId
+from bot.core.plan import Hidden
+from bot.core.thread_state import ThreadState, Wish
+from bot.core.turn import Turn
+from bot.workflow.thread_context import ThreadContext
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a request begins on."""
+
+    base: CommitId
+    title: str
+    onto: str = ""
+    """The branch of the pull request that the work adds to; "" for a branch of its own."""
+    closes_round: bool = False
+    """Whether the round's pull request is closed, so that a new round begins (PR2)."""
+
+    def request(self, said: JournaledTurn, beside: Hidden | None = None) -> Requested:
+        """Return the request that a turn makes."""
+        return Requested(said=said, beside=beside, base=self.base, title=self.title, onto=self.onto)
+
+
+async def beginning(context: ThreadContext, state: ThreadState) -> Beginning:
+    """Return what a request begins on: the thread's or its round's open pull request, else the base (PR2)."""
+    place, published = context.location, state.published
+    start = Beginning(place.base, place.title, place.branch)
+    if context.pulls is None or published is None:
+        return start
+    head = await context.pulls.head(published.pull_number)
+    if head is None:
+        return replace(start, closes_round=True)
+    return replace(start, base=head, onto=published.branch)
+
+
+def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
+    """Return the words of a request that repeats everything asked so far, made by a turn that adds none.
+
+    Whose hands were in them is journaled with the words themselves (`ThreadState.wishes`).
+    """
+    request, *additions = state.asked_for
+    return replace(
+        JournaledTurn.of(turn),
+        actor=request.said.actor,
+        text="\n\n".join((request.said.text, *map(addition_text, additions))),
+        foreign=any(each.said.foreign for each in state.asked_for),
+        strangers=any(each.said.strangers for each in state.asked_for),
+        hands=(),
+        hidden=state.hidden,
+    )
+
+
+def addition_text(wish: Wish) -> str:
+    """Return what somebody added to a request, as the planner reads it."""
+    return f"@{wish.said.actor.login} adds: {wish.said.text}"

@@ -1,0 +1,35 @@
+"""Remembers which state each journal led to, so that an entry is folded once, however often a process reads it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.core.entry import Entry
+from bot.core.names import RepositoryId, ThreadNumber
+from bot.core.thread_fold import fold_entries
+from bot.core.thread_state import ThreadState
+
+THREADS: Final = 1_000
+"""So many threads are remembered, those that were read last. The journal of any other is folded from its start."""
+
+
+@dataclass(slots=True)
+class StateCache:
+    """The newest state of each thread that this process has folded. It is never older than the journal that is read."""
+
+    _states: dict[tuple[RepositoryId, ThreadNumber], tuple[str, ThreadState]] = field(default_factory=dict)
+    """The state, and the chain hash of the last entry in it."""
+
+    def fold(self, repository: RepositoryId, thread: ThreadNumber, entries: Sequence[Entry]) -> ThreadState:
+        """Return the state that all entries of a thread's journal lead to. Raises as `core.thread_fold.apply` does.
+
+        The hash of an entry fixes all entries before it: a journal that was set back is folded from its start.
+        """
+        last, state = self._states.pop((repository, thread), ("", ThreadState()))
+        continues = 0 < state.position <= len(entries) and entries[state.position - 1].chain_hash == last
+        state = fold_entries(entries[state.position :], state) if last and continues else fold_entries(entries)
+        if entries:
+            self._states[repository, thread] = entries[-1].chain_hash, state
+        while len(self._states) > THREADS:
+            del self._states[next(iter(self._states))]
+        return state

@@ -1,0 +1,279 @@
+"""What a thread's state says of its past, case by case: whose words are planned for, what is owed, what it cost."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from bot.core.actor import Actor
+from bot.core.entry import JournaledTurn
+from bot.core.errors import Broken, Refused
+from bot.core.gate import ANSWERS, Stage
+from bot.core.moves import (
+    Answered,
+    Approved,
+    Closed,
+    Delivered,
+    Drifted,
+    Executed,
+    Failed,
+    MoveEvent,
+    Noted,
+    Outgrew,
+    Planned,
+    Proposed,
+    Published,
+    Rejected,
+    Requested,
+    Retried,
+)
+from bot.core.names import CommitId
+from bot.core.notes import Explained, Folded, Heard, Note, Noticed, Prepared, Taken, Told, Unknown
+from bot.core.plan import Hidden
+from bot.core.thread_fold import apply
+from bot.core.thread_state import NEVER, ThreadState
+from tests.core.journal_histories import PLAN
+
+NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
+TURN = JournaledTurn("t1", Actor(7, "ada"), "Fix it.", NOW)
+BASE, MADE = CommitId("a" * 40), CommitId("c" * 40)
+REQUESTED = Requested(said=TURN, base=BASE)
+PLANNED = Planned(plan=PLAN, digest=PLAN.digest)
+PROPOSED = Proposed(shown="c1", digest=PLAN.digest)
+APPROVED = Approved(by=("maya",), approved_at=NOW, digest=PLAN.digest)
+EXECUTED = Executed(summary="Done.", checks=(), digest=PLAN.digest)
+FAILED = Failed(detail="No.", owes="No.")
+
+
+def after(*events: MoveEvent | Note) -> ThreadState:
+    """Give the state after these entries, a minute apart; each answer names the ask that is open."""
+    state = ThreadState()
+    for n, event in enumerate(events):
+        answers = isinstance(event, Unknown) or event.kind in ANSWERS
+        answer = replace(event, ask=state.thread.ask) if answers else event
+        state = apply(state, answer, NOW + timedelta(minutes=n))
+    return state
+
+
+def heard(key: str = "t9", who: int = 7, **facts: object) -> Heard:
+    """Give a command that somebody gave."""
+    return replace(Heard(said=replace(TURN, key=key, actor=Actor(who, f"u{who}"))), **facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.req("PR5")
+def test_turn_and_plan_come_back_as_they_went_in() -> None:
+    """Who asked what, on which commit, and the plan document."""
+    now = after(REQUESTED, PLANNED)
+    assert (now.stage, now.position, now.turn, now.base) == (Stage.PROPOSING, 2, TURN, BASE)
+    assert now.plan == PLAN
+    assert now.plan.digest == now.thread.digest
+
+
+@pytest.mark.req("PR2")
+def test_a_retry_goes_on_in_the_same_session() -> None:
+    """The planning session is named after the turn, not after the try."""
+    again = after(REQUESTED, FAILED, Retried())
+    assert after(REQUESTED).planning_session == again.planning_session
+    assert again.stage is Stage.PLANNING
+
+
+_STORIES: dict[str, MoveEvent] = {
+    "plan": PLANNED,
+    "amendment": Outgrew(plan=PLAN, digest=PLAN.digest),
+    "shown": PROPOSED,
+    "approved": APPROVED,
+    "executed": EXECUTED,
+    "published": Published(branch="b", commit=MADE, pull_request="https://x/9", pull_number=9, digest=PLAN.digest),
+    "delivered": Delivered(branch="b", commit=MADE, digest=PLAN.digest),
+    "answered": Answered(answer="Yes.", owes="Yes."),
+    "rejected": Rejected(by=("maya",)),
+    "drifted": Drifted(),
+    "failed": FAILED,
+    "closed": Closed(),
+}
+
+
+def story(words: str) -> list[MoveEvent]:
+    """Give the entries of a story in words."""
+    events: list[MoveEvent] = []
+    for word in words.split():
+        who, _, does = word.partition(":")
+        if not does:
+            events.append(_STORIES[word])
+            continue
+        said = replace(TURN, key=f"t{len(events)}", actor=Actor(int(who), f"u{who}"))
+        asks = does == "asks"
+        events.append(Requested(said=said, base=BASE) if asks else Noted(said=said, kept=does == "keeps"))
+    return events
+
+
+@pytest.mark.req("PR1")
+@pytest.mark.parametrize(
+    ("words", "whose"),
+    (
+        ("7:asks", {7}),
+        ("7:asks 8:adds plan", {7, 8}),
+        ("7:asks plan shown 8:asks plan", {7, 8}),
+        ("7:asks 9:adds plan shown 8:asks plan shown 8:asks plan", {7, 8, 9}),
+        ("7:asks plan shown rejected 8:asks plan", {7, 8}),
+        ("7:asks plan shown drifted 8:asks plan", {7, 8}),
+        ("7:asks plan shown 8:asks answered 8:asks plan", {7, 8}),
+        ("7:asks plan shown 8:asks plan shown approved executed amendment", {7, 8}),
+        ("7:asks plan shown approved executed amendment shown 8:asks plan", {7, 8}),
+        ("7:asks plan shown approved executed failed 8:asks plan", {7, 8}),
+        ("7:asks plan shown approved 9:keeps executed failed 8:asks plan", {7, 8}),
+        ("7:asks answered 8:asks plan", {8}),
+        ("7:asks failed 8:asks plan", {8}),
+        ("7:asks plan shown approved executed published 8:asks plan", {8}),
+        ("7:asks plan shown approved executed delivered 8:asks plan", {8}),
+        ("7:asks plan shown closed 8:asks plan", {8}),
+    ),
+)
+def test_whose_words_are_planned_for(words: str, whose: set[int]) -> None:
+    """A plan is of all whose words are in it, through every version that it builds on, until one is carried out."""
+    assert after(*story(words)).requesters == whose
+
+
+@pytest.mark.req("PR3")
+def test_a_round_is_finished_when_the_people_know() -> None:
+    """An outcome that is owed is a debt: until it is told, the same request goes on instead of beginning anew."""
+    owing = after(REQUESTED, _STORIES["answered"])
+    told = after(REQUESTED, _STORIES["answered"], Told(answers=2))
+    assert (owing.is_finished, [debt.n for debt in owing.debts]) == (False, [2])
+    assert (told.is_finished, told.debts) == (True, ())
+
+
+@pytest.mark.req("PR3")
+def test_a_kept_turn_begins_when_approved_work_is_over() -> None:
+    """A turn that came while approved work ran waits for its end, whatever that is."""
+    begun = story("7:asks plan shown approved 8:keeps")
+    assert not after(*begun).takes_kept
+    assert after(*begun, FAILED).takes_kept
+    assert not after(*story("7:asks failed")).takes_kept
+    begins = Requested(said=after(*begun).kept[0].said, base=BASE)
+    assert after(*begun, FAILED, begins).kept == ()
+
+
+@pytest.mark.req("L5")
+def test_the_cost_is_the_sum_of_what_was_journaled() -> None:
+    """All entries count, whichever process wrote them; where nothing was priced the cost is unknown, not zero."""
+    planned = replace(PLANNED, cost_usd=0.25, session="plan-1")
+    now = after(REQUESTED, planned, heard(cost_usd=0.5, session="plan-1"))
+    assert (now.cost_usd, now.session_costs) == (0.75, {"plan-1": 0.75})
+    assert after(REQUESTED, PLANNED).cost_usd is None
+
+
+@pytest.mark.req("E4")
+def test_the_newest_run_is_at_the_thread() -> None:
+    """Whoever began, or took over, is named; a thread that no job was at names nobody."""
+    begun = replace(REQUESTED, run="7")
+    assert after(begun).run == "7"
+    assert after(begun, Taken(run="8"), heard()).run == "8"
+    assert after(REQUESTED).run == ""
+
+
+@pytest.mark.req("A5")
+def test_why_a_plan_waits_is_said_of_each_plan() -> None:
+    """What was said of the plan before it is not said of this one."""
+    first = (REQUESTED, PLANNED, PROPOSED, Explained(reasons="too low"))
+    assert after(*first[:3]).explained == ""
+    assert after(*first, heard()).explained == "too low"
+    assert after(*first, REQUESTED, PLANNED, PROPOSED).explained == ""
+
+
+@pytest.mark.req("X1")
+def test_what_was_hidden_counts_once() -> None:
+    """A request and what was added to it each tell of their own; the newest tells of all else on the thread, too."""
+    own = replace(REQUESTED, said=replace(TURN, hidden=Hidden.of(("a",))))
+    noted = Noted(said=replace(TURN, key="t2", hidden=Hidden.of(("b",))))
+    assert after(own, noted).hidden == Hidden(2, ("a", "b"))
+    assert after(own, replace(noted, beside=Hidden.of(("a", "c")))).hidden == Hidden(3, ("b", "a", "c"))
+
+
+@pytest.mark.req("S9")
+def test_strangers_count_from_the_request_on() -> None:
+    """Words that may be a stranger's, said since the newest request, or in it, make it untrusted; older ones do not."""
+    stranger = replace(TURN, key="t2", strangers=True)
+    assert not after(REQUESTED, heard()).untrusted
+    assert after(REQUESTED, Heard(said=stranger)).untrusted
+    assert after(replace(REQUESTED, said=replace(TURN, foreign=True))).untrusted
+    assert not after(REQUESTED, Heard(said=stranger), FAILED, REQUESTED).untrusted
+
+
+def test_the_first_set_up_of_a_request_counts() -> None:
+    """Later ones find the work beside what was set up; another request begins anew."""
+    first, second = Prepared(left={"a": "gone"}), Prepared(left={"a": "gone", "b": "gone"})
+    assert after(REQUESTED, first, second).setup == first
+    assert after(REQUESTED, first, FAILED, REQUESTED).setup is None
+
+
+def test_who_was_refused_or_asked_too_much() -> None:
+    """Counted by person and day; what asked for work is remembered by its key."""
+    day = "2026-11-20"
+    again = heard("t10", refused=day), heard("t11", refused=day), heard("t12", 8, refused=day)
+    now = after(REQUESTED, *again, heard("t13", quota=day))
+    assert now.refusals == {(day, 7): 2, (day, 8): 1}
+    assert now.over_quota == {(day, 7): 1}
+    assert now.requests == {(7, day, "t1")}
+
+
+def test_when_an_issues_own_words_were_accepted() -> None:
+    """As a request, or as what was answered; not where they were refused, or beyond the quota."""
+    issue = replace(TURN, key="issue")
+    assert after(replace(REQUESTED, said=issue)).opening_accepted == (NOW, NOW)
+    assert after(Heard(said=issue, owes="Help.")).opening_accepted == (NOW, NOW)
+    assert after(Heard(said=issue, owes="Enough.", quota="2026-11-20")).opening_accepted is None
+    assert after(Heard(said=issue, refused="2026-11-20")).opening_accepted is None
+    assert after(REQUESTED).opening_accepted is None
+
+
+def test_who_decided_last() -> None:
+    """An approval or a rejection, with the time of its entry; work that failed is remembered by its time."""
+    approved = after(REQUESTED, PLANNED, PROPOSED, APPROVED)
+    assert approved.decision is not None
+    assert (approved.decision.by, approved.decision.at) == (("maya",), NOW + timedelta(minutes=3))
+    assert (after(REQUESTED).decision, after(REQUESTED).failed_at) == (None, NEVER)
+    assert after(REQUESTED, FAILED).failed_at == NOW + timedelta(minutes=1)
+
+
+@pytest.mark.req("A5")
+def test_a_plan_that_lost_its_force() -> None:
+    """It is folded and answered about until another plan is shown; since when it counts is who said what took it."""
+    later = replace(REQUESTED, said=replace(TURN, key="t2", at=NOW + timedelta(hours=1)))
+    waits = (REQUESTED, PLANNED, PROPOSED, later, FAILED)
+    void = after(*waits)
+    assert void.voided is not None
+    assert (void.has_void_plan, void.awaits_decision, void.voided.folded) == (True, True, None)
+    assert void.voided.since == NOW + timedelta(hours=1)
+    noticed = after(*waits, Folded(folded=1, shown="c1"), Noticed(owes="No."))
+    assert noticed.voided is not None
+    assert (noticed.voided.folded, noticed.voided.noticed) == (1, True)
+    assert noticed.notices == {"No."}
+    assert after(*waits, later, PLANNED, PROPOSED).voided is None
+    closed = after(REQUESTED, PLANNED, PROPOSED, Closed())
+    assert closed.voided is not None
+    assert closed.voided.since == NOW + timedelta(minutes=3)
+    assert not after(REQUESTED, PLANNED, PROPOSED, APPROVED, FAILED).awaits_decision
+
+
+def test_what_the_newest_request_led_to() -> None:
+    """Plan, work and branch of an earlier request are not those of the newest."""
+    done = after(*story("7:asks plan shown approved executed published"))
+    assert (done.result.plan, done.result.branch, done.result.commit) == (PLAN, "b", MADE)
+    assert done.result.work is not None
+    failed = after(*story("7:asks plan shown approved executed published 7:asks failed")).result
+    assert (failed.plan, failed.work, failed.branch, failed.detail) == (None, None, "", "No.")
+    assert after(*story("7:asks answered")).result.answer == "Yes."
+
+
+@pytest.mark.req("PR5")
+def test_a_plan_of_another_format_moves_the_thread() -> None:
+    """Everything but the plan's text is known; who asks for that is refused, until a further request is planned."""
+    theirs = Unknown(kind="planned", digest=PLAN.digest, cost_usd=0.5, unknown={"plan": {"v": 2}})
+    now = after(REQUESTED, theirs, PROPOSED)
+    assert (now.stage, now.plans, now.cost_usd, now.newest_plan) == (Stage.AWAITING_APPROVAL, 1, 0.5, None)
+    with pytest.raises(Refused, match="a plan in a format that this version cannot read"):
+        _ = now.plan
+    assert after(REQUESTED, theirs, PROPOSED, REQUESTED, PLANNED).plan == PLAN
+    with pytest.raises(Broken, match="no entry that is planned"):
+        _ = after(REQUESTED).plan
