@@ -6,72 +6,25 @@ nothing is remembered elsewhere.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias, TypeVar
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
 
 from bot.core.comment import work_begun_line
 from bot.core.entry import JournaledTurn
 from bot.core.errors import Broken, Refused
-from bot.core.events import JournalEvent
 from bot.core.gate import ON_ENTER, TRANSITIONS, WAITS_FOR_PEOPLE, Move, Stage, Thread
 from bot.core.moves import Approved, Asked, Executed, Instructed, Noted, Published, Replied, Requested
 from bot.core.names import CommitId, SessionId
 from bot.core.notes import Heard, Note, Prepared, Shown
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking
+from bot.core.thread_parts import NEVER, Debt, Decision, RequestResult, VoidedPlan, Wish
 from bot.core.work import PushedWork
 
-NEVER: Final = datetime.min.replace(tzinfo=UTC)
-"""The time of what has not happened."""
 LEFT_BEHIND: Final = timedelta(minutes=2)
 """A reply that is owed for longer was left by a process that died."""
 
-Wish: TypeAlias = Requested | Noted
-"""An entry whose words a plan is made for."""
-
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Debt:
-    """An entry that owes the people a text which was not posted yet."""
-
-    n: int
-    at: datetime
-    event: JournalEvent
-
-
-@dataclass(frozen=True, slots=True)
-class VoidedPlan:
-    """A plan that lost its force while people could see it, and that no other has replaced."""
-
-    since: datetime
-    """When that was said, or journaled, which took its force."""
-    folded: int | None = None
-    """How many comments that show it were folded; None before anybody looked."""
-    noticed: bool = False
-    """Whether somebody who approved it all the same was answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Who decided about a plan last, as logins, and when that was journaled."""
-
-    by: tuple[str, ...]
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class RequestResult:
-    """What the newest request has led to so far."""
-
-    plan: PlanDocument | None = None
-    answer: str = ""
-    branch: str = ""
-    commit: str = ""
-    detail: str = ""
-    """Why it ended otherwise than asked."""
-    work: Executed | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from bot.core.entry import JournaledTurn
 from bot.core.moves import Requested
 from bot.core.names import CommitId
 from bot.core.plan import Hidden
-from bot.core.thread_state import ThreadState, Wish
+from bot.core.thread_parts import Wish
+from bot.core.thread_state import ThreadState
 from bot.core.turn import Turn
 from bot.workflow.thread_context import ThreadContext
 

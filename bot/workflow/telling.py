@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from bot.core import reply_text
 from bot.core.moves import Published, Stopped
 from bot.core.notes import Heard, Told
-from bot.core.thread_state import Debt, ThreadState
+from bot.core.thread_parts import Debt
+from bot.core.thread_state import ThreadState
 from bot.workflow.closing import so_far
 from bot.workflow.ledger import defer, take_over
 from bot.workflow.thread_context import ThreadContext

@@ -23,7 +23,8 @@ from bot.core.events import JournalEvent
 from bot.core.gate import Stage, Thread
 from bot.core.moves import Failed, Noted
 from bot.core.notes import Heard
-from bot.core.thread_state import Debt, ThreadState
+from bot.core.thread_parts import Debt
+from bot.core.thread_state import ThreadState
 from bot.logs import say
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)

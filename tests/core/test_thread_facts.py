@@ -31,7 +31,8 @@ from bot.core.names import CommitId
 from bot.core.notes import Explained, Folded, Heard, Note, Noticed, Prepared, Taken, Told, Unknown
 from bot.core.plan import Hidden
 from bot.core.thread_fold import apply
-from bot.core.thread_state import NEVER, ThreadState
+from bot.core.thread_parts import NEVER
+from bot.core.thread_state import ThreadState
 from tests.core.journal_histories import PLAN
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)

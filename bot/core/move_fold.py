@@ -1,0 +1,210 @@
+"""What each move does to the state of its thread: one arm for each kind (`core.thread_fold`)."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import assert_never
+
+from bot.core.gate import PLAN_MAY_BE_SHOWN, Event, Move, step
+from bot.core.moves import (
+    Answered,
+    Approved,
+    Asked,
+    Closed,
+    Delivered,
+    Drifted,
+    Executed,
+    Expired,
+    Failed,
+    Instructed,
+    Limited,
+    MoveEvent,
+    Noted,
+    Outgrew,
+    PlanMove,
+    Planned,
+    Proposed,
+    Published,
+    Rejected,
+    Replied,
+    Requested,
+    RequestMove,
+    Resumed,
+    Retried,
+    Stopped,
+    Withdrawn,
+    WorkMove,
+)
+from bot.core.notes import Unknown
+from bot.core.plan import PlanDocument
+from bot.core.question import Grant
+from bot.core.thread_parts import Decision, RequestResult, VoidedPlan
+from bot.core.thread_state import ThreadState
+
+
+def move_thread(state: ThreadState, event: MoveEvent | Unknown, at: datetime) -> ThreadState:
+    """Move the thread; what belongs to a plan or an ask ends with it."""
+    before, voided = state.thread, state.voided
+    thread, _ = step(before, Event(Move(event.kind), event.ask, event.digest))
+    if before.stage in PLAN_MAY_BE_SHOWN and isinstance(event, Requested | Closed):
+        voided = VoidedPlan(event.said.at if isinstance(event, Requested) else at)
+    goes_on = thread.digest == before.digest
+    return replace(
+        state,
+        thread=thread,
+        voided=voided,
+        question=state.question if thread.ask == before.ask else None,
+        approvals=state.approvals if goes_on else (),
+        granted=state.granted if goes_on else frozenset(),
+        executed=state.executed and goes_on,
+        pushing=state.pushing if goes_on else None,
+    )
+
+
+def apply_move(state: ThreadState, event: MoveEvent, at: datetime) -> ThreadState:
+    """Take in what a move tells, after it has moved the thread."""
+    match event:
+        case Requested() | Noted() | Stopped() | Retried() | Resumed() | Closed():
+            return _apply_request_move(state, event, at)
+        case Planned() | Outgrew() | Proposed() | Approved() | Rejected() | Drifted() | Expired() | Withdrawn():
+            return _apply_plan_move(state, event, at)
+        case _:
+            return _apply_work_move(state, event, at)
+
+
+def _apply_request_move(state: ThreadState, event: RequestMove, at: datetime) -> ThreadState:
+    match event:
+        case Requested():
+            return _begin_request(state, event, at)
+        case Noted(kept=True):
+            return replace(state, kept=(*state.kept, event))
+        case Noted():
+            unplanned = (*state.unplanned_wishes, event)
+            return replace(state, asked_for=(*state.asked_for, event), unplanned_wishes=unplanned)
+        case Closed():
+            return _end_round(replace(state, published=None, replaced=None, plans=0))
+        case Stopped() | Retried() | Resumed():
+            return state
+        case _:
+            assert_never(event)
+
+
+def _begin_request(state: ThreadState, event: Requested, at: datetime) -> ThreadState:
+    """Begin with a request; what the one before it came to is left."""
+    return replace(
+        state,
+        request=event,
+        request_position=state.position,
+        requested_at=at,
+        asked_for=(event,),
+        earlier_wishes=state.planned_wishes,
+        unplanned_wishes=(event,),
+        kept=tuple(each for each in state.kept if each.said.key != event.said.key),
+        untrusted=event.said.foreign or event.said.strangers,
+        setup=None,
+        result=RequestResult(),
+        forgotten=event.forgotten or state.forgotten,
+        apart=event.apart or state.apart,
+    )
+
+
+def _apply_plan_move(state: ThreadState, event: PlanMove, at: datetime) -> ThreadState:
+    match event:
+        case Planned():
+            return add_plan(state, replace(event.plan, estimate=event.estimate))
+        case Outgrew():
+            return add_plan(state, event.plan)
+        case Proposed():
+            return _show_plan(state, event)
+        case Approved():
+            return replace(
+                state,
+                approval=event,
+                approvals=(*state.approvals, event),
+                decision=Decision(event.by, at),
+                mode_by=event.by,
+                awaits_decision=False,
+            )
+        case Rejected():
+            by = event.by or ()
+            return _add_detail(replace(state, rejected_by=by, decision=Decision(by, at)), event.detail)
+        case Drifted() | Expired():
+            return _add_detail(replace(state, apart=event.apart or state.apart), event.detail)
+        case Withdrawn():
+            return replace(state, explained=event.reasons or "")
+        case _:
+            assert_never(event)
+
+
+def add_plan(state: ThreadState, plan: PlanDocument | None) -> ThreadState:
+    """Take in a plan version, which nobody has seen yet; None for one that this version cannot read."""
+    return replace(
+        state,
+        newest_plan=plan,
+        replaced=plan,
+        plans=state.plans + 1,
+        rejected_by=(),
+        unproposed=(*state.unproposed, state.thread.ask),
+        planned_wishes=(*state.planned_wishes, *state.unplanned_wishes),
+        unplanned_wishes=(),
+        result=replace(state.result, plan=plan),
+    )
+
+
+def _show_plan(state: ThreadState, event: Proposed) -> ThreadState:
+    """Take in where a plan is shown; those before it are not the one any more."""
+    return replace(
+        state,
+        plan_comment=event.shown or state.plan_comment,
+        plan_comment_url=event.shown_url or state.plan_comment_url,
+        unproposed=tuple(ask for ask in state.unproposed if ask > (event.ask or 0)),
+        awaits_decision=True,
+        explained="",
+        voided=None,
+    )
+
+
+def _apply_work_move(state: ThreadState, event: WorkMove, at: datetime) -> ThreadState:
+    match event:
+        case Answered():
+            return replace(state, result=replace(state.result, answer=event.answer or ""))
+        case Asked():
+            return replace(state, asked=event, asked_on=at)
+        case Replied() | Instructed():
+            return _add_reply(state, event)
+        case Executed():
+            result = replace(state.result, work=event)
+            return replace(state, work=event, executed=True, replaced=None, result=result)
+        case Published():
+            return _end_round(replace(_add_commit(state, event), published=event, pull_request_url=event.pull_request))
+        case Delivered():
+            return _end_round(replace(_add_commit(state, event), replaced=None, plans=0))
+        case Failed():
+            return _add_detail(replace(state, failed_at=at), event.detail)
+        case Limited():
+            return _add_detail(state, event.detail)
+        case _:
+            assert_never(event)
+
+
+def _add_reply(state: ThreadState, event: Replied | Instructed) -> ThreadState:
+    """Take in what people answered, with the call that they allow for the rest of the plan in force."""
+    state = replace(state, replies=(event, *state.replies))
+    if isinstance(event, Instructed) and event.grant is Grant.PLAN:
+        return replace(state, granted=state.granted | {(event.tool or "", event.subject or "")})
+    return state
+
+
+def _add_commit(state: ThreadState, event: Published | Delivered) -> ThreadState:
+    return replace(state, result=replace(state.result, branch=event.branch, commit=event.commit))
+
+
+def _add_detail(state: ThreadState, detail: str | None) -> ThreadState:
+    """Take in why a request ended otherwise than asked."""
+    if detail is None:
+        return state
+    return replace(state, detail=detail, result=replace(state.result, detail=detail))
+
+
+def _end_round(state: ThreadState) -> ThreadState:
+    """No further request builds on what was planned."""
+    return replace(state, planned_wishes=(), unplanned_wishes=())
