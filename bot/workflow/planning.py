@@ -24,38 +24,38 @@ MORE_WAS_SAID = "People said more while you planned. Take it into your plan, and
 _RESTED = frozenset({End.ANSWERED, End.SUSPENDED})
 
 
-async def perform(context: ThreadContext, record: ThreadState) -> MoveEvent | None:
+async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
     """Make a plan for the newest turn and all that was added to it; an interrupted session goes on where it was."""
-    if (stop := await move_if_stopped(context, record)) is not None:
+    if (stop := await move_if_stopped(context, state)) is not None:
         return stop
-    opening = SessionStart(record.planning_session, Access.READ, _task(context, record), quotes=True)
-    async with open_session(context, record, opening) as session:
-        if (question := await move_to_ask(context, record, session)) is not None:
+    opening = SessionStart(state.planning_session, Access.READ, _task(context, state), quotes=True)
+    async with open_session(context, state, opening) as session:
+        if (question := await move_to_ask(context, state, session)) is not None:
             return question
-        await deliver_reply(context, record, session, unheard(session, record))
-        _add(session, unheard(session, record))
+        await deliver_reply(context, state, session, unheard(session, state))
+        _add(session, unheard(session, state))
         while (handed_in := _handed_in(session)) is None:
-            ended = await run_session(context, record, session)
+            ended = await run_session(context, state, session)
             if ended is None:
                 return None
-            if (question := await move_to_ask(context, record, session)) is not None:
+            if (question := await move_to_ask(context, state, session)) is not None:
                 return question
             if ended.end in _RESTED and session.queued:
                 _add(session, _unsent(session))
             elif pending_plan_call(session.history) is None:
                 return _without_plan(context, ended)
-    plan = document(context, record, handed_in)
+    plan = document(context, state, handed_in)
     return Planned(plan=plan, digest=plan.digest)
 
 
-async def move_if_stopped(context: ThreadContext, record: ThreadState) -> Stopped | None:
+async def move_if_stopped(context: ThreadContext, state: ThreadState) -> Stopped | None:
     """Return the move that stops planning if the thread was closed after the last request, else None."""
-    if await context.dialogue.closed_since(record.asked_at):
+    if await context.dialogue.closed_since(state.asked_at):
         return Stopped(owes=reply_text.thread_closed(context.settings.mention))
     return None
 
 
-def document(context: ThreadContext, record: ThreadState, handed_in: SubmittedPlan) -> PlanDocument:
+def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPlan) -> PlanDocument:
     """Make the plan document of a handed-in plan: the next version, its text inert and redacted before it is hashed.
 
     A contract is never redacted, because what is left would mean something else: one with a secret is refused.
@@ -78,28 +78,28 @@ def document(context: ThreadContext, record: ThreadState, handed_in: SubmittedPl
     made = PlanDocument(
         repository=context.location.repository,
         thread=context.location.thread,
-        plan=record.thread.plan + 1,
-        base=record.base,
+        plan=state.thread.plan + 1,
+        base=state.base,
         markdown=context.redactor.redact(handed_in.markdown),
         notes=context.redactor.redact(handed_in.notes),
         contract=contract,
         tier=str(contract_tier(contract)),
         budget_usd=context.settings.budget_usd,
         expires=expires.replace(microsecond=0),
-        hidden=record.hidden,
+        hidden=state.hidden,
     )
-    older = record.replaced if context.pulls is not None else None
+    older = state.replaced if context.pulls is not None else None
     return made if older is None else replace(made, changed=changes(older, made))
 
 
-def _task(context: ThreadContext, record: ThreadState) -> str:
+def _task(context: ThreadContext, state: ThreadState) -> str:
     """Return what is asked: the turn itself, and the plan that it revises."""
-    parts = [record.turn.text]
-    if (last := record.newest_plan) is not None and context.pulls is not None:
+    parts = [state.turn.text]
+    if (last := state.newest_plan) is not None and context.pulls is not None:
         notes = f"\n\nIts notes:\n\n{last.notes}" if last.notes else ""
         parts.append(f"The last plan for this thread was:\n\n{last.markdown}{notes}")
-        if record.rejected_by:
-            who = ", ".join(record.rejected_by)
+        if state.rejected_by:
+            who = ", ".join(state.rejected_by)
             parts.append(f"{rejection_result()} It was {who}; what they said of it stands in the thread.")
     return "\n\n".join(parts)
 

@@ -24,26 +24,26 @@ from bot.workflow.preparing import leftovers
 from bot.workflow.thread_context import ThreadContext
 
 
-async def perform(context: ThreadContext, record: ThreadState) -> MoveEvent | None:
+async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
     """Publish what the approved plan covers; the same journal always gives the same branch and commit.
 
     None when the thread was moved meanwhile (a stop): then nothing more is done. What is on a pull request's branch
     already was pushed while its approval stood: that is told, and never pushed again.
     """
-    if (pushed := await _earlier_push(context, record)) is not None:
-        return await _handed_in(context, record, pushed, _verdict(record))
-    verdict, proof = await evaluate_live(context, record)
+    if (pushed := await _earlier_push(context, state)) is not None:
+        return await _handed_in(context, state, pushed, _verdict(state))
+    verdict, proof = await evaluate_live(context, state)
     if proof is None:
-        return move_to_withdraw(context, record, verdict)
-    if await has_moved(context, record):
+        return move_to_withdraw(context, state, verdict)
+    if await has_moved(context, state):
         return None
-    order = _order(context, record)
+    order = _order(context, state)
     try:
         made = await context.workspace.publish(
             proof,
-            await checkout(context, record),
+            await checkout(context, state),
             order,
-            before=partial(_announce, context, record) if order.expected is not None else None,
+            before=partial(_announce, context, state) if order.expected is not None else None,
         )
     except OutOfScope as error:
         if hidden := context.redactor.find_secrets("\n".join(error.paths)):
@@ -53,25 +53,25 @@ async def perform(context: ThreadContext, record: ThreadState) -> MoveEvent | No
     except (Refused, Conflict) as error:
         if isinstance(error, Conflict) and context.pulls is None:
             raise  # a person at a terminal is told on the spot
-        if isinstance(error, Conflict) and await has_moved(context, record):
+        if isinstance(error, Conflict) and await has_moved(context, state):
             return None
         if isinstance(error, Conflict) and order.expected is not None:
             return Drifted(detail=error.what, owes=context.outcome_text(Stage.STALE, error.what))
         return Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
-    return await _handed_in(context, record, made, proof.verdict)
+    return await _handed_in(context, state, made, proof.verdict)
 
 
 async def _handed_in(
-    context: ThreadContext, record: ThreadState, made: PushedWork, verdict: Verdict
+    context: ThreadContext, state: ThreadState, made: PushedWork, verdict: Verdict
 ) -> Published | Delivered | None:
     """Have a pull request for what was pushed; None when the thread was moved meanwhile."""
-    digest = record.plan.digest
+    digest = state.plan.digest
     if context.pulls is None:
         owes = comment.outcome(Stage.DONE, branch=made.branch)
         return Delivered(branch=made.branch, commit=made.commit, paths=made.paths, owes=owes, digest=digest)
-    if await has_moved(context, record):
+    if await has_moved(context, state):
         return None
-    pull = await context.pulls.ensure(_pull(context, record, made, verdict))
+    pull = await context.pulls.ensure(_pull(context, state, made, verdict))
     return Published(
         branch=made.branch,
         commit=made.commit,
@@ -79,32 +79,32 @@ async def _handed_in(
         pull_request=pull.url,
         pull_number=pull.number,
         owes=pull_text.pull_request_ready(pull),
-        reviews=tuple(each.said.key for each in record.asked_for if each.said.key.startswith("review-")),
+        reviews=tuple(each.said.key for each in state.asked_for if each.said.key.startswith("review-")),
         digest=digest,
     )
 
 
-async def _announce(context: ThreadContext, record: ThreadState, made: PushedWork) -> None:
+async def _announce(context: ThreadContext, state: ThreadState, made: PushedWork) -> None:
     """Journal the commit that is about to be pushed to a shared branch, so that it is recognized there (E3).
 
     Raises Conflict where somebody moved the thread meanwhile.
     """
-    if record.pushing != made:
-        await note(context, record, Pushing(digest=record.plan.digest, made=made))
+    if state.pushing != made:
+        await note(context, state, Pushing(digest=state.plan.digest, made=made))
     await fence(context)
 
 
-async def _earlier_push(context: ThreadContext, record: ThreadState) -> PushedWork | None:
+async def _earlier_push(context: ThreadContext, state: ThreadState) -> PushedWork | None:
     """Return the work if the pull request's head is that commit: an earlier process pushed it and died."""
-    made, number = record.pushing, pull_number(context, record)
+    made, number = state.pushing, pull_number(context, state)
     if context.pulls is None or made is None or not number:
         return None
     return made if await context.pulls.head(number) == made.commit else None
 
 
-def _verdict(record: ThreadState) -> Verdict:
+def _verdict(state: ThreadState) -> Verdict:
     """Return the journaled verdict under which the work was pushed."""
-    return Verdict(Outcome.APPROVED, tuple(Actor(0, login) for login in record.current_approval.by))
+    return Verdict(Outcome.APPROVED, tuple(Actor(0, login) for login in state.current_approval.by))
 
 
 def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:
@@ -127,43 +127,43 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
     )
 
 
-def _order(context: ThreadContext, record: ThreadState) -> CommitOrder:
+def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
     """Return what to commit, made from the journal alone."""
-    work, clean = record.finished_work, context.redactor.redact
+    work, clean = state.finished_work, context.redactor.redact
     summary = clean(inert_message(clean(work.summary)))
-    message = pull_text.commit_message(inert_message(pull_title(context, record)), record.plan, summary)
-    expected = record.base if context.location.branch or record.onto else None
-    asked_by = record.turn.actor
+    message = pull_text.commit_message(inert_message(pull_title(context, state)), state.plan, summary)
+    expected = state.base if context.location.branch or state.onto else None
+    asked_by = state.turn.actor
     return CommitOrder(
-        branch_name(context, record),
+        branch_name(context, state),
         message,
-        record.requested_at.replace(microsecond=0),  # the same when the work is taken up again after a push
+        state.requested_at.replace(microsecond=0),  # the same when the work is taken up again after a push
         pull_text.co_author(asked_by, context.location.host) if context.pulls is not None else "",
         expected,
         work.tree,
-        leftovers(record),
+        leftovers(state),
     )
 
 
-def _pull(context: ThreadContext, record: ThreadState, made: PushedWork, verdict: Verdict) -> PullOrder:
+def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict: Verdict) -> PullOrder:
     clean = context.redactor.redact
-    work, approvers = record.finished_work, tuple(actor.login for actor in verdict.by)
+    work, approvers = state.finished_work, tuple(actor.login for actor in verdict.by)
     origin = pull_text.Origin(
-        tuple(dict.fromkeys(each.said.actor.login for each in record.wishes)),
+        tuple(dict.fromkeys(each.said.actor.login for each in state.wishes)),
         verdict,
-        record.current_approval.approved_at,
+        state.current_approval.approved_at,
         work.model or "",
-        record.cost_usd if context.resources.ledger.is_priced else None,  # of the thread, whichever processes it took
+        state.cost_usd if context.resources.ledger.is_priced else None,  # of the thread, whichever processes it took
         [comment.AgentRow(**agent) for agent in work.agents or ()],
         work.commands or (),
     )
     summary = clean(inert_markdown(clean(work.summary)))
-    body = pull_text.pull_body(record.plan, origin, summary=summary, checks=work.checks)
+    body = pull_text.pull_body(state.plan, origin, summary=summary, checks=work.checks)
     orders = context.settings
     return PullOrder(
         made.branch,
         context.location.default_branch,
-        inert_line(pull_title(context, record)),
+        inert_line(pull_title(context, state)),
         body,
         draft=orders.draft,
         labels=orders.labels,

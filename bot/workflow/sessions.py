@@ -58,32 +58,32 @@ class SessionStart:
 
 
 @asynccontextmanager
-async def open_session(context: ThreadContext, record: ThreadState, opening: SessionStart) -> AsyncIterator[Session]:
+async def open_session(context: ThreadContext, state: ThreadState, opening: SessionStart) -> AsyncIterator[Session]:
     """Yield the session of that id on a toolhost with that access. Every new request begins in plan mode (P2)."""
     lines = await asyncio.to_thread(context.resources.transcripts.load, opening.ident)
     # Before its first line a session that only reads has left nothing: what lies there is another thread's work.
-    tree = await checkout(context, record, anew=not lines and opening.access is Access.READ)
+    tree = await checkout(context, state, anew=not lines and opening.access is Access.READ)
     async with (
-        journal_network(context, record, opening.ident) as reaching,
+        journal_network(context, state, opening.ident) as reaching,
         toolhost(context, tree, opening.access, network := Network(opening.hosts, reaching.record)) as host,
     ):
-        settings, gate = context.settings, replace(context.resources.gate, granted=record.granted)
+        settings, gate = context.settings, replace(context.resources.gate, granted=state.granted)
         resources = replace(context.resources, gate=gate, tell=context.listener, light=settings.light_model)
         limits = Limits(settings.limits.steps, settings.limits.seconds)
-        place = Place(context.workspace, tree, host, await context.environment(record.base), network)
+        place = Place(context.workspace, tree, host, await context.environment(state.base), network)
         assembled = assemble_session(
-            SessionSettings(opening.ident, settings.model, await _subagents(context, record), opening.mode, limits),
+            SessionSettings(opening.ident, settings.model, await _subagents(context, state), opening.mode, limits),
             resources,
             place=place,
             reached=reaching,
             lines=lines,
         )
         if lines:
-            await restore_session(assembled, lines, journaled_usd=record.session_costs.get(opening.ident, 0.0))
+            await restore_session(assembled, lines, journaled_usd=state.session_costs.get(opening.ident, 0.0))
         else:
             begin_session(assembled.session, place.environment, await _quoted_task(context, opening))
-            context.listener(ModeChanged(MAIN, opening.mode, record.turn.actor.login))
-        bind_budgets(context, record)
+            context.listener(ModeChanged(MAIN, opening.mode, state.turn.actor.login))
+        bind_budgets(context, state)
         yield assembled.session
         _log_subagents(context, assembled)
 
@@ -95,24 +95,24 @@ async def _quoted_task(context: ThreadContext, opening: SessionStart) -> str:
     return opening.task + (beside if quoted else "")
 
 
-async def _subagents(context: ThreadContext, record: ThreadState) -> SubagentSettings:
+async def _subagents(context: ThreadContext, state: ThreadState) -> SubagentSettings:
     """Return which sub-agents a session has; where strangers have a say, or may have, readers are restricted (S9)."""
     settings = context.settings
     types = types_of(await context.agents()) if context.agents else TYPES
     counts = SubagentCounts(settings.at_once, settings.in_all, settings.on_one)
-    return SubagentSettings(settings.subagent_model, types, counts, record.untrusted)
+    return SubagentSettings(settings.subagent_model, types, counts, state.untrusted)
 
 
-async def run_session(context: ThreadContext, record: ThreadState, session: Session, permit: str = "") -> Ended | None:
+async def run_session(context: ThreadContext, state: ThreadState, session: Session, permit: str = "") -> Ended | None:
     """Run a session until it rests, telling listener and thread on the way; None when the thread has moved on.
 
     `permit` is the pending call that people allowed; it runs first.
     """
-    progress = ProgressReporter(context, record)
+    progress = ProgressReporter(context, state)
     context.listener(SessionStarted(session.agent, session.id))
     source = run_permitted_call(session, permit) if permit else run(session)
-    working = asyncio.ensure_future(_consume(context, source, progress, WorkSaver(context, record, session.agent)))
-    watching = asyncio.ensure_future(wait_until_moved(context, record, session))
+    working = asyncio.ensure_future(_consume(context, source, progress, WorkSaver(context, state, session.agent)))
+    watching = asyncio.ensure_future(wait_until_moved(context, state, session))
     showing = asyncio.ensure_future(progress.show_until_cancelled())
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -151,7 +151,7 @@ async def _consume(
     raise Broken("a session ended without saying why")
 
 
-async def wait_until_moved(context: ThreadContext, record: ThreadState, session: Session | None = None) -> None:
+async def wait_until_moved(context: ThreadContext, state: ThreadState, session: Session | None = None) -> None:
     """Return when the thread was moved or taken over; hand what was noted while planning to the session (L4a)."""
     while context.settings.watch_seconds:
         await context.resources.clock.sleep(context.settings.watch_seconds)
@@ -159,25 +159,25 @@ async def wait_until_moved(context: ThreadContext, record: ThreadState, session:
             later = await current(context)
         except Transient:
             continue  # no word is no news: the work goes on
-        if (later.stage, later.thread.ask, later.run) != (record.stage, record.thread.ask, record.run):
+        if (later.stage, later.thread.ask, later.run) != (state.stage, state.thread.ask, state.run):
             return
         if session is not None and later.stage is Stage.PLANNING:
             session.queued += unheard(session, later)
     await asyncio.Event().wait()
 
 
-def unheard(session: Session, record: ThreadState) -> list[str]:
+def unheard(session: Session, state: ThreadState) -> list[str]:
     """List what people added to the newest request and the session has neither sent nor queued."""
-    additions = map(addition_text, record.asked_for[1:])
+    additions = map(addition_text, state.asked_for[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
     sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
     return [text for text in dict.fromkeys(additions) if text not in sent and text not in session.queued]
 
 
-def session_of(context: ThreadContext, record: ThreadState) -> SessionId:
+def session_of(context: ThreadContext, state: ThreadState) -> SessionId:
     """Return the session that the thread's stage works in."""
-    planned = record.stage is Stage.PLANNING or context.settings.same_session
-    return record.planning_session if planned else record.work_session
+    planned = state.stage is Stage.PLANNING or context.settings.same_session
+    return state.planning_session if planned else state.work_session
 
 
 def _log_subagents(context: ThreadContext, assembled: AssembledSession) -> None:
