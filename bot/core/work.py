@@ -19,6 +19,14 @@ class Checkout:
 
 
 @dataclass(frozen=True, slots=True)
+class FileStart:
+    """The beginning of a file, and the size of the whole file in bytes. Nothing is read of a very large file."""
+
+    content: bytes
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class FrozenWork:
     """A copy of a checkout that no process of its session can change, and the git tree to publish from it."""
 

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from pathlib import Path
 from bot.core import transport
 from bot.core.errors import Conflict, Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import CommitId, is_commit
+from bot.core.work import FileStart
 from bot.workspace import partial, run, upkeep
 from bot.workspace.locks import Lock
 from bot.workspace.remote import refusal
@@ -26,6 +27,8 @@ _MISSING = ("not our ref", "upload-pack: not", "couldn't find remote ref")
 
 READ_LIMIT = 1 << 20
 """The largest file, in bytes, that `read` returns."""
+START_LIMIT = 1 << 18
+"""The largest file, in bytes, that `starts` reads."""
 
 # git-config(1), fetch.fsck.*: faults that are common in old histories and do no harm. All others stay errors, above all
 # names that mean .git, bad .gitmodules, and trees with duplicate or unsorted entries.
@@ -36,7 +39,6 @@ _HARMLESS = tuple(
 )
 _FSCK = {"fetch.fsckObjects": "true"} | {f"fetch.fsck.{fault}": "ignore" for fault in _HARMLESS}
 _HEAD = "refs/plangate/head"
-_FILE_KINDS = frozenset({b"blob"})
 
 
 def mirrors(data: Path) -> Path:
@@ -106,14 +108,44 @@ class Mirror:
         """Return a file of a commit, following links inside the repository; None if it is missing or larger than
         `limit`.
         """
-        if "\n" in path:
-            return None
-        asked = f"{commit}:{path}\n".encode()
-        found = await run.git(self.path, "cat-file", "--batch-check", "--follow-symlinks", stdin=asked, check=False)
-        oid, kind, size = (*found.out.split(), b"", b"", b"")[:3]
-        if kind not in _FILE_KINDS or not size.isdigit() or int(size) > limit:
-            return None
-        return (await run.git(self.path, "cat-file", "blob", oid.decode())).out
+        oid, size = (await self._blobs(commit, [path])).get(path, ("", limit + 1))
+        return None if size > limit else await self._content(oid)
+
+    async def starts(self, commit: CommitId, paths: Sequence[str], limit: int) -> dict[str, FileStart]:
+        """Return the first `limit` bytes of each path that is a file, following links inside the repository.
+
+        Nothing is read of a file above START_LIMIT.
+        """
+        found = await self._blobs(commit, paths)
+        return {
+            path: FileStart((await self._content(oid))[:limit] if size <= START_LIMIT else b"", size)
+            for path, (oid, size) in found.items()
+        }
+
+    async def _blobs(self, commit: CommitId, paths: Sequence[str]) -> dict[str, tuple[str, int]]:
+        """Return id and size of each path that is a file, following links inside the repository.
+
+        git-cat-file(1), BATCH OUTPUT: a link that leads nowhere is reported by its kind and length, then its target.
+        git stops at a path that begins with a dot and a slash, which a bare repository cannot resolve.
+        """
+        named = [path for path in paths if path and "\n" not in path and not path.startswith(("./", "../"))]
+        asked = "".join(f"{commit}:{path}\n" for path in named).encode()
+        arguments = ("cat-file", "--batch-check", "--follow-symlinks")
+        out = (await run.git(self.path, *arguments, stdin=asked, check=False)).out if named else b""
+        found: dict[str, tuple[str, int]] = {}
+        for path in named:
+            line, _, out = out.partition(b"\n")
+            match line.split():
+                case [oid, b"blob", size] if size.isdigit():
+                    found[path] = (oid.decode(), int(size))
+                case [b"symlink" | b"dangling" | b"loop" | b"notdir", length]:
+                    out = out[int(length) + 1 :]
+                case _:
+                    continue
+        return found
+
+    async def _content(self, oid: str) -> bytes:
+        return (await run.git(self.path, "cat-file", "blob", oid)).out
 
     async def changed_paths(self, old: CommitId, new: CommitId) -> tuple[str, ...]:
         """Return the paths that differ between two commits, sorted."""
@@ -124,6 +156,17 @@ class Mirror:
         """Return the paths of a commit, sorted; with `below` (``folder/``), only those in that folder."""
         only = ("--", below) if below else ()
         return _paths((await run.git(self.path, "ls-tree", "-r", "-z", "--name-only", commit, *only)).out)
+
+    async def top_level(self, commit: CommitId) -> tuple[str, ...]:
+        """Return the names at the root of a commit, those of folders with a slash."""
+        listed = (await run.git(self.path, "ls-tree", "-z", commit)).out.decode(errors="backslashreplace")
+        rows = (row.partition("\t") for row in listed.split("\0") if row)
+        return tuple(f"{name}/" if " tree " in facts else name for facts, _, name in rows)
+
+    async def newest_commits(self, commit: CommitId, count: int) -> tuple[str, ...]:
+        """Return short id, date, and subject of the newest commits, each on a line, the newest first."""
+        arguments = ("log", f"--max-count={count}", "--no-show-signature", "--format=%h %cs %s", commit)
+        return tuple((await run.git(self.path, *arguments)).out.decode(errors="replace").splitlines()[:count])
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

@@ -8,8 +8,9 @@ import pytest
 
 from bot.core.errors import Misconfigured, Refused
 from bot.core.names import CommitId
+from bot.core.work import FileStart
 from bot.ports import Access
-from bot.workspace.mirror import Mirror
+from bot.workspace.mirror import START_LIMIT, Mirror
 from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, approved, order
@@ -132,3 +133,38 @@ async def test_shallow(repository: Repository, tmp_path: Path) -> None:
     assert said.text.strip() == "1"
     published = await workspace.publish(approved(shallow.head), checkout, order())
     assert shallow.git("log", "--format=%H", published.branch).split() == [published.commit, shallow.head]
+
+
+@pytest.mark.req("K10")
+async def test_the_beginnings_of_files(mirror: Mirror, repository: Repository) -> None:
+    """Many files are asked for at once; of a very large one nothing is read, and a link never leads out."""
+    for name, target in (("AGENTS.md", "src/a.py"), ("out", "/etc/passwd"), ("lost", "gone"), ("ring", "ring")):
+        (repository.path / name).symlink_to(target)
+    (repository.path / "a blob 5").write_text("odd\n")
+    (repository.path / "below").symlink_to("link/x")
+    head = repository.commit(big="x" * 2000, huge="x" * (START_LIMIT + 1))
+    await mirror.ensure(head)
+    odd = ("out", "lost", "ring", "below", "", "a\nb", "../x", "src", "missing", "missing blob 5", "/etc/passwd")
+    found = await mirror.starts(head, [*odd, "big", *odd, "AGENTS.md", "huge", "a blob 5"], 1000)
+    assert found == {
+        "big": FileStart(b"x" * 1000, 2000),
+        "AGENTS.md": FileStart(b"a = 1\n", 6),
+        "huge": FileStart(b"", START_LIMIT + 1),
+        "a blob 5": FileStart(b"odd\n", 4),
+    }
+    assert await mirror.starts(head, [], 1000) == {}
+
+
+@pytest.mark.req("K11")
+async def test_the_top_level_and_the_newest_commits(mirror: Mirror, repository: Repository) -> None:
+    """Folders end with a slash; commits come newest first, each on one line, as many as there are."""
+    for number in range(3):
+        repository.git(
+            "commit", "-q", "--allow-empty", "-m", f"Step {number}\n\nbody", "--date", "2026-01-02T03:04:05Z"
+        )
+    await mirror.ensure(repository.head)
+    assert await mirror.top_level(repository.head) == ("README.md", "link", "run.sh", "src/")
+    told = await mirror.newest_commits(repository.head, 2)
+    assert [line.split(" ", 2)[2] for line in told] == ["Step 2", "Step 1"]
+    assert repository.head.startswith(told[0].split()[0])
+    assert len(await mirror.newest_commits(repository.head, 9)) == 4

@@ -1,0 +1,48 @@
+"""Which tools the commands of a sandbox find, with their versions: asked once by each process (K11)."""
+
+import os
+import re
+import subprocess
+from functools import lru_cache
+from typing import Final
+
+from bot.core.errors import NoSandbox
+from bot.workspace import sandbox, seccomp
+from bot.workspace.sandbox import Mount, Profile
+
+VERSIONED: Final = ("git", "python3", "node", "go", "cargo", "ruby", "php", "gcc", "make")
+"""Tools that print their version within milliseconds."""
+NAMED: Final = ("pip3", "uv", "npm", "pnpm", "yarn", "java", "mvn", "gradle", "dotnet", "cmake", "jq")
+"""Tools that are only named: some of them take a second to print their version."""
+SECONDS: Final = 20.0
+_SCRIPT: Final = (
+    f"for tool in {' '.join(VERSIONED)}; do command -v $tool >/dev/null && echo @$tool && "
+    "{ $tool --version || $tool version; } 2>/dev/null </dev/null; done; "
+    f"for tool in {' '.join(NAMED)}; do command -v $tool >/dev/null && echo @$tool; done; true"
+)
+_FOUND: Final = re.compile(r"^@(\S+)\n(?:[^@\n]*?(\d+(?:\.\d+)+))?", re.MULTILINE)
+
+
+@lru_cache(maxsize=16)
+def installed_tools(mounts: tuple[str, ...] = (), *, unsafe: bool = False) -> str:
+    """Return the tools that a sandbox with these mounts has, such as ``git 2.39.5, make``; "" if none can be asked.
+
+    Blocks for some milliseconds. Later calls return the same text.
+    """
+    profile = Profile("/tmp", tuple(Mount(path, path) for path in mounts))  # noqa: S108 - /tmp is the sandbox's own
+    try:
+        with seccomp.open_filter() as filters:
+            boxed = [] if unsafe else sandbox.argv(profile, filters=filters)
+            places = sandbox.environment(profile) if unsafe else {"PATH": os.defpath}
+            asked = subprocess.run(
+                [*boxed, "sh", "-c", _SCRIPT],
+                env=places,
+                capture_output=True,
+                timeout=SECONDS,
+                check=False,
+                pass_fds=filters,
+            )
+    except (NoSandbox, OSError, subprocess.TimeoutExpired):
+        return ""
+    found = _FOUND.findall(asked.stdout.decode(errors="replace"))
+    return ", ".join(f"{tool} {version}".rstrip() for tool, version in found)
