@@ -15,6 +15,7 @@ from bot.agent.events import (
 from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.limits import Ledger
 from bot.agent.model.specs import SPECS
+from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
 from bot.agent.subagents.resuming import in_flight, restore_rows
 from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
@@ -220,3 +221,16 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     assert crew.interrupted_notice(r.world.transcripts.load(t.session.id)) == []
     assert crew._refusal(TYPES["explore"]).startswith("All 2 sub-agents")
     assert later.ledger.of(AgentId("explore-1")).cost_usd == r.world.ledger.of(AgentId("explore-1")).cost_usd
+
+
+@pytest.mark.req("P5")
+async def test_a_plan_that_was_refused_is_not_handed_on(room: Open) -> None:
+    """A call of exit_plan_mode that is refused hands in nothing, so the report shows no plan."""
+
+    def child(request: ModelRequest) -> Reply:
+        return [call(EXIT_PLAN_MODE, plan="1. Go.", draft=True), say("Nothing to plan.")][request.step]
+
+    r = room(script(task("plan it", "plan"), child))
+    t = team(r)
+    await drive(t.session)
+    assert results(t.session)[0]["content"] == "Nothing to plan."

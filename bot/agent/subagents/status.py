@@ -62,6 +62,8 @@ class SubagentStatus:
     uses: Counter[Resource] = field(default_factory=Counter)
     utilisation: Mapping[Resource, int] = field(default_factory=dict)
     """How much of each limit its session has used, in percent."""
+    _submitted: str = ""
+    """The plan of the last call of exit_plan_mode, which may have been refused."""
 
     def __post_init__(self) -> None:
         self.started = self.world.clock.monotonic()
@@ -93,10 +95,12 @@ class SubagentStatus:
             case ToolFinished():
                 self.uses.update(USES.get(event.name, ()))
                 row = self.updated_row(self.row.state, tool_calls=self.row.tool_calls + 1)
+                if event.name == EXIT_PLAN_MODE and not event.is_error:
+                    self.plan = self._submitted
                 return [event, row, *self._of_failed_call(event, session)]
             case ToolStarted():
                 if event.name == EXIT_PLAN_MODE:
-                    self.plan = str(event.input.get("plan", ""))
+                    self._submitted = str(event.input.get("plan", ""))
                 return [event]
             case RequestStarted() | Info() | ToolProgressed() | Compacted():
                 return [event]
