@@ -286,7 +286,7 @@ class Story:
             case ModeChanged():
                 return f"{comment.mode_sign(event.mode)} (by {event.by})"
             case TodosChanged():
-                return "\n".join(f"  {comment.BOXES[status]} {content}" for content, status in event.todos)
+                return "\n".join(f"  {comment.BOXES[status]} {content}" for content, status in event.shown)
             case (
                 Info(text=text)
                 | Compacted(text=text)

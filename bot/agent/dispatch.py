@@ -219,7 +219,7 @@ async def _run_call(session: Session, prepared: Prepared, results: dict[str, Jso
                     case _:
                         yield step
         if prepared.tool.kind(prepared.given) is CallKind.LIST:
-            yield TodosChanged(session.agent, tuple(session.context.todos))
+            yield TodosChanged(session.agent, tuple(session.context.todos), session.context.doing)
     output = _cap_output(output or ToolOutput("The tool gave no result.", is_error=True))
     output = _with_images(output, [*session.history, {"content": [*results.values()]}])
     session.resources.alarm.listen(output.text)

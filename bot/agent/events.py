@@ -159,6 +159,16 @@ class TodosChanged:
 
     agent: AgentId
     todos: tuple[tuple[str, str], ...]
+    doing: str = ""
+    """What the item in progress is called while it is under way; "" for its content."""
+
+    @property
+    def shown(self) -> tuple[tuple[str, str], ...]:
+        """The list as people see it."""
+        return tuple(
+            (self.doing if self.doing and status == "in_progress" else content, status)
+            for content, status in self.todos
+        )
 
 
 @dataclass(frozen=True, slots=True)

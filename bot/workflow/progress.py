@@ -36,7 +36,7 @@ class ProgressReporter:
         """Take one event in."""
         match event:
             case TodosChanged() if event.agent == "main":
-                self._todos = event.todos
+                self._todos = event.shown
             case AgentChanged():
                 self._rows[event.agent] = row_of(event)
             case ToolStarted():

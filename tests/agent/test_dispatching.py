@@ -259,7 +259,10 @@ async def test_todos_are_kept_and_told(room: Open) -> None:
     empty, _, full = (result["content"] for result in results(session))
     assert empty == "The todo list is empty."
     assert full == "☑ a\n▶ b"
-    assert of(events, TodosChanged)[-1].todos == (("a", "completed"), ("b", "in_progress"))
+    told = of(events, TodosChanged)[-1]
+    assert told.todos == (("a", "completed"), ("b", "in_progress"))
+    assert told.shown == (("a", "completed"), ("b-ing", "in_progress"))
+    assert TodosChanged(told.agent, told.todos).shown == told.todos
 
 
 @pytest.mark.req("T4")

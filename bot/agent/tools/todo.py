@@ -31,6 +31,8 @@ class TodoReadInput(ToolInput):
 
 async def _write(given: TodoWriteInput, context: ToolContext) -> AsyncIterator[Step]:
     context.todos[:] = [(todo.content, todo.status) for todo in given.todos]
+    active = [todo.activeForm or "" for todo in given.todos if todo.status == "in_progress"]
+    context.doing = active[0] if len(active) == 1 else ""
     yield ToolOutput(f"Todo list of {len(context.todos)} items saved. Go on with the item in progress.")
 
 
@@ -41,7 +43,10 @@ async def _read(_: TodoReadInput, context: ToolContext) -> AsyncIterator[Step]:
 
 TODO_WRITE = Tool(
     name="TodoWrite",
-    description="Replace the todo list that people watch. One item in progress at a time; tick items as you go.",
+    description=(
+        "Replace the todo list that people watch. One item in progress at a time; `activeForm` is what it is called "
+        "meanwhile (Running the tests). Tick items as you go."
+    ),
     input_model=TodoWriteInput,
     call=_write,
     kind=lambda _: CallKind.LIST,

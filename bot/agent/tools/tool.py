@@ -55,6 +55,8 @@ class ToolContext:
     told: dict[str, str] = field(default_factory=dict)
     """Files reported to the model as changed on disk: path -> stamp at that time (T7)."""
     todos: list[tuple[str, str]] = field(default_factory=list)
+    doing: str = ""
+    """What the todo list calls its item in progress while it is under way (`activeForm`); "" for its content."""
     light: LightCalls | None = None
     """None if light calls are switched off."""
     is_subagent: bool = False
