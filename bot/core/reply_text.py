@@ -139,6 +139,14 @@ def mode_chosen(name: str) -> str:
     return f"Approved work will run in mode {name}. Plan mode stays until a plan is approved."
 
 
+def plan_mode_stays(modes: Sequence[str]) -> str:
+    """Render why plan mode cannot be chosen, and the modes that can."""
+    return (
+        "Plan mode cannot be chosen: every request begins in it, and only an approved plan ends it. "
+        f"`mode` chooses how approved work runs: {', '.join(map(code, modes))}."
+    )
+
+
 def status(stage: Stage, mode_name: str) -> str:
     """Render where the thread stands, and its mode (P8)."""
     return f"This thread is at: {stage}. {mode_sign(mode_name)}."

@@ -210,7 +210,9 @@ async def _mode(context: ThreadContext, state: ThreadState, turn: Turn, name: st
     """Choose the mode that approved work will run in; it never leaves plan mode (P1)."""
     bypass = context.settings.mode is Mode.BYPASS
     chosen = next_mode(working_mode(context, state), bypass_available=bypass) if name == "next" else name
-    working = {Mode.DEFAULT, Mode.ACCEPT_EDITS, *([Mode.BYPASS] if bypass else [])}
+    working = [Mode.DEFAULT, Mode.ACCEPT_EDITS, *([Mode.BYPASS] if bypass else [])]
+    if name == Mode.PLAN:
+        return await _note(context, state, _heard(turn, reply_text.plan_mode_stays(working)))
     if chosen is Mode.PLAN:
         chosen = next_mode(Mode.PLAN, bypass_available=bypass)
     if chosen not in working:

@@ -40,6 +40,7 @@ from bot.core.reply_text import (
     help_text,
     how_to_stop,
     mode_chosen,
+    plan_mode_stays,
     quota_reached,
     status,
     thread_closed,
@@ -309,6 +310,10 @@ def test_answers_to_commands() -> None:
     assert how_to_stop("@our-bot") == "`@our-bot stop` stops it."
     assert budget_raised("12.50") == "The budget of this thread is now $12.50."
     assert mode_chosen("auto") == "Approved work will run in mode auto. Plan mode stays until a plan is approved."
+    assert plan_mode_stays(["default", "acceptEdits"]) == (
+        "Plan mode cannot be chosen: every request begins in it, and only an approved plan ends it. "
+        "`mode` chooses how approved work runs: `default`, `acceptEdits`."
+    )
     assert status(Stage.STALE, "default") == "This thread is at: stale. ▶ mode default."
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from bot.core.gate import Stage
-from bot.core.reply_text import help_text
+from bot.core.reply_text import help_text, plan_mode_stays
 from bot.testing.github import conversation
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.world import Actor
@@ -146,13 +146,15 @@ async def test_misspelt(story: Story) -> None:
     for said in MISSPELT:
         story.says("maya", said)
     story.says("maya", "@plangate xyzzy")
+    story.says("maya", "@plangate mode plan")
     await story.rests(1)
     assert (await story.rests(1)).stage is WAITS
     told = story.said("tell")
     assert [f"Did you mean {nearest}?" in text for nearest, text in zip(MISSPELT.values(), told, strict=False)] == [
         True
     ] * len(MISSPELT), told
-    assert told[len(MISSPELT) :] == ["I do not know the command `@plangate xyzzy`. Say `help` to see what I know."]
+    unknown = "I do not know the command `@plangate xyzzy`. Say `help` to see what I know."
+    assert told[len(MISSPELT) :] == [unknown, plan_mode_stays(["default", "acceptEdits"])]
     assert (len(story.model.heard), len(story.plans())) == (asked_before, 1)
 
 
