@@ -169,7 +169,16 @@ def local_orders(orders: WorkSettings) -> WorkSettings:
 
 
 def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
-    """Return the tool gate of a configuration. Raises Misconfigured for a rule about an unknown tool."""
+    """Return the tool gate of a configuration.
+
+    Raises Misconfigured for a rule about an unknown tool, and for bypassPermissions without a sandbox (P1).
+    """
+    if not sandboxed and Mode(keys.execution.mode) is Mode.BYPASS:
+        raise Misconfigured(
+            "bypassPermissions needs the sandbox",
+            where="execution.mode",
+            mend="set it to acceptEdits, or run with the sandbox",
+        )
     tools = keys.tools
     rules = Rules(*(tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny)))
     known = {*by_name((*ALL, *READING_WEB)), "Task", RESOURCE_REQUEST.name}
