@@ -92,7 +92,7 @@ async def measure(given):
         workspace = GitWorkspace.on(source, Path(data) / "data")
         tree = await workspace.checkout("main", source.head)
         world = SessionResources(model, MemoryTranscripts(), clock, PermissionGate(), Ledger())
-        environment = Environment(tree.shown_as, "Linux", "2026-11-21", "shop", source.head[:12], MEMORY, "CLAUDE.md")
+        environment = Environment(tree.shown_as, "Linux", "2026-11-21", "shop", source.head[:12], MEMORY)
         host = await workspace.open(tree, Access.READ)
         crew = SubagentSettings("claude-sonnet-5-5", TYPES, SubagentCounts(given.at_once, 2 * given.agents))
         session = assemble_session(

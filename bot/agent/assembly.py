@@ -7,7 +7,7 @@ session itself.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.agent.history.request_prefix import RequestPrefix, load_request_prefix
 from bot.agent.light_calls import LightCalls
@@ -17,6 +17,7 @@ from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
+from bot.agent.prompts.environment import allowance
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
@@ -94,6 +95,7 @@ def assemble_session(
         settings.mode,
         light=LightCalls(log, resources.light),
         rehearsal=Rehearsal(place.workspace, place.checkout) if resources.gate.rehearsed else None,
+        memory=place.environment.project,
         web=resources.web,
         reached=reached,
     )
@@ -110,6 +112,7 @@ def assemble_session(
 
 def begin_session(session: Session, environment: Environment, task: str) -> None:
     """Begin a new session with its task, and tell it what its mode means."""
+    environment = replace(environment, allowance=allowance(session.monitor.limits, session.resources.ledger))
     planning = session.context.mode is Mode.PLAN
     reminder = _planning_reminder(session.resources.gate.rehearsed) if planning else prompt_text("approved")
     session.begin(first_message(environment, task, [reminder]))

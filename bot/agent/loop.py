@@ -19,7 +19,7 @@ from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStar
 from bot.agent.forwarding import Item, forward, forward_within
 from bot.agent.history import compaction
 from bot.agent.history.call_ids import unique_call_ids
-from bot.agent.history.reminders import due_reminders
+from bot.agent.history.reminders import due_memory, due_reminders
 from bot.agent.limits import Resource, Ticket
 from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
@@ -243,9 +243,9 @@ async def _tools(session: Session, completed: AnswerCompleted) -> AsyncGenerator
 
 async def _beside(session: Session, prepared: Sequence[dispatch.Prepared]) -> list[Json]:
     """Return what follows the results of calls: reminders, and what people added in the meantime (T7, L4a)."""
-    reminders = await due_reminders(
-        session, [each.tool.kind(each.given) for each in prepared if isinstance(each, dispatch.ReadyCall)]
-    )
+    ready = [each for each in prepared if isinstance(each, dispatch.ReadyCall)]
+    reminders = await due_reminders(session, [each.tool.kind(each.given) for each in ready])
+    reminders += await due_memory(session, [each.given for each in ready])
     texts = [*reminders, *session.queued]
     session.queued.clear()
     return [{"type": "text", "text": text} for text in texts]

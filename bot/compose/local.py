@@ -13,18 +13,17 @@ from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
 from bot.clock import SystemClock
 from bot.compose.decoys import lay_decoy
+from bot.compose.environment import JobEnvironment, job_of, place_in_terminal
 from bot.compose.parts import (
     agents_of,
     chosen_of,
     collector_of,
     committer_of,
-    environment_at,
     gate_of,
     local_key_of,
     local_orders,
     model_of,
     orders_of,
-    partial_environment,
     passage_of,
     sandbox_limits_of,
     web_of,
@@ -240,9 +239,9 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     workspace = _workspace(local, keys, redactor)
     place = ThreadLocation(local.number, thread, options.prompt, local.source.head)
     story, policy = Story(out, redactor), Policy(role=Role.READ, high_needs=1)
-    folder = workspace.checkouts.shown_as
-    job = partial_environment(keys, folder=folder, repository=Path(folder).name, clock=clock)
-    ports = (partial(environment_at, job, local.read), journal, dialogue, workspace)
+    folder, branch = workspace.checkouts.shown_as, local.source.branch
+    job = place_in_terminal(job_of(keys, folder=folder, repository=Path(folder).name, clock=clock), branch)
+    ports = (JobEnvironment(job, workspace, local.source.head).at, journal, dialogue, workspace)
     agents = partial(agents_of, local.mirror, local.source.head)
     spans = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
     take = both(story.take, spans.take)

@@ -1,7 +1,6 @@
 """Builds the parts that every face needs from settings and configuration: key, model, gate, limits, policy."""
 
-import platform
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,6 @@ from bot.agent.limits import Limits
 from bot.agent.model.configured import ConfiguredModel
 from bot.agent.permissions.gate import FETCH, PermissionGate, Rules, parse_rule
 from bot.agent.permissions.modes import Mode
-from bot.agent.prompts import Environment
 from bot.agent.subagents.project_types import FOLDER, LARGEST, MOST
 from bot.agent.tools.registry import ALL, READING_WEB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
@@ -36,9 +34,6 @@ if TYPE_CHECKING:
     from bot.agent.model.client import AnthropicModel
     from bot.agent.model.identity import WorkloadIdentity
     from bot.config.repository_file import Configuration
-
-MEMORIES = ("CLAUDE.md", "AGENTS.md")
-"""File names of the project memory. The first one that exists counts."""
 
 
 def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel":
@@ -189,20 +184,6 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
             near = get_close_matches(rule.tool, known, 1, 0.0)
             raise Misconfigured(f"no such tool: {rule.tool!r}", where="tools", mend=f"did you mean {near[0]!r}?")
     return PermissionGate(rules, sandboxed=sandboxed, rehearsed=frozenset(keys.plan.commands))
-
-
-def partial_environment(keys: "Configuration", *, folder: str, repository: str, clock: Clock) -> Environment:
-    """Return the description of the job, without the commit and the project memory."""
-    language = "" if keys.language == "thread" else keys.language
-    return Environment(folder, platform.system(), f"{clock.now():%Y-%m-%d}", repository, language=language)
-
-
-async def environment_at(job: Environment, read: Callable[[str], Awaitable[str | None]], base: CommitId) -> Environment:
-    """Return the description of the job on a commit, with the project memory that `read` finds."""
-    for name in MEMORIES:
-        if memory := await read(name):
-            return replace(job, base=base[:12], memory=memory, memory_name=name)
-    return replace(job, base=base[:12])
 
 
 def passage_of(settings: Settings) -> EgressRoute:

@@ -11,17 +11,16 @@ from bot.agent.resources import HumanAvailability, SessionResources
 from bot.compose.address import ThreadAddress
 from bot.compose.connections import Connections, RepositoryAccess
 from bot.compose.decoys import lay_decoy
+from bot.compose.environment import JobEnvironment, job_of, place_on_github
 from bot.compose.parts import (
     agents_of,
     chosen_of,
     collector_of,
     committer_of,
-    environment_at,
     gate_of,
     host_of,
     key_of,
     orders_of,
-    partial_environment,
     passage_of,
     policy_of,
     sandbox_limits_of,
@@ -147,10 +146,13 @@ class ThreadContexts:
         world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
         host = host_of(self.settings)
         name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as
-        job = partial_environment(keys, folder=folder, repository=name, clock=self.clock)
+        job = job_of(keys, folder=folder, repository=name, clock=self.clock)
+        location = ThreadLocation(
+            facts.id, dialogue.thread, subject.title, base, facts.default_branch, subject.branch, host
+        )
         context = ThreadContext(
-            ThreadLocation(facts.id, dialogue.thread, subject.title, base, facts.default_branch, subject.branch, host),
-            partial(environment_at, job, partial(_read, reached.door, reached.at, facts.default_branch)),
+            location,
+            JobEnvironment(place_on_github(job, location), workspace, facts.head).at,
             GitJournal(reached.refs, facts.id, key=key_of(self.settings), clock=self.clock, beside=beside),
             dialogue,
             workspace,

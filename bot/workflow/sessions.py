@@ -80,10 +80,10 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
         )
         if lines:
             await restore_session(assembled, lines, journaled_usd=state.session_costs.get(opening.ident, 0.0))
-        else:
+        bind_budgets(context, state)
+        if not lines:
             begin_session(assembled.session, place.environment, await _quoted_task(context, opening))
             context.listener(ModeChanged(MAIN, opening.mode, state.turn.actor.login))
-        bind_budgets(context, state)
         yield assembled.session
         _log_subagents(context, assembled)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
 from bot.agent.events import AgentChanged, AgentEvent
@@ -134,11 +134,12 @@ def team(
     ident: str = "thread-1",
 ) -> Team:
     workspace = DeskWorkspace()
+    told = replace(ENVIRONMENT, place="on #12 on GitHub.")
     crew = SubagentSettings("claude-sonnet-5-5", types, SubagentCounts(at_once, in_all, on_one), untrusted)
     made = assemble_session(
         SessionSettings(SessionId(ident), "claude-opus-5-5", crew, mode),
         r.world,
-        place=Place(workspace, Checkout("main", FOLDER, BASE), r.host, ENVIRONMENT, network),
+        place=Place(workspace, Checkout("main", FOLDER, BASE), r.host, told, network),
         reached=NetworkLog(),
     )
     reminders = [prompt_text("plan_mode")] if mode is Mode.PLAN else []

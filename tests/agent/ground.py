@@ -34,7 +34,7 @@ from bot.testing.model.request import ModelRequest as Seen
 from bot.testing.model.server import ScriptedModel
 
 FOLDER = "/home/checkout"
-ENVIRONMENT = Environment(FOLDER, "Linux", "2026-11-21", "parcel", "0123456789ab", "Use tabs.", "CLAUDE.md")
+ENVIRONMENT = Environment(FOLDER, "Linux", "2026-11-21", "parcel", "0123456789ab", "Use tabs.")
 MAIN = AgentId("main")
 
 Kind = TypeVar("Kind")

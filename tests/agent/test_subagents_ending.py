@@ -16,6 +16,7 @@ from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.limits import Ledger
 from bot.agent.model.specs import SPECS
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
+from bot.agent.prompts import prompt_text
 from bot.agent.subagents.resuming import in_flight, restore_rows
 from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
@@ -234,3 +235,16 @@ async def test_a_plan_that_was_refused_is_not_handed_on(room: Open) -> None:
     t = team(r)
     await drive(t.session)
     assert results(t.session)[0]["content"] == "Nothing to plan."
+
+
+@pytest.mark.req("K12", "P3")
+@pytest.mark.parametrize("kind", ("explore", "plan", "code"))
+async def test_what_a_sub_agent_is_told_first(room: Open, kind: str) -> None:
+    """The place without the people, its brief, and, if it only looks, that nothing can be changed: by tools it has."""
+    r = room(script(task("look around", kind), lambda _: say("Seen.")))
+    t = team(r)
+    await drive(t.session)
+    (told,) = ["".join(request.texts()) for request in r.api.requests if "You are a sub-agent" in request.system]
+    assert ("Working directory" in told, "#12" in told, "look around" in told) == (True, False, True)
+    assert (prompt_text("plan_mode_subagent").strip() in told) == (kind != "code")
+    assert "exit_plan_mode" not in told

@@ -53,7 +53,7 @@ async def planner(person: Person, gate: PermissionGate) -> AsyncIterator[Planner
     checkout = await workspace.checkout("attacked", source.head)
     host = await workspace.open(checkout, Access.READ)
     try:
-        environment = Environment(checkout.shown_as, "Linux", "2026-11-21", "shop", str(source.head), "", "")
+        environment = Environment(checkout.shown_as, "Linux", "2026-11-21", "shop", str(source.head))
         session = assemble_session(
             SessionSettings(SessionId("attack"), "claude-opus-5-5", SubagentSettings("claude-sonnet-5-5", TYPES)),
             SessionResources(model, MemoryTranscripts(), clock, gate, ledger),

@@ -11,6 +11,7 @@ from bot.agent.permissions.gate import CallKind
 from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import reminder_text
 from bot.agent.session import Session
+from bot.agent.tools.tool import ToolInput, relative
 from bot.core.errors import PlangateError
 from bot.core.transcript import Json, tool_calls
 
@@ -31,6 +32,33 @@ async def due_reminders(session: Session, kinds: Sequence[CallKind]) -> list[str
     if session.context.stamps and _CHANGES & set(kinds):
         found += await _about_files(session)
     return found
+
+
+async def due_memory(session: Session, calls: Sequence[ToolInput]) -> list[str]:
+    """Return the project memory of the folders whose files these calls read or edited, unless it was given (K10).
+
+    What was given is looked up in the history: a resumed session gets it once, and a compacted one again.
+    """
+    context = session.context
+    if context.memory is None:
+        return []
+    paths = (relative(path, context.folder) for call in calls if (path := _edited_path(call)))
+    opened = [path for path in paths if path in context.stamps]
+    text = await context.memory.below(opened, _reminders(session.history)) if opened else ""
+    return [reminder_text(text)] if text else []
+
+
+def _edited_path(call: ToolInput) -> str:
+    """Return the file that a call reads or edits; "" for none."""
+    return str(getattr(call, "file_path", "") or getattr(call, "notebook_path", ""))
+
+
+def _reminders(history: Sequence[Json]) -> list[str]:
+    """Return the texts of the harness in a history."""
+    contents = (message["content"] for message in history if message["role"] == "user")
+    blocks = (block for content in contents if isinstance(content, list) for block in content)
+    texts = (block["text"] for block in blocks if block.get("type") == "text")
+    return [text for text in texts if text.startswith("<system-reminder>")]
 
 
 def _about_todos(session: Session) -> list[str]:

@@ -5,40 +5,32 @@ What varies is in the first user message: environment and project memory in its 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from bot.agent.prompts.environment import Environment, environment_text
 from bot.core.transcript import Json
 
+__all__ = ["Environment", "first_message", "prompt_text", "reminder_text", "system_blocks"]
 
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What varies between jobs and is constant within a session."""
-
-    folder: str
-    platform: str
-    date: str
-    repository: str
-    base: str = ""
-    memory: str = ""
-    memory_name: str = ""
-    language: str = ""
-    """Language of text for people, or "" for the language of the request."""
+_WRITERS = frozenset({"main", "code"})
+"""Built-in types of agents that change files."""
 
 
-def system_blocks(agent_type: str, job: str = "") -> tuple[Json, ...]:
-    """Return the system blocks of an agent type: its identity, its job, and the shared rules.
+def system_blocks(agent_type: str, job: str = "", *, writes: bool = False) -> tuple[Json, ...]:
+    """Return the system blocks of an agent type: its identity, its job, how it writes code, and the shared rules.
 
-    The job is `job` if given, else the prompt file named after the agent type.
+    The job is `job` if given, else the prompt file named after the agent type. An agent that writes nothing is not told
+    how to write code; `writes` is for types that a project defines.
     """
-    return (_text(prompt_text("identity")), _text((job or prompt_text(agent_type)) + "\n" + prompt_text("rules")))
+    parts = [job or prompt_text(agent_type), *(["coding"] if writes or agent_type in _WRITERS else []), "rules"]
+    return (_text(prompt_text("identity")), _text("\n".join([parts[0], *map(prompt_text, parts[1:])])))
 
 
 def first_message(environment: Environment, task: str, reminders: Sequence[str] = ()) -> Json:
     """Return a session's first user message: environment and memory, then the task, then reminders (M2, P3)."""
     blocks = [
-        _text(reminder_text(_environment(environment))),
+        _text(reminder_text(environment_text(environment))),
         _text(task),
         *(_text(reminder_text(text)) for text in reminders),
     ]
@@ -54,20 +46,6 @@ def reminder_text(text: str) -> str:
 def prompt_text(name: str) -> str:
     """Read one prompt file of this folder."""
     return files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8")
-
-
-def _environment(environment: Environment) -> str:
-    lines = [
-        f"Working directory: {environment.folder}",
-        f"Repository: {environment.repository} at commit {environment.base}",
-        f"Platform: {environment.platform}",
-        f"Today's date: {environment.date}",
-    ]
-    if environment.language:
-        lines.append(f"Language for all that people read: {environment.language}")
-    if environment.memory:
-        lines += ["", f"Project memory ({environment.memory_name}):", environment.memory.strip()]
-    return "\n".join(lines)
 
 
 def _text(text: str) -> Json:

@@ -103,7 +103,9 @@ class SessionFactory:
         closed = set(READING_WEB) - set(web_tools(world.web, world.gate))
         tools = by_name((*(tool for tool in kind.tools if tool not in closed), RESOURCE_REQUEST))
         model, role = kind.model or self.post.model, "subagent" if limits.thinking_tokens is None else "restricted"
-        frozen = RequestPrefix(kind.name, model, system_blocks(kind.name, kind.system_prompt), schemas(tools))
+        frozen = RequestPrefix(
+            kind.name, model, system_blocks(kind.name, kind.system_prompt, writes=kind.writes), schemas(tools)
+        )
         frozen = replace(load_request_prefix(lines, model) or frozen, role=role, schema=kind.schema)
         ident = SessionId(f"{self.post.log.id}.{agent}-{secrets.token_hex(4)}")
         log = SessionLog(sent.before.session if lines and sent.before else ident, agent, world)
@@ -115,6 +117,7 @@ class SessionFactory:
             stamps=dict(above.stamps),
             told={},
             todos=[],
+            doing="",
             light=LightCalls(log, world.light),
             is_subagent=True,
             paths=kind.paths,
@@ -126,9 +129,10 @@ class SessionFactory:
         """Begin a new session of a sub-agent. It knows its brief alone."""
         session = self._session(sent, host, limits=limits)
         self.post.log.note(BEGAN, {**sent.errand.facts(), "session": session.id})
-        session.begin(first_message(self.post.environment, brief, _reminders(sent.kind)))
+        environment = replace(self.post.environment, place="")  # its last message goes to the parent
+        session.begin(first_message(environment, brief, _reminders(sent.kind)))
         return session
 
 
 def _reminders(kind: AgentType) -> list[str]:
-    return [] if kind.writes else [prompt_text("plan_mode")]
+    return [] if kind.writes else [prompt_text("plan_mode_subagent")]

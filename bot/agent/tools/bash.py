@@ -69,7 +69,8 @@ BASH = Tool(
         "Run a shell command in the sandbox (no network but https to hosts that an approved plan names); the working "
         "directory is kept between calls. Timeout 120 s unless `timeout` (ms) says otherwise. `run_in_background` "
         "returns at once and has no timeout of its own: read on with BashOutput. In plan mode only read-only commands, "
-        "in the foreground. Do not use it to read or search files; there are tools for that."
+        "and those that the reminder of plan mode lists, in the foreground. Do not use it to read or search files; "
+        "there are tools for that."
     ),
     input_model=BashInput,
     call=_call,

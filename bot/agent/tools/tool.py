@@ -15,6 +15,7 @@ from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.gate import CallKind
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.rehearsal import Rehearsal
+from bot.agent.prompts.memory import ProjectMemory
 from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput, Web
 
@@ -66,6 +67,8 @@ class ToolContext:
     """What a sub-agent may ask for. None for the main agent."""
     rehearsal: Rehearsal | None = None
     """Runs a Bash call on a throw-away copy, for the commands that the configuration allows for planning (P4a)."""
+    memory: ProjectMemory | None = None
+    """Project memory of the folders whose files are read or edited; None where there is none to read (K10)."""
     web: Web | None = None
     reached: NetworkLog = field(default_factory=NetworkLog)
     """Network hosts reached by the sandbox and by WebFetch."""

@@ -264,7 +264,7 @@ async def test_a_long_session_reads_what_it_sent(room: Open, steps: int, least: 
 async def test_another_job_reads_tools_and_system_from_the_cache(room: Open, mode: Mode) -> None:
     """A session on another checkout, with another task, date and memory, reads at least 90 % of tools and system."""
     r = room(lambda _: say("Done."))
-    other = Environment("/srv/elsewhere", "Darwin", "2027-01-02", "rocket", "fedcba987654", "Use spaces.", "AGENTS.md")
+    other = Environment("/srv/elsewhere", "Darwin", "2027-01-02", "rocket", "fedcba987654", "Use spaces.")
     await drive(r.session(mode=mode, ident="one"))
     await drive(r.session(mode=mode, ident="two", environment=other, task="Say what a rocket is."))
     first, second = r.api.requests
