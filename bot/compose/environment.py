@@ -68,7 +68,7 @@ def job_of(keys: "Configuration", *, folder: str, repository: str, clock: Clock)
     """Return what is known of a job before its commit is: where it runs, and what is configured."""
     return Environment(
         folder,
-        platform.system(),
+        _operating_system(),
         f"{clock.now():%Y-%m-%d}",
         repository,
         language="" if keys.language == "thread" else keys.language,
@@ -76,6 +76,15 @@ def job_of(keys: "Configuration", *, folder: str, repository: str, clock: Clock)
         verify=tuple(keys.execution.verify),
         hosts=tuple(keys.sandbox.hosts),
     )
+
+
+def _operating_system() -> str:
+    """Return system, processor, and distribution, as programs in the sandbox see them too."""
+    try:
+        named = f", {platform.freedesktop_os_release()['PRETTY_NAME']}"
+    except OSError:
+        named = ""
+    return f"{platform.system()} {platform.machine()}{named}"
 
 
 def place_on_github(job: Environment, location: ThreadLocation) -> Environment:

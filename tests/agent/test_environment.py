@@ -114,6 +114,36 @@ async def test_the_first_prompt_is_small() -> None:
     assert tokens(first_prompt(here)) <= 12_000
 
 
+SAID = {
+    "main": (
+        "Another session then carries it out",
+        "its contract (`scope`, `commands`, `hosts`, `dependencies`)",
+        "Reproduce a defect first where a command may run",
+        "the root cause as `path:line`, what you ruled out and why",
+        "how to run one test",
+        "Make the smallest change that solves the problem at its root",
+        "Read your own `git diff`",
+        "Go on until all of it is done",
+        "Ask people only",
+        "Name each check that failed, could not run, or was not run",
+        "Project memory is the maintainers' guidance",
+        "They reach no network but https hosts that an approved plan opened",
+    ),
+    "explore": ("the evidence as `path:line`", "what you did not find or only infer"),
+    "plan": ("the checks that prove it", "the ways you ruled out and why"),
+    "code": ("read your own `git diff`", "what failed or is left"),
+}
+
+
+@pytest.mark.req("K3", "K12")
+@pytest.mark.parametrize("kind", SAID)
+def test_what_the_prompts_cover(kind: str) -> None:
+    """Planning for another session, reproducing, verifying, reviewing the own diff, reporting what failed."""
+    told = system_blocks(kind)[1]["text"]
+    assert [part for part in SAID[kind] if part not in told] == []
+    assert "without network" not in told
+
+
 @pytest.mark.req("K12")
 @pytest.mark.parametrize("kind", ("main", *TYPES))
 def test_no_agent_is_told_of_tools_that_it_lacks(kind: str) -> None:

@@ -52,6 +52,7 @@ async def test_a_job_is_described_by_its_commits(tmp_path: Path) -> None:
     assert (made.base, made.setup, made.verify) == (work[:12], ("npm ci",), ("make test",))
     assert (made.hosts, made.language) == (("registry.npmjs.org",), "German")
     assert made.tools.startswith("git ")
+    assert made.platform.startswith("Linux ")
     assert made.memory.endswith("## CLAUDE.md\nBe kind. @docs/a.md\n\n## docs/a.md\nA")
     assert made.project is not None
     assert (await made.project.below(["src/a.py"], [made.memory])).endswith("## src/AGENTS.md\nFor src.")

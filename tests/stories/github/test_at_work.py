@@ -47,15 +47,16 @@ async def test_stopped(story: Story, model: Model, step: str) -> None:
 
     It says what was done by then, and what it cost: what the stopped session cost is journaled as well.
     """
-    todos = [{"content": "Ask @maya", "status": "completed"}, {"content": "Note it", "status": "pending"}]
+    todos = [{"content": "Ask @maya", "status": "completed"}, {"content": "Note it", "status": "in_progress"}]
     model.work = (call("TodoWrite", todos=[{**each, "activeForm": "At it"} for each in todos]), *FIX)
     await stopped(story, model, step)
     after = await story.rests()
     assert after.stage is Stage.STOPPED
     said = "Stopped by will. The work so far is kept; `@plangate retry` goes on from there."
     if step == "w3":
-        done = f"- ☑ Ask `@maya`\n- ☐ Note it\n\nChanged so far, and not published: `{FIXED}`."
+        done = f"- ☑ Ask `@maya`\n- ▶ Note it\n\nChanged so far, and not published: `{FIXED}`."
         said += f"\n\n{done}\n\nIt has cost ${after.cost_usd or 0:.2f}."
+        assert "- ☑ Ask `@maya`\n- ▶ At it\n" in story.said("progress")[0]
     assert story.said("tell") == [said]
     assert (after.session_costs.get(after.work_session, 0.0) > 0) == (step == "w3")
     assert story.nothing_done()
