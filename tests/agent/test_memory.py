@@ -130,10 +130,11 @@ async def test_a_file_that_is_too_large_to_be_read_is_named() -> None:
 
     class Refusing:
         async def read(self, paths: Sequence[str], limit: int) -> Mapping[str, FileStart]:  # noqa: ARG002 - the port's
-            return {path: FileStart(b"", 1 << 20) for path in paths if path == "CLAUDE.md"}
+            return {path: FileStart(b"", 1 << 20) for path in paths if path != ".claude/CLAUDE.md"}
 
     text = await ProjectMemory(Refusing()).root()
-    assert text.endswith("\n\n## CLAUDE.md\n[0 of 1,048,576 bytes are shown: project memory is cut at 40,000 bytes]")
+    note = "[0 of 1,048,576 bytes are shown: project memory is cut at 40,000 bytes]"
+    assert text.endswith(f"\n\n## CLAUDE.md\n{note}\n\n## AGENTS.md\n{note}")
 
 
 HIDDEN = {

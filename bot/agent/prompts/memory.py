@@ -122,8 +122,9 @@ def _in_order(paths: Sequence[str], found: dict[str, MemoryFile]) -> tuple[Memor
         take(path)
     texts = dict[str, MemoryFile]()
     for file in ordered.values():
-        texts.setdefault(file.text, file)
-    return tuple(file for text, file in texts.items() if text or not file.whole)
+        if file.text or not file.whole:
+            texts.setdefault(file.text or file.path, file)
+    return tuple(texts.values())
 
 
 def _folders_above(path: str) -> list[str]:
