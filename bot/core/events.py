@@ -89,7 +89,7 @@ def _read(key: str, value: Any) -> Any:
             return plans.from_json(value)
         case "asking":
             return question.from_json(value)
-        case "approved_at" | "question_at":
+        case "approved_at" | "question_at" | "due":
             return datetime.fromisoformat(value)
         case "beside":
             return Hidden.from_json(value)

@@ -11,6 +11,8 @@ from typing import Any, Final, Self
 from bot.core.actor import Actor
 from bot.core.errors import Refused
 
+ASKED: Final = "run/"
+"""Prefix of the key of an occurrence that somebody asked for."""
 MOST_FINDINGS: Final = 50
 LONGEST_ID: Final = 100
 LONGEST_TITLE: Final = 200
@@ -54,11 +56,13 @@ class Occurrence:
     due: datetime
     missed: int = 0
     """How many earlier due times collapse into this one."""
+    asked: bool = False
+    """Whether somebody asked for it at that time, by a tick."""
 
     @property
     def key(self) -> str:
         """The key of its turn: the same for whoever finds it due."""
-        return f"due/{self.task}/{self.due.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+        return f"{ASKED if self.asked else 'due/'}{self.task}/{self.due.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,39 @@ class Pushing(EntryFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskChanged(EntryFacts):
+    """The thread tracks a scheduled task; journaled when it begins to, and when the task changes."""
+
+    kind: ClassVar[str] = "task"
+    task: str
+    task_digest: str
+    """Of all that the task says (`core.maintenance.Task.digest`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OccurrenceDue(EntryFacts):
+    """The task is due; journaled before anything is done about it (MT1)."""
+
+    kind: ClassVar[str] = "due"
+    key: str
+    due: datetime
+    missed: int = 0
+    """Earlier due times that collapse into this one."""
+    by: str = ""
+    """Login of whoever asked for it by a tick; "" if it fell due."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OccurrenceEnded(EntryFacts):
+    """An occurrence ended without a request to the model, or could not begin."""
+
+    kind: ClassVar[str] = "occurrence"
+    key: str
+    outcome: str
+    """One line of Markdown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown(EntryFacts):
     """An entry of a kind that this version does not know."""
 
@@ -154,5 +187,8 @@ Note: TypeAlias = (
     | Explained
     | Queued
     | Pushing
+    | TaskChanged
+    | OccurrenceDue
+    | OccurrenceEnded
     | Unknown
 )

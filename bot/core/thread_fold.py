@@ -17,15 +17,19 @@ from bot.core.notes import (
     NetworkReached,
     Note,
     Noticed,
+    OccurrenceDue,
+    OccurrenceEnded,
     Prepared,
     Pushing,
     Queued,
     Shown,
     Spent,
     Taken,
+    TaskChanged,
     Told,
     Unknown,
 )
+from bot.core.task_history import add_move, add_task_note
 from bot.core.thread_parts import Debt
 from bot.core.thread_state import ThreadState
 
@@ -55,10 +59,10 @@ def apply(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadState:
     """
     state = _add_facts(state, event, at)
     if isinstance(event, MoveEvent):
-        return apply_move(move_thread(state, event, at), event, at)
+        return _track_task(apply_move(move_thread(state, event, at), event, at), event)
     if isinstance(event, Unknown) and event.kind in _PLAN_MOVES:
         return add_plan(move_thread(state, event, at), None)
-    return _apply_note(state, event)
+    return _apply_note(state, event, at)
 
 
 def apply_pending(state: ThreadState, note: Note, at: datetime) -> ThreadState:
@@ -109,7 +113,14 @@ def _add_turn(state: ThreadState, event: JournalEvent, said: JournaledTurn, at: 
     )
 
 
-def _apply_note(state: ThreadState, event: Note) -> ThreadState:
+def _track_task(state: ThreadState, event: MoveEvent) -> ThreadState:
+    """Take in what a move means for the scheduled task that the thread tracks, if it does."""
+    if state.task is None or state.request is None:
+        return state
+    return replace(state, task=add_move(state.task, event, state.request.said.key))
+
+
+def _apply_note(state: ThreadState, event: Note, at: datetime) -> ThreadState:
     match event:
         case Heard():
             return _add_heard(state, event)
@@ -124,6 +135,8 @@ def _apply_note(state: ThreadState, event: Note) -> ThreadState:
             return replace(state, setup=state.setup or event)
         case Queued():
             return replace(state, queued=event.queued)
+        case TaskChanged() | OccurrenceDue() | OccurrenceEnded():
+            return replace(state, task=add_task_note(state.task, event, at))
         case NetworkReached() | Taken() | Spent() | Unknown():
             return state
         case _:

@@ -18,6 +18,7 @@ from bot.core.names import CommitId, SessionId
 from bot.core.notes import Heard, Note, Prepared, Shown
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking
+from bot.core.task_history import TaskHistory
 from bot.core.thread_parts import NEVER, Debt, Decision, RequestResult, VoidedPlan, Wish
 from bot.core.work import PushedWork
 
@@ -151,6 +152,10 @@ class ThreadState:
     """The comment that the newest question is, or was, shown in."""
     replies: tuple[Replied | Instructed, ...] = ()
     """What people answered to sessions, newest first."""
+
+    # --- the scheduled task
+    task: TaskHistory | None = None
+    """The task whose tracking issue the thread is, and its occurrences; None for every other thread."""
 
     # --- what people are owed, and what was spent
     debts: tuple[Debt, ...] = ()

@@ -23,7 +23,8 @@ def test_a_changed_task_has_another_digest() -> None:
 def test_an_occurrence_has_one_key() -> None:
     """In whatever zone its time is written."""
     due = datetime(2026, 3, 29, 1, 0, tzinfo=UTC)
-    assert Occurrence("deps", due).key == "due/deps/2026-03-29T01:00Z"
+    assert Occurrence("deps", due).key == "due/deps/2026-03-29T01:00:00Z"
+    assert Occurrence("deps", due, asked=True).key == "run/deps/2026-03-29T01:00:00Z"
     assert Occurrence("deps", due.astimezone(timezone(timedelta(hours=2))), 3).key == Occurrence("deps", due).key
 
 

@@ -1,0 +1,120 @@
+"""What the journal of a tracking issue knows of its task: one fold over the entries that concern it (MT1, MT2, MT5)."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, TypeAlias, assert_never
+
+from bot.core.comment import code
+from bot.core.gate import Move
+from bot.core.moves import (
+    Delivered,
+    Drifted,
+    Expired,
+    Failed,
+    Limited,
+    MoveEvent,
+    Published,
+    Rejected,
+)
+from bot.core.notes import OccurrenceDue, OccurrenceEnded, TaskChanged
+
+REMEMBERED: Final = 50
+"""Occurrences that are remembered. A key that fell out is older than the newest due time, and never due again."""
+
+_WORDS: Final = {
+    Move.REQUESTED: "at work",
+    Move.PROPOSED: "a plan waits for approval",
+    Move.APPROVED: "approved",
+    Move.REJECTED: "rejected",
+    Move.DRIFTED: "its plan no longer holds",
+    Move.EXPIRED: "its plan expired",
+    Move.ANSWERED: "nothing to change, see the answer below",
+    Move.FAILED: "failed",
+    Move.LIMITED: "stopped at a limit",
+    Move.STOPPED: "stopped",
+}
+"""What a move means for the occurrence that it works on."""
+
+TaskNote: TypeAlias = TaskChanged | OccurrenceDue | OccurrenceEnded
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOccurrence:
+    """One occurrence, as far as the journal knows."""
+
+    key: str
+    due: datetime
+    missed: int = 0
+    by: str = ""
+    """Login of whoever asked for it by a tick; "" if it fell due."""
+    outcome: str = ""
+    """One line of Markdown that says what came of it; "" while nothing was decided."""
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHistory:
+    """The task of a thread, and its occurrences."""
+
+    task: str
+    digest: str
+    """Of the task as it was last seen (`core.maintenance.Task.digest`)."""
+    since: datetime
+    """Due times up to this moment are settled: the newest due time, or when the task was first seen or changed."""
+    occurrences: tuple[TaskOccurrence, ...] = ()
+    """Oldest first."""
+    pull_requests: tuple[int, ...] = ()
+    """The numbers of the newest pull requests that its work was shown in."""
+
+    @property
+    def open_occurrence(self) -> TaskOccurrence | None:
+        """The occurrence that was journaled as due, and about which nothing was decided yet."""
+        newest = self.occurrences[-1] if self.occurrences else None
+        return newest if newest is not None and not newest.outcome else None
+
+
+def add_task_note(history: TaskHistory | None, event: TaskNote, at: datetime) -> TaskHistory | None:
+    """Return the history after an entry about the task. A history begins with the entry that names its task."""
+    if history is None:
+        return TaskHistory(event.task, event.task_digest, at) if isinstance(event, TaskChanged) else None
+    match event:
+        case TaskChanged():
+            return replace(history, task=event.task, digest=event.task_digest, since=max(history.since, at))
+        case OccurrenceDue():
+            new = TaskOccurrence(event.key, event.due, event.missed, event.by)
+            since = history.since if event.by else max(history.since, event.due)
+            return replace(history, since=since, occurrences=(*history.occurrences, new)[-REMEMBERED:])
+        case OccurrenceEnded():
+            return _with(history, event.key, event.outcome)
+        case _:
+            assert_never(event)
+
+
+def add_move(history: TaskHistory, event: MoveEvent, request: str) -> TaskHistory:
+    """Return the history after a move of the thread. `request` is the key of the turn that is worked on."""
+    if isinstance(event, Published) and event.pull_number not in history.pull_requests:
+        history = replace(history, pull_requests=(*history.pull_requests, event.pull_number)[-REMEMBERED:])
+    return _with(history, request, _outcome(event), event.cost_usd or 0.0)
+
+
+def _with(history: TaskHistory, key: str, outcome: str, cost_usd: float = 0.0) -> TaskHistory:
+    rows = tuple(
+        replace(row, outcome=outcome or row.outcome, cost_usd=row.cost_usd + cost_usd) if row.key == key else row
+        for row in history.occurrences
+    )
+    return replace(history, occurrences=rows)
+
+
+def _outcome(event: MoveEvent) -> str:
+    """Return what a move means for the occurrence that it works on, or "" if it changes nothing that people see."""
+    match event:
+        case Published():
+            return f"pull request #{event.pull_number}"
+        case Delivered():
+            return f"branch {code(event.branch)}"
+        case Rejected() if event.by:
+            return f"rejected by {', '.join(event.by)}"
+        case Drifted() | Expired() | Failed() | Limited() if event.detail:
+            return f"{_WORDS[event.kind]}: {event.detail}"
+        case _:
+            return _WORDS.get(event.kind, "")

@@ -1,0 +1,113 @@
+"""The journal of a tracking issue tells its task and what came of each occurrence (MT1, MT2)."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from bot.core.actor import Actor
+from bot.core.entry import Entry, JournaledTurn
+from bot.core.events import JournalEvent, encode_event
+from bot.core.moves import (
+    Answered,
+    Closed,
+    Delivered,
+    Failed,
+    MoveEvent,
+    Published,
+    Rejected,
+    Requested,
+    Stopped,
+)
+from bot.core.names import CommitId
+from bot.core.notes import OccurrenceDue, OccurrenceEnded, TaskChanged
+from bot.core.task_history import REMEMBERED, TaskHistory, add_move, add_task_note
+from bot.core.thread_fold import fold_entries
+
+BEGAN = datetime(2026, 11, 23, tzinfo=UTC)
+KEY = "due/deps/2026-11-24T00:00:00Z"
+TASK = TaskChanged(task="deps", task_digest="d")
+DUE = OccurrenceDue(key=KEY, due=BEGAN + timedelta(days=1), missed=2)
+REQUEST = Requested(said=JournaledTurn(KEY, Actor(1, "plangate"), "Update.", BEGAN), base=CommitId("c" * 40))
+
+
+def fold(*events: JournalEvent) -> TaskHistory | None:
+    entries = [
+        Entry(n, BEGAN + timedelta(minutes=n), str(event.kind), encode_event(event)) for n, event in enumerate(events)
+    ]
+    return fold_entries(entries).task
+
+
+def known(*events: JournalEvent) -> TaskHistory:
+    history = fold(TASK, *events)
+    assert history is not None
+    return history
+
+
+@pytest.mark.req("MT1")
+def test_a_task_begins_when_it_is_first_seen() -> None:
+    """What fell due before is not due; a changed task begins anew, and never goes back."""
+    assert known() == TaskHistory("deps", "d", BEGAN)
+    changed = known(DUE, TaskChanged(task="deps", task_digest="e"))
+    assert (changed.digest, changed.since) == ("e", DUE.due)
+
+
+@pytest.mark.req("MT1")
+def test_an_occurrence_stays_open_until_it_is_decided() -> None:
+    """Whoever finds it open decides; from then on nothing is due before the next due time."""
+    history = known(DUE)
+    assert history.open_occurrence is not None
+    assert (history.open_occurrence.key, history.open_occurrence.missed, history.since) == (KEY, 2, DUE.due)
+    ended = known(DUE, OccurrenceEnded(key=KEY, outcome="nothing to do"))
+    assert (ended.open_occurrence, ended.occurrences[-1].outcome) == (None, "nothing to do")
+
+
+def test_a_tick_settles_no_due_time() -> None:
+    """Somebody asked for an occurrence of its own; the schedule goes on as before."""
+    asked = known(OccurrenceDue(key="run/deps/x", due=BEGAN + timedelta(days=9), by="ada"))
+    assert (asked.since, asked.occurrences[-1].by) == (BEGAN, "ada")
+
+
+def test_entries_without_a_task_are_nothing() -> None:
+    """A journal whose first entries are lost has no task."""
+    assert fold(DUE, OccurrenceEnded(key=KEY, outcome="x")) is None
+    assert fold(REQUEST) is None
+
+
+@pytest.mark.req("MT2")
+@pytest.mark.parametrize(
+    ("event", "outcome"),
+    (
+        (Rejected(by=("ada", "maya")), "rejected by ada, maya"),
+        (Rejected(), "rejected"),
+        (Answered(answer="x", owes="x"), "nothing to change, see the answer below"),
+        (Failed(detail="no network"), "failed: no network"),
+        (Failed(), "failed"),
+        (Stopped(), "stopped"),
+        (Delivered(branch="b", commit=CommitId("c")), "branch `b`"),
+        (Closed(), "at work"),
+    ),
+)
+def test_what_came_of_an_occurrence(event: MoveEvent, outcome: str) -> None:
+    """Each end of the work is one line; what people do not see changes nothing."""
+    at_work = known(DUE, REQUEST)
+    assert at_work.occurrences[-1].outcome == "at work"
+    assert add_move(at_work, event, KEY).occurrences[-1].outcome == outcome
+
+
+@pytest.mark.req("MT3")
+def test_pull_requests_are_remembered() -> None:
+    """The task's limit counts them; each once, with what the occurrence has cost."""
+    made = Published(branch="b", commit=CommitId("c"), pull_request="u", pull_number=7, cost_usd=0.5)
+    history = add_move(add_move(known(DUE, REQUEST), made, KEY), made, KEY)
+    assert (history.pull_requests, history.occurrences[-1].outcome) == ((7,), "pull request #7")
+    assert history.occurrences[-1].cost_usd == 1.0
+
+
+def test_the_history_is_bounded() -> None:
+    """However long a task runs."""
+    history: TaskHistory | None = known()
+    for n in range(REMEMBERED + 5):
+        history = add_task_note(history, OccurrenceDue(key=str(n), due=BEGAN), BEGAN)
+    assert history is not None
+    assert len(history.occurrences) == REMEMBERED
+    assert history.occurrences[-1].key == str(REMEMBERED + 4)
