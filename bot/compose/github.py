@@ -5,7 +5,7 @@ cached here can be stale. What is kept between looks (tokens, what git last saw)
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -15,25 +15,31 @@ from uuid import uuid4
 from bot.clock import SystemClock
 from bot.compose.address import ThreadAddress
 from bot.compose.connections import Connections
-from bot.compose.parts import key_of, model_of
+from bot.compose.parts import key_of, model_of, orders_of
 from bot.compose.polling import Polling
 from bot.compose.resting import Resting
 from bot.compose.thread_contexts import ThreadContexts
 from bot.config.environment import redactor_for
+from bot.config.maintenance import MaintenanceTask
+from bot.config.recipes import FOLDER as RECIPES
 from bot.config.settings import Settings
 from bot.core.errors import PlangateError
 from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
+from bot.core.marker import Key
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.secrets.redaction import Redactor
+from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
 from bot.github import repository, runs
+from bot.github.permissions import Roles
+from bot.github.tracking import TrackingIssues
 from bot.github.turns import Listener
 from bot.ports import Clock
 from bot.store.git_journal import GitJournal
-from bot.store.keys import StateKey
+from bot.store.keys import MarkerSigner, StateKey
 from bot.telemetry import Counters
 from bot.workflow import engine
-from bot.workflow.thread_context import ThreadContext
+from bot.workflow.thread_context import ThreadContext, WorkSettings
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -48,6 +54,23 @@ STILL: Final = timedelta(minutes=15)
 """A thread whose ref has not moved for this long has no job working on it."""
 REMEMBERED: Final = 5_000
 """Number of threads whose heard turns are cached. For other threads they are looked up again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryFound:
+    """A repository that is served, and the App installation that reaches it (None with a plain token)."""
+
+    installation: int | None
+    id: RepositoryId
+    at: repository.Address
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """The tracking issue of a scheduled task, and what its journal knows."""
+
+    issue: ThreadNumber
+    history: TaskHistory
 
 
 @dataclass(slots=True)
@@ -171,6 +194,51 @@ class GitHubHost:
         reached = await self.connections.reach(installation, number, at)
         keys, _ = await self._desks.configuration(reached.door, at, "HEAD")
         return Listener(await self.connections.bot(reached.door), keys.mention, frozenset(keys.ask.bots))
+
+    async def served(self) -> tuple[RepositoryFound, ...]:
+        """Return the repositories that are served."""
+        found = [each async for each in self.connections.repositories(self.only)]
+        return tuple(RepositoryFound(installation, RepositoryId(number), at) for installation, number, at in found)
+
+    async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
+        """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""
+        reached = await self.connections.reach(found.installation, found.id, found.at)
+        keys, mistake = await self._desks.configuration(reached.door, found.at, "HEAD")
+        return ([] if mistake else keys.maintenance), orders_of(keys)
+
+    async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
+        """Return the tasks that a journal of the repository tracks: name -> tracking issue, the oldest for each."""
+        reached = await self.connections.reach(found.installation, found.id, found.at)
+        journal = GitJournal(reached.refs, found.id, key=self._key, clock=self.clock)
+        tracked: dict[str, Tracked] = {}
+        for thread in sorted(await journal.threads()):
+            try:
+                state = self._desks.states.fold(found.id, thread, await journal.cached_entries(thread))
+            except PlangateError:
+                continue  # another key's thread is not ours
+            if state.task is not None:
+                tracked.setdefault(state.task.task, Tracked(thread, state.task))
+        return tracked
+
+    async def tracking_issues(self, found: RepositoryFound) -> TrackingIssues:
+        """Return access to the tracking issues of a repository."""
+        reached = await self.connections.reach(found.installation, found.id, found.at)
+        signer = MarkerSigner(self._key, found.id)
+        bot = await self.connections.bot(reached.door)
+        return TrackingIssues(reached.door, found.at, bot, Key(signer.key_id, signer.mac))
+
+    async def roles(self, found: RepositoryFound) -> Roles:
+        """Return the roles of people on a repository, as they are now."""
+        reached = await self.connections.reach(found.installation, found.id, found.at)
+        return Roles(reached.door, found.at)
+
+    async def own_recipe(self, found: RepositoryFound, name: str | None) -> dict[str, str]:
+        """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
+        if name is None:
+            return {}
+        reached = await self.connections.reach(found.installation, found.id, found.at)
+        content = await repository.file(reached.door, found.at, f"{RECIPES}{name}.md", "HEAD")
+        return {} if content is None else {name: content.decode(errors="replace")}
 
     def heard_turns(self, repository: int, thread: int) -> frozenset[str]:
         """Return the keys of the turns in a thread's journal when it was last read; empty if no longer cached."""

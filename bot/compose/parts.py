@@ -15,6 +15,7 @@ from bot.agent.subagents.project_types import FOLDER, LARGEST, MOST
 from bot.agent.tools.registry import ALL, READING_WEB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.clock import SystemClock
+from bot.config.recipes import plain_task
 from bot.config.settings import Identity, Settings
 from bot.core.actor import Actor, Role
 from bot.core.approval import Policy
@@ -132,6 +133,7 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         draft=keys.pull_request.draft,
         labels=tuple(keys.pull_request.labels),
         reviewers=_reviewers_of(keys.pull_request.reviewers),
+        tasks={task.name: plain_task(task) for task in keys.maintenance},
     )
 
 

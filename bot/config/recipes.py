@@ -49,7 +49,7 @@ def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> Task:
     read, or has no such parameter.
     """
     if task.recipe is None:
-        return _task(task, task.prompt or "", task.check or "")
+        return plain_task(task)
     recipes = {**shipped_recipes(), **own}
     if task.recipe not in recipes:
         known = ", ".join(sorted(recipes))
@@ -81,6 +81,11 @@ def _split(text: str, where: str) -> tuple[RecipeFrontMatter, str]:
             mend="begin with ---, keys, and ---; then write the prompt",
         )
     return validate_yaml(RecipeFrontMatter, f"\n{found[1]}", where), found[2]  # the first line is the ---
+
+
+def plain_task(task: MaintenanceTask) -> Task:
+    """Return a task as the configuration has it, without what its recipe adds."""
+    return _task(task, task.prompt or "", task.check or "")
 
 
 def _task(task: MaintenanceTask, prompt: str, check: str) -> Task:

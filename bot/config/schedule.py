@@ -49,6 +49,11 @@ class Schedule:
         for time in CronSim(self.expression, moment.astimezone(self.zone)):
             yield time.astimezone(UTC)
 
+    def words(self) -> str:
+        """Return the schedule in words, such as "at 05:00 on Monday"."""
+        said = CronSim(self.expression, datetime(2000, 1, 1, tzinfo=UTC)).explain()
+        return f"{said[:1].lower()}{said[1:]}"
+
     def due(self, since: datetime, now: datetime) -> Due | None:
         """Return the newest due time after `since` and not after `now`, or None if there is none.
 

@@ -52,6 +52,8 @@ class Origin:
     """Its sub-agents."""
     commands: Sequence[Mapping[str, Any]] = ()
     """The commands that the agents ran on their own: agent, command, exit_code."""
+    task: str = ""
+    """The scheduled task that it was made for, whose tracking issue stays open; "" for none."""
 
 
 def pull_body(plan: PlanDocument, origin: Origin, *, summary: str, checks: Sequence[Mapping[str, Any]]) -> str:
@@ -74,7 +76,7 @@ def pull_body(plan: PlanDocument, origin: Origin, *, summary: str, checks: Seque
     notes = f"**Notes for the executor**\n\n{disarm_text(plan.notes)}\n\n" if plan.notes else ""
     shown = f"{disarm_text(plan.markdown)}\n\n{notes}{contract(plan)}"
     parts.append(details("The approved plan", cut(shown, room)))
-    parts.append(f"Closes #{plan.thread}")
+    parts.append(f"Scheduled task {code(origin.task)}: #{plan.thread}" if origin.task else f"Closes #{plan.thread}")
     return "\n\n".join(parts) + "\n"
 
 

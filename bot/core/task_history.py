@@ -7,6 +7,7 @@ from typing import Final, TypeAlias, assert_never
 from bot.core.comment import code
 from bot.core.gate import Move
 from bot.core.moves import (
+    Approved,
     Delivered,
     Drifted,
     Expired,
@@ -63,6 +64,8 @@ class TaskHistory:
     """Due times up to this moment are settled: the newest due time, or when the task was first seen or changed."""
     occurrences: tuple[TaskOccurrence, ...] = ()
     """Oldest first."""
+    approved: str = ""
+    """The digest of the task whose plan people approved last; "" for none."""
     pull_requests: tuple[int, ...] = ()
     """The numbers of the newest pull requests that its work was shown in."""
 
@@ -92,6 +95,8 @@ def add_task_note(history: TaskHistory | None, event: TaskNote, at: datetime) ->
 
 def add_move(history: TaskHistory, event: MoveEvent, request: str) -> TaskHistory:
     """Return the history after a move of the thread. `request` is the key of the turn that is worked on."""
+    if isinstance(event, Approved) and event.by:
+        history = replace(history, approved=history.digest)
     if isinstance(event, Published) and event.pull_number not in history.pull_requests:
         history = replace(history, pull_requests=(*history.pull_requests, event.pull_number)[-REMEMBERED:])
     return _with(history, request, _outcome(event), event.cost_usd or 0.0)

@@ -61,6 +61,8 @@ async def look(context: ThreadContext) -> ThreadState:
     said has to wait for their role: all else is done then.
     """
     state = await _take_in_turns(context)
+    if state.task is not None:
+        context = replace(context, settings=context.settings.for_task(state.task.task))
     try:
         while not context.settings.refusal:
             state = await _advance(context, state)

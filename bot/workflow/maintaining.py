@@ -16,7 +16,7 @@ from bot.core.comment import code, fenced_block
 from bot.core.entry import JournaledTurn
 from bot.core.errors import PlangateError
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
-from bot.core.maintenance import ASKED, Occurrence, Task
+from bot.core.maintenance import Occurrence, Task
 from bot.core.moves import Closed, Requested
 from bot.core.names import SessionId
 from bot.core.network import Network
@@ -79,11 +79,14 @@ async def take_occurrence(
     return await _request(context, state, task, occurrence, printed=checked.printed)
 
 
-def open_occurrence(state: ThreadState) -> Occurrence | None:
-    """Return the occurrence that a process journaled as due and left undecided, or None."""
-    if state.task is None or (left := state.task.open_occurrence) is None:
-        return None
-    return Occurrence(state.task.task, left.due, left.missed, asked=left.key.startswith(ASKED))
+async def refuse_occurrence(
+    context: ThreadContext, state: ThreadState, occurrence: Occurrence, outcome: str
+) -> ThreadState:
+    """Journal an occurrence that cannot begin, with the reason."""
+    if state.task is None or occurrence.key not in {each.key for each in state.task.occurrences}:
+        entry = OccurrenceDue(key=occurrence.key, due=occurrence.due, missed=occurrence.missed)
+        state = await note(context, state, entry)
+    return await _end(context, state, occurrence, outcome)
 
 
 async def run_check(context: ThreadContext, task: Task) -> CheckResult:

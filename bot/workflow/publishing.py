@@ -134,11 +134,12 @@ def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
     message = pull_text.commit_message(inert_message(pull_title(context, state)), state.plan, summary)
     expected = state.base if context.location.branch or state.onto else None
     asked_by = state.turn.actor
+    by_person = context.pulls is not None and asked_by.id != context.policy.bot
     return CommitOrder(
         branch_name(context, state),
         message,
         state.requested_at.replace(microsecond=0),  # the same when the work is taken up again after a push
-        pull_text.co_author(asked_by, context.location.host) if context.pulls is not None else "",
+        pull_text.co_author(asked_by, context.location.host) if by_person else "",
         expected,
         work.tree,
         leftovers(state),
@@ -156,6 +157,7 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
         state.cost_usd if context.resources.ledger.is_priced else None,  # of the thread, whichever processes it took
         [comment.AgentRow(**agent) for agent in work.agents or ()],
         work.commands or (),
+        state.task.task if state.task is not None else "",
     )
     summary = clean(inert_markdown(clean(work.summary)))
     body = pull_text.pull_body(state.plan, origin, summary=summary, checks=work.checks)

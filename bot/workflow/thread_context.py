@@ -1,7 +1,7 @@
 """What every verb works with: the thread's place, the ports, the settings; joined in bot/compose."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bot.agent.events import AgentEvent
 from bot.agent.limits import Limits
@@ -12,6 +12,7 @@ from bot.core import comment
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Policy
 from bot.core.gate import Stage
+from bot.core.maintenance import Task
 from bot.core.names import CommitId
 from bot.core.paths import Further
 from bot.core.secrets.redaction import Redactor
@@ -74,6 +75,16 @@ class WorkSettings:
     """Whether changed workflows of GitHub Actions could be published from here."""
     run: str = ""
     """The run of GitHub Actions that does the work; "" for a face that is no job."""
+    tasks: Mapping[str, Task] = field(default_factory=dict)
+    """The scheduled tasks of the configuration by name, without the prompts and checks of their recipes."""
+
+    def for_task(self, name: str) -> "WorkSettings":
+        """Return the settings for the work of a scheduled task: its own budget, and its labels beside the others."""
+        task = self.tasks.get(name)
+        if task is None:
+            return self
+        budget = self.budget_usd if task.budget_usd is None else task.budget_usd
+        return replace(self, budget_usd=budget, labels=tuple(dict.fromkeys((*self.labels, *task.labels))))
 
     def may_ask(self, actor: Actor, role: Role | None) -> bool:
         """Return whether an account of that role may ask: by role or name, and for other bots by their listed id."""

@@ -1,0 +1,155 @@
+"""Runs the scheduled tasks of a repository that are due: finds their tracking issues, and keeps them up to date (MT10).
+
+Any process may run a pass at any time, any number of times: what is due, and what was decided, stands in the journal of
+the task's tracking issue. A pass that finds nothing due reads the configuration, the journals, and the issues' texts.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from bot.compose.address import ThreadAddress
+from bot.compose.github import GitHubHost, RepositoryFound, Tracked
+from bot.config.maintenance import MaintenanceTask
+from bot.config.recipes import plain_task, scheduled_task
+from bot.core.errors import Broken, Conflict, Misconfigured, PlangateError
+from bot.core.gate import ON_ENTER
+from bot.core.maintenance import Occurrence, Tick
+from bot.core.names import ThreadNumber
+from bot.core.task_history import TaskHistory
+from bot.core.thread_state import ThreadState
+from bot.core.tracking_text import RUN_NOW, OccurrenceRow, TrackingView, tracking_body, tracking_title
+from bot.github.tracking import TrackingIssues
+from bot.workflow.ledger import current
+from bot.workflow.maintaining import refuse_occurrence, take_occurrence, track_task
+from bot.workflow.thread_context import WorkSettings
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """A task as a pass left it."""
+
+    task: MaintenanceTask
+    tracked: Tracked
+    began: bool = False
+    """Whether this pass took in an occurrence."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenancePass:
+    """One pass over the tasks of one repository."""
+
+    host: GitHubHost
+    repository: RepositoryFound
+    run_now: str = ""
+    """The name of a task that runs whether it is due or not; "" for none."""
+
+    async def run(self) -> list[TaskStatus]:
+        """Run what is due, and bring each tracking issue up to date. One task's failure does not stop the others.
+
+        Raises Misconfigured for a `run_now` that names no task.
+        """
+        tasks, settings = await self.host.scheduled_tasks(self.repository)
+        if self.run_now and self.run_now not in {task.name for task in tasks}:
+            known = ", ".join(task.name for task in tasks) or "none"
+            raise Misconfigured(f"no task {self.run_now!r}", where="maintenance", mend=f"there are: {known}")
+        if not tasks:
+            return []
+        tracked = await self.host.tracked_tasks(self.repository)
+        issues = await self.host.tracking_issues(self.repository)
+        done = []
+        for task in tasks:
+            try:
+                done.append(await self._run_task(task, settings, issues, tracked.get(task.name)))
+            except Conflict:
+                _log.info("another process is at the scheduled task %s", task.name)
+            except PlangateError as error:
+                _log.warning("the scheduled task %s cannot go on: %s", task.name, error)
+        return done
+
+    async def _run_task(
+        self, task: MaintenanceTask, settings: WorkSettings, issues: TrackingIssues, tracked: Tracked | None
+    ) -> TaskStatus:
+        """Run one task if it is due, and bring its tracking issue up to date."""
+        began = False
+        if tracked is None:
+            tracked = await self._begin(task, issues)
+        else:
+            asked = await self._run_now_tick(issues, tracked.issue, settings)
+            occurrence = self._next_occurrence(task, tracked.history, asked)
+            if began := occurrence is not None:
+                tracked = await self._take(task, tracked, occurrence, by=asked.by.login if asked else "")
+        await issues.show(tracked.issue, task.name, self._body(task, tracked.history))
+        return TaskStatus(task, tracked, began=began)
+
+    async def _begin(self, task: MaintenanceTask, issues: TrackingIssues) -> Tracked:
+        """Create the tracking issue of a task that was not seen before. Its due times count from now on."""
+        body = self._body(task, TaskHistory(task.name, "", self.host.clock.now()))
+        number = await issues.open(task.name, tracking_title(task.name), body)
+        async with self.host.thread_context(self._address(number)) as context:
+            return _tracked(number, await track_task(context, await current(context), plain_task(task)))
+
+    async def _take(self, task: MaintenanceTask, tracked: Tracked, occurrence: Occurrence, *, by: str) -> Tracked:
+        """Take in an occurrence, after what people said on its thread; one whose recipe is wrong ends with why."""
+        address = self._address(tracked.issue)
+        await self.host.look(address)
+        async with self.host.thread_context(address) as context:
+            state = await current(context)
+            try:
+                full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
+            except Misconfigured as error:
+                state = await refuse_occurrence(context, state, occurrence, f"could not begin: {error}")
+            else:
+                state = await track_task(context, state, full)
+                state = await take_occurrence(context, state, full, occurrence, by=by)
+        if state.stage in ON_ENTER:
+            state = await self.host.look(address)
+        return _tracked(tracked.issue, state)
+
+    async def _run_now_tick(self, issues: TrackingIssues, number: ThreadNumber, settings: WorkSettings) -> Tick | None:
+        """Return the tick of the box `Run now` by somebody who may ask, or None."""
+        roles = await self.host.roles(self.repository)
+        for tick in await issues.ticks(number):
+            if tick.label == RUN_NOW and settings.may_ask(tick.by, await roles.of(tick.by)):
+                return tick
+        return None
+
+    def _next_occurrence(self, task: MaintenanceTask, history: TaskHistory, asked: Tick | None) -> Occurrence | None:
+        """Return the occurrence to take in now: one that was left open, was asked for, or is due; None for none."""
+        if (left := history.open_occurrence) is not None:
+            return Occurrence(task.name, left.due, left.missed, asked=bool(left.by))
+        now = self.host.clock.now()
+        if self.run_now == task.name:
+            return Occurrence(task.name, now, asked=True)
+        if asked is not None:
+            found = Occurrence(task.name, asked.at, asked=True)
+            return found if found.key not in {each.key for each in history.occurrences} else None
+        due = task.due_times().due(history.since, now)
+        return Occurrence(task.name, due.at, due.missed) if due is not None else None
+
+    def _body(self, task: MaintenanceTask, history: TaskHistory) -> str:
+        """Return the text of the task's tracking issue."""
+        schedule = task.due_times()
+        after = max(self.host.clock.now(), history.since)
+        rows = [
+            OccurrenceRow(each.due, f"{each.outcome or 'at work'}{_missed(each.missed)}", each.cost_usd)
+            for each in reversed(history.occurrences)
+        ]
+        next_due = next(schedule.times_after(after)).astimezone(schedule.zone)
+        return tracking_body(TrackingView(plain_task(task), schedule.words(), next_due, rows))
+
+    def _address(self, number: ThreadNumber) -> ThreadAddress:
+        found = self.repository
+        return ThreadAddress(found.installation, found.id, found.at.owner, found.at.name, number)
+
+
+def _missed(missed: int) -> str:
+    return f" ({missed} earlier missed)" if missed else ""
+
+
+def _tracked(number: ThreadNumber, state: ThreadState) -> Tracked:
+    if state.task is None:
+        raise Broken(f"the journal of the tracking issue #{number} names no task")
+    return Tracked(number, state.task)

@@ -1,0 +1,166 @@
+"""Scheduled tasks: due, checked, planned, approved like everything else, once (MT1-MT4, MT10)."""
+
+from typing import Final
+
+import pytest
+
+from bot.compose.github import GitHubHost
+from bot.compose.maintenance import MaintenancePass, TaskStatus
+from bot.core.gate import Stage
+from bot.core.tracking_text import RUN_NOW
+from tests.stories.github.ground import HOME, Story
+
+DAY: Final = 24 * 3600.0
+PATH: Final = ".github/plangate.yml"
+CHECK: Final = 'grep -rn "total > FREE_FROM" parcel || [ $? -eq 1 ]'
+
+
+def configure(story: Story, more: str = "") -> None:
+    """Push a configuration with one daily task."""
+    text = f"maintenance:\n  - name: shipping\n    schedule: daily\n    prompt: Let orders of 50 ship free.\n{more}"
+    story.person("ada").push(HOME, {PATH: text})
+
+
+async def run_pass(story: Story, host: GitHubHost | None = None, run_now: str = "") -> list[TaskStatus]:
+    """Run one pass over the repository."""
+    host = host or story.host
+    (found,) = await host.served()
+    return await MaintenancePass(host, found, run_now).run()
+
+
+def body(story: Story, number: int = 1) -> str:
+    return str(story.issue(number).text.body)
+
+
+def tick(story: Story, login: str, number: int = 1) -> None:
+    text = body(story, number).replace(f"- [ ] {RUN_NOW}", f"- [x] {RUN_NOW}")
+    story.person(login).edit_issue(HOME, number, body=text)
+
+
+@pytest.mark.req("MT1", "MT2", "MT10")
+async def test_from_the_schedule_to_the_pull_request(story: Story) -> None:
+    """The tracking issue is made once; the due time leads to a plan that waits for people; 👍 to a pull request."""
+    configure(story)
+    await run_pass(story)
+    await run_pass(story)
+    assert [issue.title for issue in story.world.issues.values()] == ["Scheduled task: shipping"]
+    assert "None yet." in body(story)
+    assert story.model.heard == []
+    story.clock.advance(DAY)
+    (status,) = await run_pass(story)
+    assert status.began
+    assert len(story.plans()) == 1
+    assert "a plan waits for approval" in body(story)
+    assert "Let orders of 50 ship free." in "".join(story.model.heard[0].texts())
+    await run_pass(story)
+    assert len(story.plans()) == 1
+    story.reacts("maya", "+1")
+    await story.rests(1)
+    assert story.stage is Stage.IN_REVIEW
+    (pull,) = story.pulls()
+    assert "Scheduled task `shipping`: #1" in pull.text.body
+    assert "Closes" not in pull.text.body
+    await run_pass(story)
+    assert f"pull request #{pull.number}" in body(story)
+
+
+@pytest.mark.req("MT1")
+async def test_two_processes_and_a_task_that_was_off(story: Story) -> None:
+    """Whoever finds it due, it happens once; what was missed collapses into the newest due time."""
+    configure(story)
+    await run_pass(story)
+    story.clock.advance(5 * DAY)
+    async with GitHubHost(story.host.settings, clock=story.clock) as other:
+        await run_pass(story)
+        await run_pass(story, other)
+    assert len(story.plans()) == 1
+    assert "(4 earlier missed)" in body(story)
+    kinds = [entry.kind for entry in await story.entries()]
+    assert kinds.count("due") == kinds.count("requested") == 1
+
+
+@pytest.mark.req("MT3")
+async def test_an_occurrence_is_skipped_with_its_reason(story: Story) -> None:
+    """While a plan waits, while its pull request is open, and while the issue is closed."""
+    configure(story)
+    await run_pass(story)
+    for _ in range(2):
+        story.clock.advance(DAY)
+        await run_pass(story)
+    assert "skipped: a plan of this task waits for approval" in body(story)
+    assert len(story.plans()) == 1
+    story.reacts("maya", "+1")
+    await story.rests(1)
+    story.clock.advance(DAY)
+    await run_pass(story)
+    number = story.pulls()[0].number
+    assert f"skipped: #{number} is open, and the task's limit is 1" in body(story)
+    story.person("maya").merge(HOME, number)
+    story.person("ada").close(HOME, 1)
+    story.clock.advance(DAY)
+    await run_pass(story)
+    assert "skipped: this issue is closed; reopen it to go on" in body(story)
+    assert len(story.plans()) == 1
+
+
+@pytest.mark.req("MT4")
+async def test_nothing_to_do_asks_no_model(story: Story) -> None:
+    """A check that prints nothing ends the occurrence; what it prints is given to the planner as data."""
+    configure(story, "    check: 'true'\n")
+    await run_pass(story)
+    story.clock.advance(DAY)
+    await run_pass(story)
+    assert story.model.heard == []
+    assert "nothing to do" in body(story)
+    configure(story, f"    check: '{CHECK}'\n")
+    story.clock.advance(DAY)
+    await run_pass(story)
+    assert "parcel/shipping.py:" in "".join(story.model.heard[0].texts())
+    assert len(story.plans()) == 1
+
+
+@pytest.mark.req("MT4")
+@pytest.mark.parametrize(
+    ("check", "said"),
+    (
+        ("no-such-program --at all", "the check failed: a program is missing"),
+        ("yes", "the check failed: it did not end within 0.05 minutes"),
+    ),
+)
+async def test_a_check_that_cannot_run_is_told(story: Story, check: str, said: str) -> None:
+    """On the tracking issue; the next occurrence tries again."""
+    configure(story, f"    check: {check}\nsandbox:\n  minutes: 0.05\n")
+    await run_pass(story)
+    story.clock.advance(DAY)
+    await run_pass(story)
+    assert said in body(story)
+    assert story.model.heard == []
+
+
+@pytest.mark.req("MT2")
+async def test_run_now(story: Story) -> None:
+    """The box counts for people who may ask, once for each tick, and is empty again afterwards."""
+    configure(story, "ask:\n  roles: [maintain]\n")
+    await run_pass(story)
+    tick(story, "will")
+    await run_pass(story)
+    assert story.model.heard == []
+    assert f"- [ ] {RUN_NOW}" in body(story)
+    tick(story, "maya")
+    await run_pass(story)
+    await run_pass(story)
+    assert len(story.plans()) == 1
+    assert f"- [ ] {RUN_NOW}" in body(story)
+    due = next(entry for entry in await story.entries() if entry.kind == "due")
+    assert due.body["by"] == "maya"
+
+
+@pytest.mark.req("MT8")
+async def test_a_recipe_that_is_not_there_is_told(story: Story) -> None:
+    """On its own tracking issue; the other task goes on."""
+    configure(story, "  - name: other\n    schedule: daily\n    recipe: nothing\n")
+    await run_pass(story)
+    story.clock.advance(DAY)
+    await run_pass(story)
+    assert "could not begin: task 'other': there is no recipe 'nothing'" in body(story, 2)
+    assert len(story.plans(1)) == 1
