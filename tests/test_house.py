@@ -24,7 +24,7 @@ from bot.workflow.engine import VERBS
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "bot").rglob("*.py")) + sorted((ROOT / "webhooks").rglob("*.py"))
 README = (ROOT / "README.md").read_text()
-IDLE = {"maintenance", "pull_request.fix_checks"}
+IDLE = {"pull_request.fix_checks"}
 """Keys of the configuration that change nothing yet."""
 
 

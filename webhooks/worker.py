@@ -20,6 +20,7 @@ from tenacity.wait import wait_exponential
 from bot.clock import SystemClock
 from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
+from bot.compose.maintenance import run_due_tasks
 from bot.config.environment import redactor_for
 from bot.config.settings import ServiceSettings, Settings
 from bot.core.errors import Broken, Misconfigured, PlangateError, Transient
@@ -279,7 +280,10 @@ class Worker:
 
 
 def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] = ("text", "INFO")) -> int:
-    """Look at every open thread once, of one repository (OWNER/REPO) or of all, and return the exit code."""
+    """Look at every open thread once, and run the scheduled tasks that are due. Return the exit code.
+
+    `repo` is OWNER/REPO, or None for all repositories.
+    """
     if repo is not None and repo.count("/") != 1:
         raise Misconfigured(f"not a repository: {repo!r}", where="--repo", mend="write OWNER/REPO")
 
@@ -288,7 +292,9 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
 
     async def look() -> int:
         async with GitHubHost(settings, redactor=redactor) as host:
-            return await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo, settings.service)
+            code = await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo, settings.service)
+            await run_due_tasks(host, repo)
+            return code
 
     return asyncio.run(look())
 

@@ -18,6 +18,7 @@ from bot.action.runner import Runner
 from bot.clock import SystemClock
 from bot.compose.address import ThreadAddress
 from bot.compose.local import try_sandbox
+from bot.compose.maintenance import run_due_tasks
 from bot.compose.single import host_of, thread_of, unheard
 from bot.config.action_inputs import ActionSettings, action
 from bot.config.environment import log_style, redactor_for
@@ -64,6 +65,8 @@ class Job:
     clock: Clock = field(default_factory=SystemClock)
     unheard: Callable[[], Awaitable[Sequence[ThreadAddress]]] | None = None
     """Returns the threads on which somebody spoke and no event reported it (W3)."""
+    maintain: Callable[[], Awaitable[None]] | None = None
+    """Runs the scheduled tasks that are due (MT10)."""
 
 
 def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
@@ -86,7 +89,9 @@ async def _open(given: ActionSettings, runner: Runner) -> int:
     number, told = thread_in(given)
     async with host_of(given.settings, given.repository, given.run) as host:
         address = replace(await thread_of(host, given.repository, number), told=told) if number else None
-        return await play(Job(host, given, runner, unheard=partial(unheard, host)), address)
+        return await play(
+            Job(host, given, runner, unheard=partial(unheard, host), maintain=partial(run_due_tasks, host)), address
+        )
 
 
 def thread_in(given: ActionSettings) -> tuple[int, str]:
@@ -114,6 +119,8 @@ async def play(job: Job, address: ThreadAddress | None) -> int:
     seen = [(address, await _advance_thread(job, address))] if address is not None else []
     if not (job.given.only_listen or job.given.dry_run):
         seen += [pair async for pair in _swept(job, address)]
+        if address is None and job.maintain is not None:
+            await job.maintain()
     for at, state in seen:
         job.runner.summary(summary(job.given, at, state), job.given.summary)
         job.runner.say(f"plangate: #{at.number} is at: {state.stage}")

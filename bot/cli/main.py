@@ -101,16 +101,12 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     serve.add_argument("--port", type=_port, default=8000, help="its port (8000)")
     serve.add_argument("--no-worker", action="store_true", help="only take deliveries in")
-    sweep = commands.add_parser("sweep", help="look at every waiting thread once")
-    sweep.add_argument("--repo", metavar="OWNER/REPO", help="only at those of this repository")
-    demo = commands.add_parser("demo", help="the whole way on a sample repository, without a key")
-    demo.add_argument("--headless", action="store_true", help="play the story by itself")
-    demo.add_argument(
-        "--face", choices=("service", "action", "local"), default="service", help="which way the bot runs"
+    sweep = commands.add_parser(
+        "sweep", help="look at every waiting thread once, and run the scheduled tasks that are due"
     )
-    demo.add_argument("--port", type=_port, default=8484, help="the port of the page (8484)")
-    demo.add_argument("--dir", type=Path, metavar="DIR", help="where to keep it (a temporary folder)")
-    demo.add_argument("--real-model", action="store_true", help="use the model of ANTHROPIC_API_KEY")
+    sweep.add_argument("--repo", metavar="OWNER/REPO", help="only at those of this repository")
+    _maintenance_flags(commands.add_parser("maintenance", help="list scheduled tasks, or run one now"))
+    _demo_flags(commands.add_parser("demo", help="the whole way on a sample repository, without a key"))
     replay = commands.add_parser("replay", help="show a transcript or journal as a tree")
     replay.add_argument("file", type=Path, metavar="FILE", help="as a run names it at its end; of a journal its folder")
     doctor = commands.add_parser("doctor", help="check what is needed here, each finding with its cure")
@@ -126,6 +122,23 @@ def _parser() -> argparse.ArgumentParser:
     for command in commands.choices.values():  # also after the command, without overriding one before it
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG)
     return parser
+
+
+def _maintenance_flags(maintenance: argparse.ArgumentParser) -> None:
+    maintenance.add_argument("action", choices=("list", "run"), help="list them with their due times; run one")
+    maintenance.add_argument("name", nargs="?", metavar="NAME", help="the task to run")
+    maintenance.add_argument("--repo", required=True, metavar="OWNER/REPO", help="the repository")
+    maintenance.add_argument("--dry-run", action="store_true", help="only say what the task would do now")
+
+
+def _demo_flags(demo: argparse.ArgumentParser) -> None:
+    demo.add_argument("--headless", action="store_true", help="play the story by itself")
+    demo.add_argument(
+        "--face", choices=("service", "action", "local"), default="service", help="which way the bot runs"
+    )
+    demo.add_argument("--port", type=_port, default=8484, help="the port of the page (8484)")
+    demo.add_argument("--dir", type=Path, metavar="DIR", help="where to keep it (a temporary folder)")
+    demo.add_argument("--real-model", action="store_true", help="use the model of ANTHROPIC_API_KEY")
 
 
 def _run_flags(run: argparse.ArgumentParser) -> None:
@@ -261,6 +274,23 @@ def _sweep(arguments: argparse.Namespace) -> int:
     return sweep(settings(), arguments.repo, log=log_style())
 
 
+def _maintenance(arguments: argparse.Namespace) -> int:
+    from bot.compose.maintenance import maintain_by_hand
+    from bot.config.environment import settings
+
+    running = arguments.action == "run"
+    if running != bool(arguments.name):
+        said = "run needs the NAME of a task" if running else "list takes no NAME"
+        raise Misconfigured(said, where="maintenance", mend="see plangate maintenance --help")
+    _log_what_goes_wrong()
+    if running:
+        _need_sandbox()
+    name, dry_run = arguments.name or "", arguments.dry_run
+    for line in asyncio.run(maintain_by_hand(settings(), arguments.repo, task=name, dry_run=dry_run)):
+        print(line)
+    return 0
+
+
 def _prompt(text: str | None) -> str:
     """Return the prompt; ``-`` reads it from standard input."""
     words = (sys.stdin.read() if text == "-" else text or "").strip()
@@ -332,6 +362,7 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "run": _run,
     "serve": _serve,
     "sweep": _sweep,
+    "maintenance": _maintenance,
     "demo": _demo,
     "replay": _replay,
     "doctor": _doctor,

@@ -195,7 +195,7 @@ class GitHubHost:
         keys, _ = await self._desks.configuration(reached.door, at, "HEAD")
         return Listener(await self.connections.bot(reached.door), keys.mention, frozenset(keys.ask.bots))
 
-    async def served(self) -> tuple[RepositoryFound, ...]:
+    async def served_repositories(self) -> tuple[RepositoryFound, ...]:
         """Return the repositories that are served."""
         found = [each async for each in self.connections.repositories(self.only)]
         return tuple(RepositoryFound(installation, RepositoryId(number), at) for installation, number, at in found)

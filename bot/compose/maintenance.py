@@ -5,13 +5,18 @@ the task's tracking issue. A pass that finds nothing due reads the configuration
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
 from typing import Final
 
 from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost, RepositoryFound, Tracked
+from bot.compose.single import host_of
 from bot.config.maintenance import MaintenanceTask
 from bot.config.recipes import plain_task, scheduled_task
+from bot.config.settings import Settings
 from bot.core.errors import Broken, Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER
 from bot.core.maintenance import Occurrence, Tick
@@ -21,9 +26,11 @@ from bot.core.thread_state import ThreadState
 from bot.core.tracking_text import RUN_NOW, OccurrenceRow, TrackingView, tracking_body, tracking_title
 from bot.github.tracking import TrackingIssues
 from bot.workflow.ledger import current
-from bot.workflow.maintaining import refuse_occurrence, take_occurrence, track_task
+from bot.workflow.maintaining import preview_occurrence, refuse_occurrence, take_occurrence, track_task
 from bot.workflow.thread_context import WorkSettings
 
+SHOWN: Final = 5
+"""Due times that are listed of a task."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -52,9 +59,8 @@ class MaintenancePass:
         Raises Misconfigured for a `run_now` that names no task.
         """
         tasks, settings = await self.host.scheduled_tasks(self.repository)
-        if self.run_now and self.run_now not in {task.name for task in tasks}:
-            known = ", ".join(task.name for task in tasks) or "none"
-            raise Misconfigured(f"no task {self.run_now!r}", where="maintenance", mend=f"there are: {known}")
+        if self.run_now:
+            tasks = [self._task_to_run(tasks)]
         if not tasks:
             return []
         tracked = await self.host.tracked_tasks(self.repository)
@@ -68,6 +74,30 @@ class MaintenancePass:
             except PlangateError as error:
                 _log.warning("the scheduled task %s cannot go on: %s", task.name, error)
         return done
+
+    async def preview(self) -> str:
+        """Return what the task `run_now` would do now. Asks the model nothing, and changes nothing on GitHub.
+
+        Raises Misconfigured if there is no such task, or if no pass has seen it yet.
+        """
+        tasks, _ = await self.host.scheduled_tasks(self.repository)
+        task = self._task_to_run(tasks)
+        tracked = (await self.host.tracked_tasks(self.repository)).get(task.name)
+        if tracked is None:
+            raise Misconfigured(
+                f"the task {task.name!r} has no tracking issue yet", where="maintenance", mend="run plangate sweep once"
+            )
+        full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
+        async with self.host.thread_context(self._address(tracked.issue)) as context:
+            return await preview_occurrence(context, await current(context), full)
+
+    def _task_to_run(self, tasks: Sequence[MaintenanceTask]) -> MaintenanceTask:
+        """Return the task `run_now`. Raises Misconfigured if there is none of that name."""
+        found = next((task for task in tasks if task.name == self.run_now), None)
+        if found is None:
+            known = ", ".join(task.name for task in tasks) or "none"
+            raise Misconfigured(f"no task {self.run_now!r}", where="maintenance", mend=f"there are: {known}")
+        return found
 
     async def _run_task(
         self, task: MaintenanceTask, settings: WorkSettings, issues: TrackingIssues, tracked: Tracked | None
@@ -89,7 +119,7 @@ class MaintenancePass:
         body = self._body(task, TaskHistory(task.name, "", self.host.clock.now()))
         number = await issues.open(task.name, tracking_title(task.name), body)
         async with self.host.thread_context(self._address(number)) as context:
-            return _tracked(number, await track_task(context, await current(context), plain_task(task)))
+            return _tracking_issue(number, await track_task(context, await current(context), plain_task(task)))
 
     async def _take(self, task: MaintenanceTask, tracked: Tracked, occurrence: Occurrence, *, by: str) -> Tracked:
         """Take in an occurrence, after what people said on its thread; one whose recipe is wrong ends with why."""
@@ -106,7 +136,7 @@ class MaintenancePass:
                 state = await take_occurrence(context, state, full, occurrence, by=by)
         if state.stage in ON_ENTER:
             state = await self.host.look(address)
-        return _tracked(tracked.issue, state)
+        return _tracking_issue(tracked.issue, state)
 
     async def _run_now_tick(self, issues: TrackingIssues, number: ThreadNumber, settings: WorkSettings) -> Tick | None:
         """Return the tick of the box `Run now` by somebody who may ask, or None."""
@@ -131,25 +161,74 @@ class MaintenancePass:
 
     def _body(self, task: MaintenanceTask, history: TaskHistory) -> str:
         """Return the text of the task's tracking issue."""
-        schedule = task.due_times()
         after = max(self.host.clock.now(), history.since)
         rows = [
-            OccurrenceRow(each.due, f"{each.outcome or 'at work'}{_missed(each.missed)}", each.cost_usd)
+            OccurrenceRow(each.due, f"{each.outcome or 'at work'}{_missed_times_note(each.missed)}", each.cost_usd)
             for each in reversed(history.occurrences)
         ]
-        next_due = next(schedule.times_after(after)).astimezone(schedule.zone)
-        return tracking_body(TrackingView(plain_task(task), schedule.words(), next_due, rows))
+        return tracking_body(TrackingView(plain_task(task), task.due_times().words(), next_due(task, after)[0], rows))
 
     def _address(self, number: ThreadNumber) -> ThreadAddress:
         found = self.repository
         return ThreadAddress(found.installation, found.id, found.at.owner, found.at.name, number)
 
 
-def _missed(missed: int) -> str:
+async def run_due_tasks(host: GitHubHost, only: str | None = None) -> None:
+    """Run what is due in every repository that is served, or in that one (OWNER/REPO).
+
+    One repository's failure does not stop the others.
+    """
+    for found in await host.served_repositories():
+        if only is not None and f"{found.at.owner}/{found.at.name}".casefold() != only.casefold():
+            continue
+        try:
+            await MaintenancePass(host, found).run()
+        except PlangateError as error:
+            _log.warning("scheduled tasks of %s/%s: %s", found.at.owner, found.at.name, error)
+
+
+def next_due(task: MaintenanceTask, after: datetime, count: int = 1) -> list[datetime]:
+    """Return the next due times of a task after a moment, in its time zone."""
+    schedule = task.due_times()
+    return [time.astimezone(schedule.zone) for time in islice(schedule.times_after(after), count)]
+
+
+def _missed_times_note(missed: int) -> str:
     return f" ({missed} earlier missed)" if missed else ""
 
 
-def _tracked(number: ThreadNumber, state: ThreadState) -> Tracked:
+def _tracking_issue(number: ThreadNumber, state: ThreadState) -> Tracked:
     if state.task is None:
         raise Broken(f"the journal of the tracking issue #{number} names no task")
     return Tracked(number, state.task)
+
+
+async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry_run: bool = False) -> list[str]:
+    """List the tasks of the repository ``owner/name``, or run one now; return what to print, one line each.
+
+    With `dry_run`, only say what the task would do.
+    """
+    async with host_of(settings, name, "") as host:
+        found = next(iter(await host.served_repositories()), None)
+        if found is None:
+            raise Misconfigured(f"no repository {name!r}", where="--repo", mend="write OWNER/REPO")
+        made = MaintenancePass(host, found, task)
+        if task and dry_run:
+            return [f"{task}: {await made.preview()}"]
+        if task:
+            return [_status_line(status) for status in await made.run()]
+        tasks, _ = await host.scheduled_tasks(found)
+        tracked = await host.tracked_tasks(found)
+        return [_task_line(each, tracked.get(each.name), host.clock.now()) for each in tasks] or ["no tasks"]
+
+
+def _status_line(status: TaskStatus) -> str:
+    newest = status.tracked.history.occurrences[-1:]
+    said = (newest[0].outcome or "at work") if newest else "first seen: it is due from now on"
+    return f"{status.task.name}: #{status.tracked.issue}, {said}"
+
+
+def _task_line(task: MaintenanceTask, tracked: Tracked | None, now: datetime) -> str:
+    times = ", ".join(f"{time:%Y-%m-%d %H:%M}" for time in next_due(task, now, SHOWN))
+    issue = f"#{tracked.issue}" if tracked is not None else "no tracking issue yet"
+    return f"{task.name}: {issue}, {task.due_times().words()} {task.timezone}; next: {times}"

@@ -17,6 +17,7 @@ from bot.core.errors import Broken
 from bot.core.names import SHORT_DIGEST
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
+from bot.core.standing import Standing, standing_objection
 
 
 class Way(StrEnum):
@@ -68,6 +69,7 @@ class Reason(StrEnum):
     PLAN_EXPIRED = "plan_expired"
     LOOKUP_FAILED = "lookup_failed"
     NOBODY = "nobody"
+    STANDING = "standing"
 
 
 class Outcome(StrEnum):
@@ -133,6 +135,8 @@ class Snapshot:
     """The number of plan versions that the request has had."""
     approvers: frozenset[int] | None = None
     """Numeric ids of all who may approve, including the bot if it may; None when unknown."""
+    standing: Standing | None = None
+    """What the configuration approves of the thread's scheduled task by itself; None where it approves nothing."""
     owners: frozenset[int] = frozenset()
     """Numeric ids of the people who approved and, per the default branch's CODEOWNERS, own everything that may change.
     """
@@ -360,6 +364,8 @@ def _approval_verdict(
     findings: tuple[Finding, ...],
 ) -> Verdict:
     """Return the verdict for the approvals that count. One is enough, except for tier high."""
+    if not approvals and _holds_standing(plan, snapshot, policy):
+        return Verdict(Outcome.APPROVED, (), (*findings, Finding(Reason.STANDING)))
     if not approvals:
         told = any(finding.reason is Reason.THREAD_LOCKED for finding in findings)
         why = Reason.THREAD_LOCKED if snapshot.locked and not told else Reason.NOBODY
@@ -371,6 +377,12 @@ def _approval_verdict(
     if fewer is None:
         return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.TOO_FEW)))
     return Verdict(Outcome.APPROVED, by, (*findings, Finding(fewer)))
+
+
+def _holds_standing(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> bool:
+    """Return whether the configuration approves the plan by itself, as one of a scheduled task (MT6)."""
+    standing = snapshot.standing
+    return standing is not None and not standing_objection(plan, standing, four_eyes=policy.four_eyes)
 
 
 def _reason_fewer_suffice(snapshot: Snapshot, policy: Policy, approvals: tuple[Candidate, ...]) -> Reason | None:

@@ -46,6 +46,7 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.PLAN_EXPIRED: "the plan has expired",
         Reason.LOOKUP_FAILED: "not everything that decides could be looked up",
         Reason.NOBODY: "nobody has approved it yet",
+        Reason.STANDING: "the configuration approves plans of this task that stay inside its paths",
     }
 )
 
@@ -260,6 +261,7 @@ def todo_list(todos: Sequence[tuple[str, str]]) -> str:
 def work_begun_line(by: Sequence[str], at: datetime) -> str:
     """Return the line placed above a plan once its work begins. No two approvals produce the same line (A4b)."""
     who = ", ".join(code(login) for login in by[:NAMED]) + (f" and {len(by) - NAMED} more" if len(by) > NAMED else "")
+    who = who or "the configuration (`approval: standing`)"
     when = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return f"**Approved** by {who} on {when}; the work has begun, and no earlier approval counts a second time."
 

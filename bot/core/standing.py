@@ -22,8 +22,6 @@ class Standing:
     """What `approval: standing` of a task allows, as the file on the default branch says now."""
 
     task: str
-    blob: str
-    """The id of the version of the configuration file that says so."""
     paths: tuple[str, ...]
     hosts: tuple[str, ...] = ()
     asked_before: bool = False

@@ -89,6 +89,17 @@ async def refuse_occurrence(
     return await _end(context, state, occurrence, outcome)
 
 
+async def preview_occurrence(context: ThreadContext, state: ThreadState, task: Task) -> str:
+    """Return what an occurrence would do now, without journaling or asking anything. Runs the task's check."""
+    if reason := await _reason_to_skip(context, state, task):
+        return f"would be skipped: {reason}"
+    checked = await run_check(context, task)
+    if checked.problem:
+        return f"the check fails: {checked.problem}"
+    printed = f"\n{checked.printed}" if checked.printed else ""
+    return f"would ask for a plan{printed}" if checked.found else NOTHING_TO_DO
+
+
 async def run_check(context: ThreadContext, task: Task) -> CheckResult:
     """Run a task's check in the sandbox, on a checkout that is thrown away. It reaches the hosts of `sandbox.hosts`.
 

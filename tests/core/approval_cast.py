@@ -9,6 +9,7 @@ from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Candidate, Opinion, Policy, Shown, Snapshot, Verdict, Way
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
+from bot.core.standing import Standing
 
 NOON: Final = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 """When the plan was shown."""
@@ -25,6 +26,7 @@ PLAN: Final = PlanDocument(
     expires=NOON + timedelta(days=7),
 )
 OTHER: Final = replace(PLAN, plan=1)
+STANDING: Final = Standing("task", ("src/**",), asked_before=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,9 @@ _LOOKS: Final[dict[str, dict[str, Any]]] = {
     "drifted": {"drifted": ("src/a.py",)},
     "other files changed": {},
     "maya added to the request": {"requesters": frozenset({_IDS["olga"], _IDS["maya"]})},
+    "the task stands": {"standing": STANDING},
+    "the task is new": {"standing": replace(STANDING, asked_before=False)},
+    "the task is elsewhere": {"standing": replace(STANDING, paths=("docs/**",))},
     "nobody may": {"approvers": frozenset()},
     "only maya may": {"approvers": frozenset({_IDS["maya"]})},
     "only maya and the bot may": {"approvers": frozenset({_IDS["maya"], BOT})},

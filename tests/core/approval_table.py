@@ -332,5 +332,21 @@ maya 👍 | maya owns it => approved by maya
 maya 👍 | tier high, only maya may, closed => pending: thread closed
 maya 👍, max 👍 | tier high, drifted => stale: scope drifted
 maya 👍, max 👍 | tier high, expired to the second => expired: plan expired
+--- a scheduled task with standing approval
+| the task stands => approved: standing
+| the task stands, tier low => approved: standing
+| the task stands, tier high => pending: nobody
+| the task stands, four eyes => pending: nobody
+| the task is new => pending: nobody
+| the task is elsewhere => pending: nobody
+| the task stands, closed => pending: thread closed
+| the task stands, altered => pending: plan changed
+| the task stands, drifted => stale: scope drifted
+| the task stands, a look-up failed => pending: lookup failed
+| the task stands, expired long ago => expired: plan expired
+maya 👍 | the task stands => approved by maya
+maya 👎 | the task stands => rejected by maya
+maya 😕 | the task stands => pending: revision asked
+will 👎 | the task stands => approved: will role too low, standing
 """
 ROWS: Final = tuple(line for line in TABLE.strip().splitlines() if not line.startswith("---"))

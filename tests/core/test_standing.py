@@ -12,7 +12,7 @@ from bot.core.paths import in_scope
 from bot.core.plan import Contract, PlanDocument
 from bot.core.standing import Standing, is_glob_inside, standing_objection
 
-STANDING = Standing("deps", "b" * 40, ("docs/**", "*.txt", "/setup.cfg"), ("pypi.org",), asked_before=True)
+STANDING = Standing("deps", ("docs/**", "*.txt", "/setup.cfg"), ("pypi.org",), asked_before=True)
 PLAN = PlanDocument(
     repository=RepositoryId(1),
     thread=ThreadNumber(2),

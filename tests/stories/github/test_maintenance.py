@@ -24,7 +24,7 @@ def configure(story: Story, more: str = "") -> None:
 async def run_pass(story: Story, host: GitHubHost | None = None, run_now: str = "") -> list[TaskStatus]:
     """Run one pass over the repository."""
     host = host or story.host
-    (found,) = await host.served()
+    (found,) = await host.served_repositories()
     return await MaintenancePass(host, found, run_now).run()
 
 
@@ -164,3 +164,28 @@ async def test_a_recipe_that_is_not_there_is_told(story: Story) -> None:
     await run_pass(story)
     assert "could not begin: task 'other': there is no recipe 'nothing'" in body(story, 2)
     assert len(story.plans(1)) == 1
+
+
+@pytest.mark.req("MT6")
+async def test_standing_approval(story: Story) -> None:
+    """The first plan asks people; then the configuration approves plans inside the task's paths, until it changes."""
+    standing = '    approval: standing\n    paths: ["parcel/**", CHANGELOG.md]\n'
+    configure(story, standing)
+    await run_pass(story)
+    story.clock.advance(DAY)
+    await run_pass(story)
+    assert story.nothing_done()
+    story.reacts("maya", "+1")
+    await story.rests(1)
+    story.person("maya").merge(HOME, story.pulls()[0].number)
+    story.model.turn_to_the_changelog()
+    story.clock.advance(DAY)
+    await run_pass(story)
+    _, second = story.pulls()
+    assert "Approved by the configuration (`approval: standing`)" in second.text.body
+    story.person("maya").merge(HOME, second.number)
+    configure(story, standing.replace("CHANGELOG.md", "docs/**"))
+    story.clock.advance(DAY)
+    await run_pass(story)
+    assert len(story.pulls()) == 2
+    assert "a plan waits for approval" in body(story)
