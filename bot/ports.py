@@ -25,6 +25,7 @@ from bot.core.network import NO_NETWORK, Network, NetworkDecision, Page
 from bot.core.plan import PlanDocument
 from bot.core.pull import PullOrder, PullRequest
 from bot.core.question import AnswerSnapshot, Asking, Author
+from bot.core.repository_text import RepositoryQuery, RepositoryText
 from bot.core.transcript import Json, Line
 from bot.core.turn import Acknowledgment, Turn
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
@@ -373,6 +374,13 @@ class Pulls(Protocol):
 
     async def find(self, branch: str) -> int | None:
         """Return the number of the bot's newest pull request from a branch, open or not; None for none."""
+
+
+class RepositoryReader(Protocol):
+    """The issues, pull requests, commits, and checks of the thread's repository, and of no other (K8)."""
+
+    async def read(self, query: RepositoryQuery) -> RepositoryText:
+        """Return a page of what a query is about. Raises Refused with the reason, such as a missing permission."""
 
 
 class Signer(Protocol):

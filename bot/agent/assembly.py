@@ -18,13 +18,14 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.prompts.environment import allowance
+from bot.agent.repository_reads import repository_reads
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
 from bot.agent.subagents.pool import SubagentCounts, SubagentPool
 from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.subagents.types import AgentType
-from bot.agent.tools.registry import ALL, by_name, schemas, web_tools
+from bot.agent.tools.registry import ALL, by_name, repository_tools, schemas, web_tools
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolContext
 from bot.core.names import AgentId, SessionId
@@ -98,13 +99,15 @@ def assemble_session(
         memory=place.environment.project,
         web=resources.web,
         reached=reached,
+        reads=repository_reads(resources.repository, strangers=settings.mode is Mode.PLAN),
     )
     crew = settings.subagents
     parent = ParentContext(
         log, context, monitor, place.workspace, place.checkout, place.environment, crew.model, place.network
     )
     pool = SubagentPool(parent, crew.types, crew.counts, crew.untrusted)
-    tools = by_name((*ALL, *web_tools(resources.web, resources.gate), task_tool(pool)))
+    beside = (*web_tools(resources.web, resources.gate), *repository_tools(resources.repository))
+    tools = by_name((*ALL, *beside, task_tool(pool)))
     fresh = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))
     prefix = load_request_prefix(lines, settings.model) or fresh
     return AssembledSession(Session(log, prefix, tools, context, monitor, pool.rows), pool)

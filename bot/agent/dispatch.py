@@ -224,6 +224,8 @@ async def _run_call(session: Session, prepared: Prepared, results: dict[str, Jso
     output = _with_images(output, [*session.history, {"content": [*results.values()]}])
     session.resources.alarm.listen(output.text)
     session.monitor.took(call["name"], output)
+    if output.details.get("strangers"):
+        session.mark_untrusted()
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
     refused = isinstance(prepared, RefusedCall)
     yield ToolFinished(session.agent, ident, call["name"], output.text, output.is_error, refused=refused)

@@ -47,7 +47,7 @@ USES: Final[Mapping[str, tuple[Resource, ...]]] = MappingProxyType(
     dict.fromkeys(("LS", "Glob", "Grep"), _LOOKS)
     | dict.fromkeys(("Read", "NotebookRead"), _READS)
     | dict.fromkeys(("Write", "Edit", "MultiEdit", "NotebookEdit"), _WRITES)
-    | dict.fromkeys(("WebFetch", "WebSearch"), _NET)
+    | dict.fromkeys(("WebFetch", "WebSearch", "GitHubRead"), _NET)
 )
 """Resources that one call of a tool uses, in addition to a tool call."""
 

@@ -7,7 +7,7 @@ from bot.agent.events import AgentEvent
 from bot.agent.limits import Ledger
 from bot.agent.permissions.gate import PermissionGate
 from bot.core.secrets.canary import CanaryAlarm
-from bot.ports import Clock, Model, Transcripts, Web
+from bot.ports import Clock, Model, RepositoryReader, Transcripts, Web
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,8 @@ class SessionResources:
     """Checks the text of every session of the thread for canaries (X3)."""
     web: Web | None = None
     """None if no rule opens a host to WebFetch."""
+    repository: RepositoryReader | None = None
+    """None if no repository on GitHub stands behind the thread."""
     compaction: float = 0.8
     """Share of the model's window above which older history is summarized (C1)."""
     tell: Callable[[AgentEvent], None] = lambda _: None

@@ -39,6 +39,8 @@ ASKED = "asked"
 """Kind of the note that saves an answer whose calls are running."""
 DROPPED = "dropped"
 """Kind of the note that records a complete answer that was not kept."""
+UNTRUSTED = "untrusted"
+"""Kind of the note that the session reads words of people who may not ask."""
 _ENDS = frozenset({"end_turn", "stop_sequence"})
 """Stop reasons of an answer that the model does not intend to continue."""
 NOT_RUN = "Not run: the session stopped at another call of the same message. Call it again if it is still needed."
@@ -218,6 +220,13 @@ class Session:
         if notice.model:
             self.prefix = replace(self.prefix, model=notice.model)
 
+    def mark_untrusted(self) -> None:
+        """Record that words of people who may not ask were read, which restricts sub-agents from now on (S9)."""
+        reads = self.context.reads
+        if reads is not None and not reads.used.strangers:
+            reads.used.strangers = True
+            self.note(UNTRUSTED, {})
+
     def note(self, what: str, facts: Json) -> None:
         """Save a fact that is never sent to the model."""
         self.log.note(what, facts)
@@ -231,6 +240,9 @@ class Session:
         for answer in spoken[:-1]:
             self._recall_calls(tool_calls(answer))
         self.called = {call["id"] for answer in spoken for call in tool_calls(answer)}
+        if (reads := self.context.reads) is not None:
+            reads.used.recount(spoken)
+            reads.used.strangers |= any(line.body.get("note") == UNTRUSTED for line in lines)
         self.context.todos[:] = todos_of(spoken)
         if self.asked is not None:
             self._take_in(answer_facts(self.asked))

@@ -32,6 +32,8 @@ JOB_LOGIN: Final = "github-actions[bot]"
 """Login that the token of a GitHub Actions job speaks as."""
 JOB_ID: Final = 41898282
 """Numeric id of that account on github.com: https://api.github.com/users/github-actions[bot]"""
+CHECKING: Final = {"checks": "read", "metadata": "read"}
+"""Permissions of a token that reads the check runs of a commit."""
 POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
 """Permissions of the one token that polls an installation."""
 BELONGING: Final = {"members": "read"}
@@ -128,6 +130,10 @@ class Connections:
     def watcher(self, installation: int | None, number: int) -> GitHubClient:
         """Return the client that looks up a repository's runs. An App may lack the permission for it."""
         return self._beside(installation, number, WATCHING)
+
+    def checker(self, installation: int | None, number: int) -> GitHubClient:
+        """Return the client that reads a repository's check runs. An App may lack the permission for it."""
+        return self._beside(installation, number, CHECKING)
 
     def members(self, installation: int | None) -> GitHubClient:
         """Return the client that looks up team membership. An App may lack the permission for it."""

@@ -12,7 +12,7 @@ from bot.agent.model.configured import ConfiguredModel
 from bot.agent.permissions.gate import FETCH, PermissionGate, Rules, parse_rule
 from bot.agent.permissions.modes import Mode
 from bot.agent.subagents.project_types import FOLDER, LARGEST, MOST
-from bot.agent.tools.registry import ALL, READING_WEB, by_name
+from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.clock import SystemClock
 from bot.config.recipes import plain_task
@@ -178,7 +178,7 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
         )
     tools = keys.tools
     rules = Rules(*(tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny)))
-    known = {*by_name((*ALL, *READING_WEB)), "Task", RESOURCE_REQUEST.name}
+    known = {*by_name((*ALL, *READING_WEB, *READING_GITHUB)), "Task", RESOURCE_REQUEST.name}
     for rule in (*rules.allow, *rules.ask, *rules.deny):
         if rule.tool not in known:
             from difflib import get_close_matches

@@ -34,10 +34,15 @@ from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
 from bot.core.work import ThreadLocation
 from bot.github import repository
+from bot.github.attribution import Attribution
+from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
+from bot.github.permissions import Roles
 from bot.github.pulls import GitHubPulls
 from bot.github.readings import Readings
+from bot.github.repository_reader import GitHubReader
+from bot.github.turns import Listener
 from bot.ports import Clock
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
@@ -96,7 +101,13 @@ class ThreadContexts:
                 for value, kind in alarm.named_values:
                     self.redactor.learn(value, kind)
                 dialogue = await self._dialogue(reached, facts, address, keys)
-                rooms = (dialogue, workspace, alarm)
+                place = address.installation, address.repository
+                rooms = (
+                    dialogue,
+                    workspace,
+                    alarm,
+                    self._reader(reached, facts, place, keys=keys, listener=dialogue.listener),
+                )
                 async with reached.kept_fresh(), dialogue.hold_progress():
                     yield await self._join(reached, facts, keys=keys, rooms=rooms, mistake=mistake)
         finally:
@@ -128,16 +139,32 @@ class ThreadContexts:
         made.told, made.members = address.told, self.connections.members(address.installation)
         return made
 
+    def _reader(
+        self,
+        reached: RepositoryAccess,
+        facts: repository.Repository,
+        place: tuple[int | None, int],
+        *,
+        keys: "Configuration",
+        listener: Listener,
+    ) -> GitHubReader:
+        """Return the reader of the thread's repository. Check runs and logs take tokens of their own (W4)."""
+        roles, may_ask = Roles(reached.door, reached.at), self._orders(keys).may_ask
+        attribution = Attribution(reached.door, listener, roles, self.readings, may_ask)
+        checks = CheckResults(self.connections.checker(*place), self.connections.watcher(*place), reached.at)
+        branch, context = facts.default_branch, keys.ask.untrusted_context
+        return GitHubReader(reached.door, reached.at, branch, attribution, checks, context)
+
     async def _join(
         self,
         reached: RepositoryAccess,
         facts: repository.Repository,
         *,
         keys: "Configuration",
-        rooms: tuple[GitHubDialogue, GitWorkspace, CanaryAlarm],
+        rooms: tuple[GitHubDialogue, GitWorkspace, CanaryAlarm, GitHubReader],
         mistake: str,
     ) -> ThreadContext:
-        dialogue, workspace, alarm = rooms
+        dialogue, workspace, alarm, reader = rooms
         subject = await dialogue.subject()
         base = subject.head or facts.head or CommitId("")
         bot = await self.connections.bot(reached.door)
@@ -156,7 +183,7 @@ class ThreadContexts:
             GitJournal(reached.refs, facts.id, key=key_of(self.settings), clock=self.clock, beside=beside),
             dialogue,
             workspace,
-            world,
+            replace(world, repository=reader),
             orders,
             policy_of(keys, bot.id),
             GitHubPulls(reached.door, reached.at, bot),

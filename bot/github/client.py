@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.secrets.redaction import Redactor
-from bot.github.errors import BadToken, Limited, Missing, TooMuch, Unknown, Unprocessable
+from bot.github.errors import BadToken, Forbidden, Limited, Missing, TooMuch, Unknown, Unprocessable
 from bot.github.pace import Pace
 from bot.ports import Clock
 
@@ -101,6 +101,21 @@ class GitHubClient:
         """Return one resource. Raises Missing, Refused, Limited, or Transient."""
         return (await self._send(_Request("GET", path, params, reads=True))).body
 
+    async def page(self, path: str, params: Params, *, items: str = "") -> tuple[Any, bool]:
+        """Return one page of a list, or the list `items` of one page, and whether there is a next page."""
+        answer = await self._send(_Request("GET", path, params, reads=True))
+        return (answer.body[items] if items else answer.body), _next(answer.headers.get("link", "")) is not None
+
+    async def redirect(self, path: str) -> str:
+        """Return the address that GitHub redirects to. It is not followed, so it never receives the token.
+
+        Raises Refused if GitHub does not redirect.
+        """
+        answer = await self._send(_Request("GET", path, reads=True, redirects=True))
+        if answer.status != 302 or not (location := answer.headers.get("location", "")):
+            raise Refused("GitHub does not redirect", where=f"GET {path}")
+        return location
+
     async def scopes(self) -> frozenset[str] | None:
         """Return the scopes of a classic token, or None for other tokens, whose permissions GitHub does not report.
 
@@ -168,7 +183,7 @@ class GitHubClient:
                 self.redactor.learn(token, "GitHub token")
                 answer = await asyncio.to_thread(self._exchange, token, request)
             error = _error(answer, request.where, self.clock)
-            if error is None:
+            if error is None or (request.redirects and answer.status == 302):
                 return answer
             if request.divisible and answer.status in _TIMEOUTS:
                 raise TooMuch(error.what, where=error.where, mend="ask for less at once")
@@ -242,6 +257,8 @@ class _Request:
     body: Json | None = None
     reads: bool = False
     repeatable: bool = False
+    redirects: bool = False
+    """Whether a redirect is the answer."""
     divisible: bool = False
 
     @property
@@ -260,6 +277,8 @@ def _error(answer: GitHubResponse, where: str, clock: Clock) -> PlangateError | 
     match answer.status:
         case 401:
             return BadToken(f"GitHub refused the token: {said}", where=where, mend=_CURES[401])
+        case 403:
+            return Forbidden(f"GitHub refused: {said}", where=where, mend=_CURES[403])
         case 404:
             return Missing("GitHub has no such thing, or this token may not see it", where=where)
         case 409 | 422:

@@ -2,6 +2,7 @@
 
 Refused
  +-- Missing         404: it does not exist, or this token may not see it
+ +-- Forbidden       403: the token lacks a permission
  +-- BadToken        401: GitHub does not recognize the token, or no longer does
  +-- Unprocessable   409 or 422: GitHub understood the request and refused it; `what` holds its message
 Transient
@@ -15,6 +16,10 @@ from bot.core.errors import Refused, Transient
 
 class Missing(Refused):
     """It does not exist, or this token may not see it."""
+
+
+class Forbidden(Refused):
+    """The token lacks a permission."""
 
 
 class BadToken(Refused):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bot.agent.permissions.gate import CallKind, Decision, PermissionGate, Rules, parse_rule
 from bot.agent.permissions.modes import Mode
-from bot.agent.tools.registry import ALL, by_name
+from bot.agent.tools.registry import ALL, READING_GITHUB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.web_fetch import WEB_FETCH
@@ -13,7 +13,7 @@ from bot.core.transcript import Json
 from tests.agent.ground import NoSubagents
 
 TASK = task_tool(NoSubagents())
-TOOLS = by_name((*ALL, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST, TASK))
+TOOLS = by_name((*ALL, *READING_GITHUB, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST, TASK))
 ALLOW, ASK, DENY, SUSPEND = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.SUSPEND
 
 CASES: dict[str, tuple[str, Json]] = {
@@ -34,6 +34,7 @@ CASES: dict[str, tuple[str, Json]] = {
     "TodoRead": ("TodoRead", {}),
     "TodoWrite": ("TodoWrite", {"todos": []}),
     "WebFetch": ("WebFetch", {"url": "https://docs.python.org/3/", "prompt": "x"}),
+    "GitHubRead": ("GitHubRead", {"what": "issue", "number": 7}),
     "exit_plan_mode": ("exit_plan_mode", {"plan": "# Plan"}),
     "AskUserQuestion": (
         "AskUserQuestion",
@@ -73,6 +74,7 @@ NotebookEdit     deny     ask    allow  allow
 TodoRead         allow    allow  allow  allow
 TodoWrite        allow    allow  allow  allow
 WebFetch         allow    ask    ask    ask
+GitHubRead       allow    allow  allow  allow
 exit_plan_mode   suspend  deny   deny   deny
 AskUserQuestion  suspend  suspend suspend suspend
 resource_request allow    allow  allow  allow

@@ -10,7 +10,7 @@ from typing import Final
 from bot.agent.permissions.gate import DECISIONS, CallKind, Decision
 from bot.agent.permissions.modes import Mode
 from bot.agent.subagents.types import TYPES
-from bot.agent.tools.registry import ALL
+from bot.agent.tools.registry import ALL, READING_GITHUB
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.tool import Tool
 from bot.agent.tools.web_fetch import WEB_FETCH
@@ -36,6 +36,7 @@ Order: deny rules, ask rules, what the mode says (this table), allow rules; noth
 final: rules narrow it and never widen it. `ask` waits for a person's permission, and is a denial where nobody is at
 hand. `suspend` hands the plan in and waits for its approval. Without a sandbox, `acceptEdits` asks for commands too.
 A command of `plan.commands`, exactly as it stands there, runs while planning too: on a copy that is thrown away.
+GitHubRead is there only where a repository on GitHub stands behind the thread; it reads that repository alone.
 WebFetch is there only where an allow rule opens a host to it; no other host can be reached, whoever permits it.
 
 """
@@ -52,6 +53,7 @@ _RULES: Final = """
 | `Write(*.lock)` | that tool alone |
 | `Task(code)` | that type of sub-agent |
 | `WebFetch(domain:docs.python.org)` | https pages of that host; `*.python.org`: of every host below |
+| `GitHubRead(checks)` | what GitHubRead is asked for: issue, comments, pull_request, diff, checks, commit, linked |
 | `WebSearch` | searches of the web; without an allow rule that names it there is no such tool |
 
 Patterns are globs as in `.gitignore`, from the top of the repository, whatever the spelling of the path: `./a`,
@@ -72,7 +74,7 @@ def markdown() -> str:
 
 def rows() -> Iterable[tuple[str, str, CallKind]]:
     """List (tool, description of the call, its kind) for every tool that an agent can have."""
-    for tool in (*ALL, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST):
+    for tool in (*ALL, *READING_GITHUB, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST):
         for kind, what in _kinds(tool).items():
             yield tool.name, what, kind
     for kind, what in _TASK.items():

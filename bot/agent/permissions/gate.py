@@ -44,6 +44,8 @@ class CallKind(StrEnum):
     """Asks people a question."""
     FETCH = "fetch"
     """Reads a web page. Only hosts that an allow rule opens can be reached at all (N1)."""
+    READ_GITHUB = "read_github"
+    """Reads the thread's repository on GitHub. A session has that tool only where there is such a repository."""
     SEARCH = "search"
     """Searches the web. A session has that tool only if an allow rule names it."""
 
@@ -77,7 +79,15 @@ _YES = Ruling(Decision.ALLOW)
 _ASK = Ruling(Decision.ASK, "this mode needs a person's permission for it")
 _NO_SANDBOX = Ruling(Decision.ASK, "no sandbox holds the command here, so it needs a person's permission")
 _LOOKS = dict.fromkeys(
-    (CallKind.LOOK, CallKind.LIST, CallKind.LOOK_COMMAND, CallKind.BACKGROUND, CallKind.EXPLORE), _YES
+    (
+        CallKind.LOOK,
+        CallKind.LIST,
+        CallKind.LOOK_COMMAND,
+        CallKind.BACKGROUND,
+        CallKind.EXPLORE,
+        CallKind.READ_GITHUB,
+    ),
+    _YES,
 )
 _ANY = {**_LOOKS, CallKind.ASK_PEOPLE: Ruling(Decision.SUSPEND)}
 _WORK = {**_ANY, CallKind.PROPOSE: _NO_PLAN, CallKind.DELEGATE: _YES, CallKind.FETCH: _ASK, CallKind.SEARCH: _ASK}
@@ -120,7 +130,7 @@ FETCH: Final = "WebFetch"
 _DOMAIN: Final = "domain:"
 _HOST: Final = re.compile(r"https://([a-z0-9.-]+)(?=[:/]|$)", re.ASCII)
 SEARCH: Final = "WebSearch"
-_SUBJECT: Final = {"Bash": "command", "Task": "subagent_type", SEARCH: "query", FETCH: "url"}
+_SUBJECT: Final = {"Bash": "command", "Task": "subagent_type", "GitHubRead": "what", SEARCH: "query", FETCH: "url"}
 
 
 @dataclass(frozen=True, slots=True)

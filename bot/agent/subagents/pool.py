@@ -183,7 +183,9 @@ class SubagentPool:
         await asyncio.sleep(0)  # from here on, all sub-agents sent in one message are known
         kind, watch = sent.kind, sent.watch
         alone = sum(row.state in ACTIVE for row in self.rows.values()) == 1
-        limits = preset(kind.limits, untrusted=self.untrusted and not kind.writes, alone=alone)
+        reads = self.post.tools.reads
+        untrusted = self.untrusted or (reads is not None and reads.used.strangers)
+        limits = preset(kind.limits, untrusted=untrusted and not kind.writes, alone=alone)
         watch.report_tokens = limits.report_tokens
         async with self._checkouts.place(kind, sent.errand.fork) as place:
             async with self._places, place.open_toolhost(limits.bounds) as host:

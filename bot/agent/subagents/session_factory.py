@@ -26,7 +26,7 @@ from bot.agent.subagents.resuming import (
 )
 from bot.agent.subagents.status import SubagentStatus
 from bot.agent.subagents.types import AgentType
-from bot.agent.tools.registry import READING_WEB, by_name, schemas, web_tools
+from bot.agent.tools.registry import READING_GITHUB, READING_WEB, by_name, repository_tools, schemas, web_tools
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.tool import ToolContext
 from bot.core.errors import Refused
@@ -100,7 +100,8 @@ class SessionFactory:
         """Return a sub-agent's session, restored from `lines` or new."""
         kind, agent, above = sent.kind, sent.errand.agent, self.post.tools
         world = self.post.log.resources
-        closed = set(READING_WEB) - set(web_tools(world.web, world.gate))
+        open_tools = {*web_tools(world.web, world.gate), *repository_tools(world.repository)}
+        closed = {*READING_WEB, *READING_GITHUB} - open_tools
         tools = by_name((*(tool for tool in kind.tools if tool not in closed), RESOURCE_REQUEST))
         model, role = kind.model or self.post.model, "subagent" if limits.thinking_tokens is None else "restricted"
         frozen = RequestPrefix(
@@ -121,6 +122,7 @@ class SessionFactory:
             light=LightCalls(log, world.light),
             is_subagent=True,
             paths=kind.paths,
+            reads=above.reads and above.reads.for_subagent(restricted=role == "restricted"),
             allowance=RequestedRaises(monitor, sent.watch.troubles),
         )
         return Session(log, frozen, tools, context, monitor)

@@ -7,7 +7,7 @@ from typing import Final
 
 from bot.agent.subagents.presets import WRITING_SECONDS
 from bot.agent.tools.exit_plan_mode import PLAN
-from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_WEB
+from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_GITHUB, READING_WEB
 from bot.agent.tools.tool import Tool
 from bot.core.transcript import Json
 
@@ -19,7 +19,7 @@ class AgentType:
     name: str
     purpose: str
     tools: tuple[Tool, ...]
-    """Tools that it may use. The web tools among them are available only where a rule opens them."""
+    """Tools that it may use. It gets the web tools only where a rule opens them, and GitHubRead only on GitHub."""
     writes: bool = False
     limits: Mapping[str, float] = field(default_factory=dict)
     """Fields of Limits that override the thread's preset."""
@@ -38,11 +38,11 @@ TYPES: Final[Mapping[str, AgentType]] = MappingProxyType(
     {
         kind.name: kind
         for kind in (
-            AgentType("explore", "finds things out, changes nothing, reports briefly.", _SEEING),
+            AgentType("explore", "finds things out, changes nothing, reports briefly.", (*_SEEING, *READING_GITHUB)),
             AgentType(
                 "plan",
                 "thinks a change through, changes nothing, returns a numbered plan.",
-                (*_SEEING, PLAN),
+                (*_SEEING, *READING_GITHUB, PLAN),
             ),
             AgentType(
                 "code",

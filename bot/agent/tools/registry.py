@@ -9,6 +9,7 @@ from bot.agent.tools.ask_user import ASK
 from bot.agent.tools.bash import BASH
 from bot.agent.tools.edit import EDIT, MULTI_EDIT
 from bot.agent.tools.exit_plan_mode import PLAN
+from bot.agent.tools.github_read import GITHUB
 from bot.agent.tools.grep import GREP
 from bot.agent.tools.listing import GLOB, LS
 from bot.agent.tools.notebook import NOTEBOOK_EDIT, NOTEBOOK_READ
@@ -20,7 +21,7 @@ from bot.agent.tools.web_fetch import WEB_FETCH, is_offered
 from bot.agent.tools.web_search import WEB_SEARCH, searches
 from bot.agent.tools.write import WRITE
 from bot.core.transcript import Json
-from bot.ports import Web
+from bot.ports import RepositoryReader, Web
 
 LOOKING = (READ, NOTEBOOK_READ, LS, GLOB, GREP, BASH)
 EDITING = (WRITE, EDIT, MULTI_EDIT, NOTEBOOK_EDIT)
@@ -29,6 +30,8 @@ BACKGROUND = (BASH_OUTPUT, KILL_SHELL)
 LISTING = (TODO_READ, TODO_WRITE)
 READING_WEB = (WEB_FETCH, WEB_SEARCH)
 """Web tools. They run beside the loop, and a session gets them only where a rule opens them."""
+READING_GITHUB = (GITHUB,)
+"""Runs beside the loop, and a session gets it only where a repository on GitHub stands behind its thread."""
 ALL = (*LOOKING, *BACKGROUND, *EDITING, *LISTING, PLAN, ASK)
 
 _UNTOLD: Final = frozenset({"title", "description", "default"})
@@ -44,6 +47,11 @@ def web_tools(web: Web | None, gate: PermissionGate) -> tuple[Tool, ...]:
     """Return the web tools that a session gets: those that a rule opens."""
     fetching = (WEB_FETCH,) if is_offered(web, gate) else ()
     return (*fetching, WEB_SEARCH) if searches(gate.rules) else fetching
+
+
+def repository_tools(reader: RepositoryReader | None) -> tuple[Tool, ...]:
+    """Return the tools that read the thread's repository on GitHub, if there is one."""
+    return READING_GITHUB if reader is not None else ()
 
 
 def by_name(tools: Iterable[Tool]) -> Mapping[str, Tool]:

@@ -16,6 +16,7 @@ from bot.agent.permissions.gate import CallKind
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.prompts.memory import ProjectMemory
+from bot.agent.repository_reads import RepositoryReads
 from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput, Web
 
@@ -72,6 +73,8 @@ class ToolContext:
     web: Web | None = None
     reached: NetworkLog = field(default_factory=NetworkLog)
     """Network hosts reached by the sandbox and by WebFetch."""
+    reads: RepositoryReads | None = None
+    """Access to the repository on GitHub, or None if there is no such repository."""
 
 
 Step: TypeAlias = AgentEvent | ToolProgress | ToolOutput

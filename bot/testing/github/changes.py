@@ -235,7 +235,12 @@ def _publish_head(world: GitHubState, issue: Issue) -> None:
 
 
 def _close_named(by: Actor, repository: Repository, body: str) -> None:
-    for number in sorted({int(found) for found in CLOSING.findall(body)}):
-        named = by.world.issues.get((repository.id, number))
-        if named is not None and named.pull is None:
-            set_state(by, named, "closed")
+    for named in issues_named(by.world, repository.id, body):
+        set_state(by, named, "closed")
+
+
+def issues_named(world: GitHubState, repository: int, body: str) -> list[Issue]:
+    """Return the issues that a pull request with that body closes, by number."""
+    numbers = sorted({int(found) for found in CLOSING.findall(body)})
+    found = [world.issues.get((repository, number)) for number in numbers]
+    return [issue for issue in found if issue is not None and issue.pull is None]

@@ -17,6 +17,7 @@ from bot.testing.github.entities import App
 from bot.testing.github.faults import FaultInjector, Faults, Logged
 from bot.testing.github.git_http import git_routes
 from bot.testing.github.graphql.api import graphql_route
+from bot.testing.github.job_logs import log_routes
 from bot.testing.github.limits import Limits
 from bot.testing.github.rest.app import routes
 from bot.testing.github.rest.endpoint import ApiError
@@ -70,7 +71,7 @@ class SimulatedGitHub:
         self.webhooks = Webhooks(site)
         self._open.callback(self.webhooks.close)
         api.app = self._application([*routes(site, self.webhooks, self.limits), graphql_route(site, self.limits)])
-        server.app = self._application([*git_routes(self.world), *self._pages(self.world)])
+        server.app = self._application([*log_routes(self.world), *git_routes(self.world), *self._pages(self.world)])
         return self
 
     def __exit__(

@@ -86,6 +86,8 @@ class GitHubState:
     review_comments: dict[int, ReviewComment] = field(default_factory=dict)
     check_runs: dict[int, CheckRun] = field(default_factory=dict)
     workflow_runs: dict[int, WorkflowRun] = field(default_factory=dict)
+    job_logs: dict[int, bytes] = field(default_factory=dict)
+    """job -> its log. A job has the id of its check run."""
     apps: dict[int, App] = field(default_factory=dict)
     installations: dict[int, Installation] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)

@@ -136,6 +136,15 @@ def code(tour: Tour) -> None:
     tour.go("PATCH", f"{HOME}/check-runs/{{check_run_id}}", {"conclusion": "success"}, **at)
     tour.go("GET", f"{HOME}/check-runs/{{check_run_id}}", **at)
     tour.go("GET", f"{HOME}/commits/{{ref}}/check-runs", ref="topic")
+    log(tour, run["id"])
+
+
+def log(tour: Tour, job: int) -> None:
+    tour.ground.github.world.job_logs[job] = b"Run tests\n"
+    path = f"{HOME}/actions/jobs/{{job_id}}/logs"
+    reply = tour.ground.ask("GET", path.format(owner="acme", repo="shop", job_id=job))
+    assert (reply.status, answer_errors("GET", path, reply.status, None)) == (302, [])
+    tour.seen.add(("GET", path))
 
 
 def rules(tour: Tour) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.testing.github.bare import Bare
-from bot.testing.github.changes import pull_of
+from bot.testing.github.changes import issues_named, pull_of
 from bot.testing.github.credentials import grants
 from bot.testing.github.diffs import hunk
 from bot.testing.github.entities import (
@@ -140,7 +140,9 @@ class Nodes:
             "assignees": connection(issue.assignees, self.actor, key=lambda ident: ident),
             "comments": connection(self.world.comments_of(issue), self.comment),
         }
-        return {"__typename": "Issue", **common} if issue.pull is None else self._pull(issue, common)
+        if issue.pull is not None:
+            return self._pull(issue, common)
+        return {"__typename": "Issue", **common, "closedByPullRequestsReferences": self._closed_by(issue)}
 
     def comment(self, comment: Comment) -> Node:
         """Return the node of a comment on a thread."""
@@ -312,11 +314,26 @@ class Nodes:
             "headRefOid": pull.head_sha,
             "baseRefName": pull.base_ref,
             "baseRefOid": pull.base_sha,
+            "closingIssuesReferences": connection(
+                issues_named(self.world, issue.repository, issue.text.body), self.issue
+            ),
             "isCrossRepository": head.id != issue.repository,
             "reviews": lambda info, states=None, **page: connection(
                 [each for each in self.world.reviews_of(issue) if states is None or each.state in states], self.review
             )(info, **page),
         }
+
+    def _closed_by(self, issue: Issue) -> Callable[..., Node]:
+        """Return the resolver of the pull requests that close an issue."""
+
+        def field(info: Any, **page: Any) -> Node:
+            closed_too = page.pop("includeClosedPrs", False)
+            pulls = [each for each in self.world.issues.values() if each.pull and each.repository == issue.repository]
+            naming = [each for each in pulls if issue in issues_named(self.world, each.repository, each.text.body)]
+            shown = [each for each in naming if closed_too or each.state == "open"]
+            return connection(shown, self.issue)(info, **page)
+
+        return field
 
     def _thread(self, home: Repository, number: int, *, pull: bool | None) -> Node | None:
         found = self.world.issues.get((home.id, number))

@@ -1,11 +1,13 @@
-"""One job: the REST endpoint of a workflow run.
+"""One job: REST endpoints of workflow runs and of jobs' logs.
 
 https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
+https://docs.github.com/en/rest/actions/workflow-jobs#download-job-logs-for-a-workflow-run
 """
 
 from __future__ import annotations
 
 from bot.testing.github.entities import WorkflowRun
+from bot.testing.github.job_logs import signed_address
 from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, Site, stamp
 
@@ -20,6 +22,15 @@ def get_run(call: Call) -> RestAnswer:
     if run is None or run.repository != call.repository.id:
         raise not_found()
     return RestAnswer(workflow_run_json(call.site, run))
+
+
+def job_log(call: Call) -> RestAnswer:
+    """Redirect to a job's log, at a signed address on another host."""
+    job = int(call.path["job_id"])
+    run = call.world.check_runs.get(job)
+    if run is None or run.repository != call.repository.id or job not in call.world.job_logs:
+        raise not_found()
+    return RestAnswer(b"", 302, {"location": signed_address(call.site, job)})
 
 
 def workflow_run_json(site: Site, run: WorkflowRun) -> Json:
@@ -58,4 +69,7 @@ def workflow_run_json(site: Site, run: WorkflowRun) -> Json:
     }
 
 
-ENDPOINTS = (Endpoint("GET", "/repos/{owner}/{repo}/actions/runs/{run_id:int}", get_run, ("actions:read",)),)
+ENDPOINTS = (
+    Endpoint("GET", "/repos/{owner}/{repo}/actions/runs/{run_id:int}", get_run, ("actions:read",)),
+    Endpoint("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id:int}/logs", job_log, ("actions:read",)),
+)

@@ -1,0 +1,111 @@
+"""Attributes what people wrote, and withholds it from sessions that may not read it (K8, S9).
+
+A text counts as foreign unless its author may ask, or is the bot, and nobody else ever edited it. A session that reads
+nothing foreign is not shown the bot's own words either, because those may quote somebody. What is withheld is not
+parsed.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from bot.core.actor import Actor, Role
+from bot.core.errors import PlangateError
+from bot.core.markdown.visible import visible_title
+from bot.core.repository_text import Passage
+from bot.github.client import GitHubClient, Json
+from bot.github.edits import editors
+from bot.github.people import rest_actor, time
+from bot.github.permissions import Roles
+from bot.github.readings import Readings
+from bot.github.turns import Listener
+
+WITHHELD: Final = "(Withheld here, because people who may not ask may have written it.)"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One thing that somebody wrote: what it is, who wrote it, and what they wrote."""
+
+    what: str
+    actor: Actor
+    node: str
+    """Global id."""
+    at: datetime
+    markdown: str
+    place: str = ""
+    """The path and line that it is about."""
+    title: str = ""
+    """Lines such as a title and labels. Others than the author can change them, so not every session reads them."""
+
+    @classmethod
+    def of(cls, what: str, item: Json, *, place: str = "", title: str = "", at: str = "created_at") -> "Written":
+        """Return what an item of GitHub's REST API says."""
+        return cls(what, rest_actor(item["user"]), item["node_id"], time(item[at]), item["body"] or "", place, title)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """Attributes texts of one repository."""
+
+    door: GitHubClient
+    listener: Listener
+    roles: Roles
+    readings: Readings
+    may_ask: Callable[[Actor, Role | None], bool]
+
+    async def passages(self, items: Sequence[Written], *, strangers: bool, longest: int) -> list[Passage]:
+        """Return a passage for each item, with at most `longest` characters of its text."""
+        if not items:
+            return []
+        trusted = await self._trusted_ids(items)
+        shown = [strangers or (it.node in trusted and it.actor.id != self.listener.bot.id) for it in items]
+        texts = await asyncio.to_thread(
+            lambda: [
+                self._text(it, longest, titled=strangers) if seen else WITHHELD
+                for it, seen in zip(items, shown, strict=True)
+            ]
+        )
+        heads = [await self._head(it) for it in items]
+        return [
+            Passage(head, text, foreign=seen and it.node not in trusted)
+            for it, head, text, seen in zip(items, heads, texts, shown, strict=True)
+        ]
+
+    async def is_trusted(self, actor: Actor) -> bool:
+        """Return whether an account is the bot's own or belongs to somebody who may ask."""
+        return actor.id == self.listener.bot.id or self.may_ask(actor, await self.roles.of(actor))
+
+    def clean(self, text: str) -> str:
+        """Return a text without secrets (X3)."""
+        return self.door.redactor.redact(text)
+
+    async def _trusted_ids(self, items: Sequence[Written]) -> set[str]:
+        """Return the global ids of the texts that nobody but people who may ask, or the bot, can have written."""
+        await self.roles.foresee({it.actor for it in items})
+        own = [it for it in items if await self.is_trusted(it.actor)]
+        try:
+            hands = await editors(self.door, [it.node for it in own])
+        except PlangateError:  # who edited them is unknown
+            return set()
+        return {it.node for it in own if hands[it.node] <= {it.actor.id}}
+
+    async def _head(self, it: Written) -> str:
+        asks = "the bot" if it.actor.id == self.listener.bot.id else None
+        right = asks or ("may ask" if await self.is_trusted(it.actor) else "may not ask")
+        return f"{it.what} by @{it.actor.login} ({right}), {it.at:%Y-%m-%d %H:%M} UTC"
+
+    def _text(self, it: Written, longest: int, *, titled: bool) -> str:
+        shown = self.readings.read(it.markdown, self.listener.mention).shown.text
+        above = f"{it.title if titled else ''}\n{it.place}"
+        lines = [line for each in above.splitlines() if (line := visible_title(each).text)]
+        return self.clean(cut("\n\n".join(filter(None, ("\n".join(lines), shown))), longest))
+
+
+def cut(text: str, longest: int) -> str:
+    """Return the beginning of a text, with a note if the rest was cut."""
+    if len(text) <= longest:
+        return text
+    return f"{text[:longest]}\n[{len(text) - longest:,} more characters were cut]"

@@ -1,0 +1,80 @@
+"""Check runs of a commit, and the end of each failed job's log (K8).
+
+https://docs.github.com/en/rest/checks/runs#list-check-runs-for-a-git-reference
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core.errors import Refused, Transient
+from bot.github.attribution import Attribution, cut
+from bot.github.client import GitHubClient, Json
+from bot.github.errors import Forbidden, Unprocessable
+from bot.github.job_logs import log_tail
+from bot.github.repository import Address
+
+PAGE: Final = 50
+MOST_LOGS: Final = 3
+"""Logs that one result shows."""
+LOG: Final = 12_000
+"""Characters of one log that are shown."""
+OUTPUT: Final = 3_000
+ACTIONS: Final = "github-actions"
+"""The App whose check runs are jobs. A job has the id of its check run."""
+FAILED: Final = frozenset({"failure", "timed_out", "startup_failure"})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResults:
+    """Reads check runs and logs, each by a client whose token has the permission for it."""
+
+    checks: GitHubClient
+    actions: GitHubClient
+    at: Address
+
+    async def of(self, commit: str, page: int, tell: Attribution) -> tuple[list[str], bool]:
+        """Return the texts about a page of check runs: the list first, then failed ones; and whether there is more."""
+        path = f"{self.at.path}/commits/{commit}/check-runs"
+        try:
+            runs, more = await self.checks.page(path, {"per_page": PAGE, "page": page}, items="check_runs")
+        except (Forbidden, Unprocessable) as error:
+            raise missing_permission(error, "checks: read") from error
+        listed = "\n".join(f"- {_line(run)}" for run in runs) or "There are no check runs."
+        failed = [run for run in runs if run["conclusion"] in FAILED]
+        details = [await self._detail(run, shown < MOST_LOGS) for shown, run in enumerate(failed)]
+        return [tell.clean(text) for text in (listed, *details)], more
+
+    async def _detail(self, run: Json, log: bool) -> str:
+        """Return what a failed run reports, and the end of its log if it is a job."""
+        output = run["output"] or {}
+        told = "\n".join(filter(None, (output.get("title"), output.get("summary"), output.get("text"))))
+        parts = [_line(run), cut(told, OUTPUT)]
+        if (run.get("app") or {}).get("slug") == ACTIONS:
+            parts.append(await self._log(int(run["id"])) if log else "(Log not shown: too many failed jobs at once.)")
+        return "\n".join(filter(None, parts))
+
+    async def _log(self, job: int) -> str:
+        try:
+            text = await log_tail(self.actions, self.at, job)
+        except Refused as error:
+            return f"(Log not shown: {missing_permission(error, 'actions: read')})"
+        except Transient as error:
+            return f"(Log not shown: {error})"
+        return f"The end of its log:\n{text[-LOG:]}"
+
+
+def missing_permission(error: Refused, permission: str) -> Refused:
+    """Return an error that names the permission that a token lacks, or the same error if that is not its reason.
+
+    A token for an App's installation cannot even be created with a permission that the installation lacks.
+    https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
+    """
+    created = isinstance(error, Unprocessable) and "access_tokens" in error.where
+    if not (created or isinstance(error, Forbidden)):
+        return error
+    return Refused(f"GitHub refused: the token lacks the permission `{permission}`", mend="do without it")
+
+
+def _line(run: Json) -> str:
+    app = (run.get("app") or {}).get("slug", "?")
+    return f"{' '.join(str(run['name']).split())}: {run['conclusion'] or run['status']} ({app})"

@@ -1,0 +1,81 @@
+"""Reads the end of a job's log (K8).
+
+GitHub answers with a signed address on another host, which needs no token and gets none.
+https://docs.github.com/en/rest/actions/workflow-jobs#download-job-logs-for-a-workflow-run
+"""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from bot.core.errors import Refused, Transient
+from bot.github.client import USER_AGENT, GitHubClient
+from bot.github.repository import Address
+from bot.ports import Clock
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Response
+
+TAIL: Final = 64 * 1024
+"""Bytes of a log that are kept."""
+MOST: Final = 16 << 20
+"""Bytes of a log that are read."""
+SECONDS: Final = 20.0
+_PIECE: Final = 1 << 16
+_ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_STAMP: Final = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT[\d:.]{8,20}Z ?", re.MULTILINE)
+
+
+async def log_tail(door: GitHubClient, at: Address, job: int) -> str:
+    """Return the last 64 KiB of a job's log as text without colors and time stamps.
+
+    Raises Refused if GitHub does not give the log, Transient if it does not arrive.
+    """
+    address = await door.redirect(f"{at.path}/actions/jobs/{job}/logs")
+    content, complete = await asyncio.to_thread(_download, address, door.clock)
+    text = _STAMP.sub("", _ANSI.sub("", content.decode(errors="replace").replace("\r\n", "\n")))
+    whole = text if len(content) < TAIL else text.partition("\n")[2]
+    return whole if complete else f"{whole}\n[only the first {MOST >> 20} MiB of this log were read]"
+
+
+def _download(address: str, clock: Clock) -> tuple[bytes, bool]:
+    """Return the end of what an address holds, and whether it was read to its end. No token is sent, none is stored."""
+    import requests
+
+    began = clock.monotonic()
+    try:
+        with requests.Session() as session:
+            session.auth = _anonymous  # otherwise requests looks for a password in ~/.netrc
+            headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
+            with session.get(address, headers=headers, stream=True, allow_redirects=False, timeout=SECONDS) as answer:
+                if answer.status_code != 200:
+                    raise Refused(f"the log's server answered {answer.status_code}", where="job log")
+                return _tail(_pieces(answer, clock, began + SECONDS))
+    except (requests.RequestException, OSError) as error:
+        raise Transient(f"the log did not arrive ({type(error).__name__})", where="job log") from None
+
+
+def _pieces(answer: "Response", clock: Clock, deadline: float) -> Iterator[bytes]:
+    """Yield the body as it was sent: a compressed one is not expanded."""
+    for piece in iter(lambda: answer.raw.read1(_PIECE), b""):
+        yield piece
+        if clock.monotonic() > deadline:
+            raise Transient(f"the log did not arrive within {SECONDS:.0f} s", where="job log")
+
+
+def _tail(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
+    kept, size, read = deque[bytes](), 0, 0
+    for piece in pieces:
+        kept.append(piece)
+        size, read = size + len(piece), read + len(piece)
+        while size - len(kept[0]) >= TAIL:
+            size -= len(kept.popleft())
+        if read > MOST:
+            return b"".join(kept)[-TAIL:], False
+    return b"".join(kept)[-TAIL:], True
+
+
+def _anonymous(request: "PreparedRequest") -> "PreparedRequest":
+    return request

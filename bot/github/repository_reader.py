@@ -1,0 +1,288 @@
+"""The RepositoryReader port: what a session reads of the one repository of its thread (K8).
+
+Every path begins with the address of that repository. A number or a commit id is all that a query adds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from bot.core.errors import Refused
+from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
+from bot.github.attribution import WITHHELD, Attribution, Written, cut
+from bot.github.check_results import CheckResults, missing_permission
+from bot.github.client import GitHubClient, Json
+from bot.github.errors import Forbidden
+from bot.github.people import WHO, actor, rest_actor, time
+from bot.github.repository import Address
+
+COMMENTS: Final = 20
+"""Comments of one page."""
+COMMENT: Final = 3_000
+"""Characters of one comment that are shown."""
+BODY: Final = 20_000
+FILES: Final = 20
+"""Files of one page of a diff."""
+LISTED: Final = 100
+"""Files of one page of a list."""
+MOST_PAGES: Final = 30
+"""Pages of LISTED files that a path is searched in. GitHub lists 3,000 files at most."""
+PATCH: Final = 20_000
+
+_LINKED: Final = f"""
+query ($owner: String!, $name: String!, $number: Int!) {{
+  repository(owner: $owner, name: $name) {{
+    databaseId
+    issueOrPullRequest(number: $number) {{
+      __typename
+      ... on Issue {{
+        closedByPullRequestsReferences(first: 50, includeClosedPrs: true) {{
+          nodes {{ id number title createdAt state author {{ ...who }} repository {{ databaseId }} }}
+        }}
+      }}
+      ... on PullRequest {{
+        closingIssuesReferences(first: 50) {{
+          nodes {{ id number title createdAt issueState: state author {{ ...who }} repository {{ databaseId }} }}
+        }}
+      }}
+    }}
+  }}
+}}
+{WHO}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GitHubReader:
+    """Reads one repository."""
+
+    door: GitHubClient
+    at: Address
+    default_branch: str
+    attribution: Attribution
+    results: CheckResults
+    untrusted_context: bool = True
+    """Whether a session may read anything that people who may not ask wrote (ask.untrusted_context)."""
+
+    async def read(self, query: RepositoryQuery) -> RepositoryText:
+        """Return a page of what a query is about. Raises Refused with the reason."""
+        strangers = query.strangers and self.untrusted_context
+        try:
+            match query.topic:
+                case Topic.ISSUE:
+                    return await self._issue(query.number, strangers=strangers)
+                case Topic.COMMENTS:
+                    return await self._comments(query, strangers=strangers)
+                case Topic.PULL_REQUEST:
+                    return await self._pull_request(query, strangers=strangers)
+                case Topic.DIFF:
+                    return await self._diff(query, strangers=strangers)
+                case Topic.COMMIT:
+                    return await self._commit(query, strangers=strangers)
+                case Topic.CHECKS:
+                    return await self._checks(query, strangers=strangers)
+                case Topic.LINKED:
+                    return await self._linked_threads(query.number, strangers=strangers)
+        except Forbidden as error:
+            needed = "contents: read" if query.commit else _PERMISSIONS[query.topic]
+            raise missing_permission(error, needed) from error
+
+    async def _issue(self, number: int, *, strangers: bool) -> RepositoryText:
+        """https://docs.github.com/en/rest/issues/issues#get-an-issue."""
+        found = await self.door.get(f"{self.at.path}/issues/{number}")
+        self._require_here(found["repository_url"])
+        kind = "pull request" if found.get("pull_request") else "issue"
+        facts = [f"{kind} #{number}", found["state"], f"{found['comments']} comments"]
+        labels = ", ".join(str(each["name"] if isinstance(each, dict) else each) for each in found["labels"])
+        title = f"Title: {found['title']}" + (f"\nLabels: {labels}" if labels else "")
+        opened = Written.of(", ".join(facts) + ", opened", found, title=title)
+        return RepositoryText(tuple(await self.attribution.passages([opened], strangers=strangers, longest=BODY)))
+
+    async def _comments(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
+        """https://docs.github.com/en/rest/issues/comments#list-issue-comments."""
+        items, more = await self._page(f"issues/{query.number}/comments", query.page)
+        for each in items:
+            self._require_here(each["issue_url"])
+        said = [Written.of("comment", each) for each in items]
+        return RepositoryText(tuple(await self.attribution.passages(said, strangers=strangers, longest=COMMENT)), more)
+
+    async def _pull_request(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
+        """https://docs.github.com/en/rest/pulls: the description, and a page of files, reviews, and line comments."""
+        found, path = await self._pull(query.number), f"pulls/{query.number}"
+        files, more_files = await self._files(f"{path}/files", query, LISTED)
+        reviews, more_reviews = await self._page(f"{path}/reviews", query.page)
+        notes, more_notes = await self._page(f"{path}/comments", query.page)
+        state = "merged" if found["merged_at"] else "draft" if found["draft"] else found["state"]
+        fork = ", from a fork" if _is_fork(found) else ""
+        title = f"Title: {found['title']}\nBranches: {found['head']['ref']} into {found['base']['ref']}"
+        opened = Written.of(f"pull request #{query.number}, {state}{fork}, opened", found, title=title)
+        placed = strangers or not await self._is_foreign(found)
+        tell = self.attribution.passages
+        first = [] if query.page > 1 else await tell([opened], strangers=strangers, longest=BODY)
+        listed = "\n".join(f"- {_file(each)}" for each in files)
+        submitted = [each for each in reviews if each.get("submitted_at") and (each["body"] or "").strip()]
+        said = [
+            *[Written.of(f"review, {str(each['state']).lower()},", each, at="submitted_at") for each in submitted],
+            *[Written.of("comment on a line", each, place=_place(each) if placed else "") for each in notes],
+        ]
+        changed = await self._code(found, f"changed files ({found['changed_files']} in all)", [listed], strangers)
+        return RepositoryText(
+            (*first, *changed, *await tell(said, strangers=strangers, longest=COMMENT)),
+            more_files or more_reviews or more_notes,
+        )
+
+    async def _diff(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
+        """https://docs.github.com/en/rest/pulls/pulls#list-pull-requests-files."""
+        found = await self._pull(query.number)
+        files, more = await self._files(f"pulls/{query.number}/files", query, FILES)
+        head = f"diff of pull request #{query.number}, head {found['head']['sha']}"
+        return RepositoryText(tuple(await self._code(found, head, [_patch(each) for each in files], strangers)), more)
+
+    async def _commit(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
+        """https://docs.github.com/en/rest/commits/commits#get-a-commit."""
+        commit = await self._whole_id(query.commit)
+        foreign = not await self._is_on_default_branch(commit)
+        if foreign and not strangers:
+            return RepositoryText((Passage(f"commit {commit}", WITHHELD),))
+        params = {"per_page": FILES, "page": query.page}
+        found, more = await self.door.page(f"{self.at.path}/commits/{commit}", params)
+        files = [each for each in found.get("files") or [] if _is_within(each["filename"], query.path)]
+        told = f"{found['commit']['author']['name']}: {found['commit']['message']}"
+        texts = (cut(told, COMMENT), *(_patch(each) for each in files))
+        where = "not on the default branch" if foreign else "on the default branch"
+        text = self.attribution.clean("\n\n".join(texts))
+        return RepositoryText((Passage(f"commit {commit}, {where}", text, foreign),), more)
+
+    async def _checks(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
+        """Check runs of the head of a pull request, or of a commit."""
+        if query.commit:
+            commit = await self._whole_id(query.commit)
+            foreign = not await self._is_on_default_branch(commit)
+        else:
+            found = await self._pull(query.number)
+            commit, foreign = str(found["head"]["sha"]), await self._is_foreign(found)
+        head = f"check runs of commit {commit}"
+        if foreign and not strangers:
+            return RepositoryText((Passage(head, WITHHELD),))
+        texts, more = await self.results.of(commit, query.page, self.attribution)
+        heads = (head, *["failed check"] * (len(texts) - 1))
+        return RepositoryText(
+            tuple(Passage(above, text, foreign) for above, text in zip(heads, texts, strict=True)), more
+        )
+
+    async def _linked_threads(self, number: int, *, strangers: bool) -> RepositoryText:
+        """https://docs.github.com/en/graphql/reference/objects#issue, closedByPullRequestsReferences."""
+        variables = {"owner": self.at.owner, "name": self.at.name, "number": number}
+        home = (await self.door.graphql(_LINKED, variables))["repository"]
+        about = home["issueOrPullRequest"]
+        issues = about["__typename"] == "PullRequest"
+        linked = about["closingIssuesReferences" if issues else "closedByPullRequestsReferences"] or {}
+        nodes = [node for node in linked.get("nodes") or [] if node]
+        here = [node for node in nodes if node["repository"]["databaseId"] == home["databaseId"]]
+        kind = "issue that it closes" if issues else "pull request that closes it"
+        items = [_linked_item(kind, node) for node in here]
+        passages = await self.attribution.passages(items, strangers=strangers, longest=COMMENT)
+        elsewhere = len(nodes) - len(here)
+        outside = (
+            [Passage(f"{elsewhere} more in other repositories, which cannot be read here", "")] if elsewhere else []
+        )
+        return RepositoryText((*passages, *outside))
+
+    async def _page(self, path: str, page: int) -> tuple[list[Json], bool]:
+        return await self.door.page(f"{self.at.path}/{path}", {"per_page": COMMENTS, "page": page})
+
+    async def _files(self, path: str, query: RepositoryQuery, size: int) -> tuple[list[Json], bool]:
+        """Return a page of changed files; if the query names a path, all files within it."""
+        if not query.path:
+            return await self.door.page(f"{self.at.path}/{path}", {"per_page": size, "page": query.page})
+        found, page, more = list[Json](), 0, True
+        while more and page < MOST_PAGES and not any(each["filename"] == query.path for each in found):
+            page += 1
+            files, more = await self.door.page(f"{self.at.path}/{path}", {"per_page": LISTED, "page": page})
+            found += [each for each in files if _is_within(each["filename"], query.path)]
+        start = (query.page - 1) * size
+        return found[start : start + size], len(found) > start + size
+
+    async def _code(self, pull: Json, head: str, texts: Sequence[str], strangers: bool) -> list[Passage]:
+        """Return what a pull request contains. Its author can have written all of it if it comes from a fork."""
+        foreign = await self._is_foreign(pull)
+        if foreign and not strangers:
+            return [Passage(head, WITHHELD)]
+        return [Passage(head, self.attribution.clean("\n\n".join(texts)), foreign)]
+
+    def _require_here(self, url: str) -> None:
+        """Raise Refused if an API address is in another repository: GitHub redirects a transferred issue's number.
+
+        https://docs.github.com/en/rest/issues/issues#get-an-issue
+        """
+        if f"{self.at.path}/".lower() not in f"{url}/".lower():
+            raise Refused("it was moved to another repository, which cannot be read here", where="GitHub")
+
+    async def _pull(self, number: int) -> Json:
+        found: Json = await self.door.get(f"{self.at.path}/pulls/{number}")
+        return found
+
+    async def _is_foreign(self, pull: Json) -> bool:
+        """Return whether people who may not ask may have written a pull request's commits."""
+        return _is_fork(pull) or not await self.attribution.is_trusted(rest_actor(pull["user"]))
+
+    async def _whole_id(self, commit: str) -> str:
+        """Return the full id of a commit. Raises Refused if the id names something else, such as a branch."""
+        found = await self.door.get(f"{self.at.path}/commits/{commit}", {"per_page": 1})
+        if not str(found["sha"]).startswith(commit):
+            raise Refused(f"{commit} is not a commit id", where="commit")
+        return str(found["sha"])
+
+    async def _is_on_default_branch(self, commit: str) -> bool:
+        """Return whether a commit is part of the default branch. Any commit of any fork can be read by its id.
+
+        https://docs.github.com/en/rest/commits/commits#compare-two-commits
+        """
+        place = f"{self.at.path}/compare/{quote(self.default_branch, safe='')}...{commit}"
+        try:
+            return (await self.door.get(place, {"per_page": 1}))["status"] in {"behind", "identical"}
+        except Forbidden:
+            raise
+        except Refused:  # no common history
+            return False
+
+
+_PERMISSIONS: Final = {
+    Topic.ISSUE: "issues: read",
+    Topic.COMMENTS: "issues: read",
+    Topic.LINKED: "issues: read",
+    Topic.PULL_REQUEST: "pull_requests: read",
+    Topic.DIFF: "pull_requests: read",
+    Topic.CHECKS: "pull_requests: read",
+    Topic.COMMIT: "contents: read",
+}
+
+
+def _linked_item(kind: str, node: Json) -> Written:
+    state = str(node.get("state") or node["issueState"]).lower()
+    what = f"{kind}, #{node['number']}, {state}, opened"
+    opened = time(node["createdAt"])
+    return Written(what, actor(node["author"]), node["id"], opened, "", title=f"Title: {node['title']}")
+
+
+def _is_fork(pull: Json) -> bool:
+    """Return whether a pull request's branch is in another repository, or in one that is gone."""
+    return bool((pull["head"]["repo"] or {}).get("id") != pull["base"]["repo"]["id"])
+
+
+def _is_within(name: str, path: str) -> bool:
+    return not path or name == path or name.startswith(path.rstrip("/") + "/")
+
+
+def _file(found: Json) -> str:
+    before = f", was {found['previous_filename']}" if found.get("previous_filename") else ""
+    return f"{found['filename']} ({found['status']}{before}, +{found['additions']} -{found['deletions']})"
+
+
+def _patch(found: Json) -> str:
+    return f"{_file(found)}\n{cut(found.get('patch') or '(no text to show)', PATCH)}"
+
+
+def _place(comment: Json) -> str:
+    return f"{comment['path']}:{comment.get('line') or comment.get('original_line') or '?'}"

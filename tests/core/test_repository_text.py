@@ -1,0 +1,13 @@
+"""What a session reads of its repository on GitHub."""
+
+import pytest
+
+from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
+
+
+@pytest.mark.req("K8")
+def test_nothing_foreign_unless_asked_for() -> None:
+    """A query that says nothing else wants no words of people who may not ask, and a passage is nobody else's."""
+    assert not RepositoryQuery(Topic.ISSUE, 7).strangers
+    found = RepositoryText((Passage("issue #7", "It fails."),))
+    assert (found.passages[0].foreign, found.more) == (False, False)
