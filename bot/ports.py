@@ -22,6 +22,7 @@ from bot.core.exchange import (
 )
 from bot.core.names import CommitId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, NetworkDecision, Page
+from bot.core.picture import Picture
 from bot.core.plan import PlanDocument
 from bot.core.pull import PullOrder, PullRequest
 from bot.core.question import AnswerSnapshot, Asking, Author
@@ -377,10 +378,13 @@ class Pulls(Protocol):
 
 
 class RepositoryReader(Protocol):
-    """The issues, pull requests, commits, and checks of the thread's repository, and of no other (K8)."""
+    """What the repository of a thread, and no other, holds on GitHub (K8, K9)."""
 
     async def read(self, query: RepositoryQuery) -> RepositoryText:
         """Return a page of what a query is about. Raises Refused with the reason, such as a missing permission."""
+
+    async def pictures(self, turns: Collection[str], *, strangers: bool, sees: bool) -> tuple[Picture, ...]:
+        """Return the pictures attached to turns and, with `strangers`, to the opening post; fetched only if `sees`."""
 
 
 class Signer(Protocol):

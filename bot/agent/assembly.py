@@ -30,7 +30,7 @@ from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolContext
 from bot.core.names import AgentId, SessionId
 from bot.core.network import NO_NETWORK, Network
-from bot.core.transcript import Line
+from bot.core.transcript import Json, Line
 from bot.core.work import Checkout
 from bot.ports import Toolhost, Workspace
 
@@ -113,12 +113,12 @@ def assemble_session(
     return AssembledSession(Session(log, prefix, tools, context, monitor, pool.rows), pool)
 
 
-def begin_session(session: Session, environment: Environment, task: str) -> None:
-    """Begin a new session with its task, and tell it what its mode means."""
+def begin_session(session: Session, environment: Environment, task: str, pictures: Sequence[Json] = ()) -> None:
+    """Begin a new session with its task and the blocks of its pictures, and tell it what its mode means."""
     environment = replace(environment, allowance=allowance(session.monitor.limits, session.resources.ledger))
     planning = session.context.mode is Mode.PLAN
     reminder = _planning_reminder(session.resources.gate.rehearsed) if planning else prompt_text("approved")
-    session.begin(first_message(environment, task, [reminder]))
+    session.begin(first_message(environment, task, [reminder], pictures))
 
 
 async def restore_session(assembled: AssembledSession, lines: Sequence[Line], *, journaled_usd: float) -> None:

@@ -26,6 +26,7 @@ from bot.compose.parts import (
     sandbox_limits_of,
     web_of,
 )
+from bot.compose.pictures import picture_source
 from bot.config.environment import configuration
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, Refused
@@ -39,10 +40,10 @@ from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.permissions import Roles
+from bot.github.pictures import AttachedPictures
 from bot.github.pulls import GitHubPulls
 from bot.github.readings import Readings
 from bot.github.repository_reader import GitHubReader
-from bot.github.turns import Listener
 from bot.ports import Clock
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
@@ -102,12 +103,8 @@ class ThreadContexts:
                     self.redactor.learn(value, kind)
                 dialogue = await self._dialogue(reached, facts, address, keys)
                 place = address.installation, address.repository
-                rooms = (
-                    dialogue,
-                    workspace,
-                    alarm,
-                    self._reader(reached, facts, place, keys=keys, listener=dialogue.listener),
-                )
+                reader = self._reader(reached, facts, place, keys=keys, dialogue=dialogue)
+                rooms = (dialogue, workspace, alarm, reader)
                 async with reached.kept_fresh(), dialogue.hold_progress():
                     yield await self._join(reached, facts, keys=keys, rooms=rooms, mistake=mistake)
         finally:
@@ -146,14 +143,16 @@ class ThreadContexts:
         place: tuple[int | None, int],
         *,
         keys: "Configuration",
-        listener: Listener,
+        dialogue: GitHubDialogue,
     ) -> GitHubReader:
         """Return the reader of the thread's repository. Check runs and logs take tokens of their own (W4)."""
         roles, may_ask = Roles(reached.door, reached.at), self._orders(keys).may_ask
-        attribution = Attribution(reached.door, listener, roles, self.readings, may_ask)
+        attribution = Attribution(reached.door, dialogue.listener, roles, self.readings, may_ask)
         checks = CheckResults(self.connections.checker(*place), self.connections.watcher(*place), reached.at)
         branch, context = facts.default_branch, keys.ask.untrusted_context
-        return GitHubReader(reached.door, reached.at, branch, attribution, checks, context)
+        source = picture_source(self.settings)
+        attached = AttachedPictures(reached.door, reached.at, dialogue.thread_as_read, attribution, source.show)
+        return GitHubReader(reached.door, reached.at, branch, attribution, checks, attached, context)
 
     async def _join(
         self,

@@ -60,7 +60,7 @@ class Attribution:
         """Return a passage for each item, with at most `longest` characters of its text."""
         if not items:
             return []
-        trusted = await self._trusted_ids(items)
+        trusted = await self.trusted_ids(items)
         shown = [strangers or (it.node in trusted and it.actor.id != self.listener.bot.id) for it in items]
         texts = await asyncio.to_thread(
             lambda: [
@@ -82,7 +82,7 @@ class Attribution:
         """Return a text without secrets (X3)."""
         return self.door.redactor.redact(text)
 
-    async def _trusted_ids(self, items: Sequence[Written]) -> set[str]:
+    async def trusted_ids(self, items: Sequence[Written]) -> set[str]:
         """Return the global ids of the texts that nobody but people who may ask, or the bot, can have written."""
         await self.roles.foresee({it.actor for it in items})
         own = [it for it in items if await self.is_trusted(it.actor)]

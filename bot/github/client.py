@@ -40,6 +40,10 @@ LAGS: Final = (1.0, 3.0)
 and webhooks."""
 # https://docs.github.com/en/rest/about-the-rest-api/api-versions
 API_VERSION: Final = "2022-11-28"
+# https://docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest-api#media-types
+JSON: Final = "application/vnd.github+json"
+RENDERED: Final = "application/vnd.github.full+json"
+"""Media type of an answer that has each text also as HTML, in `body_html`."""
 USER_AGENT: Final = "plangate"
 
 _CURES: Final = {
@@ -97,9 +101,9 @@ class GitHubClient:
     def __post_init__(self) -> None:
         self.pace = Pace(self.clock, self.between_writes)
 
-    async def get(self, path: str, params: Params | None = None) -> Any:
+    async def get(self, path: str, params: Params | None = None, *, accept: str = JSON) -> Any:
         """Return one resource. Raises Missing, Refused, Limited, or Transient."""
-        return (await self._send(_Request("GET", path, params, reads=True))).body
+        return (await self._send(_Request("GET", path, params, reads=True, accept=accept))).body
 
     async def page(self, path: str, params: Params, *, items: str = "") -> tuple[Any, bool]:
         """Return one page of a list, or the list `items` of one page, and whether there is a next page."""
@@ -219,7 +223,7 @@ class GitHubClient:
                     request.verb,
                     request.path,
                     parameters=dict(request.params or {}),
-                    headers={"Accept": "application/vnd.github+json"},
+                    headers={"Accept": request.accept},
                     input=request.body,
                 )
             except (RequestException, OSError) as error:
@@ -257,6 +261,7 @@ class _Request:
     body: Json | None = None
     reads: bool = False
     repeatable: bool = False
+    accept: str = JSON
     redirects: bool = False
     """Whether a redirect is the answer."""
     divisible: bool = False

@@ -131,25 +131,29 @@ class GitHubDialogue:
         beside = await strangers(self._read, self.listener, roles)
         return [replace(turn, strangers=beside and not turn.aside) for turn in found]
 
+    async def thread_as_read(self) -> Thread:
+        """Return the thread as it was when its turns were read."""
+        self._read = self._read or await self._threads.read(self.thread)
+        return self._read
+
     async def context(self) -> str:
         """Return a quotation of the thread as it was when its turns were read."""
         if not self.manners.untrusted_context:
             return ""
-        self._read = self._read or await self._threads.read(self.thread)
-        return await asyncio.to_thread(self._context(self._read).text)  # Markdown that anybody may have written
+        quotes = self._context(await self.thread_as_read())
+        return await asyncio.to_thread(quotes.text)  # Markdown that anybody may have written
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
         """Return the invisible fragments of the quoted thread, except those of the turn itself."""
         if not self.manners.untrusted_context:
             return ()
-        self._read = self._read or await self._threads.read(self.thread)
-        quoted, own = self._context(self._read), "issue" if turn.mark else turn.key
+        quoted, own = self._context(await self.thread_as_read()), "issue" if turn.mark else turn.key
         return await asyncio.to_thread(partial(quoted.hidden_fragments, self.listener.bot, but=own))
 
     async def closed_since(self, moment: datetime) -> bool:
         """Return whether the thread was closed after a moment, as of when its turns were read."""
-        self._read = self._read or await self._threads.read(self.thread)
-        return self._read.closed_at is not None and self._read.closed_at > moment
+        thread = await self.thread_as_read()
+        return thread.closed_at is not None and thread.closed_at > moment
 
     async def asked_before(self, turn: Turn) -> Collection[str]:
         """Return the requests that the turn's author made earlier on the same day, on all threads of the repository."""
@@ -211,8 +215,7 @@ class GitHubDialogue:
 
     async def ahead(self, position: int, ask: int) -> int:
         """Return the id of the bot's newest comment that is newer than the journal, or 0 (A4b)."""
-        self._read = self._read or await self._threads.read(self.thread)
-        return max(self._ahead(self._read, position, ask), default=0)
+        return max(self._ahead(await self.thread_as_read(), position, ask), default=0)
 
     async def warn(self, number: int, text: str) -> datetime:
         """Post once per comment that the journal is older than that comment. Return when the warning was posted."""

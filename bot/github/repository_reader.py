@@ -3,18 +3,20 @@
 Every path begins with the address of that repository. A number or a commit id is all that a query adds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
 from bot.core.errors import Refused
+from bot.core.picture import Picture
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.github.attribution import WITHHELD, Attribution, Written, cut
 from bot.github.check_results import CheckResults, missing_permission
 from bot.github.client import GitHubClient, Json
 from bot.github.errors import Forbidden
 from bot.github.people import WHO, actor, rest_actor, time
+from bot.github.pictures import AttachedPictures
 from bot.github.repository import Address
 
 COMMENTS: Final = 20
@@ -62,6 +64,7 @@ class GitHubReader:
     default_branch: str
     attribution: Attribution
     results: CheckResults
+    attached: AttachedPictures
     untrusted_context: bool = True
     """Whether a session may read anything that people who may not ask wrote (ask.untrusted_context)."""
 
@@ -87,6 +90,10 @@ class GitHubReader:
         except Forbidden as error:
             needed = "contents: read" if query.commit else _PERMISSIONS[query.topic]
             raise missing_permission(error, needed) from error
+
+    async def pictures(self, turns: Collection[str], *, strangers: bool, sees: bool) -> tuple[Picture, ...]:
+        """Return the pictures attached to turns and, with `strangers`, to the opening post; fetched only if `sees`."""
+        return await self.attached.of(turns, strangers=strangers and self.untrusted_context, sees=sees)
 
     async def _issue(self, number: int, *, strangers: bool) -> RepositoryText:
         """https://docs.github.com/en/rest/issues/issues#get-an-issue."""

@@ -35,6 +35,7 @@ from bot.ports import Access, AnswerStarted
 from bot.workflow.keeping import WorkSaver, checkout, toolhost
 from bot.workflow.ledger import current
 from bot.workflow.network import journal_network
+from bot.workflow.pictures import attached_pictures
 from bot.workflow.progress import ProgressReporter
 from bot.workflow.requests import addition_text
 from bot.workflow.spending import bind_budgets
@@ -82,7 +83,8 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
             await restore_session(assembled, lines, journaled_usd=state.session_costs.get(opening.ident, 0.0))
         bind_budgets(context, state)
         if not lines:
-            begin_session(assembled.session, place.environment, await _quoted_task(context, opening))
+            pictures = await attached_pictures(context, state, planning=opening.mode is Mode.PLAN)
+            begin_session(assembled.session, place.environment, await _quoted_task(context, opening), pictures)
             context.listener(ModeChanged(MAIN, opening.mode, state.turn.actor.login))
         yield assembled.session
         _log_subagents(context, assembled)

@@ -1,6 +1,6 @@
 """GitHubRead beside the loop: what it takes, how much it gives, and that nothing that is read looks like ours."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -13,6 +13,7 @@ from bot.agent.subagents.presets import RESTRICTED, STANDARD
 from bot.agent.tools.github_read import GITHUB, LONGEST
 from bot.agent.tools.registry import ALL
 from bot.core.errors import PlangateError, Refused
+from bot.core.picture import Picture
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.testing.model.reply import Reply, call, say, sequence, several
 from bot.testing.model.request import ModelRequest
@@ -36,6 +37,9 @@ class Repository:
         if isinstance(self.passages, PlangateError):
             raise self.passages
         return RepositoryText(self.passages, self.more)
+
+    async def pictures(self, turns: Collection[str], *, strangers: bool, sees: bool) -> tuple[Picture, ...]:
+        raise AssertionError((turns, strangers, sees))
 
 
 def reading(r: Room, repository: Repository, mode: Mode = Mode.PLAN, gate: PermissionGate | None = None) -> Session:

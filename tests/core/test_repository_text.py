@@ -2,6 +2,7 @@
 
 import pytest
 
+from bot.core.picture import Picture
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
 
 
@@ -11,3 +12,9 @@ def test_nothing_foreign_unless_asked_for() -> None:
     assert not RepositoryQuery(Topic.ISSUE, 7).strangers
     found = RepositoryText((Passage("issue #7", "It fails."),))
     assert (found.passages[0].foreign, found.more) == (False, False)
+
+
+@pytest.mark.req("K9")
+def test_a_picture_is_shown_or_says_why_not() -> None:
+    """One without an image block has a reason."""
+    assert Picture("by @rea in a comment", why="it is too large").image is None

@@ -43,7 +43,7 @@ MISHAPS: Final = {
 }
 GRAPHQL: Final = "POST /graphql"
 WRITES: Final = {name for name in vars(GitHubClient) if name[0] != "_"} - {
-    *("get", "scopes", "pages", "graphql", "node", "close")
+    *("get", "scopes", "page", "pages", "redirect", "graphql", "node", "close")
 }
 """Whatever the door can do but read."""
 FOR_EVER: Final = 1_000_000

@@ -1,16 +1,19 @@
 """A reader of the simulated repository, for the tests of what a session may read there."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from bot.core.actor import Actor, Role
-from bot.core.names import RepositoryId
+from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
+from bot.core.transcript import Json
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient
 from bot.github.permissions import Roles
+from bot.github.pictures import AttachedPictures
 from bot.github.repository_reader import GitHubReader
 from bot.github.tokens import AppTokens, StaticToken
 from bot.github.turns import Listener
@@ -26,6 +29,10 @@ def may_ask(_: Actor, role: Role | None) -> bool:
     return role is not None and role >= Role.WRITE
 
 
+async def no_pictures(url: str) -> Json:
+    raise AssertionError(url)
+
+
 @dataclass
 class Reading:
     """The reader of acme/pocket with a job's token, or with another one."""
@@ -34,6 +41,8 @@ class Reading:
     permissions: dict[str, str] = field(default_factory=lambda: dict(JOB))
     untrusted_context: bool = True
     as_app: bool = False
+    thread: ThreadNumber = ThreadNumber(1)
+    show: Callable[[str], Awaitable[Json]] = no_pictures
     doors: list[GitHubClient] = field(default_factory=list)
 
     @property
@@ -51,7 +60,9 @@ class Reading:
         checks = CheckResults(self._door(asked), self._door(asked), ground.address)
         roles = Roles(door, ground.address)
         attribution = Attribution(door, Listener(ground.bot), roles, ground.readings, may_ask)
-        return GitHubReader(door, ground.address, "main", attribution, checks, self.untrusted_context)
+        thread = ground.dialogue(self.thread).thread_as_read
+        attached = AttachedPictures(door, ground.address, thread, attribution, self.show)
+        return GitHubReader(door, ground.address, "main", attribution, checks, attached, self.untrusted_context)
 
     def _door(self, tokens: Any) -> GitHubClient:
         github = self.ground.github

@@ -12,8 +12,11 @@ from bot.core.transcript import THINKING, Json
 
 BYTES_PER_TOKEN: Final = 3
 """A low estimate, so that a history is overestimated rather than underestimated."""
-MEDIA_BYTES: Final = 5_000
-"""Size that an image counts as, whatever its number of bytes."""
+MEDIA_BYTES: Final = 14_400
+"""Size that an image counts as, whatever its number of bytes: the most tokens that one can have, 4,784.
+
+https://platform.claude.com/docs/en/build-with-claude/vision
+"""
 MOST_IMAGES: Final = 20
 """Most images in a history. With more in one request, the service accepts only smaller images and refuses the rest."""
 IMAGE_BYTES: Final = 20_000_000
@@ -64,9 +67,11 @@ def summed_up(summary: str) -> Json:
 
 
 def images(messages: Iterable[Json]) -> Iterator[Json]:
-    """Yield the images of tool results."""
+    """Yield the images of tool results, and those beside them."""
     for message in messages:
         for block in message["content"] if isinstance(message["content"], list) else ():
+            if block.get("type") == "image":
+                yield block
             parts = block.get("content")
             yield from (part for part in parts if part.get("type") == "image") if isinstance(parts, list) else ()
 

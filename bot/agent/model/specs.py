@@ -61,6 +61,8 @@ class ModelSpec:
     """Whether it accepts strict tools and a schema for its answer (M5)."""
     interleaves: bool = False
     """Whether it needs a beta to think between tool calls; with adaptive thinking it always does so."""
+    sees: bool = True
+    """Whether it takes pictures."""
     drops: bool = False
     """Whether the service can drop thinking whose prefix has changed, instead of refusing the request."""
 
@@ -139,6 +141,7 @@ def resolve(name: str) -> ModelSpec:
         clears=False,
         structured=False,
         summarizes=False,
+        sees=False,
     )
 
 
@@ -176,6 +179,7 @@ def merge_listing(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
         summarizes=may(spec.summarizes, "compaction", "summarize"),
         clears=may(spec.clears, "context_management", "clear_tool_uses_20250919"),
         structured=may(spec.structured, "structured_outputs"),
+        sees=may(spec.sees, "image_input"),
     )
 
 

@@ -27,11 +27,14 @@ def system_blocks(agent_type: str, job: str = "", *, writes: bool = False) -> tu
     return (_text(prompt_text("identity")), _text("\n".join([parts[0], *map(prompt_text, parts[1:])])))
 
 
-def first_message(environment: Environment, task: str, reminders: Sequence[str] = ()) -> Json:
-    """Return a session's first user message: environment and memory, then the task, then reminders (M2, P3)."""
+def first_message(
+    environment: Environment, task: str, reminders: Sequence[str] = (), pictures: Sequence[Json] = ()
+) -> Json:
+    """Return a session's first user message: environment and memory, the task with pictures, reminders (M2, P3)."""
     blocks = [
         _text(reminder_text(environment_text(environment))),
         _text(task),
+        *pictures,
         *(_text(reminder_text(text)) for text in reminders),
     ]
     return {"role": "user", "content": blocks}

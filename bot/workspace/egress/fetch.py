@@ -23,13 +23,14 @@ from bot.workspace.egress.urls import Target, beyond, read
 SECONDS: Final = 10.0
 LONGEST: Final = 5 << 20
 _HOPS: Final = 5
+_ACCEPT: Final = "text/markdown, text/html, text/plain;q=0.9, text/*;q=0.8, application/json;q=0.7"
 _PIECE: Final = 1 << 16
 _HEAD: Final = 32 << 10
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, slots=True)
-class _Response:
+class Response:
     """What a server answered."""
 
     status: int
@@ -72,7 +73,7 @@ class Fetcher:
         for _ in range(_HOPS + 1):
             answer = await self._request(target, listener)
             location = answer.headers.get("location")
-            if answer.status not in _REDIRECTS or location is None:
+            if answer.status not in REDIRECTS or location is None:
                 return await asyncio.to_thread(_page, target, answer)
             moved = beyond(target, location)
             if (moved.host, moved.port) != (target.host, target.port):
@@ -80,35 +81,35 @@ class Fetcher:
             target = moved
         raise Refused("the page keeps moving", where=str(target), mend="use another page")
 
-    async def _request(self, target: Target, listener: Callable[[NetworkDecision], None]) -> _Response:
+    async def _request(self, target: Target, listener: Callable[[NetworkDecision], None]) -> Response:
         """Request one page from one server, at the address that was checked, under the name that was asked for."""
         reader, writer = await self.passage.reach(target.host, target.port, self.hosts, listener)
         try:
             await writer.start_tls(self.tls(), server_hostname=target.host)
-            return await _exchange(target, (reader, writer))
+            return await exchange(target, (reader, writer), accept=_ACCEPT, longest=LONGEST)
         finally:
             writer.transport.abort()
 
 
-async def _exchange(target: Target, streams: Streams) -> _Response:
-    """Send one request and read the answer, up to the limits."""
+async def exchange(target: Target, streams: Streams, *, accept: str, longest: int) -> Response:
+    """Send one request and read the answer, with at most `longest` bytes of its body."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
     port = "" if target.port == 443 else f":{target.port}"
     headers = [
         ("Host", target.host + port),
         ("User-Agent", "plangate"),
-        ("Accept", "text/markdown, text/html, text/plain;q=0.9, text/*;q=0.8, application/json;q=0.7"),
+        ("Accept", accept),
         ("Accept-Encoding", "identity"),
         ("Connection", "close"),
     ]
     request = h11.Request(method="GET", target=target.path, headers=headers)
     streams[1].write((connection.send(request) or b"") + (connection.send(h11.EndOfMessage()) or b""))
     await streams[1].drain()
-    return await _read_response(connection, streams[0])
+    return await _read_response(connection, streams[0], longest)
 
 
-async def _read_response(connection: h11.Connection, reader: asyncio.StreamReader) -> _Response:
-    """Read an answer, with at most LONGEST bytes of its body."""
+async def _read_response(connection: h11.Connection, reader: asyncio.StreamReader, longest: int) -> Response:
+    """Read an answer, with at most `longest` bytes of its body."""
     status, headers, body = 0, dict[str, str](), bytearray()
     while True:
         match event := connection.next_event():
@@ -117,19 +118,19 @@ async def _read_response(connection: h11.Connection, reader: asyncio.StreamReade
             case h11.Response():
                 status = event.status_code
                 headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
-                if status in _REDIRECTS:
-                    return _Response(status, headers, b"", cut=False)
+                if status in REDIRECTS:
+                    return Response(status, headers, b"", cut=False)
             case h11.Data():
                 body += event.data
-                if len(body) > LONGEST:
-                    return _Response(status, headers, bytes(body[:LONGEST]), cut=True)
+                if len(body) > longest:
+                    return Response(status, headers, bytes(body[:longest]), cut=True)
             case h11.InformationalResponse():
                 continue
             case _:
-                return _Response(status, headers, bytes(body), cut=False)
+                return Response(status, headers, bytes(body), cut=False)
 
 
-def _page(target: Target, answer: _Response) -> Page:
+def _page(target: Target, answer: Response) -> Page:
     """Convert an answer to text; raises Refused if it is not text."""
     if not 200 <= answer.status < 300:
         raise Refused(f"the server answered {answer.status}", where=str(target), mend="use another page")

@@ -57,6 +57,8 @@ class EgressRoute:
     never: tuple[str, ...] = ()
     """Names that stay closed even if a list contains them, in addition to those that are always closed (N2)."""
     ports: frozenset[int] = field(default=_PORTS)
+    own: tuple[str, ...] = ()
+    """Names of the operator's own servers. Their addresses may be private."""
 
     async def reach(
         self, host: str, port: int, hosts: Sequence[str], listener: Callable[[NetworkDecision], None]
@@ -84,7 +86,7 @@ class EgressRoute:
                 addresses = await self.resolve(host, port)
         except (OSError, UnicodeError, TimeoutError) as error:
             raise Refused("the name cannot be looked up", where=host, mend="check its spelling") from error
-        if not addresses or len(addresses) > _MOST or not all(map(is_public, addresses)):
+        if not addresses or len(addresses) > _MOST or not (host in self.own or all(map(is_public, addresses))):
             raise Refused("the name leads to an address that is not public", where=host, mend="use another host")
         return addresses
 

@@ -99,10 +99,18 @@ def threads(tour: Tour) -> None:
         tour.go("GET", f"{path}/reactions", query="?content=eyes", **place)
         tour.go("DELETE", f"{path}/reactions/{{reaction_id}}", reaction_id=reacted["id"], **place)
     tour.go("GET", comment, comment_id=made["id"])
+    rendered(tour, comment, made["id"])
     tour.go("PATCH", comment, {"body": "Hello again"}, comment_id=made["id"])
     tour.go("DELETE", comment, comment_id=made["id"])
     tour.go("PUT", f"{issue}/lock", {"lock_reason": "resolved"}, **at)
     tour.go("DELETE", f"{issue}/lock", **at)
+
+
+def rendered(tour: Tour, comment: str, ident: int) -> None:
+    path = comment.format(owner="acme", repo="shop", comment_id=ident)
+    full = tour.ground.ask("GET", path, headers={"Accept": "application/vnd.github.full+json"}).json
+    tour.errors += answer_errors("GET", comment, 200, full)
+    assert full["body_html"] == "<p>Hello</p>\n"
 
 
 def code(tour: Tour) -> None:

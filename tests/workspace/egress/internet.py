@@ -26,6 +26,8 @@ class Internet:
     port: int
     ca: Path
     zone: Mapping[str, Sequence[str]] = field(default_factory=lambda: dict.fromkeys(NAMES, (PUBLIC,)))
+    heads: list[str] = field(default_factory=list)
+    """The heads of the requests."""
     looked_up: list[str] = field(default_factory=list)
     dialled: list[tuple[str, int]] = field(default_factory=list)
 
@@ -47,7 +49,7 @@ class Internet:
         return await asyncio.open_connection("127.0.0.1", self.port)
 
 
-def certificates(folder: Path) -> tuple[Path, Path]:
+def certificates(folder: Path, names: Sequence[str] = NAMES) -> tuple[Path, Path]:
     """Make a certificate for all names, which is its own authority, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a test")])
@@ -56,7 +58,7 @@ def certificates(folder: Path) -> tuple[Path, Path]:
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(each) for each in NAMES]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(each) for each in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -69,18 +71,22 @@ def certificates(folder: Path) -> tuple[Path, Path]:
 
 
 @asynccontextmanager
-async def internet(folder: Path, answers: Callable[[str, str], bytes]) -> AsyncIterator[Internet]:
-    """Serve `answers(host, path)`, whole HTTP answers, over TLS."""
-    cert, key = certificates(folder)
+async def internet(
+    folder: Path, answers: Callable[[str, str], bytes], names: Sequence[str] = NAMES
+) -> AsyncIterator[Internet]:
+    """Serve `answers(host, path)`, whole HTTP answers, over TLS, for these names."""
+    cert, key = certificates(folder, names)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
 
     joined: set[asyncio.StreamWriter] = set()
+    heads: list[str] = []
 
     async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         joined.add(writer)
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            heads.append(head)
             host = next(line.split(": ")[1] for line in head.split("\r\n") if line.lower().startswith("host:"))
             writer.write(answers(host, head.split()[1]))
             await writer.drain()
@@ -91,7 +97,7 @@ async def internet(folder: Path, answers: Callable[[str, str], bytes]) -> AsyncI
 
     server = await asyncio.start_server(served, "127.0.0.1", 0, ssl=context)
     try:
-        yield Internet(server.sockets[0].getsockname()[1], cert)
+        yield Internet(server.sockets[0].getsockname()[1], cert, dict.fromkeys(names, (PUBLIC,)), heads)
     finally:
         server.close()
         for writer in joined:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from bot.testing.github.limits import Limits
+from bot.testing.github.rendered import with_html
 from bot.testing.github.rest import accounts, actions, checks, code, events, git, issues, pulls, repositories
 from bot.testing.github.rest.endpoint import (
     LARGEST_PAGE,
@@ -81,6 +82,7 @@ def _serve(site: Site, row: Endpoint, limits: Limits, asked: tuple[Request, byte
                 site, caller, request.path_params, dict(request.query_params), dict(request.headers), _body(raw)
             )
             answer = _paginate(request, _run(call, row, limits))
+            answer = replace(answer, body=with_html(answer.body, request.headers.get("accept", "")))
         except ApiError as error:
             answer = RestAnswer(error.body(), error.status)
         except NotThereError:

@@ -1,0 +1,40 @@
+"""Joins the fetcher of pictures and the check of their contents (K9)."""
+
+from dataclasses import dataclass, replace
+
+from bot.compose.parts import host_of, passage_of
+from bot.config.settings import Settings
+from bot.core.errors import Refused
+from bot.core.transcript import Json
+from bot.toolhost.images import block, media_type
+from bot.toolhost.protocol import Failure
+from bot.workspace.egress.pictures import PictureFetcher, attachment_hosts
+
+
+@dataclass(frozen=True, slots=True)
+class PictureSource:
+    """Fetches a picture and makes its image block."""
+
+    fetcher: PictureFetcher
+
+    async def show(self, url: str) -> Json:
+        """Return the image block of a picture. Raises Refused or Transient with the reason."""
+        return image_block(await self.fetcher.fetch(url))
+
+
+def picture_source(settings: Settings) -> PictureSource:
+    """Return the source of pictures that are attached on the operator's GitHub server."""
+    hosts = attachment_hosts(host_of(settings))
+    own = () if "github.com" in hosts else tuple(hosts)
+    return PictureSource(PictureFetcher(hosts, replace(passage_of(settings), own=own)))
+
+
+def image_block(content: bytes) -> Json:
+    """Return the image block of a picture, judged by its first bytes. Raises Refused if the model cannot take it."""
+    kind = media_type(content[:16])
+    if kind is None:
+        raise Refused("it is no PNG, JPEG, GIF, or WebP")
+    try:
+        return block(content, kind, "it")
+    except Failure as failure:
+        raise Refused(str(failure)) from None
