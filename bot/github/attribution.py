@@ -101,7 +101,7 @@ class Attribution:
         shown = self.readings.read(it.markdown, self.listener.mention).shown.text
         above = f"{it.title if titled else ''}\n{it.place}"
         lines = [line for each in above.splitlines() if (line := visible_title(each).text)]
-        return self.clean(cut("\n\n".join(filter(None, ("\n".join(lines), shown))), longest))
+        return cut(self.clean("\n\n".join(filter(None, ("\n".join(lines), shown)))), longest)
 
 
 def cut(text: str, longest: int) -> str:

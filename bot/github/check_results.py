@@ -41,21 +41,22 @@ class CheckResults:
             raise missing_permission(error, "checks: read") from error
         listed = "\n".join(f"- {_line(run)}" for run in runs) or "There are no check runs."
         failed = [run for run in runs if run["conclusion"] in FAILED]
-        details = [await self._detail(run, shown < MOST_LOGS) for shown, run in enumerate(failed)]
-        return [tell.clean(text) for text in (listed, *details)], more
+        details = [await self._detail(run, tell, log=shown < MOST_LOGS) for shown, run in enumerate(failed)]
+        return [tell.clean(listed), *details], more
 
-    async def _detail(self, run: Json, log: bool) -> str:
+    async def _detail(self, run: Json, tell: Attribution, *, log: bool) -> str:
         """Return what a failed run reports, and the end of its log if it is a job."""
         output = run["output"] or {}
         told = "\n".join(filter(None, (output.get("title"), output.get("summary"), output.get("text"))))
-        parts = [_line(run), cut(told, OUTPUT)]
+        parts = [tell.clean(_line(run)), cut(tell.clean(told), OUTPUT)]
         if (run.get("app") or {}).get("slug") == ACTIONS:
-            parts.append(await self._log(int(run["id"])) if log else "(Log not shown: too many failed jobs at once.)")
+            unread = "(Log not shown: too many failed jobs at once.)"
+            parts.append(await self._log(int(run["id"]), tell) if log else unread)
         return "\n".join(filter(None, parts))
 
-    async def _log(self, job: int) -> str:
+    async def _log(self, job: int, tell: Attribution) -> str:
         try:
-            text = await log_tail(self.actions, self.at, job)
+            text = tell.clean(await log_tail(self.actions, self.at, job))
         except Refused as error:
             return f"(Log not shown: {missing_permission(error, 'actions: read')})"
         except Transient as error:

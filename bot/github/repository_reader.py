@@ -127,7 +127,7 @@ class GitHubReader:
         placed = strangers or not await self._is_foreign(found)
         tell = self.attribution.passages
         first = [] if query.page > 1 else await tell([opened], strangers=strangers, longest=BODY)
-        listed = "\n".join(f"- {_file(each)}" for each in files)
+        listed = self.attribution.clean("\n".join(f"- {_file(each)}" for each in files))
         submitted = [each for each in reviews if each.get("submitted_at") and (each["body"] or "").strip()]
         said = [
             *[Written.of(f"review, {str(each['state']).lower()},", each, at="submitted_at") for each in submitted],
@@ -144,7 +144,9 @@ class GitHubReader:
         found = await self._pull(query.number)
         files, more = await self._files(f"pulls/{query.number}/files", query, FILES)
         head = f"diff of pull request #{query.number}, head {found['head']['sha']}"
-        return RepositoryText(tuple(await self._code(found, head, [_patch(each) for each in files], strangers)), more)
+        return RepositoryText(
+            tuple(await self._code(found, head, [self._patch(each) for each in files], strangers)), more
+        )
 
     async def _commit(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
         """https://docs.github.com/en/rest/commits/commits#get-a-commit."""
@@ -156,10 +158,9 @@ class GitHubReader:
         found, more = await self.door.page(f"{self.at.path}/commits/{commit}", params)
         files = [each for each in found.get("files") or [] if _is_within(each["filename"], query.path)]
         told = f"{found['commit']['author']['name']}: {found['commit']['message']}"
-        texts = (cut(told, COMMENT), *(_patch(each) for each in files))
+        texts = (cut(self.attribution.clean(told), COMMENT), *(self._patch(each) for each in files))
         where = "not on the default branch" if foreign else "on the default branch"
-        text = self.attribution.clean("\n\n".join(texts))
-        return RepositoryText((Passage(f"commit {commit}, {where}", text, foreign),), more)
+        return RepositoryText((Passage(f"commit {commit}, {where}", "\n\n".join(texts), foreign),), more)
 
     async def _checks(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
         """Check runs of the head of a pull request, or of a commit."""
@@ -216,7 +217,12 @@ class GitHubReader:
         foreign = await self._is_foreign(pull)
         if foreign and not strangers:
             return [Passage(head, WITHHELD)]
-        return [Passage(head, self.attribution.clean("\n\n".join(texts)), foreign)]
+        return [Passage(head, "\n\n".join(texts), foreign)]
+
+    def _patch(self, found: Json) -> str:
+        """Return how a file changes, without secrets."""
+        patch = found.get("patch") or "(no text to show)"
+        return f"{self.attribution.clean(_file(found))}\n{cut(self.attribution.clean(patch), PATCH)}"
 
     def _require_here(self, url: str) -> None:
         """Raise Refused if an API address is in another repository: GitHub redirects a transferred issue's number.
@@ -285,10 +291,6 @@ def _is_within(name: str, path: str) -> bool:
 def _file(found: Json) -> str:
     before = f", was {found['previous_filename']}" if found.get("previous_filename") else ""
     return f"{found['filename']} ({found['status']}{before}, +{found['additions']} -{found['deletions']})"
-
-
-def _patch(found: Json) -> str:
-    return f"{_file(found)}\n{cut(found.get('patch') or '(no text to show)', PATCH)}"
 
 
 def _place(comment: Json) -> str:
