@@ -36,7 +36,8 @@ async def log_tail(door: GitHubClient, at: Address, job: int) -> str:
     address = await door.redirect(f"{at.path}/actions/jobs/{job}/logs")
     content, complete = await asyncio.to_thread(_download, address, door.clock)
     text = _STAMP.sub("", _ANSI.sub("", content.decode(errors="replace").replace("\r\n", "\n")))
-    whole = text if len(content) < TAIL else text.partition("\n")[2]
+    _, newline, rest = text.partition("\n")  # a tail begins within a line
+    whole = rest if newline and len(content) == TAIL else text
     return whole if complete else f"{whole}\n[only the first {MOST >> 20} MiB of this log were read]"
 
 

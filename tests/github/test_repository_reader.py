@@ -8,7 +8,7 @@ import pytest
 from bot.core.errors import Refused
 from bot.core.repository_text import Topic
 from bot.github.attribution import WITHHELD
-from bot.github.job_logs import TAIL
+from bot.github.job_logs import MOST, TAIL
 from bot.github.repository_reader import COMMENT, COMMENTS
 from bot.testing.github.changes import LineNote, pull_of
 from bot.testing.github.faults import Fault
@@ -161,6 +161,33 @@ async def test_a_failed_job(ground: Ground, reading: Reading) -> None:
     assert "[redacted: " in failed.text
     assert len(failed.text) < 13_000
     assert not failed.foreign
+
+
+@pytest.mark.parametrize(
+    ("log", "shown", "note"),
+    (
+        (b"x" * (MOST + TAIL), "x" * 1_000, f"only the first {MOST >> 20} MiB of this log were read"),
+        (b"x" * (2 * TAIL), "x" * 1_000, ""),
+        (b"", "The end of its log:\n", ""),
+    ),
+    ids=("endless", "one line", "empty"),
+)
+async def test_a_log_of_any_size(ground: Ground, reading: Reading, log: bytes, shown: str, note: str) -> None:
+    """Only its end is kept, and reading it ends."""
+    fail_job(ground, str(ground.head), log)
+    _, failed = await reading.passages(Topic.CHECKS, commit=ground.head)
+    assert shown in failed.text
+    assert note in failed.text
+    assert len(failed.text) < 13_000
+
+
+async def test_a_log_that_is_gone(ground: Ground, reading: Reading) -> None:
+    """Is said to be so, and the list of checks is shown all the same."""
+    run = fail_job(ground, str(ground.head), b"x")
+    del ground.github.world.job_logs[run.id]
+    listed, failed = await reading.passages(Topic.CHECKS, commit=ground.head)
+    assert listed.text == "- tests: failure (github-actions)"
+    assert "(Log not shown: GitHub has no such thing" in failed.text
 
 
 @pytest.mark.parametrize(("lacks", "told"), (("checks", "checks: read"), ("actions", "actions: read")))
