@@ -18,6 +18,7 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.prompts.environment import allowance
+from bot.agent.prompts.pictures import picture_blocks
 from bot.agent.repository_reads import repository_reads
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session
@@ -30,7 +31,8 @@ from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolContext
 from bot.core.names import AgentId, SessionId
 from bot.core.network import NO_NETWORK, Network
-from bot.core.transcript import Json, Line
+from bot.core.picture import Picture
+from bot.core.transcript import Line
 from bot.core.work import Checkout
 from bot.ports import Toolhost, Workspace
 
@@ -113,12 +115,14 @@ def assemble_session(
     return AssembledSession(Session(log, prefix, tools, context, monitor, pool.rows), pool)
 
 
-def begin_session(session: Session, environment: Environment, task: str, pictures: Sequence[Json] = ()) -> None:
-    """Begin a new session with its task and the blocks of its pictures, and tell it what its mode means."""
+def begin_session(session: Session, environment: Environment, task: str, pictures: Sequence[Picture] = ()) -> None:
+    """Begin a new session with its task and the pictures that belong to it, and tell it what its mode means."""
     environment = replace(environment, allowance=allowance(session.monitor.limits, session.resources.ledger))
     planning = session.context.mode is Mode.PLAN
     reminder = _planning_reminder(session.resources.gate.rehearsed) if planning else prompt_text("approved")
-    session.begin(first_message(environment, task, [reminder], pictures))
+    session.begin(first_message(environment, task, [reminder], picture_blocks(pictures)))
+    if any(picture.image and picture.foreign for picture in pictures):
+        session.mark_untrusted()
 
 
 async def restore_session(assembled: AssembledSession, lines: Sequence[Line], *, journaled_usd: float) -> None:

@@ -16,3 +16,5 @@ class Picture:
     image: Json | None = None
     why: str = ""
     """Why it is not shown."""
+    foreign: bool = False
+    """Whether people who may not ask may have attached it."""

@@ -126,7 +126,7 @@ class AttachedPictures:
         if shown.size + size > BYTES:
             return Picture(drawn.label, alt, why="the pictures before it are as large as all may be together")
         shown.add(drawn.src, size)
-        return Picture(drawn.label, alt, image)
+        return Picture(drawn.label, alt, image, foreign=not drawn.trusted)
 
     def _reason(self, drawn: _Drawn, shown: "_Shown", *, strangers: bool, sees: bool) -> str:
         """Return why a picture is not even fetched, or ""."""

@@ -2,14 +2,18 @@
 
 import base64
 import random
+from collections.abc import Collection
 
 import pytest
 
+from bot.agent.assembly import begin_session
 from bot.agent.history.cutting import IMAGE_BYTES, MOST_IMAGES, images, room_for, tokens
 from bot.agent.model.specs import merge_listing, resolve
 from bot.agent.prompts import first_message
 from bot.agent.prompts.pictures import picture_blocks
+from bot.agent.repository_reads import RepositoryReads
 from bot.core.picture import Picture
+from bot.core.repository_text import RepositoryQuery, RepositoryText
 from bot.core.transcript import Json
 from bot.testing.model.reply import call, say, sequence
 from tests.agent.conftest import Open
@@ -17,6 +21,16 @@ from tests.agent.ground import ENVIRONMENT, drive
 from tests.toolhost.pictures import png
 
 pytestmark = pytest.mark.req("K9")
+
+
+class NoRepository:
+    """The reader's port, which nobody asks."""
+
+    async def read(self, query: RepositoryQuery) -> RepositoryText:
+        raise AssertionError(query)
+
+    async def pictures(self, turns: Collection[str], *, strangers: bool, sees: bool) -> tuple[Picture, ...]:
+        raise AssertionError((turns, strangers, sees))
 
 
 def image(content: bytes = png()) -> Json:
@@ -45,13 +59,27 @@ async def test_a_session_with_pictures(room: Open) -> None:
     """The service takes them, they stay as they are, and a session that goes on sends the same bytes again."""
     r = room(sequence(call("Read", file_path="a.py"), say("Done.")))
     session = r.session(None)
-    blocks = picture_blocks([Picture("by @will (may ask) in the opening post", image=image())] * 8)
-    session.begin(first_message(ENVIRONMENT, "Fix what the pictures show.", ("Plan mode is on.",), blocks))
+    shown = [Picture("by @will (may ask) in the opening post", image=image())] * 8
+    begin_session(session, ENVIRONMENT, "Fix what the pictures show.", shown)
     await drive(session)
     assert r.api.refusals == ()
     first = session.history[0]["content"]
     assert [block["type"] for block in first] == ["text", "text", *["text", "image"] * 8, "text"]
     assert r.resumed().encoded[0] == session.encoded[0]
+
+
+@pytest.mark.req("S9")
+@pytest.mark.parametrize("foreign", (True, False))
+def test_a_strangers_picture_restricts_sub_agents(room: Open, foreign: bool) -> None:
+    """As words of people who may not ask do; one that is not shown does not."""
+    session = room(sequence(say("Done."))).session(None)
+    session.context.reads = RepositoryReads(NoRepository())
+    begin_session(session, ENVIRONMENT, "Fix it.", [Picture("by @rea", why="it is too large", foreign=True)])
+    assert not session.context.reads.used.strangers
+    session = room(sequence(say("Done."))).session(None)
+    session.context.reads = RepositoryReads(NoRepository())
+    begin_session(session, ENVIRONMENT, "Fix it.", [Picture("by @rea", image=image(), foreign=foreign)])
+    assert session.context.reads.used.strangers is foreign
 
 
 def test_pictures_take_room() -> None:
