@@ -7,7 +7,7 @@ session itself.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bot.agent.history.request_prefix import RequestPrefix, load_request_prefix
 from bot.agent.light_calls import LightCalls
@@ -24,6 +24,7 @@ from bot.agent.resources import SessionResources
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
 from bot.agent.subagents.pool import SubagentCounts, SubagentPool
+from bot.agent.subagents.presets import LIMITS
 from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.subagents.types import AgentType
 from bot.agent.tools.registry import ALL, by_name, repository_tools, schemas, web_tools
@@ -60,6 +61,8 @@ class SubagentSettings:
     counts: SubagentCounts = SubagentCounts()
     untrusted: bool = False
     """Whether those that only read get the restricted preset (S9)."""
+    limits: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
+    """Limits by type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ def assemble_session(
     parent = ParentContext(
         log, context, monitor, place.workspace, place.checkout, place.environment, crew.model, place.network
     )
-    pool = SubagentPool(parent, crew.types, crew.counts, crew.untrusted)
+    pool = SubagentPool(parent, crew.types, crew.counts, crew.untrusted, crew.limits)
     beside = (*web_tools(resources.web, resources.gate), *repository_tools(resources.repository))
     tools = by_name((*ALL, *beside, task_tool(pool)))
     fresh = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))

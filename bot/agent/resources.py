@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from bot.agent.events import AgentEvent
 from bot.agent.limits import Ledger
 from bot.agent.permissions.gate import PermissionGate
 from bot.core.secrets.canary import CanaryAlarm
 from bot.ports import Clock, Model, RepositoryReader, Transcripts, Web
+
+MOST_OF_WINDOW: Final = 0.8
+"""Share of a model's window that a conversation may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +39,13 @@ class SessionResources:
     """None if no rule opens a host to WebFetch."""
     repository: RepositoryReader | None = None
     """None if no repository on GitHub stands behind the thread."""
-    compaction: float = 0.8
-    """Share of the model's window above which older history is summarized (C1)."""
+    compact_at: int = 250_000
+    """Tokens from which older history is summarized; in a small window earlier (C1)."""
     tell: Callable[[AgentEvent], None] = lambda _: None
     """Receives the events that no session yields."""
     light: str = ""
     """Model for light calls (M11), or "" if they are switched off."""
+
+    def most_context(self, window: int) -> float:
+        """Return the size of a context, in tokens, from which older history is summarized in a window of that size."""
+        return min(MOST_OF_WINDOW * window, self.compact_at)

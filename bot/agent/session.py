@@ -207,7 +207,7 @@ class Session:
         """Record how large the context is now, and whether the last compaction made room."""
         self.monitor.context = usage.context
         self.peak = max(self.peak, usage.context)
-        if usage.context < self.resources.compaction * window:
+        if usage.context < self.resources.most_context(window):
             self.futile = 0
 
     def book_notice(self, notice: Notice) -> None:

@@ -219,8 +219,7 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     refs, clock, key = local.refs(), local.clock, local.key
     journal = GitJournal(refs, local.number, key=key, clock=clock)
     thread = await _thread(journal, local, options.prompt)
-    spool = local.settings.data_dir / "transcripts"
-    transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=spool)
+    transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=local.settings.data_dir / "transcripts")
     redactor = _redactor(local, alarm)
     out = outlet(out, redactor)
     orders = local_orders(orders_of(keys, model=options.model, max_cost_usd=options.max_cost_usd))
@@ -235,6 +234,7 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
         at_hand=HumanAvailability(dialogue.is_attended, dialogue.is_attended and keys.tools.requests == "comment"),
         alarm=alarm,
         web=web_of(keys, local.settings),
+        compact_at=keys.compaction.at_tokens,
     )
     workspace = _workspace(local, keys, redactor)
     place = ThreadLocation(local.number, thread, options.prompt, local.source.head)

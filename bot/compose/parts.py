@@ -34,7 +34,7 @@ from bot.workspace.workspace import SandboxLimits
 if TYPE_CHECKING:
     from bot.agent.model.client import AnthropicModel
     from bot.agent.model.identity import WorkloadIdentity
-    from bot.config.repository_file import Configuration
+    from bot.config.repository_file import AgentLimits, Configuration
 
 
 def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel":
@@ -56,8 +56,9 @@ def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel"
 
 
 def chosen_of(keys: "Configuration", client: Model) -> ConfiguredModel:
-    """Return the model with the fallback and effort that a configuration chooses."""
-    return ConfiguredModel(client, keys.models.fallback or "", keys.models.effort or "")
+    """Return the model with what a configuration chooses about it."""
+    clear_at = keys.compaction.clear_at_tokens
+    return ConfiguredModel(client, keys.models.fallback or "", keys.models.effort or "", clear_at)
 
 
 def collector_of(settings: Settings) -> Collector:
@@ -120,6 +121,11 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         at_once=execution.subagents.at_once,
         in_all=execution.subagents.in_all,
         on_one=execution.parallel_tasks,
+        agents={
+            "explore": _agent_limits(keys.agents.explore),
+            "plan": _agent_limits(keys.agents.plan),
+            "code": _agent_limits(keys.agents.code),
+        },
         verify=tuple(execution.verify),
         setup=tuple(keys.sandbox.setup),
         hosts=tuple(keys.sandbox.hosts),
@@ -135,6 +141,12 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
         reviewers=_reviewers_of(keys.pull_request.reviewers),
         tasks={task.name: plain_task(task) for task in keys.maintenance},
     )
+
+
+def _agent_limits(agent: "AgentLimits") -> Limits:
+    """Return the limits that a configuration sets for one type of sub-agent."""
+    seconds, reads = agent.minutes * 60, agent.reads
+    return Limits(None, seconds, context_tokens=agent.tokens, tool_calls=agent.calls, file_reads=reads)
 
 
 def _reviewers_of(wanted: str | list[str]) -> tuple[str, ...] | None:

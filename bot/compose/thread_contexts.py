@@ -208,7 +208,8 @@ class ThreadContexts:
         ledger = Ledger(self._orders(keys).budget_usd)
         at_hand = HumanAvailability(answers=True, permits=keys.tools.requests == "comment")
         gate, web, model = gate_of(keys, sandboxed=True), web_of(keys, self.settings), chosen_of(keys, self.model)
-        world = SessionResources(model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand, alarm, web)
+        parts = (model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand, alarm, web)
+        world = SessionResources(*parts, compact_at=keys.compaction.at_tokens)
         return world, transcripts.unsaved_files
 
     def _orders(self, keys: "Configuration") -> WorkSettings:

@@ -124,6 +124,36 @@ class Subagents(Part):
     in_all: int = Field(default=20, ge=0)
 
 
+class AgentLimits(Part):
+    """What one sub-agent may use."""
+
+    minutes: float = Field(default=5, gt=0)
+    calls: int = Field(default=50, ge=1)
+    reads: int = Field(default=100, ge=1)
+    tokens: int = Field(default=100_000, ge=1_000)
+
+
+class CodeLimits(AgentLimits):
+    """What one sub-agent that writes may use."""
+
+    minutes: float = Field(default=15, gt=0)
+
+
+class Agents(Part):
+    """Limits of sub-agents, by type; a project's own types have those of `code` if they write, else of `explore`."""
+
+    explore: AgentLimits = AgentLimits()
+    plan: AgentLimits = AgentLimits()
+    code: CodeLimits = CodeLimits()
+
+
+class Compaction(Part):
+    """From which size of a conversation on room is made in it; in a small window earlier."""
+
+    at_tokens: int = Field(default=250_000, ge=20_000)
+    clear_at_tokens: int = Field(default=120_000, ge=20_000)
+
+
 class Execution(Part):
     """How approved work runs."""
 
@@ -193,6 +223,8 @@ class Configuration(Part):
     approve: Approve = Approve()
     models: Models = Models()
     budget: Budget = Budget()
+    agents: Agents = Agents()
+    compaction: Compaction = Compaction()
     execution: Execution = Execution()
     sandbox: Sandbox = Sandbox()
     tools: Tools = Tools()

@@ -13,6 +13,9 @@ MOST_TOKENS: Final[Mapping[str, int]] = MappingProxyType(
 )
 """The maximum tokens in an answer, by the role of the caller."""
 
+CLEAR_AT: Final = 120_000
+"""Tokens of context from which old results are cleared, unless a project chooses another size (C2)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -71,6 +74,8 @@ class ModelRequest:
     user_id: str = ""
     peak: int = 0
     """The largest context that this history has had, in tokens. Decides whether old results are cleared (C2)."""
+    clear_at: int = CLEAR_AT
+    """Tokens of context from which the service clears old results; in a small window earlier (C2)."""
     summarize: str = ""
     """Instructions for a summary. If set, the answer is the API's own summary of the messages (C3)."""
     schema: Json | None = None

@@ -102,7 +102,7 @@ async def _subagents(context: ThreadContext, state: ThreadState) -> SubagentSett
     settings = context.settings
     types = types_of(await context.agents()) if context.agents else TYPES
     counts = SubagentCounts(settings.at_once, settings.in_all, settings.on_one)
-    return SubagentSettings(settings.subagent_model, types, counts, state.untrusted)
+    return SubagentSettings(settings.subagent_model, types, counts, state.untrusted, settings.agents)
 
 
 async def run_session(context: ThreadContext, state: ThreadState, session: Session, permit: str = "") -> Ended | None:

@@ -8,6 +8,7 @@ from bot.agent.limits import Limits
 from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment
 from bot.agent.resources import SessionResources
+from bot.agent.subagents.presets import LIMITS
 from bot.core import comment
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Policy
@@ -43,6 +44,8 @@ class WorkSettings:
     in_all: int = 20
     on_one: int = 1
     """Sub-agents that work on one task side by side (execution.parallel_tasks)."""
+    agents: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
+    """Limits of sub-agents, by type."""
     verify: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     """Commands that make a checkout ready for approved work."""

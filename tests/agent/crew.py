@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 
 from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
 from bot.agent.events import AgentChanged, AgentEvent
+from bot.agent.limits import Limits
 from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import first_message, prompt_text
 from bot.agent.session import Session
 from bot.agent.subagents.pool import SubagentCounts, SubagentPool
+from bot.agent.subagents.presets import LIMITS
 from bot.agent.subagents.types import TYPES, AgentType
 from bot.agent.tools.task import task_tool
 from bot.core.approval import ApprovedPlan
@@ -130,12 +132,13 @@ def team(
     on_one: int = 1,
     types: Mapping[str, AgentType] = TYPES,
     untrusted: bool = False,
+    limits: Mapping[str, Limits] = LIMITS,
     network: Network = NO_NETWORK,
     ident: str = "thread-1",
 ) -> Team:
     workspace = DeskWorkspace()
     told = replace(ENVIRONMENT, place="on #12 on GitHub.")
-    crew = SubagentSettings("claude-sonnet-5-5", types, SubagentCounts(at_once, in_all, on_one), untrusted)
+    crew = SubagentSettings("claude-sonnet-5-5", types, SubagentCounts(at_once, in_all, on_one), untrusted, limits)
     made = assemble_session(
         SessionSettings(SessionId(ident), "claude-opus-5-5", crew, mode),
         r.world,

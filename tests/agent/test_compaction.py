@@ -283,6 +283,24 @@ async def test_old_results_are_cleared_by_the_service_before_that(room: Open) ->
     assert r.api.refusals == ()
 
 
+@pytest.mark.req("C1")
+@pytest.mark.parametrize(("window", "at"), ((1_000_000, 250_000), (200_000, 160_000)))
+def test_where_compaction_starts(room: Open, window: int, at: int) -> None:
+    """At the configured size, or at 80 % of a smaller window."""
+    assert room(lambda _: say("Hi.")).world.most_context(window) == at
+
+
+@pytest.mark.req("C1", "L2")
+async def test_a_project_chooses_where_compaction_starts(room: Open) -> None:
+    """Long before its window is full a history gives way to a summary; the room that this makes is noticed."""
+    r = small(room, summarising(steps(25)), window=200_000)
+    session = r.session(tools=LOOKING, world=replace(r.world, compact_at=12_800))
+    told = of(await drive(session), Compacted)
+    assert 2 <= len(told) <= 20
+    assert all(12_800 <= event.before < 20_000 for event in told)
+    assert session.futile == 0
+
+
 @pytest.mark.req("C4", "L8", "L9")
 @pytest.mark.parametrize("signed", (True, False), ids=["service", "model"])
 async def test_a_resumed_session_has_the_same_history(room: Open, signed: bool) -> None:

@@ -10,7 +10,7 @@ from bot.agent.limits import Resource
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import resolve
 from bot.agent.monitor import OverLimit
-from bot.agent.subagents.presets import RESTRICTED, SIDE_BY_SIDE_SECONDS, STANDARD, preset
+from bot.agent.subagents.presets import LIMITS, RESTRICTED, STANDARD, limits_of
 from bot.agent.subagents.types import TYPES
 from bot.core.transcript import Json
 from bot.ports import ModelRequest as Asked
@@ -27,10 +27,9 @@ PRESETS = {"standard": STANDARD, "restricted": RESTRICTED}
 
 TRIPPED: list[tuple[str, str, Json, int, str]] = [
     ("standard", "LS", {"path": "."}, 50, "50 tool calls"),
-    ("standard", "Grep", {"pattern": "x"}, 101, "100 file operations"),
-    ("standard", "Read", READ, 101, "100 file operations"),
-    ("restricted", "LS", {"path": "."}, 20, "20 tool calls"),
-    ("restricted", "Read", READ, 11, "10 file reads"),
+    ("standard", "Read", READ, 101, "100 file reads"),
+    ("restricted", "LS", {"path": "."}, 40, "40 tool calls"),
+    ("restricted", "Read", READ, 41, "40 file reads"),
     ("restricted", "Write", WRITE, 6, "5 file writes"),
 ]
 
@@ -69,7 +68,7 @@ async def test_the_context_is_bounded(room: Open, name: str) -> None:
 
 
 @pytest.mark.req("S9", "L5")
-@pytest.mark.parametrize(("name", "seconds"), (("standard", 300), ("restricted", 60)))
+@pytest.mark.parametrize(("name", "seconds"), (("standard", 300), ("restricted", 180)))
 async def test_the_time_is_bounded(room: Open, name: str, seconds: int) -> None:
     """A session that took its time makes no further request, and says how long it may take."""
     r = room(lambda _: call("LS", path="."))
@@ -150,13 +149,33 @@ async def test_an_untrusted_thread_restricts_those_that_look(room: Open) -> None
 
 
 @pytest.mark.req("S9")
-def test_several_side_by_side_have_less_time() -> None:
-    """120 seconds each, where neither type nor thread sets anything else; what a type sets opens nothing else."""
-    assert preset({}, untrusted=False, alone=True) == STANDARD
-    assert preset({}, untrusted=False, alone=False).seconds == SIDE_BY_SIDE_SECONDS == 120
-    assert preset({}, untrusted=True, alone=False) == RESTRICTED
-    assert preset(TYPES["code"].limits, untrusted=False, alone=False) == STANDARD
-    assert preset({"seconds": 7}, untrusted=True, alone=False) == replace(RESTRICTED, seconds=7)
+def test_what_is_configured_holds() -> None:
+    """It lowers what strangers' threads get, and raises nothing there; what a type sets itself opens nothing else."""
+    high, low = replace(STANDARD, seconds=900, tool_calls=300, file_reads=300), replace(STANDARD, seconds=60)
+    assert limits_of(high, {}, untrusted=False) == high
+    assert limits_of(high, {}, untrusted=True) == limits_of(STANDARD, {}, untrusted=True) == RESTRICTED
+    assert limits_of(low, {}, untrusted=True) == replace(RESTRICTED, seconds=60)
+    assert limits_of(high, {"seconds": 7}, untrusted=True) == replace(RESTRICTED, seconds=7)
+    assert (LIMITS["explore"].seconds, LIMITS["code"].seconds, RESTRICTED.seconds) == (300, 900, 180)
+
+
+@pytest.mark.req("S9")
+@pytest.mark.parametrize(
+    ("type_", "said"), (("explore", "limit of 2 tool calls"), ("reviewer", "limit of 2 tool calls"), ("code", "LS"))
+)
+async def test_each_type_has_its_limits(room: Open, type_: str, said: str) -> None:
+    """A project's own type that writes nothing has those of explore; side by side nothing is taken away."""
+
+    def child(request: ModelRequest) -> Reply:
+        if request.step == 0:
+            return several(*(call("LS", path=".") for _ in range(3)))
+        return say(request.all_results[2].text)
+
+    types = {**TYPES, "reviewer": replace(TYPES["explore"], name="reviewer", system_prompt="Review.")}
+    r = room(script(several(task("one", type_), task("two", type_)), child))
+    t = team(r, types=types, limits={**LIMITS, "explore": replace(STANDARD, tool_calls=2)})
+    await drive(t.session)
+    assert all(said in result["content"] for result in results(t.session))
 
 
 @pytest.mark.req("S9", "S6")
@@ -165,7 +184,7 @@ async def test_a_limit_ends_one_agent_and_not_the_parent(room: Open) -> None:
 
     def child(request: ModelRequest) -> Reply:
         return (
-            several(*(call("Read", file_path=f"f{n}.py") for n in range(40)))
+            several(*(call("Read", file_path=f"f{n}.py") for n in range(100)))
             if brief(request) == "greedy"
             else say("Ok.")
         )
@@ -177,8 +196,8 @@ async def test_a_limit_ends_one_agent_and_not_the_parent(room: Open) -> None:
     assert ended(events).end is End.ANSWERED
     assert calm["content"] == "Ok."
     assert greedy["is_error"]
-    assert "explore-1 did not finish: the limit of 10 file reads was reached" in greedy["content"]
-    assert "- Read f39.py" in greedy["content"]
+    assert "explore-1 did not finish: the limit of 40 tool calls was reached" in greedy["content"]
+    assert "- Read f99.py" in greedy["content"]
     assert final(events)["explore-1"].state is Lifecycle.FAILED
     assert of(events, AgentChanged)
 

@@ -28,7 +28,7 @@ async def test_a_crew_keeps_its_books(room: Open) -> None:
     facts = t.crew.metrics.facts()
     assert (facts["started"], facts["succeeded"], facts["failed"]) == (1, 1, 0)
     assert (facts["uses"]["file_reads"], facts["uses"]["tool_calls"]) == (5, 5)
-    assert (facts["utilisation"]["file_reads"], facts["utilisation"]["tool_calls"]) == (50, 25)
+    assert (facts["utilisation"]["file_reads"], facts["utilisation"]["tool_calls"]) == (12, 12)
     assert facts["hints"] == []
 
 

@@ -172,6 +172,10 @@ def test_proxy_of_a_url(environ: dict[str, str], url: str, proxy: str) -> None:
         ("models:\n  main: 5", "models.main: must be a text; put it in quotes (f:2:3)"),
         ("pull_request:\n  draft: maybe", "pull_request.draft: must be true or false (f:2:3)"),
         ("budget:\n  session_usd: .inf", "budget.session_usd: must be a finite number (f:2:3)"),
+        ("agents:\n  explore:\n    minuts: 3", "unknown key 'agents.explore.minuts' (f:3:5): did you mean"),
+        ("agents:\n  review:\n    calls: 3", "unknown key 'agents.review' (f:2:3)"),
+        ("agents:\n  code:\n    calls: 0", "agents.code.calls: must be greater than or equal to 1 (f:3:5)"),
+        ("compaction:\n  at_tokens: 1000", "compaction.at_tokens: must be greater than or equal to 20000 (f:2:3)"),
         ("sandbox:\n  hosts: ['http://x']", "sandbox.hosts.0: not a host: 'http://x'"),
     ),
 )

@@ -62,7 +62,7 @@ def is_due(session: Session) -> bool:
         return True
     window = session.resources.model.abilities(session.prefix.model).window
     grown = len(session.history) > session.shortened
-    return grown and session.context_size >= session.resources.compaction * window
+    return grown and session.context_size >= session.resources.most_context(window)
 
 
 async def compact(session: Session) -> AsyncGenerator[AgentEvent, None]:

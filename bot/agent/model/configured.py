@@ -1,8 +1,9 @@
-"""A project's choices about its models: the fallback model, and how hard the models think (L4, M6)."""
+"""A project's choices about its models: the fallback, how hard they think, when old results go (L4, M6, C2)."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
+from bot.core.exchange import CLEAR_AT
 from bot.ports import Abilities, Model, ModelEvent, ModelRequest
 
 
@@ -13,10 +14,12 @@ class ConfiguredModel:
     client: Model
     fallback: str = ""
     effort: str = ""
+    clear_at: int = CLEAR_AT
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield one answer as it arrives, as the client does; only the configured fields of the request are changed."""
-        return self.client.stream(replace(request, fallback=self.fallback, effort=self.effort))
+        chosen = replace(request, fallback=self.fallback, effort=self.effort, clear_at=self.clear_at)
+        return self.client.stream(chosen)
 
     def abilities(self, model: str) -> Abilities:
         """Return the limits, abilities and prices of a model."""

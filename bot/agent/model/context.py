@@ -16,9 +16,9 @@ COMPACTION: Final = "compact-2026-09-04"
 CLEARING: Final = "context-management-2025-06-27"
 
 CLEARED_FROM: Final = 0.5
-"""The share of the window above which old results are cleared."""
-CLEARED_AT_LEAST: Final = 0.1
-"""The share of the window that clearing must free, because everything after it is written to the cache again."""
+"""The share of the window above which old results are cleared at the latest."""
+CLEARED_AT_LEAST: Final = 0.2
+"""The share of a context that clearing must free, because everything after it is written to the cache again."""
 KEPT_CALLS: Final = 10
 
 
@@ -27,9 +27,10 @@ def context_fields(request: ModelRequest, spec: ModelSpec) -> tuple[Json, tuple[
     betas = [COMPACTION] if request.summarize or _signed_summary(request.messages) else []
     if request.summarize:
         return {"compaction": {"type": "summarize", "instructions": request.summarize}}, tuple(betas)
-    if not spec.clears or request.peak < CLEARED_FROM * spec.window:
+    trigger = int(min(request.clear_at, CLEARED_FROM * spec.window))
+    if not spec.clears or request.peak < trigger:
         return {}, tuple(betas)
-    return {"context_management": {"edits": [_clearing(spec.window)]}}, (*betas, CLEARING)
+    return {"context_management": {"edits": [_clearing(trigger)]}}, (*betas, CLEARING)
 
 
 def readable_messages(request: ModelRequest, spec: ModelSpec) -> Sequence[Json]:
@@ -59,12 +60,12 @@ def _signed_summary(messages: Sequence[Json]) -> Json | None:
     return first[0] if isinstance(first, list) and first and first[0].get("type") == "compaction" else None
 
 
-def _clearing(window: int) -> dict[str, Any]:
-    """Return the edit that clears the results of old calls, except the last ones and the todo list."""
+def _clearing(trigger: int) -> dict[str, Any]:
+    """Return the edit that clears the results of old calls from a size on, except the last ones and the todo list."""
     return {
         "type": "clear_tool_uses_20250919",
-        "trigger": {"type": "input_tokens", "value": int(CLEARED_FROM * window)},
+        "trigger": {"type": "input_tokens", "value": trigger},
         "keep": {"type": "tool_uses", "value": KEPT_CALLS},
-        "clear_at_least": {"type": "input_tokens", "value": int(CLEARED_AT_LEAST * window)},
+        "clear_at_least": {"type": "input_tokens", "value": int(CLEARED_AT_LEAST * trigger)},
         "exclude_tools": ["TodoWrite", "exit_plan_mode"],
     }

@@ -174,6 +174,7 @@ def merge_listing(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
         window=size("max_input_tokens", spec.window),
         max_output=size("max_tokens", spec.max_output),
         thinking=thinking,
+        interleaves=spec.interleaves or thinking == "budget",
         may_disable=may(spec.may_disable, "thinking", "types", "disabled"),
         efforts=spec.efforts if can("effort") is None else tuple(level for level in EFFORTS if can("effort", level)),
         summarizes=may(spec.summarizes, "compaction", "summarize"),

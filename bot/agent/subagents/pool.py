@@ -10,17 +10,17 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from bot.agent.events import AgentChanged, AgentEvent, End, Ended, Lifecycle
 from bot.agent.forwarding import forward
+from bot.agent.limits import Limits
 from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import reminder_text
 from bot.agent.subagents.checkouts import Checkouts
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.parallel_task import SYNTHESIS, run_parallel_task
 from bot.agent.subagents.prefixes import Prefixes
-from bot.agent.subagents.presets import preset
+from bot.agent.subagents.presets import LIMITS, limits_of
 from bot.agent.subagents.resuming import (
     COUNTS,
     ENDED,
@@ -40,8 +40,6 @@ from bot.core.errors import PlangateError
 from bot.core.names import AgentId
 from bot.core.transcript import Json, Line
 from bot.ports import ToolOutput
-
-ACTIVE: Final = frozenset({Lifecycle.INITIALIZING, Lifecycle.RUNNING, Lifecycle.WAITING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +61,8 @@ class SubagentPool:
     size: SubagentCounts = SubagentCounts()
     untrusted: bool = False
     """Whether sub-agents that only read get the restricted preset (S9)."""
+    limits: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
+    """Limits by built-in type. A project's own type has those of `code` if it writes, else those of `explore`."""
     rows: dict[AgentId, AgentChanged] = field(default_factory=dict)
     """Current row of every sub-agent, active or finished (S5)."""
     metrics: Metrics = field(default_factory=Metrics)
@@ -180,12 +180,11 @@ class SubagentPool:
 
     async def _work(self, sent: Subagent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Prepare the checkout, do the work, merge it back, and report."""
-        await asyncio.sleep(0)  # from here on, all sub-agents sent in one message are known
         kind, watch = sent.kind, sent.watch
-        alone = sum(row.state in ACTIVE for row in self.rows.values()) == 1
         reads = self.post.tools.reads
         untrusted = self.untrusted or (reads is not None and reads.used.strangers)
-        limits = preset(kind.limits, untrusted=untrusted and not kind.writes, alone=alone)
+        configured = self.limits.get(kind.name, self.limits["code" if kind.writes else "explore"])
+        limits = limits_of(configured, kind.limits, untrusted=untrusted and not kind.writes)
         watch.report_tokens = limits.report_tokens
         async with self._checkouts.place(kind, sent.errand.fork) as place:
             async with self._places, place.open_toolhost(limits.bounds) as host:

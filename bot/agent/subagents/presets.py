@@ -1,25 +1,20 @@
-"""The two presets of limits for sub-agents (S9), and when each applies."""
+"""The limits of sub-agents: of each type, and those of a thread where strangers have a say (S9)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
-from bot.agent.limits import Limits
+from bot.agent.limits import Limits, Resource
 from bot.core.bounds import Bounds
 
-STANDARD: Final = Limits(
-    steps=None,
-    seconds=300,
-    context_tokens=100_000,
-    tool_calls=50,
-    file_operations=100,
-)
+STANDARD: Final = Limits(steps=None, seconds=300, context_tokens=100_000, tool_calls=50, file_reads=100)
 RESTRICTED: Final = replace(
     STANDARD,
-    seconds=60,
-    tool_calls=20,
+    seconds=180,
+    tool_calls=40,
     concurrent_tools=3,
-    file_reads=10,
+    file_reads=40,
     file_writes=5,
     file_bytes=1 << 20,
     network_requests=5,
@@ -32,13 +27,21 @@ RESTRICTED: Final = replace(
 )
 """Limits of sub-agents that only read, in a thread that somebody else wrote or may have changed."""
 
-SIDE_BY_SIDE_SECONDS: Final = 120.0
-"""Time limit of each of several concurrent sub-agents, unless set otherwise."""
-WRITING_SECONDS: Final = 300.0
-"""Time limit of a sub-agent that writes, alone or not."""
+LIMITS: Final[Mapping[str, Limits]] = MappingProxyType(
+    {"explore": STANDARD, "plan": STANDARD, "code": replace(STANDARD, seconds=900)}
+)
+"""Limits by type, unless a project configures others."""
+
+_CONFIGURED: Final = (Resource.SECONDS, Resource.TOOL_CALLS, Resource.FILE_READS, Resource.CONTEXT)
 
 
-def preset(own: Mapping[str, float], *, untrusted: bool, alone: bool) -> Limits:
-    """Return the limits of one sub-agent: the thread's preset, overridden by the limits that its type sets."""
-    standard = STANDARD if alone else replace(STANDARD, seconds=SIDE_BY_SIDE_SECONDS)
-    return replace(RESTRICTED if untrusted else standard, **own)  # type: ignore[arg-type]  # named as the fields are
+def limits_of(configured: Limits, own: Mapping[str, float], *, untrusted: bool) -> Limits:
+    """Return the limits of one sub-agent: those configured for its kind, overridden by those that its type sets.
+
+    In an untrusted thread the restricted ones hold, and what is configured can only lower them.
+    """
+    limits = configured
+    if untrusted:
+        lowest = {each: min(getattr(configured, each), getattr(RESTRICTED, each)) for each in _CONFIGURED}
+        limits = replace(RESTRICTED, **lowest)
+    return replace(limits, **own)  # type: ignore[arg-type]  # named as the fields are

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from bot.agent.subagents.presets import WRITING_SECONDS
 from bot.agent.tools.exit_plan_mode import PLAN
 from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_GITHUB, READING_WEB
 from bot.agent.tools.tool import Tool
@@ -22,7 +21,7 @@ class AgentType:
     """Tools that it may use. It gets the web tools only where a rule opens them, and GitHubRead only on GitHub."""
     writes: bool = False
     limits: Mapping[str, float] = field(default_factory=dict)
-    """Fields of Limits that override the thread's preset."""
+    """Fields of Limits that override those that are configured."""
     model: str = ""
     """Model to use. Empty for the model of all sub-agents."""
     paths: tuple[str, ...] = ()
@@ -49,7 +48,6 @@ TYPES: Final[Mapping[str, AgentType]] = MappingProxyType(
                 "makes a change in a checkout of its own.",
                 (*_SEEING, *BACKGROUND, *EDITING),
                 writes=True,
-                limits={"seconds": WRITING_SECONDS},
             ),
         )
     }

@@ -375,7 +375,9 @@ def test_a_form_of_thinking_that_the_service_refuses(
     """It is never sent, whatever the table says; what the service is silent about stays as it is."""
     told = {"adaptive": adaptive, "enabled": enabled}
     types = {name: {"supported": value} for name, value in told.items() if value is not None}
-    assert merge_listing(resolve(model), {"capabilities": {"thinking": {"types": types}}}).thinking == form
+    spec = merge_listing(resolve(model), {"capabilities": {"thinking": {"types": types}}})
+    assert spec.thinking == form
+    assert spec.interleaves is (form == "budget" or "4-5" in model)  # with a budget, thinking between calls is a beta
 
 
 @pytest.mark.req("M12")

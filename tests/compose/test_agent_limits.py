@@ -1,0 +1,32 @@
+"""What a project's file says about sub-agents and long conversations reaches those that obey it."""
+
+from dataclasses import replace
+
+import pytest
+
+from bot.agent.subagents.presets import LIMITS
+from bot.compose.parts import chosen_of, orders_of
+from bot.config.environment import configuration
+from bot.core.exchange import CLEAR_AT
+from tests.agent.ground import Silent
+
+
+@pytest.mark.req("S9")
+def test_limits_of_each_type() -> None:
+    """A key changes its own type and limit alone; a file that says nothing leaves the limits that the agents have."""
+    assert orders_of(configuration("")).agents == LIMITS
+    keys = configuration(
+        "agents:\n  explore:\n    calls: 80\n  plan:\n    minutes: 1.5\n  code:\n    reads: 7\n    tokens: 9000\n"
+    )
+    assert orders_of(keys).agents == {
+        "explore": replace(LIMITS["explore"], tool_calls=80),
+        "plan": replace(LIMITS["plan"], seconds=90),
+        "code": replace(LIMITS["code"], file_reads=7, context_tokens=9_000),
+    }
+
+
+@pytest.mark.req("C2")
+def test_when_old_results_are_cleared() -> None:
+    """The size is that of the file."""
+    assert chosen_of(configuration(""), Silent()).clear_at == CLEAR_AT
+    assert chosen_of(configuration("compaction:\n  clear_at_tokens: 50000\n"), Silent()).clear_at == 50_000
