@@ -354,6 +354,9 @@ class Dialogue(Protocol):
     async def progress(self, text: str, ask: int) -> None:
         """Show the progress of the work in one comment that is edited. Best effort: never raises."""
 
+    async def end_progress(self, text: str, ask: int) -> None:
+        """Replace the progress of an ask by its last state; where none is shown, post nothing. Never raises."""
+
     async def tell(self, text: str, ask: int) -> None:
         """Post a text on the thread."""
 

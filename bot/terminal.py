@@ -118,6 +118,9 @@ class Terminal:
     async def progress(self, text: str, ask: int) -> None:
         """Do nothing: the story shows it."""
 
+    async def end_progress(self, text: str, ask: int) -> None:
+        """Do nothing: the story shows it."""
+
     async def tell(self, text: str, ask: int) -> None:  # noqa: ARG002 - the port's
         """Print a text. It has left this process on return, so the journal may record it as posted."""
         print(readable(text), file=self.out, flush=True)

@@ -169,6 +169,7 @@ class ThreadContexts:
         bot = await self.connections.bot(reached.door)
         workflows = self.connections.may_push_workflows(bot)
         orders = replace(self._orders(keys), refusal=mistake, workflows=workflows, run=self.run)
+        orders = replace(orders, progress_seconds=self.settings.github.progress_seconds)
         world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
         host = host_of(self.settings)
         name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as

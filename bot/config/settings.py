@@ -49,6 +49,8 @@ class GitHubSettings:
     """Seconds between two reads of what webhooks may have missed (W3)."""
     write_pause: float = 1.0
     """Seconds between two writes. GitHub asks for at least one."""
+    progress_seconds: float = 20.0
+    """Seconds of planning before its progress is shown, and between two updates: quick plans post nothing."""
 
     @property
     def as_app(self) -> bool:

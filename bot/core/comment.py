@@ -64,6 +64,7 @@ _OVER: Final = {
     "cancelled": "Stopped",
 }
 """How a session ended, where its name alone does not make that clear."""
+_PLANNING_OVER: Final = {"answered": "Answered"}
 BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 """The symbol of each status of a todo item."""
 
@@ -245,6 +246,11 @@ def progress(
     limit = f" of ${budget_usd:.2f}" if budget_usd is not None else ""
     parts.append(f"{calls} tool calls, {money}{limit}.")
     return "\n\n".join(parts)
+
+
+def planning_over(end: str) -> str:
+    """Render what is left of the progress of planning; `end` is how its session ended, or ``planned``."""
+    return f"**{_PLANNING_OVER.get(end) or _OVER.get(end) or end.capitalize()}.**"
 
 
 def crew(rows: Sequence[AgentRow]) -> str:

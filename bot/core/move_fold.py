@@ -82,7 +82,9 @@ def _apply_request_move(state: ThreadState, event: RequestMove, at: datetime) ->
             return replace(state, asked_for=(*state.asked_for, event), unplanned_wishes=unplanned)
         case Closed():
             return _end_round(replace(state, published=None, replaced=None, plans=0))
-        case Stopped() | Retried() | Resumed():
+        case Retried():
+            return replace(state, planning_ask=state.thread.ask, is_planned=False)
+        case Stopped() | Resumed():
             return state
         case _:
             assert_never(event)
@@ -95,6 +97,8 @@ def _begin_request(state: ThreadState, event: Requested, at: datetime) -> Thread
         request=event,
         request_position=state.position,
         requested_at=at,
+        planning_ask=state.thread.ask,
+        is_planned=False,
         asked_for=(event,),
         earlier_wishes=state.planned_wishes,
         unplanned_wishes=(event,),
@@ -141,6 +145,7 @@ def add_plan(state: ThreadState, plan: PlanDocument | None) -> ThreadState:
         state,
         newest_plan=plan,
         replaced=plan,
+        is_planned=True,
         plans=state.plans + 1,
         rejected_by=(),
         unproposed=(*state.unproposed, state.thread.ask),

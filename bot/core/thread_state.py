@@ -46,6 +46,10 @@ class ThreadState:
     """The number of its entry; 0 where there was none."""
     requested_at: datetime = NEVER
     """When it was journaled."""
+    planning_ask: int = 0
+    """The first ask to plan it, or to try it again: one progress comment shows all of that planning."""
+    is_planned: bool = False
+    """Whether that planning came to a plan."""
     asked_for: tuple[Wish, ...] = ()
     """The newest request, and what was added while it was planned."""
     earlier_wishes: tuple[Wish, ...] = ()

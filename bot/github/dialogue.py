@@ -16,7 +16,7 @@ from bot.core.actor import Actor, Role
 from bot.core.approval import Snapshot, Verdict
 from bot.core.errors import PlangateError
 from bot.core.markdown.inert import inert_markdown
-from bot.core.marker import Key
+from bot.core.marker import Key, Marker
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerSnapshot, Asking, Author
@@ -250,6 +250,12 @@ class GitHubDialogue:
         """Show how far the work is. Best effort: never raises."""
         await self._progress.show(self._inert(text), ask)
 
+    async def end_progress(self, text: str, ask: int) -> None:
+        """Replace the progress of an ask by its last state. Does nothing unless this process showed any, or the thread
+        shows what a process that died had posted."""
+        if self._progress.shows(ask) or self._is_on_thread("progress", ask):
+            await self.progress(text, ask)
+
     async def tell(self, text: str, ask: int) -> None:
         """Post a text on the thread, once for each ask, after the last progress update."""
         await self._progress.finish()
@@ -270,13 +276,23 @@ class GitHubDialogue:
             self._progress.drop()
 
     def _ahead(self, thread: Thread, position: int, ask: int) -> Iterator[int]:
-        for said in thread.comments:
-            number = int(said.key.removeprefix("comment-"))
-            if said.actor.id != self.listener.bot.id or number <= self.comments.after:
-                continue
-            found = marker.parse(said.body)
-            if found and found.is_ahead(position, ask) and found.thread == self.thread and found.holds(self.key.mac):
+        for number, found in self._own_markers(thread):
+            if found.is_ahead(position, ask):
                 yield number
+
+    def _own_markers(self, thread: Thread) -> Iterator[tuple[int, Marker]]:
+        """Yield the id and marker of each comment that the bot made on a thread, without those to be ignored."""
+        for said in thread.comments:
+            number, found = int(said.key.removeprefix("comment-")), marker.parse(said.body)
+            if found is None or said.actor.id != self.listener.bot.id or number <= self.comments.after:
+                continue
+            if found.thread == self.thread and found.holds(self.key.mac):
+                yield number, found
+
+    def _is_on_thread(self, kind: str, ask: int) -> bool:
+        """Return whether the thread had a comment of the bot of that kind and ask when it was read last."""
+        found = self._own_markers(self._read) if self._read else ()
+        return any((each.kind, each.ask) == (kind, ask) for _, each in found)
 
     async def _raise_if_moved(self) -> None:
         await self.fence()

@@ -32,10 +32,16 @@ class Progress:
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def show(self, text: str, ask: int) -> None:
-        """Show a text as soon as the pace allows. A newer text replaces it. Never raises."""
+        """Show a text as soon as the pace allows. A newer text of the same ask replaces it. Never raises."""
+        if self._wanted is not None and not self.shows(ask):
+            await self.finish()
         self._wanted = (ask, text)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._deliver())
+
+    def shows(self, ask: int) -> bool:
+        """Return whether the last text that was to be shown is of this ask."""
+        return self._wanted is not None and self._wanted[0] == ask
 
     async def finish(self) -> None:
         """Deliver the last state now, without waiting for the pace."""

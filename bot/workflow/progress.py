@@ -1,13 +1,21 @@
-"""Progress: what the work is at, as one text that the thread shows while it runs (S12, product.md, Execution)."""
+"""Progress: what a session is at, as one text that the thread shows while it runs (S12, product.md, Execution).
+
+Approved work is shown from its first event on. Planning is shown once it takes long, and one line is left of that when
+it is over: quick plans post nothing beside the plan.
+"""
 
 import asyncio
 
 from bot.agent.events import AgentChanged, AgentEvent, Answered, Ended, TodosChanged, ToolStarted
-from bot.core.comment import AgentRow, progress
-from bot.core.gate import Stage
+from bot.agent.permissions.modes import Mode
+from bot.core.comment import AgentRow, planning_over, progress
+from bot.core.gate import Move, Stage
 from bot.core.reply_text import how_to_stop
 from bot.core.thread_state import ThreadState
 from bot.workflow.thread_context import ThreadContext, working_mode
+
+_EXECUTING_PACE = 1.0
+"""Seconds between two texts; the dialogue decides how often a comment is really edited."""
 
 
 def row_of(agent: AgentChanged) -> AgentRow:
@@ -18,14 +26,26 @@ def row_of(agent: AgentChanged) -> AgentRow:
     )
 
 
+def progress_ask(state: ThreadState) -> int:
+    """Return the ask whose progress comment shows what is under way: all planning of a request has one."""
+    return state.thread.ask if state.thread.approved is not None else state.planning_ask
+
+
+async def end_stopped_planning(context: ThreadContext, state: ThreadState) -> None:
+    """Show that planning was stopped, where its progress is shown and it had come to no plan."""
+    if state.planning_ask and not state.is_planned:
+        await context.dialogue.end_progress(planning_over("cancelled"), state.planning_ask)
+
+
 class ProgressReporter:
     """Collects events and shows them; the dialogue decides how often a comment is really edited."""
 
     def __init__(self, context: ThreadContext, state: ThreadState) -> None:
         self._context = context
         self._stage = state.stage
-        self._ask = state.thread.ask
-        self._mode = str(working_mode(context, state))
+        self._ask = progress_ask(state)
+        self._is_planning = state.stage is not Stage.EXECUTING
+        self._mode = str(Mode.PLAN if self._is_planning else working_mode(context, state))
         self._todos: tuple[tuple[str, str], ...] = ()
         self._rows: dict[str, AgentRow] = {}
         self._calls = 0
@@ -50,16 +70,24 @@ class ProgressReporter:
         self._changed.set()
 
     async def show_until_cancelled(self) -> None:
-        """Show each change of approved work, until cancelled; while it plans, the bot has nothing to say yet."""
-        while self._stage is Stage.EXECUTING:
+        """Show each change until cancelled: of planning only what takes long, and seldom."""
+        clock, pace = self._context.resources.clock, _EXECUTING_PACE
+        if self._is_planning:
+            pace = self._context.settings.progress_seconds
+            await clock.sleep(pace)
+            self._changed.set()
+        while True:
             await self._changed.wait()
             self._changed.clear()
             await self._show()
-            await self._context.resources.clock.sleep(1.0)
+            await clock.sleep(pace)
 
-    async def finish(self) -> None:
-        """Show the last state."""
-        if self._stage is Stage.EXECUTING and self._changed.is_set():
+    async def finish(self, *, has_plan: bool) -> None:
+        """Show the last state; `has_plan` says whether a plan was handed in. A session that broke off may go on."""
+        if self._is_planning and self._end:
+            over = planning_over(Move.PLANNED if has_plan else self._end)
+            await self._context.dialogue.end_progress(over, self._ask)
+        elif not self._is_planning and self._changed.is_set():
             await self._show()
 
     async def _show(self) -> None:

@@ -1,6 +1,7 @@
 """Proposing: shows the plan, exactly once, records where, and marks what it replaces as outdated."""
 
 from bot.core import comment
+from bot.core.gate import Move
 from bot.core.moves import Proposed
 from bot.core.thread_state import ThreadState
 from bot.workflow.thread_context import ThreadContext
@@ -15,4 +16,6 @@ async def perform(context: ThreadContext, state: ThreadState) -> Proposed:
     for shown in older:
         if shown not in {"", proposed.id}:
             await context.dialogue.supersede(shown, why)
+    # Here again, for a process that died between the end of its session and this.
+    await context.dialogue.end_progress(comment.planning_over(Move.PLANNED), state.planning_ask)
     return Proposed(shown=proposed.id, shown_url=proposed.url, digest=plan.digest)

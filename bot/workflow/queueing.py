@@ -11,6 +11,7 @@ from bot.core.notes import Queued
 from bot.core.thread_state import ThreadState
 from bot.workflow import approving, planning
 from bot.workflow.ledger import note
+from bot.workflow.progress import progress_ask
 from bot.workflow.thread_context import ThreadContext
 
 
@@ -22,7 +23,7 @@ async def wait_for_session(context: ThreadContext, state: ThreadState) -> Stoppe
     """
     if (stop := await move_if_stopped(context, state)) is not None:
         return stop
-    await context.dialogue.progress(reply_text.session_queued(context.settings.mention), state.thread.ask)
+    await context.dialogue.progress(reply_text.session_queued(context.settings.mention), progress_ask(state))
     if not state.waits_for_session:
         await note(context, state, Queued(queued=state.thread.ask))
     return None
@@ -32,7 +33,7 @@ async def end_wait(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Show that a wait is over, where people were told of it: the session begins, or the thread needs none any more."""
     if not state.waits_for_session:
         return state
-    await context.dialogue.progress(reply_text.WAIT_OVER, state.thread.ask)
+    await context.dialogue.progress(reply_text.WAIT_OVER, progress_ask(state))
     return await note(context, state, Queued(queued=0))
 
 

@@ -22,6 +22,7 @@ from bot.agent.history.pending import run_permitted_call
 from bot.agent.limits import Limits
 from bot.agent.loop import run
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.plan_mode import pending_plan_call
 from bot.agent.session import Session
 from bot.agent.subagents.pool import SubagentCounts
 from bot.agent.subagents.project_types import types_of
@@ -125,7 +126,7 @@ async def run_session(context: ThreadContext, state: ThreadState, session: Sessi
         came, *_ = await asyncio.gather(working, watching, showing, return_exceptions=True)
         if not isinstance(came, Ended):
             context.listener(_broken_off(session, came))
-        await progress.finish()
+        await progress.finish(has_plan=pending_plan_call(session.history) is not None)
 
 
 def _broken_off(session: Session, error: BaseException) -> Ended:

@@ -14,6 +14,7 @@ from bot.core.thread_parts import Debt
 from bot.core.thread_state import ThreadState
 from bot.workflow.closing import so_far
 from bot.workflow.ledger import defer, take_over
+from bot.workflow.progress import end_stopped_planning
 from bot.workflow.thread_context import ThreadContext
 
 
@@ -34,7 +35,10 @@ async def _tell(context: ThreadContext, state: ThreadState, debts: Iterable[Debt
     """Post debts, oldest first, and note each as told. After a crash each is looked up first (E1)."""
     for debt in debts:
         event = debt.event
-        said = await so_far(context, state) if isinstance(event, Stopped) else ""
+        said = ""
+        if isinstance(event, Stopped):
+            said = await so_far(context, state)
+            await end_stopped_planning(context, state)
         if isinstance(event, Published) and event.reviews:
             await context.dialogue.reply(event.reviews, reply_text.dealt_with(event.commit), debt.n)
         await context.dialogue.tell(f"{event.owes}\n\n{said}".rstrip(), debt.n)

@@ -74,6 +74,8 @@ class WorkSettings:
     """Why nothing may be carried on here (a mistake in the configuration); "" for nothing."""
     watch_seconds: float = 5.0
     """How often running work looks whether the thread has moved (a stop, a further turn)."""
+    progress_seconds: float = 20.0
+    """Seconds of planning before its progress is shown, and between two updates."""
     workflows: bool = True
     """Whether changed workflows of GitHub Actions could be published from here."""
     run: str = ""

@@ -9,7 +9,15 @@ import pytest
 from bot.agent.events import End
 from bot.core.actor import Actor
 from bot.core.approval import Finding, Outcome, Reason, Verdict
-from bot.core.comment import AgentRow, execution_brief, next_plan_notice, progress, superseded_notice, work_begun_line
+from bot.core.comment import (
+    AgentRow,
+    execution_brief,
+    next_plan_notice,
+    planning_over,
+    progress,
+    superseded_notice,
+    work_begun_line,
+)
 from bot.core.gate import Stage
 from bot.core.markdown.gfm import parse
 from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, inert_markdown
@@ -66,6 +74,21 @@ def test_progress_at_the_end(end: End) -> None:
     """Whatever a session ends with, its comment says so instead of the stage: nobody takes it for work under way."""
     text = progress(end, "acceptEdits", (), (), spent=(9, 0.5, 5))
     assert text.split("**")[1].split()[0] in {"Executed", "Waiting", "Stopped", "Refused", "Failed"}
+
+
+@pytest.mark.parametrize("end", (*End, "planned"))
+def test_progress_of_planning_at_the_end(end: str) -> None:
+    """One line that says what it came to."""
+    said = planning_over(end).removeprefix("**").removesuffix(".**")
+    assert said in {
+        "Planned",
+        "Answered",
+        "Waiting for an answer",
+        "Stopped at a limit",
+        "Stopped",
+        "Refused",
+        "Failed",
+    }
 
 
 def body(*checks: dict[str, Any], cost_usd: float | None = 1.234, plan: PlanDocument = PLAN) -> str:

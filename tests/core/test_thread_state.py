@@ -113,6 +113,25 @@ def test_a_call_is_allowed_for_the_plan_in_force() -> None:
     assert not fold_entries([*story, *again]).granted
 
 
+@pytest.mark.req("S12")
+def test_all_planning_of_a_request_has_one_ask() -> None:
+    """A planner that asks people goes on under the same one; a further try, and a further request, have their own."""
+    moves: list[tuple[str, Json]] = [
+        ("requested", {**encode_event(heard()), "base": "a" * 40}),
+        ("asked", {"asking": {"matter": "question", "call": "c", "questions": []}, "session": "plan-1", "ask": 1}),
+        ("replied", {"call": "c", "session": "plan-1", "ask": 2}),
+        ("planned", {"plan": to_json(PLAN), "digest": PLAN.digest, "ask": 3}),
+        ("stopped", {}),
+        ("retried", {}),
+        ("planned", {"plan": to_json(PLAN), "digest": PLAN.digest, "ask": 5}),
+        ("requested", {**encode_event(heard(1)), "base": "a" * 40}),
+    ]
+    story = [Entry(n, BEGAN, kind, body) for n, (kind, body) in enumerate(moves, start=1)]
+    states = [fold_entries(story[:length]) for length in range(len(story) + 1)]
+    assert [state.planning_ask for state in states] == [0, 1, 1, 1, 1, 1, 5, 5, 7]
+    assert [state.is_planned for state in states] == [*[False] * 4, True, True, False, True, False]
+
+
 def test_an_event_is_of_one_kind() -> None:
     """The kind is the class's own: no instance says otherwise."""
     assert (Failed(detail="x").kind, Approved.kind) == ("failed", "approved")

@@ -29,3 +29,37 @@ async def shown(progress: Progress, text: str) -> None:
     await progress.show(text, 1)
     assert progress._task is not None
     await progress._task
+
+
+@pytest.mark.req("E1", "PR3")
+async def test_only_progress_that_is_shown_has_an_end(ground: Ground) -> None:
+    """Where nothing was shown nothing is asked or posted; another process ends what one that died had posted."""
+    thread = ground.issue()
+    first = ground.dialogue(thread)
+    async with first.hold_progress():
+        before = len(ground.github.requests)
+        await first.end_progress("Over.", 1)
+        assert len(ground.github.requests) == before
+        await first.progress("At it.", 1)
+    assert ground.comments(thread)[0].text.body.startswith("At it.")
+    second = ground.dialogue(thread)
+    async with second.hold_progress():
+        await second.end_progress("Over.", 1)
+        await second.subject()
+        await second.end_progress("Over.", 2)
+        assert ground.comments(thread)[0].text.body.startswith("At it.")
+        await second.end_progress("Over.", 1)
+    (comment,) = ground.comments(thread)
+    assert comment.text.body.startswith("Over.")
+
+
+@pytest.mark.req("PR3")
+async def test_progress_of_two_asks(ground: Ground) -> None:
+    """What comes next never swallows the last state of what was before."""
+    thread = ground.issue()
+    dialogue = ground.dialogue(thread)
+    async with dialogue.hold_progress():
+        await dialogue.progress("Planning.", 1)
+        await dialogue.end_progress("Planned.", 1)
+        await dialogue.progress("Executing.", 2)
+    assert [comment.text.body.partition("\n")[0] for comment in ground.comments(thread)] == ["Planned.", "Executing."]

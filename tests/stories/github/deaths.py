@@ -30,7 +30,7 @@ from bot.testing.github.faults import Fault, Logged, Plan
 from bot.testing.github.world import ACTIONS_BOT
 from tests.github.effects import EFFECTS, MISHAPS, named
 from tests.stories.github.clocks import QuickClock
-from tests.stories.github.ground import FIXED, HOME, PATIENCE, Hub, Model, settings
+from tests.stories.github.ground import FIXED, HOME, NEVER, PATIENCE, Hub, Model, settings
 from tests.stories.github.moments import READY, exactly_one
 from tests.stories.github.runner import journal_of
 from tests.stories.ground import until
@@ -119,7 +119,7 @@ class Mortal(Hub):
             return made
         at, token = made.github, job_token(self.world, self.world.repository(HOME)).value
         urls = (at.api_url, at.graphql_url, at.server_url)
-        return replace(made, github=GitHubSettings(*urls, token=Secret(token), write_pause=0.0))
+        return replace(made, github=GitHubSettings(*urls, token=Secret(token), write_pause=0.0, progress_seconds=NEVER))
 
     def address(self, number: int) -> ThreadAddress:
         """Say where a thread is."""

@@ -47,6 +47,8 @@ HOME: Final = "parcel/shop"
 ROLES: Final = {"ada": "admin", "maya": "maintain", "will": "write", "tess": "triage", "rita": "read"}
 WISH: Final = "Please let orders of exactly 50 ship free."
 FIXED: Final = "parcel/shipping.py"
+NEVER: Final = 1e9
+"""Seconds that no story lasts: planning shows no progress, unless a story is about that."""
 PATIENCE: Final = 40.0
 """Seconds until something that must happen counts as never happening."""
 
@@ -354,6 +356,7 @@ def settings(github: SimulatedGitHub, base_url: str, data: Path) -> Settings:
         private_key=Secret(app.pem),
         webhook_secret=Secret(app.webhook_secret),
         write_pause=0.0,
+        progress_seconds=NEVER,
     )
     return Settings(api_key=Secret("test"), base_url=base_url, data_dir=data, github=reached)
 

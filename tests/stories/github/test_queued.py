@@ -10,7 +10,7 @@ import pytest
 from bot.compose.github import GitHubHost
 from bot.core.gate import Stage
 from bot.core.notes import Queued
-from bot.core.reply_text import WAIT_OVER, session_queued
+from bot.core.reply_text import session_queued
 from bot.core.thread_state import ThreadState
 from tests.stories.github.ground import HOME, PATIENCE, WISH, Model, Story
 from tests.stories.github.service import Served
@@ -40,11 +40,11 @@ async def test_a_thread_that_waits_for_a_session_says_so_once(story: Story) -> N
         assert [entry.kind for entry in await story.entries()].count(Queued.kind) == 1
         assert story.model.heard == []
         assert (await other.look(story.address())).stage is Stage.AWAITING_APPROVAL
-    assert story.said("progress") == [WAIT_OVER]
+    assert story.said("progress") == ["**Planned.**"]
     assert len(story.comments()) == 2
     story.reacts("maya", "+1")
     assert (await looked(story)).stage is Stage.EXECUTING
-    assert story.said("progress") == [WAIT_OVER, WAITS]
+    assert story.said("progress") == ["**Planned.**", WAITS]
     assert story.nothing_done()
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     assert story.said("progress")[1].startswith("**Executed**")
@@ -62,7 +62,7 @@ async def test_commands_and_stops_do_not_wait(story: Story) -> None:
     story.says("will", "@plangate stop")
     assert (await looked(story)).stage is Stage.STOPPED
     assert "Stopped by will" in story.said("tell")[-1]
-    assert story.said("progress") == [WAIT_OVER]
+    assert story.said("progress") == ["**Stopped.**"]
 
 
 @pytest.mark.long
@@ -135,7 +135,7 @@ def test_twenty_mentions_are_heard_while_four_sessions_go_on(served: Served) -> 
     served.says("will", "@plangate status", later[0].number)
     served.says("will", "@plangate stop", later[1].number)
     wait_until(lambda: all(served.said("tell", issue.number) for issue in later[:2]), "the answers")
-    wait_until(lambda: served.said("progress", later[1].number) == [WAIT_OVER], "the end of the wait")
+    wait_until(lambda: served.said("progress", later[1].number) == ["**Stopped.**"], "the end of the wait")
     del later[1]
     assert all(served.said("progress", issue.number) == [WAITS] for issue in later)
     assert len(served.model.heard) == 4

@@ -219,6 +219,8 @@ at one that waits is taken when something happened to it, and else every 3 hours
 threads takes one listing of refs by git for each repository, and no fetch.
 
 Longer work edits its progress comment more often: at most every 5 seconds in the first minute, every 20 later.
+A plan that takes more than 20 seconds has a progress comment too: one write when it begins, one when it ends, and at
+most one every 20 seconds between.
 
 What no webhook told is read every 5 minutes. With a thousand repositories where nothing moved that is 11 REST requests
 and 20 points; each one that moved adds 1 request, and 1 point for 20 issues or 2 for 10 pull requests. Where less than
