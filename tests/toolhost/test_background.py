@@ -21,14 +21,21 @@ def start(host: Client, command: str, **arguments: object) -> str:
     return str(got.details["bash_id"])
 
 
-def read_to_the_end(host: Client, shell: str) -> str:
-    """Return all that a command writes until it has ended."""
+def read_to_the_end(host: Client, shell: str, **arguments: str) -> str:
+    """Return all that a command writes until it has ended, and how it ended."""
     said = ""
     while True:
-        got = host.call("BashOutput", bash_id=shell)
-        said += got.text
+        got = host.call("BashOutput", bash_id=shell, **arguments)
+        new, _, state = got.text.rpartition("\n")
+        said += "" if new == "(no new output)" else f"{new}\n"
         if not got.details["running"]:
-            return said
+            return said + state
+
+
+def wait_until_all_ended(host: Client) -> None:
+    """Wait until no command runs any more, without reading from any."""
+    while "running for" in host.call("BashOutput", bash_id="none").text:
+        host.bash("sleep 0.05")
 
 
 def said_and_state(got: Got) -> list[str]:
@@ -41,7 +48,7 @@ def test_only_what_is_new_is_told(host: Client, root: Path) -> None:
     shell = start(host, "echo one; until [ -e go ]; do sleep 0.01; done; echo two; exit 3")
     assert said_and_state(host.call("BashOutput", bash_id=shell)) == ["one", "running"]
     (root / "go").touch()
-    assert read_to_the_end(host, shell).endswith("two\nexit code 3")
+    assert read_to_the_end(host, shell) == "two\nexit code 3"
     assert host.call("BashOutput", bash_id=shell).text == "(no new output)\nexit code 3"
 
 
@@ -59,12 +66,12 @@ def test_other_calls_go_on(host: Client, root: Path) -> None:
 
 def test_the_end_of_much_output_is_kept(host: Client) -> None:
     """What nobody reads is bounded; how much was left out is told."""
-    shell = start(host, "touch up; yes 0123456 | head -c 20M; echo; echo last; touch done; sleep 300")
-    host.bash("until [ -e done ]; do sleep 0.01; done; sleep 0.2")
+    shell = start(host, "yes 0123456 | head -c 20M; echo; echo last")
+    wait_until_all_ended(host)
     got = host.call("BashOutput", bash_id=shell)
     head, _, rest = got.text.partition("\n")
     assert head == f"[... {20 * 2**20 + 6 - RECENT:,} characters left out ...]"
-    assert "\nlast\nrunning for " in rest
+    assert rest.endswith("\nlast\nexit code 0")
     assert len(rest) < RECENT + 30
     assert host.peak_mb() < 60
 
@@ -87,21 +94,19 @@ def test_recent_output_keeps_characters_whole() -> None:
 )
 def test_filter(host: Client, root: Path, pattern: str, said: list[str]) -> None:
     """Only lines that match are told, in their order; a line that is not whole yet is filtered when it is."""
-    shell = start(host, "printf 'a\\nb1\\nc\\nb2\\nb3'; until [ -e go ]; do sleep 0.01; done; echo x")
-    host.bash("sleep 0.2")
+    (root / "lines").write_text("a\nb1\nc\nb2\nb3")
+    shell = start(host, "cat lines; until [ -e go ]; do sleep 0.01; done; echo x")
     assert said_and_state(host.call("BashOutput", bash_id=shell, filter=pattern)) == [*said, "running"]
     (root / "go").touch()
     if pattern == "^b":
-        host.bash("sleep 0.3")
-        assert host.call("BashOutput", bash_id=shell, filter=pattern).text == "b3x\nexit code 0"
+        assert read_to_the_end(host, shell, filter=pattern) == "b3x\nexit code 0"
 
 
 def test_a_filter_that_is_no_pattern_loses_nothing(host: Client) -> None:
     """The error says what is wrong, and the output can be read again."""
     shell = start(host, "echo a")
-    while (got := host.call("BashOutput", bash_id=shell, filter="(")).text.startswith("filter: ") is False:
-        assert got.details["running"]
-    assert got.is_error
+    got = host.call("BashOutput", bash_id=shell, filter="(")
+    assert (got.is_error, got.text.startswith("filter: ")) == (True, True)
     assert read_to_the_end(host, shell) == "a\nexit code 0"
 
 
