@@ -50,6 +50,8 @@ class Place:
     environment: Environment
     network: Network = NO_NETWORK
     """Network of the toolhost, and of sub-agents that write."""
+    rehearsal: Rehearsal | None = None
+    """Runs the commands that may run while planning; None where none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def assemble_session(
         place.checkout.shown_as,
         settings.mode,
         light=LightCalls(log, resources.light),
-        rehearsal=Rehearsal(place.workspace, place.checkout) if resources.gate.rehearsed else None,
+        rehearsal=place.rehearsal if resources.gate.rehearsed else None,
         memory=place.environment.project,
         web=resources.web,
         reached=reached,

@@ -197,7 +197,8 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
 
             near = get_close_matches(rule.tool, known, 1, 0.0)
             raise Misconfigured(f"no such tool: {rule.tool!r}", where="tools", mend=f"did you mean {near[0]!r}?")
-    return PermissionGate(rules, sandboxed=sandboxed, rehearsed=frozenset(keys.plan.commands))
+    rehearsed = keys.execution.verify if keys.plan.commands is None else keys.plan.commands
+    return PermissionGate(rules, sandboxed=sandboxed, rehearsed=frozenset(rehearsed))
 
 
 def passage_of(settings: Settings) -> EgressRoute:

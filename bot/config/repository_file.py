@@ -186,7 +186,8 @@ class Tools(Part):
 class PlanPart(Part):
     """What the planner may run."""
 
-    commands: list[str] = []
+    commands: list[str] | None = None
+    """None: those of execution.verify."""
 
 
 class Paths(Part):

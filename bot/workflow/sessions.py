@@ -23,6 +23,7 @@ from bot.agent.limits import Limits
 from bot.agent.loop import run
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import pending_plan_call
+from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.session import Session
 from bot.agent.subagents.pool import SubagentCounts
 from bot.agent.subagents.project_types import types_of
@@ -65,14 +66,17 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
     lines = await asyncio.to_thread(context.resources.transcripts.load, opening.ident)
     # Before its first line a session that only reads has left nothing: what lies there is another thread's work.
     tree = await checkout(context, state, anew=not lines and opening.access is Access.READ)
+    settings, seconds = context.settings, context.settings.command_minutes * 60
     async with (
         journal_network(context, state, opening.ident) as reaching,
         toolhost(context, tree, opening.access, network := Network(opening.hosts, reaching.record)) as host,
+        aclosing(Rehearsal(context.workspace, tree, settings.setup, seconds)) as rehearsal,
     ):
-        settings, gate = context.settings, replace(context.resources.gate, granted=state.granted)
+        gate = replace(context.resources.gate, granted=state.granted)
         resources = replace(context.resources, gate=gate, tell=context.listener, light=settings.light_model)
         limits = Limits(settings.limits.steps, settings.limits.seconds)
-        place = Place(context.workspace, tree, host, await context.environment(state.base), network)
+        environment = await context.environment(state.base)
+        place = Place(context.workspace, tree, host, environment, network, rehearsal)
         assembled = assemble_session(
             SessionSettings(opening.ident, settings.model, await _subagents(context, state), opening.mode, limits),
             resources,

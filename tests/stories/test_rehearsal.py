@@ -44,3 +44,33 @@ def test_a_command_for_planning_leaves_nothing(meet: Meet) -> None:
     assert [path for path in left if path.suffix != ".lock"] == []  # an empty file, which nobody holds any more
     assert not list(person.home.rglob("owned"))
     assert not list(processes(person.home))
+
+
+CHECKED = "sh check.sh"
+
+
+def _looking(request: ModelRequest) -> Reply | Fault:
+    """Run the check twice, then look at the checkout."""
+    steps = (call("Bash", command=CHECKED), call("Bash", command=CHECKED), call("Bash", command="ls"))
+    return steps[request.step] if request.step < len(steps) else say("Nothing to change.")
+
+
+@pytest.mark.req("K3", "P4a")
+@pytest.mark.parametrize("fails", (False, pytest.param(True, marks=pytest.mark.long)))
+def test_set_up_for_planning(meet: Meet, fails: bool) -> None:
+    """Commands of execution.verify may run while planning; set-up runs before them, once, on copies; where it fails
+    without a network, the command runs all the same, and its result says so."""
+    person, model = meet(_looking)
+    setup = "date +%s%N > stamp" + ("; echo no network >&2; exit 3" if fails else "")
+    keys = f"sandbox:\n  setup: ['{setup}']\nexecution:\n  verify: ['{CHECKED}']\n"
+    person.commit({"check.sh": "cat stamp; echo x >> stamp", ".github/plangate.yml": keys})
+    ended = person.run("--json")
+    assert ended.code == 0, ended.err
+    first, second, listed = (result.text for result in model.requests[-1].all_results)
+    assert first == second
+    assert first.splitlines()[-1].isdecimal()
+    assert ("(The set-up command" in first, "failed; nothing reaches the network here: no network" in first) == (
+        fails,
+    ) * 2
+    assert "stamp" not in listed
+    assert [path for path in person.data.glob("checkouts/rehearsal-*") if path.suffix != ".lock"] == []

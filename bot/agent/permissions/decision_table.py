@@ -35,7 +35,8 @@ Why the gate holds).
 Order: deny rules, ask rules, what the mode says (this table), allow rules; nothing matches: deny. Plan mode's word is
 final: rules narrow it and never widen it. `ask` waits for a person's permission, and is a denial where nobody is at
 hand. `suspend` hands the plan in and waits for its approval. Without a sandbox, `acceptEdits` asks for commands too.
-A command of `plan.commands`, exactly as it stands there, runs while planning too: on a copy that is thrown away.
+A command of `plan.commands` (by default those of `execution.verify`), exactly as it stands there, runs while planning
+too: on a copy that is thrown away.
 GitHubRead is there only where a repository on GitHub stands behind the thread; it reads that repository alone.
 WebFetch is there only where an allow rule opens a host to it; no other host can be reached, whoever permits it.
 
