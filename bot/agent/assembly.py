@@ -21,6 +21,7 @@ from bot.agent.prompts.environment import allowance
 from bot.agent.prompts.pictures import picture_blocks
 from bot.agent.repository_reads import repository_reads
 from bot.agent.resources import SessionResources
+from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
 from bot.agent.subagents.pool import SubagentCounts, SubagentPool
@@ -52,6 +53,8 @@ class Place:
     """Network of the toolhost, and of sub-agents that write."""
     rehearsal: Rehearsal | None = None
     """Runs the commands that may run while planning; None where none does."""
+    scope: ScopeWatch | None = None
+    """Watches the paths of approved work (K5); None while planning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ def assemble_session(
         light=LightCalls(log, resources.light),
         rehearsal=place.rehearsal if resources.gate.rehearsed else None,
         memory=place.environment.project,
+        scope=place.scope,
         web=resources.web,
         reached=reached,
         reads=repository_reads(resources.repository, strangers=settings.mode is Mode.PLAN),

@@ -19,6 +19,7 @@ from bot.agent.monitor import OverLimit
 from bot.agent.permissions.gate import CallKind, Decision, subject
 from bot.agent.permissions.plan_mode import read_plan
 from bot.agent.permissions.rule_paths import relative_input, within_paths
+from bot.agent.scope import NOTE, outside_notice
 from bot.agent.session import Session, result_block
 from bot.agent.subagents.scheduler import merge_generators
 from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
@@ -220,7 +221,10 @@ async def _run_call(session: Session, prepared: Prepared, results: dict[str, Jso
                         yield step
         if prepared.tool.kind(prepared.given) is CallKind.LIST:
             yield TodosChanged(session.agent, tuple(session.context.todos), session.context.doing)
-    output = _cap_output(output or ToolOutput("The tool gave no result.", is_error=True))
+    output = output or ToolOutput("The tool gave no result.", is_error=True)
+    if isinstance(prepared, ReadyCall):
+        output = await _with_scope_notice(session, prepared, output)
+    output = _cap_output(output)
     output = _with_images(output, [*session.history, {"content": [*results.values()]}])
     session.resources.alarm.listen(output.text)
     session.monitor.took(call["name"], output)
@@ -242,6 +246,19 @@ async def _run_guarded(session: Session, ready: ReadyCall) -> AsyncIterator[Agen
         yield ToolOutput(f"{ready.tool.name} took longer than {seconds:.0f} s and was ended.", is_error=True)
     except (PlangateError, OSError) as error:
         yield ToolOutput(f"{ready.tool.name} failed: {error}", is_error=True)
+
+
+async def _with_scope_notice(session: Session, ready: ReadyCall, output: ToolOutput) -> ToolOutput:
+    """Add to a result which paths the call touched that the approved plan does not name, once per path (K5)."""
+    watch, kind = session.context.scope, ready.tool.kind(ready.given)
+    if watch is None or (output.is_error and kind is CallKind.EDIT):
+        return output
+    named = relative_input(ready.call["input"], session.context.folder)
+    new = await watch.new_paths(session.context.host, kind, named)
+    if not new:
+        return output
+    session.note(NOTE, {"paths": new})
+    return replace(output, text=f"{output.text}\n\n{outside_notice(new)}")
 
 
 def _cap_output(output: ToolOutput) -> ToolOutput:

@@ -236,6 +236,8 @@ class Session:
         self._replace(messages(lines))
         for line in lines:
             self._recall(line)
+        if self.context.scope is not None:
+            self.context.scope.recall(lines)
         spoken = all_messages(lines)
         for answer in spoken[:-1]:
             self._recall_calls(tool_calls(answer))

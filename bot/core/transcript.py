@@ -135,6 +135,12 @@ def all_messages(lines: Iterable[Line]) -> list[Json]:
     return [line.body["message"] for line in lines if line.kind is LineKind.MESSAGE]
 
 
+def notes_of(lines: Iterable[Line], kind: str) -> list[Json]:
+    """Return all notes of a kind, oldest first."""
+    noted = (line.body for line in lines if line.kind is LineKind.NOTE)
+    return [body for body in noted if body.get("note") == kind]
+
+
 def tool_calls(message: Json) -> list[Json]:
     """Return the tool_use blocks of an assistant message, in order, without server tools."""
     content = message["content"]

@@ -24,6 +24,7 @@ from bot.agent.loop import run
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import pending_plan_call
 from bot.agent.permissions.rehearsal import Rehearsal
+from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.subagents.pool import SubagentCounts
 from bot.agent.subagents.project_types import types_of
@@ -56,6 +57,8 @@ class SessionStart:
     mode: Mode = Mode.PLAN
     hosts: tuple[str, ...] = ()
     """What the sandbox may reach; planning never reaches anything."""
+    scope: ScopeWatch | None = None
+    """Tells the session of paths that its approved plan does not name (K5); None while planning."""
     quotes: bool = False
     """Whether the thread is quoted below the task; it is read only where the session is new."""
 
@@ -76,7 +79,7 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
         resources = replace(context.resources, gate=gate, tell=context.listener, light=settings.light_model)
         limits = Limits(settings.limits.steps, settings.limits.seconds)
         environment = await context.environment(state.base)
-        place = Place(context.workspace, tree, host, environment, network, rehearsal)
+        place = Place(context.workspace, tree, host, environment, network, rehearsal, opening.scope)
         assembled = assemble_session(
             SessionSettings(opening.ident, settings.model, await _subagents(context, state), opening.mode, limits),
             resources,

@@ -18,6 +18,7 @@ from bot.core.transcript import (
     decode,
     is_unresolved,
     messages,
+    notes_of,
     pending_calls,
     text_of,
     todos_of,
@@ -258,3 +259,10 @@ def test_thinking_at_the_end_of_a_cut_answer() -> None:
     assert without_last_thinking(cut) == {"role": "assistant", "content": [thought, CALL]}
     assert without_last_thinking({"role": "assistant", "content": [thought]})["content"] == []
     assert len(cut["content"]) == 4
+
+
+def test_notes_of_a_kind() -> None:
+    """Notes are found by their kind, oldest first, and no message is one."""
+    kinds = (LineKind.NOTE, "a"), (LineKind.NOTE, "b"), (LineKind.MESSAGE, "a"), (LineKind.NOTE, "a")
+    lines = [Line(kind, AT, {"note": name, "number": number}) for number, (kind, name) in enumerate(kinds)]
+    assert [each["number"] for each in notes_of(lines, "a")] == [0, 3]

@@ -124,6 +124,7 @@ class SessionFactory:
             paths=kind.paths,
             reads=above.reads and above.reads.for_subagent(restricted=role == "restricted"),
             allowance=RequestedRaises(monitor, sent.watch.troubles),
+            scope=above.scope.for_subagent() if above.scope is not None and kind.writes else None,
         )
         return Session(log, frozen, tools, context, monitor)
 

@@ -17,6 +17,7 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.prompts.memory import ProjectMemory
 from bot.agent.repository_reads import RepositoryReads
+from bot.agent.scope import ScopeWatch
 from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput, Web
 
@@ -70,6 +71,8 @@ class ToolContext:
     """Runs a Bash call on a throw-away copy, for the commands that the configuration allows for planning (P4a)."""
     memory: ProjectMemory | None = None
     """Project memory of the folders whose files are read or edited; None where there is none to read (K10)."""
+    scope: ScopeWatch | None = None
+    """Watches the paths of approved work (K5); None while planning."""
     web: Web | None = None
     reached: NetworkLog = field(default_factory=NetworkLog)
     """Network hosts reached by the sandbox and by WebFetch."""

@@ -1,0 +1,81 @@
+"""Watches which paths a session of approved work touches that its plan does not name (K5).
+
+Rules: the session is told once per path, in the result of the call that touched it, and may go on; what is published is
+decided elsewhere, by the finished tree. A command's paths are those that git reports as changed after it.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.agent.permissions import rule_paths
+from bot.agent.permissions.gate import CallKind
+from bot.core.comment import code
+from bot.core.errors import PlangateError
+from bot.core.transcript import Json, Line, notes_of
+from bot.ports import Toolhost
+
+NOTE: Final = "outside"
+"""Kind of the note in a transcript that keeps the paths of which its session was told."""
+SHOWN: Final = 20
+_STATUS: Final = "git -c core.quotePath=false status --porcelain=v1 --no-renames --untracked-files=all"
+_STATUS_MS: Final = 10_000
+_ENTRY: Final = re.compile(r"^[ MTADUC?]{2} (.+)$", re.MULTILINE)
+"""A line of git-status(1), short format."""
+
+
+@dataclass(slots=True)
+class ScopeWatch:
+    """Which paths a plan reaches, and of which others a session was told."""
+
+    reaches: Callable[[str], bool]
+    told: set[str] = field(default_factory=set)
+
+    async def new_paths(self, host: Toolhost, kind: CallKind, tool_input: Json) -> list[str]:
+        """Return the paths outside of the plan that a call touched, without those that were returned before.
+
+        `tool_input` names its paths relative to the checkout.
+        """
+        match kind:
+            case CallKind.EDIT:
+                touched = [rule_paths.place(tool_input)]
+            case CallKind.COMMAND:
+                touched = await _changed_paths(host)
+            case _:
+                return []
+        return self._add(touched)
+
+    def for_subagent(self) -> "ScopeWatch":
+        """Return a watch that starts with what was told here."""
+        return ScopeWatch(self.reaches, set(self.told))
+
+    def recall(self, lines: Iterable[Line]) -> None:
+        """Take over from a transcript what its session was told."""
+        self.told.update(path for note in notes_of(lines, NOTE) for path in note["paths"])
+
+    def _add(self, touched: Iterable[str]) -> list[str]:
+        inside = (path for path in touched if path and not path.startswith(("/", "../")))
+        new = [path for path in dict.fromkeys(inside) if path not in self.told and not self.reaches(path)]
+        self.told.update(new)
+        return new
+
+
+def outside_notice(paths: list[str]) -> str:
+    """Return what a session is told of paths that its plan does not name."""
+    if len(paths) == 1:
+        which = f"{code(paths[0])} is outside the approved plan's files. Revert it"
+    else:
+        more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+        which = f"{', '.join(map(code, paths[:SHOWN]))}{more} are outside the approved plan's files. Revert them"
+    return f"({which}, or go on knowing that the change needs another approval.)"
+
+
+async def _changed_paths(host: Toolhost) -> list[str]:
+    """List what git reports as changed in the checkout, without what it ignores; nothing where it cannot tell."""
+    try:
+        output = await host.call("Bash", {"command": _STATUS, "timeout": _STATUS_MS})
+    except PlangateError:
+        return []
+    found = [] if output.is_error else _ENTRY.findall(output.text)
+    return [path.strip('"') for path in found]
