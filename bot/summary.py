@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from bot.compose.run import Run
+from bot.core.checks import CheckState, state_of
 from bot.core.comment import outcome
 from bot.core.gate import Stage
 from bot.core.transcript import Json
@@ -17,6 +18,11 @@ _EXITS: Final = {
     Stage.LIMIT: 4,
     Stage.FAILED: 5,
 }
+_SIGNS: Final = {
+    CheckState.FAILED: "FAILED",
+    CheckState.FAILED_BEFORE: "FAILED, as before the work,",
+    CheckState.CANNOT_RUN: "COULD NOT RUN",
+}
 _TOKENS: Final = ("input", "output", "cache_read", "cache_write")
 
 
@@ -25,7 +31,7 @@ def lines(made: Run) -> Iterator[str]:
     last = made.state
     for check in sorted(checks(made), key=lambda check: check["exit_code"] == 0):
         good = check["exit_code"] == 0
-        yield f"✓ {check['command']}" if good else f"✗ FAILED {check['command']}\n{check['output']}"
+        yield f"✓ {check['command']}" if good else f"✗ {_SIGNS[state_of(check)]} {check['command']}\n{check['output']}"
     if made.uncommitted:
         yield f"Left alone: {made.uncommitted} uncommitted changes, which the work did not see."
     if last.stage is Stage.AWAITING_APPROVAL:

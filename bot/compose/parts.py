@@ -127,6 +127,7 @@ def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: 
             "code": _agent_limits(keys.agents.code),
         },
         verify=tuple(execution.verify),
+        repairs=execution.repairs,
         setup=tuple(keys.sandbox.setup),
         hosts=tuple(keys.sandbox.hosts),
         classes=tuple((str(kind), glob) for kind, globs in keys.paths.classes.items() for glob in globs),

@@ -161,6 +161,7 @@ class Execution(Part):
     parallel_tasks: int = Field(default=1, ge=1, le=10)
     subagents: Subagents = Subagents()
     verify: list[str] = []
+    repairs: int = Field(default=2, ge=0, le=10)
 
 
 class Sandbox(Part):

@@ -282,12 +282,6 @@ def next_plan_notice(plan: PlanDocument) -> str:
     return f"Carried out; plan {plan.plan} ({plan.short_digest}) is about what was asked for next."
 
 
-def execution_brief(request: str, plan: PlanDocument) -> str:
-    """Return the task of approved work: the request in the person's words ("" for none) and the approved plan."""
-    asked = f"Somebody asked:\n\n{request}\n\n" if request else ""
-    return f"{asked}This plan was approved. Carry it out:\n\n{plan.markdown}"
-
-
 def _row(row: AgentRow) -> str:
     task, cost = cell(row.description), "unknown" if row.cost_usd is None else f"${row.cost_usd:.3f}"
     return f"{row.type} | {task} | {cell(row.state)} | {row.tool_calls} | {row.tokens:,} | {row.seconds:.0f} | {cost}"

@@ -37,7 +37,7 @@ from bot.core.moves import (
 from bot.core.notes import Unknown
 from bot.core.plan import PlanDocument
 from bot.core.question import Grant
-from bot.core.thread_parts import Decision, RequestResult, VoidedPlan
+from bot.core.thread_parts import Decision, PlannerAnswer, RequestResult, VoidedPlan
 from bot.core.thread_state import ThreadState
 
 
@@ -194,9 +194,16 @@ def _apply_work_move(state: ThreadState, event: WorkMove, at: datetime) -> Threa
 def _add_reply(state: ThreadState, event: Replied | Instructed) -> ThreadState:
     """Take in what people answered, with the call that they allow for the rest of the plan in force."""
     state = replace(state, replies=(event, *state.replies))
+    if isinstance(event, Replied) and event.login and event.grant is None:
+        return replace(state, answers=(*state.answers, _planner_answer(state, event)))
     if isinstance(event, Instructed) and event.grant is Grant.PLAN:
         return replace(state, granted=state.granted | {(event.tool or "", event.subject or "")})
     return state
+
+
+def _planner_answer(state: ThreadState, event: Replied) -> PlannerAnswer:
+    asked = " ".join(" ".join(each.text for each in state.asking.questions).split())
+    return PlannerAnswer(state.turn.key, asked, event.login, event.reply or "", event.edited)
 
 
 def _add_commit(state: ThreadState, event: Published | Delivered) -> ThreadState:
@@ -212,4 +219,4 @@ def _add_detail(state: ThreadState, detail: str | None) -> ThreadState:
 
 def _end_round(state: ThreadState) -> ThreadState:
     """No further request builds on what was planned."""
-    return replace(state, planned_wishes=(), unplanned_wishes=())
+    return replace(state, planned_wishes=(), unplanned_wishes=(), answers=())

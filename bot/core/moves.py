@@ -86,6 +86,8 @@ class Answering(EntryFacts):
     reply: str | None = None
     turn: str = ""
     """The key of the comment that is the answer; "" where boxes were ticked."""
+    edited: bool = False
+    """Whether that comment was edited: its words do not cross the gate."""
     grant: Grant | None = None
     tool: str | None = None
     subject: str | None = None
@@ -173,7 +175,9 @@ class Executed(EntryFacts):
     commands: tuple[Json, ...] | None = None
     """What agents ran by themselves: agent, command, exit_code."""
     checks: tuple[Json, ...]
-    """What the checks showed: command, exit_code, seconds, output."""
+    """What the checks showed: command, exit_code, seconds, output, and as `before` what they showed before the work."""
+    no_baseline: str = ""
+    """Why not all of them ran before the work; "" where they did, and where there were none."""
     tree: str = ""
     """The git tree that they ran on; "" where there were none."""
 

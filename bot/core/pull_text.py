@@ -1,5 +1,6 @@
 """Texts where work ends: the commit message and the pull request's body. Pure, beside core/comment.py."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -7,6 +8,7 @@ from typing import Any, Final
 
 from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict
+from bot.core.checks import Check, CheckState, result_text, state_of
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.comment import NAMED, REASONS, AgentRow, cell, code, contract, crew, details, fenced_block, table
 from bot.core.lines import shorten_line
@@ -56,16 +58,19 @@ class Origin:
     """The scheduled task that it was made for, whose tracking issue stays open; "" for none."""
 
 
-def pull_body(plan: PlanDocument, origin: Origin, *, summary: str, checks: Sequence[Mapping[str, Any]]) -> str:
+def pull_body(
+    plan: PlanDocument, origin: Origin, *, summary: str, checks: Sequence[Check], no_baseline: str = ""
+) -> str:
     """Render a pull request's body: failing checks first, the summary, evidence, agents, origin, and the plan.
 
-    The body always fits (X2): every part has a limit, and the plan gets the remaining room.
+    `no_baseline` says why a check did not run before the work. The body always fits (X2): every part has a limit, and
+    the plan gets the remaining room.
     """
-    failing = [check for check in checks if check["exit_code"] != 0]
-    parts = [f"> ⚠ {len(failing)} of {len(checks)} checks failed; see below."] if failing else []
+    failing = sorted((check for check in checks if check["exit_code"] != 0), key=_blames_other)
+    parts = [f"> ⚠ {_warning(checks)}"] if failing else []
     parts.append(cut(disarm_text(summary), _SUMMARY_ROOM))
     if checks:
-        parts.append(_checks_table(checks))
+        parts.append(_checks_table(checks, no_baseline))
     parts += [_output(check) for check in failing[:_OUTPUTS_SHOWN]]
     if origin.commands:
         parts.append(_ran(origin.commands))
@@ -114,14 +119,40 @@ def _approvers(verdict: Verdict) -> str:
     return f"{who} ({why[0]})" if why else who
 
 
-def _checks_table(checks: Sequence[Mapping[str, Any]]) -> str:
-    """Render the checks as a table, failing ones first if there are too many to show."""
+def _blames_other(check: Check) -> bool:
+    """Return whether a check did not pass for a reason that is not the work."""
+    return state_of(check) is not CheckState.FAILED
+
+
+def _warning(checks: Sequence[Check]) -> str:
+    """Return how many checks did not pass, by what that says about the work."""
+    states = Counter(map(state_of, checks))
+    failed, before, unable = (
+        states[each] for each in (CheckState.FAILED, CheckState.FAILED_BEFORE, CheckState.CANNOT_RUN)
+    )
+    told = [f"{failed} of {len(checks)} checks failed; see below."] if failed else []
+    told += [f"{before} of {len(checks)} checks failed before the work and still fail."] if before else []
+    told += [f"{unable} of {len(checks)} checks could not run in the sandbox."] if unable else []
+    return " ".join(told)
+
+
+def _checks_table(checks: Sequence[Check], no_baseline: str) -> str:
+    """Render the checks as a table, failing ones first if there are too many to show.
+
+    Where any of them ran before the work, its result stands beside the one after it.
+    """
     first = sorted(checks, key=lambda check: check["exit_code"] == 0) if len(checks) > _CHECKS_SHOWN else checks
-    rows = [
-        f"`{cell(check['command'])}` | {check['exit_code']} | {check['seconds']}" for check in first[:_CHECKS_SHOWN]
-    ]
+    compares = any("before" in check for check in checks)
+    head = "check | before | after | seconds" if compares else "check | exit code | seconds"
+    row = _result_cells if compares else lambda check: f"`{cell(check['command'])}` | {check['exit_code']}"
+    rows = [f"{row(check)} | {check['seconds']}" for check in first[:_CHECKS_SHOWN]]
     more = f"\n\nAnd {len(checks) - _CHECKS_SHOWN} more checks." if len(checks) > _CHECKS_SHOWN else ""
-    return table("check | exit code | seconds", rows) + more
+    missing = f"\n\nNot every check ran before the work: {no_baseline}." if no_baseline else ""
+    return table(head, rows) + more + missing
+
+
+def _result_cells(check: Check) -> str:
+    return f"`{cell(check['command'])}` | {result_text(check.get('before'))} | {result_text(check)}"
 
 
 def _ran(commands: Sequence[Mapping[str, Any]]) -> str:
@@ -140,6 +171,6 @@ def _exit_code(command: Mapping[str, Any]) -> str:
     return "ended" if command["exit_code"] is None else str(command["exit_code"])
 
 
-def _output(check: Mapping[str, Any]) -> str:
+def _output(check: Check) -> str:
     """Render the end of a failing check's output, folded."""
     return details(f"<code>{cell(check['command'])}</code>", fenced_block(str(check["output"])[-_OUTPUT_ROOM:]))

@@ -175,6 +175,8 @@ class Reply:
     grant: Grant | None = None
     turn: str = ""
     """The key of the comment that carried the words."""
+    edited: bool = False
+    """Whether that comment was ever edited. Its words may then be somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +257,7 @@ def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: Rules) -> Iter
         if not rules.may(said.by) or (rules.steers and said.edited):
             continue
         if asking.matter is AskKind.QUESTION:
-            yield Reply(said.by.actor, said.at, words=said.text, turn=said.key)
+            yield Reply(said.by.actor, said.at, words=said.text, turn=said.key, edited=said.edited)
         elif (spoken := grant_of(said.text)) is not None:
             yield Reply(said.by.actor, said.at, words=spoken[1], grant=spoken[0], turn=said.key)
 

@@ -15,6 +15,19 @@ Wish: TypeAlias = Requested | Noted
 
 
 @dataclass(frozen=True, slots=True)
+class PlannerAnswer:
+    """What people answered to a question of the planner."""
+
+    request: str
+    """The key of the request that was planned."""
+    question: str
+    login: str
+    text: str
+    edited: bool
+    """Whether its comment was edited, so that it may be another person's."""
+
+
+@dataclass(frozen=True, slots=True)
 class Debt:
     """An entry that owes the people a text which was not posted yet."""
 

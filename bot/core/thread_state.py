@@ -19,7 +19,7 @@ from bot.core.notes import Heard, Note, Prepared, Shown
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking
 from bot.core.task_history import TaskHistory
-from bot.core.thread_parts import NEVER, Debt, Decision, RequestResult, VoidedPlan, Wish
+from bot.core.thread_parts import NEVER, Debt, Decision, PlannerAnswer, RequestResult, VoidedPlan, Wish
 from bot.core.work import PushedWork
 
 LEFT_BEHIND: Final = timedelta(minutes=2)
@@ -58,6 +58,8 @@ class ThreadState:
     """What the plans of this round asked for which no work has carried out: a further request builds on them."""
     unplanned_wishes: tuple[Wish, ...] = ()
     """What was asked for since, and is in no plan yet."""
+    answers: tuple[PlannerAnswer, ...] = ()
+    """What people answered to planners in this round and no work has carried out, oldest first."""
     kept: tuple[Noted, ...] = ()
     """The turns that came while approved work ran and that nobody has worked on yet, oldest first."""
     untrusted: bool = False

@@ -32,6 +32,8 @@ class FrozenWork:
 
     checkout: Checkout
     tree: str
+    paths: tuple[str, ...]
+    """The paths that differ from the base."""
 
 
 @dataclass(frozen=True, slots=True)

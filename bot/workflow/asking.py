@@ -84,6 +84,7 @@ def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> R
         login=reply.by.login if reply else "",
         reply=text,
         turn=reply.turn if reply else "",
+        edited=reply is not None and reply.edited,
         grant=grant,
         tool=asking.tool if grant else None,
         subject=asking.subject if grant else None,

@@ -1,6 +1,8 @@
 """Evidence: runs commands that people chose, in the sandbox, and lists those that agents ran by themselves."""
 
 import asyncio
+import math
+from collections.abc import Iterable
 from contextlib import suppress
 from shlex import quote
 from typing import Final
@@ -48,18 +50,47 @@ async def _lines(context: ThreadContext, session: SessionId) -> tuple[Line, ...]
 
 
 async def run_command(context: ThreadContext, host: Toolhost, command: str, *, below: str = "") -> Json:
-    """Run one command, in a folder if one is named, and give how it ended and the end of what it said, redacted.
+    """Run one command, in a folder if one is named, and return how it ended and the end of its output, redacted.
 
     It may take `sandbox.minutes`.
     """
-    seconds = context.settings.command_minutes * 60
+    facts, _ = await run_command_with_output(context, host, command, below=below)
+    return facts
+
+
+async def run_command_with_output(
+    context: ThreadContext, host: Toolhost, command: str, *, below: str = "", most: float = math.inf
+) -> tuple[Json, str]:
+    """Run one command as `run_command` does, and return all of its output beside, redacted.
+
+    `most` is a further limit of its time, in seconds.
+    """
+    seconds = min(context.settings.command_minutes * 60, most)
     line = f"cd {quote(below)}\n{command}" if below else command
     given = {"command": line, "timeout": int(seconds * 1000)}
     output = await host.call("Bash", given, timeout=seconds + _ENDING)
     context.resources.alarm.listen(output.text)
-    return {
+    said = context.redactor.redact(output.text)
+    facts = {
         "command": command,
         "exit_code": output.details.get("exit_code"),
         "seconds": output.details.get("seconds"),
-        "output": context.redactor.redact(output.text)[-TAIL:],
+        "output": said[-TAIL:],
     }
+    return facts, said
+
+
+async def run_commands(
+    context: ThreadContext, host: Toolhost, commands: Iterable[str], *, seconds: float | None
+) -> list[Json]:
+    """Run commands one after the other as long as the time lasts; None for any time.
+
+    Return how those ended that were not cut short.
+    """
+    clock, found = context.resources.clock, list[Json]()
+    end = math.inf if seconds is None else clock.monotonic() + seconds
+    for command in commands:
+        if (left := end - clock.monotonic()) > 0:
+            facts, _ = await run_command_with_output(context, host, command, most=left)
+            found += [facts] if facts["exit_code"] is not None or clock.monotonic() < end else []
+    return found

@@ -1,37 +1,35 @@
-"""Executing: does what was approved, in the sandbox, then runs the checks that the plan names.
+"""Executing: does what was approved, in the sandbox, until its checks pass or the session has nothing more to repair.
 
-The checks run on a frozen copy of the work, which is journaled by its tree: what they write is not published, and
-publishing refuses another tree (G3a).
+The tree that was verified last is journaled, and publishing refuses another one (G3a).
 """
 
-import secrets
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from bot.agent.events import End, Ended
 from bot.agent.light_calls import pull_request_title
 from bot.agent.permissions.plan_mode import approval_result, pending_plan_call
+from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
 from bot.core import comment
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.moves import Asked, Drifted, Executed, Failed, Limited, MoveEvent, WorkMove
-from bot.core.names import CommitId, SessionId
-from bot.core.network import Network
+from bot.core.names import CommitId
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json, pending_calls, text_of
-from bot.core.work import Checkout
 from bot.ports import Access
 from bot.workflow.approving import evaluate_live, move_to_withdraw
-from bot.workflow.commands import commands_run, run_command
-from bot.workflow.keeping import checkout, hold, keep
+from bot.workflow.briefing import execution_brief
+from bot.workflow.commands import commands_run
+from bot.workflow.keeping import hold, keep
 from bot.workflow.ledger import current
 from bot.workflow.naming import branch_name, pull_number, thread_title
-from bot.workflow.network import journal_network
 from bot.workflow.preparing import hosts, leftovers, prepare
 from bot.workflow.progress import row_of
-from bot.workflow.sessions import SessionStart, open_session, run_session
+from bot.workflow.sessions import SessionStart, has_room, open_session, run_session, run_until_moved
 from bot.workflow.thread_context import ThreadContext, working_mode
+from bot.workflow.verifying import Verification, hand_back, measure_baseline, verify
 from bot.workflow.waiting import deliver_reply, move_to_ask
 
 
@@ -60,27 +58,76 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         await keep(context, state)
 
 
+@dataclass(slots=True)
+class _Attempts:
+    """What the attempts of one session share: its first one, and one for each message that hands work back to it."""
+
+    start: SessionStart
+    handed_back: Json | None = None
+    """The message with which the next attempt begins."""
+    verified: Verification | None = None
+    """What the checks showed after the last attempt."""
+    title: str = ""
+    seconds: float = 0.0
+    """Time that the attempts took so far, without the checks after each."""
+    budget_usd: float | None = None
+    """The budget of the first attempt: the others get no more."""
+
+    def bind(self, session: Session) -> None:
+        """Hold the session of an attempt to the time and the budget that the others left."""
+        ledger = session.resources.ledger
+        if self.budget_usd is None:
+            self.budget_usd = ledger.budget_usd
+        ledger.budget_usd = self.budget_usd
+        session.monitor.started -= self.seconds
+
+
 async def _run_and_verify(context: ThreadContext, state: ThreadState) -> WorkMove | None:
-    """Work until there is an answer to the ask, and check what was done."""
-    async with open_session(context, state, _opening(context, state)) as session:
+    """Work until there is an answer to the ask; what fails, or lies outside of the plan, goes back to the session."""
+    attempts = _Attempts(_opening(context, await current(context)))
+    session = attempts.start.ident
+    while True:
+        done = await _attempt(context, state, attempts)
+        if not isinstance(done, Executed):
+            return done
+        if attempts.handed_back is None:
+            return replace(done, commands=tuple(await commands_run(context, session)))
+
+
+async def _attempt(context: ThreadContext, state: ThreadState, attempts: _Attempts) -> WorkMove | None:
+    """Let the session work until it ends its turn, check what it did, and note what is handed back to it."""
+    async with open_session(context, state, attempts.start) as session:
+        attempts.bind(session)
+        if attempts.handed_back is not None:
+            session.add(attempts.handed_back)
+        elif await run_until_moved(context, state, measure_baseline(context, state, session)) is None:
+            return None
         ended = await _run_session(context, state, session)
         if not isinstance(ended, Ended):
             return ended
         if ended.end is not End.ANSWERED:
             return _unfinished_result(context, ended)
-        named = await pull_request_title(session.context.light, thread_title(context, state), ended.text)
-    verified = await _verify(context, state)
-    if isinstance(verified, Failed):
-        return verified
-    checks, tree = verified
+        light, title = session.context.light, thread_title(context, state)
+        attempts.title = attempts.title or await pull_request_title(light, title, ended.text)
+        agents = tuple(asdict(row_of(agent)) for agent in session.subagents.values())
+        may_go_on, attempts.seconds = has_room(session), session.monitor.seconds
+    try:
+        done = await run_until_moved(context, state, verify(context, state, session.id))
+    except Refused as error:
+        return Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
+    if done is None:
+        return None
+    repeats = attempts.verified is not None and attempts.verified.tree == done.tree
+    again = await hand_back(context, state, session.id, done) if may_go_on and not repeats else None
+    attempts.verified, attempts.handed_back = done, again
     return Executed(
-        title=named,
+        title=attempts.title,
         summary=ended.text,
         model=session.prefix.model,
-        agents=tuple(asdict(row_of(agent)) for agent in session.subagents.values()),
-        commands=tuple(await commands_run(context, session.id)),
-        checks=checks,
-        tree=tree,
+        agents=agents,
+        checks=done.checks,
+        tree=done.tree,
+        no_baseline=done.no_baseline,
         digest=state.plan.digest,
     )
 
@@ -106,12 +153,12 @@ async def _existing_pull_request(context: ThreadContext, state: ThreadState) -> 
 
 def _opening(context: ThreadContext, state: ThreadState) -> SessionStart:
     """Choose the session: the one that planned, or a new one that knows only what was approved (product.md)."""
-    plan, open_hosts = state.plan, hosts(context, state)
+    scope = ScopeWatch(state.plan.contract.reaches, set(leftovers(state)))
+    start = partial(SessionStart, access=Access.WRITE, hosts=hosts(context, state), scope=scope)
     if context.settings.same_session:
-        return SessionStart(state.planning_session, Access.WRITE, state.turn.text, hosts=open_hosts)
-    # What somebody else wrote, or may have changed, does not cross the gate (product.md, Approval): the plan does.
-    task = comment.execution_brief("" if state.turn.foreign else state.turn.text, plan)
-    return SessionStart(state.work_session, Access.WRITE, task, working_mode(context, state), open_hosts)
+        return start(state.planning_session, task=state.turn.text)
+    task = execution_brief(context, state).render()
+    return start(state.work_session, task=task, mode=working_mode(context, state))
 
 
 async def _run_session(context: ThreadContext, state: ThreadState, session: Session) -> Ended | Asked | None:
@@ -150,33 +197,3 @@ def _unfinished_result(context: ThreadContext, ended: Ended) -> Limited | Failed
     if ended.end is End.LIMIT:
         return Limited(detail=ended.text, owes=context.outcome_text(Stage.LIMIT, ended.text))
     return Failed(detail=ended.text, owes=context.outcome_text(Stage.FAILED, ended.text))
-
-
-def _commands(context: ThreadContext, state: ThreadState) -> tuple[str, ...]:
-    """List the checks: the plan's commands, and the project's own."""
-    return tuple(dict.fromkeys((*state.plan.contract.commands, *context.settings.verify)))
-
-
-async def _verify(context: ThreadContext, state: ThreadState) -> tuple[tuple[Json, ...], str] | Failed:
-    """Run the checks on a frozen copy of the work, and return what they showed, with the tree that they ran on."""
-    commands = _commands(context, state)
-    if not commands:
-        return (), ""
-    name, left = f"checks-{secrets.token_hex(4)}", leftovers(await current(context))
-    try:
-        frozen = await context.workspace.freeze(await checkout(context, state), name, left)
-    except Refused as error:
-        return Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
-    try:
-        return tuple(await _checks(context, state, frozen.checkout, commands=commands)), frozen.tree
-    finally:
-        await context.workspace.discard(frozen.checkout)
-
-
-async def _checks(
-    context: ThreadContext, state: ThreadState, copy: Checkout, *, commands: tuple[str, ...]
-) -> list[Json]:
-    """Run the checks, one after the other, in a sandbox of their own."""
-    async with journal_network(context, state, SessionId(Path(copy.path).parent.name)) as reaching:
-        host = await context.workspace.open(copy, Access.WRITE, network=Network(hosts(context, state), reaching.record))
-        return [await run_command(context, host, line) for line in commands]

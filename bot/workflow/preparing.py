@@ -7,7 +7,6 @@ Rules
 - What they leave that git does not ignore is no part of the work: where nothing else touched it, it is not published.
 """
 
-import asyncio
 import hashlib
 import re
 from shlex import quote
@@ -25,7 +24,7 @@ from bot.workflow.commands import run_command
 from bot.workflow.keeping import checkout, toolhost
 from bot.workflow.ledger import note
 from bot.workflow.network import journal_network
-from bot.workflow.sessions import wait_until_moved
+from bot.workflow.sessions import run_until_moved
 from bot.workflow.thread_context import ThreadContext
 
 KEY: Final = "sandbox.setup in .github/plangate.yml"
@@ -57,17 +56,7 @@ async def prepare(context: ThreadContext, state: ThreadState) -> bool:
     """
     if not context.settings.setup:
         return True
-    working = asyncio.ensure_future(_run_setup(context, state))
-    watching = asyncio.ensure_future(wait_until_moved(context, state))
-    try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            await working
-        return working.done()
-    finally:
-        for task in (working, watching):
-            task.cancel()
-        await asyncio.gather(working, watching, return_exceptions=True)
+    return bool(await run_until_moved(context, state, _run_setup(context, state)))
 
 
 def leftovers(state: ThreadState) -> dict[str, str]:
@@ -75,8 +64,8 @@ def leftovers(state: ThreadState) -> dict[str, str]:
     return {} if state.setup is None else state.setup.left
 
 
-async def _run_setup(context: ThreadContext, state: ThreadState) -> None:
-    """Run the commands in a checkout that has not had them."""
+async def _run_setup(context: ThreadContext, state: ThreadState) -> bool:
+    """Run the commands in a checkout that has not had them, and return True."""
     tree = await checkout(context, state)
     async with journal_network(context, state, SessionId("setup")) as reaching:
         network = Network(hosts(context, state), reaching.record)
@@ -85,6 +74,7 @@ async def _run_setup(context: ThreadContext, state: ThreadState) -> None:
             if await _command_output(host, tree, f"cat {_MARK}") != mark:
                 await _run(context, state, host, tree=tree)
                 await _command_output(host, tree, f"printf %s {mark} > {_MARK}")
+    return True
 
 
 async def _run(context: ThreadContext, state: ThreadState, host: Toolhost, *, tree: Checkout) -> None:

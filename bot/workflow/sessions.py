@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from bot.agent.assembly import (
     MAIN,
@@ -21,6 +21,7 @@ from bot.agent.events import AgentEvent, End, Ended, ModeChanged, SessionStarted
 from bot.agent.history.pending import run_permitted_call
 from bot.agent.limits import Limits
 from bot.agent.loop import run
+from bot.agent.monitor import OverLimit
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import pending_plan_call
 from bot.agent.permissions.rehearsal import Rehearsal
@@ -45,6 +46,7 @@ from bot.workflow.spending import bind_budgets
 from bot.workflow.thread_context import ThreadContext
 
 _log: Final = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +178,34 @@ async def wait_until_moved(context: ThreadContext, state: ThreadState, session: 
     await asyncio.Event().wait()
 
 
+async def run_until_moved(context: ThreadContext, state: ThreadState, work: Coroutine[Any, Any, _T]) -> _T | None:
+    """Run work that takes long, and return its result; None when the thread was moved or taken over meanwhile."""
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(wait_until_moved(context, state))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        return await working if working.done() else None
+    finally:
+        for task in (working, watching):
+            task.cancel()
+        await asyncio.gather(working, watching, return_exceptions=True)
+
+
 def unheard(session: Session, state: ThreadState) -> list[str]:
     """List what people added to the newest request and the session has neither sent nor queued."""
     additions = map(addition_text, state.asked_for[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
     sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
     return [text for text in dict.fromkeys(additions) if text not in sent and text not in session.queued]
+
+
+def has_room(session: Session) -> bool:
+    """Return whether the limits of a session and its budget allow a further request."""
+    try:
+        session.monitor.check()
+    except OverLimit:
+        return False
+    return not session.resources.ledger.used_up
 
 
 def session_of(context: ThreadContext, state: ThreadState) -> SessionId:

@@ -47,6 +47,9 @@ class WorkSettings:
     agents: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
     """Limits of sub-agents, by type."""
     verify: tuple[str, ...] = ()
+    """Commands that verify approved work, beside those of its plan."""
+    repairs: int = 2
+    """How often failing checks go back to the session; 0 for never (K4)."""
     setup: tuple[str, ...] = ()
     """Commands that make a checkout ready for approved work."""
     hosts: tuple[str, ...] = ()

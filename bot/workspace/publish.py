@@ -117,11 +117,16 @@ class Publisher:
             await self._copy_tree(clone, checkout, {})
             return tuple(sorted(change.path for change in await changes_of(clone, checkout.base)))
 
-    async def tree(self, checkout: Checkout, leftovers: Mapping[str, str]) -> str:
-        """Return the id of the git tree that would be published, whatever its scope; raises Refused if none may be."""
+    async def tree(self, checkout: Checkout, leftovers: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+        """Return the id of the git tree that would be published, whatever its scope, and the paths that it changes.
+
+        Raises Refused if none may be published.
+        """
         async with self.place() as place:
-            await self._copy_tree(place / "clone", checkout, leftovers)
-            return await _tree(place / "clone")
+            clone = place / "clone"
+            await self._copy_tree(clone, checkout, leftovers)
+            changes = await changes_of(clone, checkout.base)
+            return await _tree(clone), tuple(sorted(change.path for change in changes))
 
     async def sweep(self) -> None:
         """Remove the clones that a killed process left."""

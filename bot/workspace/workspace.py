@@ -116,7 +116,7 @@ class GitWorkspace:
         await self._close(checkout)
         copy = await self.checkouts.fork(checkout, name)
         try:
-            return FrozenWork(copy, await self.publisher.tree(copy, leftovers))
+            return FrozenWork(copy, *await self.publisher.tree(copy, leftovers))
         except BaseException:
             await self.checkouts.discard(copy)
             raise

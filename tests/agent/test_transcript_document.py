@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.history.request_prefix import ASIDE
+from bot.agent.scope import NOTE
 from bot.agent.session import ASKED, DROPPED
 from bot.agent.subagents.resuming import BEGAN, ENDED
 from bot.cli.replay import show
@@ -16,6 +17,7 @@ from bot.core.transcript import FORMAT, Json, Line, LineKind, decode
 from bot.testing.model.replayed import replay_policy
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several, think
 from bot.testing.model.request import ModelRequest
+from bot.workflow.verifying import BASELINE
 from tests.agent.conftest import Open
 from tests.agent.crew import brief, task, team
 from tests.agent.ground import Room, assert_prefixes, drive, ended
@@ -105,7 +107,7 @@ def test_every_note_is_in_the_document() -> None:
     """What the source notes and what the document lists are one set."""
     source = "\n".join(path.read_text() for path in (SOURCE / "bot").rglob("*.py"))
     noted = set(re.findall(r'\.note\(\s*"(\w+)"', source)) | set(re.findall(r'Notice\(\s*"(\w+)"', source))
-    assert set(table("Notes")) == noted | {ASIDE, ASKED, DROPPED, BEGAN, ENDED}
+    assert set(table("Notes")) == noted | {ASIDE, ASKED, DROPPED, BEGAN, ENDED, BASELINE, NOTE}
 
 
 def bare(history: list[Json]) -> str:

@@ -17,6 +17,7 @@ from bot.agent.prompts import reminder_text
 from bot.agent.session import Session
 from bot.agent.tools.ask_user import ASK_USER_QUESTION
 from bot.agent.tools.tool import relative
+from bot.core.checks import OUTPUTS
 from bot.core.errors import PlangateError
 from bot.core.lines import shorten_line
 from bot.core.transcript import Json, text_of, tool_calls
@@ -106,7 +107,7 @@ def _texts(message: Json) -> list[str]:
 
 def _is_said(text: str) -> bool:
     """Return whether a text is people's own words, not a reminder or a request to continue."""
-    return not text.startswith(("<system-reminder>", "Your last answer was", "Your answer was"))
+    return not text.startswith(("<system-reminder>", "Your last answer was", "Your answer was", OUTPUTS))
 
 
 def _plan(calls: Sequence[Answered]) -> Iterator[str]:

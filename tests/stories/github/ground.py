@@ -124,11 +124,19 @@ class Model:
         if pause := self.pauses.get(f"{'w' if works else 'p'}{request.step}"):
             pause.hold()
         if works:
-            return self.work[min(request.step, len(self.work) - 1)]
+            return self.do(request)
         if request.step < len(self.before):
             return self.before[request.step]
+        return self.hand_in()
+
+    def hand_in(self) -> Reply:
+        """Return the call that hands the plan in."""
         handed: dict[str, object] = {"plan": self.plan, "scope": list(self.scope), "commands": list(self.commands)}
         return call("exit_plan_mode", **handed)
+
+    def do(self, request: ModelRequest) -> Reply | Fault:
+        """Return the next step of approved work."""
+        return self.work[min(request.step, len(self.work) - 1)]
 
     def pause(self, step: str) -> Pause:
         """Make the model wait before it answers that step."""

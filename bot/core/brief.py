@@ -1,0 +1,81 @@
+"""The brief of an execution session: everything that it knows of the work when it begins (K1). Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core.comment import code, contract
+from bot.core.plan import PlanDocument
+
+_EDITED: Final = (
+    "The text of the request is left out: it was edited after it was posted, or somebody else wrote it. "
+    "The approved plan says what to do."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What one person said, unedited."""
+
+    login: str
+    text: str
+    question: str = ""
+    """The planner's question that it answers; "" for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionBrief:
+    """What crosses the gate from planning to execution (product.md, Approval)."""
+
+    plan: PlanDocument
+    request: Words | None
+    """None where its text is not, or may not be, that of the person who asked."""
+    additions: Sequence[Words] = ()
+    withheld: int = 0
+    """How many additions and answers are left out for the same reason."""
+    checks: Sequence[str] = ()
+    """The commands that verify the work."""
+    repairs: int = 0
+    """How often the session gets failing checks back."""
+    result: str = ""
+    """How the work is used, and where it is shown."""
+
+    def render(self) -> str:
+        """Return the brief as Markdown: request, additions, plan, checks, result, each under its heading."""
+        parts = ["# Request", _EDITED if self.request is None else _quote(self.request, "asked")]
+        parts += ["# Additions and answers", *self._additions()]
+        parts += ["# Approved plan", *_plan(self.plan)]
+        parts += ["# What will be verified", self._checks()]
+        return "\n\n".join([*parts, "# How the result is used", self.result])
+
+    def _additions(self) -> list[str]:
+        said = [_quote(words, _did(words)) for words in self.additions]
+        if self.withheld:
+            left = "1 text is" if self.withheld == 1 else f"{self.withheld} texts are"
+            said.append(f"{left} left out, edited after being posted or of somebody else.")
+        return said or ["None."]
+
+    def _checks(self) -> str:
+        if not self.checks:
+            return "No command is configured or planned. Check the work yourself as far as you can."
+        listed = "\n".join(f"- {code(command)}" for command in self.checks)
+        times = "once" if self.repairs == 1 else f"up to {self.repairs} times"
+        failing = f"handed back to you {times}" if self.repairs else "said at the top of the pull request"
+        return (
+            f"When you end your turn, these commands run on a copy of your work. What fails is {failing}.\n\n{listed}"
+        )
+
+
+def _quote(words: Words, did: str) -> str:
+    return f"{code('@' + words.login)} {did}:\n\n{words.text}"
+
+
+def _did(words: Words) -> str:
+    return f"answered the planner's question {code(words.question)}" if words.question else "added"
+
+
+def _plan(plan: PlanDocument) -> list[str]:
+    """Return the approved document in full."""
+    head = f"Plan {plan.plan} ({plan.short_digest}), made for commit {plan.base[:12]}. Carry out exactly this."
+    notes = ["## Notes of the planner", plan.notes] if plan.notes else []
+    return [head, plan.markdown, *notes, "## What you may do", contract(plan)]

@@ -1,0 +1,64 @@
+"""Briefing: gathers what an execution session starts from (K1).
+
+Rules: words cross the gate where somebody who may ask said them and nobody edited them since. The planner's session,
+what others said, and what it read stay behind.
+"""
+
+from collections.abc import Iterator
+
+from bot.core.brief import ExecutionBrief, Words
+from bot.core.moves import Requested
+from bot.core.thread_state import ThreadState
+from bot.workflow.naming import pull_number
+from bot.workflow.requests import addition_text
+from bot.workflow.thread_context import ThreadContext
+from bot.workflow.verifying import check_commands
+
+
+def execution_brief(context: ThreadContext, state: ThreadState) -> ExecutionBrief:
+    """Return what a new session of approved work is told."""
+    request, *added = _wishes(state)
+    others = [*added, *_answers(state)]
+    additions = [words for words in others if words is not None]
+    return ExecutionBrief(
+        state.plan,
+        request,
+        additions,
+        len(others) - len(additions),
+        check_commands(context, state),
+        context.settings.repairs,
+        _result(context, state),
+    )
+
+
+def _wishes(state: ThreadState) -> Iterator[Words | None]:
+    """Yield the request, and what was added until the plan was made, in order; None for what stays behind.
+
+    A request that only repeats those before it, as `retry` makes it, is left out.
+    """
+    repeated = ""
+    for wish in state.wishes:
+        said, is_request = wish.said, isinstance(wish, Requested)
+        if is_request and said.text == repeated:
+            continue
+        repeated = said.text if is_request else f"{repeated}\n\n{addition_text(wish)}"
+        yield None if said.foreign else Words(said.actor.login, said.text)
+
+
+def _answers(state: ThreadState) -> Iterator[Words | None]:
+    """Yield what was answered to the planners of these wishes; None for what stays behind."""
+    requests = {wish.said.key for wish in state.wishes if isinstance(wish, Requested)}
+    for answer in state.answers:
+        if answer.request in requests:
+            yield None if answer.edited else Words(answer.login, answer.text, answer.question)
+
+
+def _result(context: ThreadContext, state: ThreadState) -> str:
+    """Return how the work is used, and where it is shown."""
+    thread, number = context.location.thread, pull_number(context, state)
+    new = f"a commit on a new branch, and a pull request to `{context.location.default_branch}` that closes #{thread}"
+    where = f"a commit on the branch of pull request #{number}" if number else new
+    return (
+        f"What you leave in the checkout becomes {where}; the harness makes them. Your last message is shown there as "
+        "the summary: what was done, how it was checked, what differs from the plan."
+    )

@@ -1,0 +1,192 @@
+"""Verifying: runs the checks before the work and after it, and hands what fails back to its session (K4, K5).
+
+Rules
+- The checks are the plan's commands and `execution.verify`. After the work they run on a frozen copy of it, in a
+  sandbox of their own: what they write is not published, and publishing refuses another tree (G3a).
+- Before the work they run on a copy of the untouched checkout, and take at most a part of the session's time.
+- The transcript is the truth: it keeps what ran before the work, and the messages that handed something back are their
+  own count. A process that dies anywhere verifies once more, and hands nothing back twice.
+- What failed before the work and is no command of the plan, and what the sandbox cannot run, is never handed back.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from bot.agent.history.escaping import escape_harness_markup
+from bot.agent.permissions.plan_mode import pending_plan_call
+from bot.agent.prompts import reminder_text
+from bot.agent.session import Session
+from bot.core.checks import (
+    FAILING,
+    OUTSIDE,
+    CheckState,
+    failures_text,
+    head_and_tail,
+    outputs_text,
+    outside_text,
+    state_of,
+)
+from bot.core.errors import Refused
+from bot.core.names import SessionId
+from bot.core.network import Network
+from bot.core.thread_state import ThreadState
+from bot.core.transcript import Json, Line, all_messages, notes_of
+from bot.core.work import Checkout
+from bot.ports import Access, Toolhost
+from bot.workflow.commands import run_command_with_output, run_commands
+from bot.workflow.keeping import checkout, toolhost
+from bot.workflow.ledger import current
+from bot.workflow.network import journal_network
+from bot.workflow.preparing import hosts, leftovers
+from bot.workflow.thread_context import ThreadContext
+
+SHARE: Final = 4
+"""The checks before the work may take one part in so many of a session's time."""
+NO_TIME: Final = "they would have taken too much of the session's time"
+NOT_KNOWN: Final = "the work had begun before"
+
+BASELINE: Final = "baseline"
+"""Kind of the note that keeps what the checks showed before the work."""
+_KEPT: Final = 500
+"""Characters of a command's output before the work that the journal keeps."""
+_REMINDER: Final = reminder_text("").partition("\n")[0] + "\n"
+"""How a reminder begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What the checks showed on the finished work."""
+
+    checks: tuple[Json, ...] = ()
+    """As the journal keeps them: core/checks.py."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """The output of each command, cut in the middle."""
+    tree: str = ""
+    """The git tree that they ran on; "" where there are no checks."""
+    outside: tuple[str, ...] = ()
+    """The changed paths that the plan does not name."""
+    no_baseline: str = ""
+    """Why a check did not run before the work; "" where all did."""
+
+
+def check_commands(context: ThreadContext, state: ThreadState) -> tuple[str, ...]:
+    """List the checks: the plan's commands, and the project's own."""
+    return tuple(dict.fromkeys((*state.plan.contract.commands, *context.settings.verify)))
+
+
+async def measure_baseline(context: ThreadContext, state: ThreadState, session: Session) -> bool:
+    """Run the checks on the checkout that nobody worked on yet, once in a session, and keep what they showed.
+
+    Return True.
+    """
+    commands = check_commands(context, state)
+    if not commands or not _is_untouched(session) or _baseline(await _lines(context, session.id)) is not None:
+        return True
+    copy = await context.workspace.fork(await checkout(context, state), f"base-{secrets.token_hex(4)}")
+    try:
+        async with _sandbox(context, state, copy) as host:
+            seconds = context.settings.limits.seconds
+            found = await run_commands(context, host, commands, seconds=None if seconds is None else seconds / SHARE)
+    finally:
+        await context.workspace.discard(copy)
+    session.note(BASELINE, {"checks": found})
+    return True
+
+
+async def verify(context: ThreadContext, state: ThreadState, session: SessionId) -> Verification:
+    """Run the checks on a frozen copy of the work. Raises Refused if it cannot be copied or published."""
+    commands, work = check_commands(context, state), await checkout(context, state)
+    left = leftovers(await current(context))
+    if not commands:
+        with suppress(Refused):  # which publishing tells
+            paths = await context.workspace.changed_paths(work)
+            return Verification(outside=_outside(state, set(paths) - set(left)))
+        return Verification()
+    frozen = await context.workspace.freeze(work, f"checks-{secrets.token_hex(4)}", left)
+    try:
+        async with _sandbox(context, state, frozen.checkout) as host:
+            ran = [await run_command_with_output(context, host, line) for line in commands]
+    finally:
+        await context.workspace.discard(frozen.checkout)
+    before = _baseline(await _lines(context, session))
+    known = {check["command"]: _result(check) for check in before or ()}
+    return Verification(
+        tuple(check | ({"before": known[line]} if (line := check["command"]) in known else {}) for check, _ in ran),
+        {check["command"]: head_and_tail(output) for check, output in ran},
+        frozen.tree,
+        _outside(state, frozen.paths),
+        NOT_KNOWN if before is None else "" if known.keys() >= set(commands) else NO_TIME,
+    )
+
+
+async def hand_back(context: ThreadContext, state: ThreadState, session: SessionId, done: Verification) -> Json | None:
+    """Return the message that the session gets about what it did, or None if its work stands as it is.
+
+    An amendment was approved as it is: nothing of it is handed back.
+    """
+    if state.plan.tree:
+        return None
+    begun = [begin for message in all_messages(await _lines(context, session)) for begin in _handed_back(message)]
+    failing = _to_repair(state, done) if begun.count(FAILING) < context.settings.repairs else []
+    texts = list[str]()
+    if failing:
+        passed = [check for check in done.checks if state_of(check) is CheckState.PASSED]
+        others = [check for check in done.checks if check not in (*failing, *passed)]
+        texts.append(reminder_text(escape_harness_markup(failures_text(failing, others))))
+        texts.append(escape_harness_markup(outputs_text(failing, done.outputs)))
+    if done.outside and OUTSIDE not in begun:
+        texts.append(reminder_text(escape_harness_markup(outside_text(done.outside))))
+    return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]} if texts else None
+
+
+def _to_repair(state: ThreadState, done: Verification) -> list[Json]:
+    """List the checks that the work made fail, and the plan's own that it was to make pass and did not."""
+    proofs = {CheckState.FAILED, CheckState.FAILED_BEFORE}
+    mine = dict.fromkeys(state.plan.contract.commands, proofs)
+    return [check for check in done.checks if state_of(check) in mine.get(check["command"], {CheckState.FAILED})]
+
+
+def _handed_back(message: Json) -> list[str]:
+    """Return which reminders of this module a message holds, by how they begin."""
+    if message["role"] != "user" or isinstance(message["content"], str):
+        return []
+    texts = [str(block.get("text", "")) for block in message["content"]]
+    return [begin for text in texts for begin in (FAILING, OUTSIDE) if text.startswith(_REMINDER + begin)]
+
+
+def _is_untouched(session: Session) -> bool:
+    """Return whether the session has not begun to work: it is new, or its plan was approved just now."""
+    begun = any(message["role"] == "assistant" for message in session.history)
+    return not begun or pending_plan_call(session.history) is not None
+
+
+def _baseline(lines: Iterable[Line]) -> list[Json] | None:
+    """Return what the checks showed before the work; None where they did not run then."""
+    return next((list(note["checks"]) for note in notes_of(lines, BASELINE)), None)
+
+
+def _result(check: Json) -> Json:
+    """Return what the journal keeps of a check before the work, beside the one after it."""
+    return {key: check[key] for key in ("exit_code", "seconds")} | {"output": check["output"][-_KEPT:]}
+
+
+def _outside(state: ThreadState, paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(path for path in paths if not state.plan.contract.reaches(path)))
+
+
+async def _lines(context: ThreadContext, session: SessionId) -> tuple[Line, ...]:
+    return await asyncio.to_thread(context.resources.transcripts.load, session)
+
+
+@asynccontextmanager
+async def _sandbox(context: ThreadContext, state: ThreadState, copy: Checkout) -> AsyncIterator[Toolhost]:
+    """Yield a sandbox of its own on a copy, which reaches what approved work may reach."""
+    async with journal_network(context, state, SessionId(Path(copy.path).parent.name)) as reaching:
+        network = Network(hosts(context, state), reaching.record)
+        async with toolhost(context, copy, Access.WRITE, network) as host:
+            yield host

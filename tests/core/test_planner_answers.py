@@ -1,0 +1,42 @@
+"""What people answered to planners: kept for the work that it was asked for, and no longer (K1)."""
+
+from typing import Final
+
+import pytest
+
+from bot.core.moves import Asked, Closed, Published, Replied
+from bot.core.names import ToolUseId
+from bot.core.question import Asking, AskKind, Grant, Option, Question
+from bot.core.thread_parts import PlannerAnswer
+from tests.core.test_thread_facts import APPROVED, EXECUTED, MADE, PLANNED, PROPOSED, REQUESTED, after
+
+ASKED: Final = Asked(
+    asking=Asking(
+        AskKind.QUESTION, ToolUseId("q1"), (Question("Where\nto?", (Option("Here"),)), Question("When?", ()))
+    ),
+    session="plan-1",
+)
+REPLIED: Final = Replied(call="q1", session="plan-1", by=("will",), login="will", reply="Here.", edited=True)
+PUBLISHED: Final = Published(
+    branch="plangate/1-x", commit=MADE, pull_request="https://x", pull_number=2, digest=PLANNED.digest
+)
+
+
+@pytest.mark.req("K1")
+def test_answers_to_a_planner() -> None:
+    """An answer is kept with its questions, in one line, and with the request that was planned."""
+    kept = PlannerAnswer("t1", "Where to? When?", "will", "Here.", edited=True)
+    assert after(REQUESTED, ASKED, REPLIED).answers == (kept,)
+    assert after(REQUESTED, ASKED, REPLIED, PLANNED, PROPOSED, APPROVED).answers == (kept,)
+
+
+@pytest.mark.req("K1")
+def test_what_is_no_answer() -> None:
+    """Nobody's answer and permissions are none; once the work is published, none of its answers is left."""
+    nobody = Replied(call="q1", session="plan-1", reply="Nobody is at hand.", is_error=True)
+    granted = Replied(call="q1", session="plan-1", by=("will",), login="will", grant=Grant.ONCE)
+    assert after(REQUESTED, ASKED, nobody).answers == ()
+    assert after(REQUESTED, ASKED, granted).answers == ()
+    done = (REQUESTED, ASKED, REPLIED, PLANNED, PROPOSED, APPROVED, EXECUTED, PUBLISHED)
+    assert after(*done).answers == ()
+    assert after(REQUESTED, ASKED, REPLIED, PLANNED, PROPOSED, Closed()).answers == ()
